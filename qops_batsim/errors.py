@@ -1,0 +1,60 @@
+"""The errors that a user can cause, each a single clear sentence.
+
+The command line prints the sentence and exits with code 2; it never shows a
+traceback for any of these. Any other exception is a defect of the package.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class QopsError(Exception):
+    """Base of every error that a user's input or module can cause."""
+
+
+class InputError(QopsError):
+    """A file, an option or a value that cannot be used as given.
+
+    The message names the file, line or field, the value found and what would
+    be accepted.
+    """
+
+
+class SimulationError(QopsError):
+    """A decision that breaks the protocol, or a simulation that cannot go on.
+
+    The message names the job, the host and the simulated time (seconds).
+    """
+
+
+def shown(value: object) -> str:
+    """Return a value as it stands in a message: texts quoted, others as JSON, at most 60 letters.
+
+    Quoting and JSON keep a message on one line, whatever a file holds.
+    """
+    try:
+        text = repr(value) if isinstance(value, str) else json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        # No JSON value, a number of thousands of digits, or nested without end.
+        text = f"a value of type {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` with the nearest known name, or the list of all.
+
+    Parameters
+    ----------
+    name
+        What the user wrote.
+    known
+        What would have been accepted.
+    """
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {near[0]!r}? (known: {', '.join(names)})"
+    return f" (known: {', '.join(names)})"

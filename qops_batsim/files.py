@@ -1,0 +1,147 @@
+"""Reading input files and writing output files, the same way everywhere.
+
+Inputs may be plain or gzip-compressed, are bounded in size, and every failure
+becomes an :class:`~qops_batsim.errors.InputError` that names the file. Outputs
+appear whole or not at all.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from qops_batsim.errors import InputError
+
+MAX_INPUT_BYTES = 1 << 30
+"""Largest input accepted, after decompression (bytes)."""
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+def read_bytes(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES) -> bytes:
+    """Return the content of a plain or gzip-compressed file.
+
+    Compression is recognised by content, not by name.
+
+    Parameters
+    ----------
+    path
+        File to read.
+    what
+        What the file should be ("a workload", "a platform"), for the message.
+    max_bytes
+        Largest content accepted after decompression (bytes).
+
+    Raises
+    ------
+    InputError
+        The file is missing, unreadable, truncated, corrupt or too large.
+    """
+    try:
+        with open(path, "rb") as raw:
+            # Peeking also works for pipes, which cannot go back.
+            compressed = raw.peek(2)[:2] == _GZIP_MAGIC
+            stream = gzip.GzipFile(fileobj=raw) if compressed else raw
+            content = stream.read(max_bytes + 1)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file ({what} was expected)") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: is a directory ({what} was expected)") from None
+    except EOFError:
+        raise InputError(f"{path}: truncated gzip file; {what} was expected") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: damaged gzip file ({error}); {what} was expected") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except ValueError as error:
+        raise InputError(f"{str(path)!r} is no name of a file ({error})") from None
+    if len(content) > max_bytes:
+        raise InputError(f"{path}: larger than {max_bytes} bytes, the most accepted for {what}")
+    return content
+
+
+def read_text(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES) -> str:
+    """Return the UTF-8 text of a plain or gzip-compressed file.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_bytes`, or the content is not UTF-8 text.
+    """
+    content = read_bytes(path, what=what, max_bytes=max_bytes)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: not UTF-8 text (byte {error.start} is 0x{content[error.start]:02x}); "
+            f"{what} was expected"
+        ) from None
+
+
+@contextmanager
+def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a binary file that replaces ``path`` only when the block ends without error.
+
+    Missing parent directories are made. The content goes to a temporary file
+    in the same directory, which is renamed at the end or removed on any error.
+    A symbolic link stays one: the file that it leads to is replaced.
+
+    Raises
+    ------
+    InputError
+        The directory or the file cannot be written, or the name is that of a
+        directory, a device or a pipe.
+    """
+    target = Path(path)
+    try:
+        if target.is_dir():
+            raise InputError(f"{target}: is a directory; the name of a file to write was expected")
+        # Renaming over a device such as /dev/null would destroy it.
+        if target.exists() and not target.is_file():
+            raise InputError(f"{target}: is a device or a pipe; a file to write was expected")
+        target = target.resolve()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
+    except (ValueError, RuntimeError) as error:
+        # A zero byte in the name, or symbolic links in a circle.
+        raise InputError(f"{str(path)!r} is no name of a file ({error})") from None
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            yield stream
+        # mkstemp makes private files; results are for everybody whom the umask allows.
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, target)
+    except OSError as error:
+        Path(temporary).unlink(missing_ok=True)
+        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write ``text`` as UTF-8, whole or not at all.
+
+    A name that ends in ``.gz`` is compressed, without a time stamp, so equal
+    texts give equal files.
+
+    Raises
+    ------
+    InputError
+        The directory or the file cannot be written.
+    """
+    content = text.encode()
+    if str(path).endswith(".gz"):
+        content = gzip.compress(content, mtime=0)
+    with atomic_write(path) as stream:
+        stream.write(content)

@@ -1,0 +1,283 @@
+"""Jobs and what their users ask for."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any, TypeGuard
+
+import msgspec
+
+from qops_batsim.errors import InputError, did_you_mean, shown
+
+MAX_SECONDS = 1e12
+"""Latest date and longest duration accepted in a job (seconds)."""
+
+MAX_PROCESSORS = 10**9
+"""Most processors accepted in a job or for a machine."""
+
+QOS_CLASSES = ("deadline", "high_priority", "dedicated", "best_effort")
+"""Classes of service of AROMA (Pascal et al. 2004, section 3)."""
+
+
+class QosRequest(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """What a user asks for beyond processors and walltime; every field is optional.
+
+    Attributes
+    ----------
+    deadline
+        Latest completion date (seconds, absolute).
+    estimated_runtime
+        What planning uses instead of the walltime (seconds).
+    service_class
+        One of :data:`QOS_CLASSES` (JSON field ``class``).
+    has_user_deadline
+        Whether the deadline is the user's own rather than an artificial one.
+    tolerance_factor
+        The user accepts an offer up to this many times the requested response time.
+    user_priority
+        Priority the user gives, from 0 to 1.
+    political_priority
+        Priority the site gives, from 0 to 1; ``None`` when over quota; unset when not given.
+    category
+        Free label for reports.
+    memory
+        Memory needed on each host (bytes).
+    origin
+        Where the job comes from (a site of a grid, or the job it is a duplicate of).
+    """
+
+    deadline: float | None = None
+    estimated_runtime: float | None = None
+    service_class: str | None = msgspec.field(default=None, name="class")
+    has_user_deadline: bool | None = None
+    tolerance_factor: float | None = None
+    user_priority: float | None = None
+    political_priority: float | msgspec.UnsetType | None = msgspec.UNSET
+    category: str | None = None
+    memory: float | None = None
+    origin: str | None = None
+
+    def problem(self) -> str | None:
+        """Return what is wrong with the values, or None."""
+        if self.service_class is not None and self.service_class not in QOS_CLASSES:
+            return f"class is {shown(self.service_class)}; one of {', '.join(QOS_CLASSES)} is accepted"
+        if self.deadline is not None and not abs(self.deadline) <= MAX_SECONDS:
+            return f"deadline is {self.deadline}; a date up to {MAX_SECONDS:g} s is accepted"
+        estimate = self.estimated_runtime
+        if estimate is not None and not 0 < estimate <= MAX_SECONDS:
+            return (
+                f"estimated_runtime is {estimate}; "
+                f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
+            )
+        for name in ("tolerance_factor", "memory"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                return f"{name} is {value}; a number from 0 up is accepted"
+        for name in ("user_priority", "political_priority"):
+            value = getattr(self, name)
+            if isinstance(value, (int, float)) and not 0 <= value <= 1:
+                return f"{name} is {value}; a number from 0 to 1 is accepted"
+        return None
+
+
+class Job:
+    """A rigid parallel job, as a workload describes it and an engine submits it.
+
+    Attributes
+    ----------
+    id
+        Identifier. In a workload file as written there; once an engine submits
+        it, with the workload's name in front (``"w0!15"``).
+    submission_time
+        Date of submission (seconds).
+    processors
+        Hosts the job needs, all at once.
+    walltime
+        Run time at which the job is killed (seconds), or None.
+    profile
+        Name of the execution profile within the job's workload.
+    qos
+        What the user asks for beyond that, or None.
+    estimate
+        Run time that planning assumes (seconds): ``qos.estimated_runtime`` if
+        present, else the walltime, else infinity.
+    fields
+        All fields as read, forwarded untouched to decision modules.
+    """
+
+    __slots__ = (
+        "estimate",
+        "fields",
+        "id",
+        "processors",
+        "profile",
+        "qos",
+        "submission_time",
+        "walltime",
+    )
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - the field's name in Batsim
+        submission_time: float,
+        processors: int,
+        profile: str,
+        walltime: float | None = None,
+        qos: QosRequest | None = None,
+        fields: dict[str, Any] | None = None,
+    ) -> None:
+        self.id = id
+        self.submission_time = submission_time
+        self.processors = processors
+        self.walltime = walltime
+        self.profile = profile
+        self.qos = qos
+        if qos is not None and qos.estimated_runtime is not None:
+            self.estimate = qos.estimated_runtime
+        elif walltime is not None:
+            self.estimate = walltime
+        else:
+            self.estimate = math.inf
+        if fields is None:
+            fields = {"id": id, "subtime": submission_time, "res": processors, "profile": profile}
+            if walltime is not None:
+                fields["walltime"] = walltime
+            if qos is not None:
+                fields["qos"] = msgspec.to_builtins(qos)
+        self.fields = fields
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any], *, where: str) -> Job:
+        """Make a job from the fields of a Batsim workload or message.
+
+        Parameters
+        ----------
+        fields
+            The JSON object; kept, not copied.
+        where
+            Where the object comes from, for messages (``"kth.json: jobs[3]"``).
+
+        Raises
+        ------
+        InputError
+            A field is missing, of the wrong type, or out of range.
+        """
+        job_id = fields.get("id")
+        if is_whole_number(job_id) and is_number(job_id):
+            job_id = str(job_id)
+        if not isinstance(job_id, str) or not job_id:
+            raise _field_error(fields, where, "id", "a string or a whole number")
+        where = f"{where} (job {shown(job_id)})"
+        submission_time = fields.get("subtime")
+        if not (is_number(submission_time) and abs(submission_time) <= MAX_SECONDS):
+            raise _field_error(
+                fields, where, "subtime", f"a number of seconds up to {MAX_SECONDS:g}"
+            )
+        processors = fields.get("res")
+        if not is_whole_number(processors) or not 0 <= processors <= MAX_PROCESSORS:
+            raise _field_error(
+                fields, where, "res", f"a whole number of processors from 0 to {MAX_PROCESSORS}"
+            )
+        profile = fields.get("profile")
+        if not isinstance(profile, str):
+            raise _field_error(fields, where, "profile", "the name of a profile")
+        walltime = fields.get("walltime")
+        if walltime == -1:
+            walltime = None
+        elif walltime is not None and not (is_number(walltime) and 0 < walltime <= MAX_SECONDS):
+            raise _field_error(
+                fields,
+                where,
+                "walltime",
+                f"a number of seconds above 0, up to {MAX_SECONDS:g}, or -1 for none",
+            )
+        return cls(
+            job_id,
+            float(submission_time),
+            processors,
+            profile,
+            None if walltime is None else float(walltime),
+            _read_qos(fields, where),
+            fields,
+        )
+
+    def renamed(self, new_id: str) -> Job:
+        """Return the same job under another identifier."""
+        return Job(
+            new_id,
+            self.submission_time,
+            self.processors,
+            self.profile,
+            self.walltime,
+            self.qos,
+            {**self.fields, "id": new_id},
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Job({self.id!r}, submission_time={self.submission_time}, "
+            f"processors={self.processors}, walltime={self.walltime}, profile={self.profile!r})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and self.fields == other.fields
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Tell whether a JSON value is a number that fits into a float; truth values are none."""
+    return (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        # Whole numbers of hundreds of digits compare, but do not convert.
+        and abs(value) <= sys.float_info.max
+    )
+
+
+def is_whole_number(value: object) -> TypeGuard[int]:
+    """Tell whether a JSON value is a whole number; truth values are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _field_error(fields: dict[str, Any], where: str, name: str, accepted: str) -> InputError:
+    if name not in fields:
+        return InputError(f"{where}: field {name!r} is missing; {accepted} is expected")
+    return InputError(f"{where}: field {name!r} is {shown(fields[name])}; {accepted} is expected")
+
+
+def _read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
+    """Read the ``qos`` object (Batsim v4), or ``extra_data`` that holds the same (v5)."""
+    name, raw = "qos", fields.get("qos")
+    if raw is None:
+        # extra_data is anybody's in Batsim v5: it is ours only if every key is.
+        raw = fields.get("extra_data")
+        if not isinstance(raw, dict) or not raw or not _QOS_KEYS.issuperset(raw):
+            return None
+        name = "extra_data"
+    if not isinstance(raw, dict):
+        raise _field_error(fields, where, name, "an object")
+    for key in raw:
+        if key not in _QOS_KEYS:
+            raise InputError(
+                f"{where}: field {name!r}: unknown field {shown(key)}{did_you_mean(key, _QOS_KEYS)}"
+            )
+    try:
+        qos = msgspec.convert(raw, QosRequest)
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$.")
+        key = place.rstrip("`")
+        raise InputError(
+            f"{where}: field {name!r}: {key} is {shown(raw.get(key))}: {problem}"
+        ) from None
+    problem = qos.problem()
+    if problem:
+        raise InputError(f"{where}: field {name!r}: {problem}")
+    return qos
+
+
+_QOS_KEYS = frozenset(field.encode_name for field in msgspec.structs.fields(QosRequest))

@@ -1,0 +1,57 @@
+"""Finding the platforms and workloads that come with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from qops_batsim.errors import InputError, did_you_mean
+
+_PACKAGE = Path(__file__).parent
+_KINDS = {"platforms": ".xml", "workloads": ".json"}
+
+
+def shipped_directory(kind: str) -> Path:
+    """Return the directory of the shipped ``platforms`` or ``workloads``.
+
+    Installed, they lie inside the package; in a source tree, at its top.
+    """
+    inside = _PACKAGE / "data" / kind
+    return inside if inside.is_dir() else _PACKAGE.parent / kind
+
+
+def shipped_names(kind: str) -> list[str]:
+    """Return the names of the shipped files of a kind, without directory and ending."""
+    ending = _KINDS[kind]
+    return sorted(
+        path.name.removesuffix(ending) for path in shipped_directory(kind).glob(f"*{ending}")
+    )
+
+
+def find_input(name: str | Path, kind: str) -> Path:
+    """Return the path of a user's file, or of the shipped file of that name.
+
+    Parameters
+    ----------
+    name
+        A path, or the name of a shipped file: ``kth_sp2_100``,
+        ``kth_sp2_100.xml`` or ``platforms/kth_sp2_100.xml``. An existing path wins.
+    kind
+        ``"platforms"`` or ``"workloads"``.
+
+    Raises
+    ------
+    InputError
+        Neither exists.
+    """
+    path = Path(name)
+    if path.exists():
+        return path
+    bare = path.name.removesuffix(_KINDS[kind])
+    if path.parent in (Path(), Path(kind)):
+        shipped = shipped_directory(kind) / f"{bare}{_KINDS[kind]}"
+        if shipped.is_file():
+            return shipped
+    raise InputError(
+        f"{name}: no such file, nor one of the shipped {kind}"
+        f"{did_you_mean(bare, shipped_names(kind))}"
+    )
