@@ -63,7 +63,8 @@ class QosRequest(
     def problem(self) -> str | None:
         """Return what is wrong with the values, or None."""
         if self.service_class is not None and self.service_class not in QOS_CLASSES:
-            return f"class is {shown(self.service_class)}; one of {', '.join(QOS_CLASSES)} is accepted"
+            known = ", ".join(QOS_CLASSES)
+            return f"class is {shown(self.service_class)}; one of {known} is accepted"
         if self.deadline is not None and not abs(self.deadline) <= MAX_SECONDS:
             return f"deadline is {self.deadline}; a date up to {MAX_SECONDS:g} s is accepted"
         estimate = self.estimated_runtime
@@ -269,10 +270,10 @@ def _read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
     try:
         qos = msgspec.convert(raw, QosRequest)
     except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at `$.")
+        wanted, _, place = str(error).partition(" - at `$.")
         key = place.rstrip("`")
         raise InputError(
-            f"{where}: field {name!r}: {key} is {shown(raw.get(key))}: {problem}"
+            f"{where}: field {name!r}: {key} is {shown(raw.get(key))}: {wanted}"
         ) from None
     problem = qos.problem()
     if problem:

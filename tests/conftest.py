@@ -1,0 +1,50 @@
+"""Fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Directory with the recorded Batsim sessions and the real logs."""
+    path = Path(os.environ.get("QOPS_SHARED", ROOT / ".." / "shared"))
+    if not (path / "batsim" / "cases.json").is_file():
+        pytest.skip(f"no shared data at {path} (set QOPS_SHARED)")
+    return path
+
+
+@dataclass
+class CliResult:
+    exit_code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def cli(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., CliResult]:
+    """Run the command line in this process, errors handled as for a user."""
+    from qops_batsim.cli.main import main
+
+    def run(*arguments: object) -> CliResult:
+        monkeypatch.setattr(sys, "argv", ["qops-batsim", *map(str, arguments)])
+        capsys.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = stop.code if isinstance(stop.code, int) else (0 if stop.code is None else 1)
+        captured = capsys.readouterr()
+        return CliResult(code, captured.out, captured.err)
+
+    return run

@@ -1,0 +1,46 @@
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qops_batsim.errors import InputError, QopsError, SimulationError, did_you_mean, shown
+
+
+def test_every_error_of_ours_is_caught_by_the_base() -> None:
+    assert issubclass(InputError, QopsError)
+    assert issubclass(SimulationError, QopsError)
+
+
+def test_the_nearest_name_is_suggested_and_all_are_listed() -> None:
+    assert did_you_mean("esay", ["fcfs", "easy"]) == "; did you mean 'easy'? (known: easy, fcfs)"
+    assert did_you_mean("zzz", ["fcfs", "easy"]) == " (known: easy, fcfs)"
+    assert did_you_mean("zzz", []) == " (known: )"
+
+
+def test_values_are_shown_as_in_the_file() -> None:
+    assert shown("a\nb") == r"'a\nb'"
+    assert shown(None) == "null"
+    assert shown(True) == "true"
+    assert shown([1, {"a": "b"}]) == '[1, {"a": "b"}]'
+    assert shown(math.inf) == "Infinity"
+
+
+def test_what_cannot_be_shown_is_named_by_its_type() -> None:
+    endless: list[object] = []
+    endless.append(endless)
+    assert shown(endless) == "a value of type list"
+    assert shown(10**5000) == "a value of type int"
+    assert shown({1, 2}) == "a value of type set"
+
+
+def test_long_values_are_cut() -> None:
+    assert shown("x" * 58) == "'" + "x" * 58 + "'"
+    assert shown("x" * 59) == "'" + "x" * 56 + "..."
+    assert len(shown(list(range(1000)))) == 60
+
+
+@given(st.recursive(st.none() | st.text(), lambda inner: st.lists(inner)))
+def test_a_value_is_always_shown_on_one_short_line(value: object) -> None:
+    text = shown(value)
+    assert len(text) <= 60
+    assert len(text.splitlines()) == 1
