@@ -1,0 +1,234 @@
+"""``qops-batsim platform``: the machines that jobs run on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qops_batsim.cli.console import print_json, print_table
+from qops_batsim.errors import InputError
+
+if TYPE_CHECKING:
+    from qops_batsim.platform.model import Platform
+    from qops_batsim.platform.summary import HostGroup
+
+app = typer.Typer(no_args_is_help=True, help="Make and show platforms (SimGrid XML).")
+
+_TABLE_ROWS = 60
+
+
+@app.command()
+def cluster(
+    out: Annotated[Path, typer.Argument(help="Platform to write (XML; compressed if named .gz).")],
+    hosts: Annotated[int, typer.Option(metavar="N", help="Number of compute hosts.")],
+    speed: Annotated[
+        str, typer.Option(help="Speed of one core: f is flop/s, with k, M, G, T … before it.")
+    ] = "100Mf",
+    cores: Annotated[int, typer.Option(metavar="N", help="Cores of each host.")] = 1,
+    prefix: Annotated[str, typer.Option(help="What the names of the hosts begin with.")] = "host",
+    bandwidth: Annotated[
+        str | None,
+        typer.Option(
+            help="Bandwidth of each host's link, each way: Bps is bytes/s, bps bits/s. Default: no "
+            "network at all; communications take no time.",
+        ),
+    ] = None,
+    latency: Annotated[
+        str | None,
+        typer.Option(
+            help="Latency of each host's link (a message crosses two): s, ms, us … Default: 0s."
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(help="Memory of each host, as in 256MiB: its property memory, in bytes."),
+    ] = None,
+) -> None:
+    """Write a platform of equal hosts and a master.
+
+    The hosts are numbered with leading zeros, so that Batsim's host ids follow the numbers.
+    Without a network, dates are the same in the embedded engine and in the real Batsim.
+
+    **Examples**
+
+    - `qops-batsim platform cluster kth.xml --hosts 100`
+
+    - `qops-batsim platform cluster fat.xml --hosts 64 --cores 8 --speed 2Gf --memory 16GiB`
+
+    - `qops-batsim platform cluster net.xml --hosts 128 --bandwidth 125MBps --latency 50us`
+    """
+    from qops_batsim.platform.generate import make_cluster
+    from qops_batsim.platform.simgrid_write import write_platform
+    from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time
+
+    if latency is not None and bandwidth is None:
+        raise InputError(f"--latency is {latency!r}, but there is no --bandwidth to go with it")
+    platform = make_cluster(
+        hosts,
+        speed=parse_speed(speed, where="--speed"),
+        cores=cores,
+        prefix=prefix,
+        bandwidth=None if bandwidth is None else parse_bandwidth(bandwidth, where="--bandwidth"),
+        latency=0.0 if latency is None else parse_time(latency, where="--latency"),
+        memory=None if memory is None else parse_size(memory, where="--memory"),
+    )
+    write_platform(platform, out)
+    typer.echo(f"{out}: {_headline(platform)}")
+
+
+@app.command()
+def show(
+    platform: Annotated[
+        str, typer.Argument(metavar="FILE|NAME", help="A platform file, or a shipped platform.")
+    ],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as JSON, host by host.")
+    ] = False,
+    master_host: Annotated[
+        str, typer.Option(help="Name of the host that is the master without saying so.")
+    ] = "master_host",
+) -> None:
+    """Print a platform's hosts, zones and links.
+
+    Equal hosts share a line. Ids are those of Batsim: compute hosts by name, then storage hosts.
+
+    **Examples**
+
+    - `qops-batsim platform show aroma_grid`
+
+    - `qops-batsim platform show my_platform.xml --json`
+    """
+    from qops_batsim.platform.simgrid_read import read_platform
+    from qops_batsim.platform.summary import host_groups, platform_as_data
+    from qops_batsim.shipped import find_input
+
+    found = read_platform(find_input(platform, "platforms"), master_host=master_host)
+    if as_json:
+        print_json(platform_as_data(found))
+        return
+    typer.echo(f"{found.source}: {_headline(found)}")
+    _print_rows(
+        "Hosts",
+        ("hosts", "ids", "role", "speed", "cores", "memory", "zone"),
+        [_group_row(group) for group in host_groups(found)],
+    )
+    _print_zones(found)
+    _print_links(found)
+
+
+@app.command("list")
+def list_platforms() -> None:
+    """List the platforms that come with the package.
+
+    Commands that want a platform take such a name in place of a file.
+
+    **Examples**
+
+    - `qops-batsim platform list`
+    """
+    from qops_batsim.platform.simgrid_read import read_platform
+    from qops_batsim.shipped import find_input, shipped_names
+
+    rows = []
+    for name in shipped_names("platforms"):
+        platform = read_platform(find_input(name, "platforms"))
+        speeds = sorted({host.speed for host in platform.compute_hosts})
+        rows.append(
+            (
+                name,
+                str(len(platform.compute_hosts)),
+                str(sum(host.cores for host in platform.compute_hosts)),
+                _speeds(speeds),
+                "yes" if platform.links or platform.clusters else "none",
+            )
+        )
+    print_table("Shipped platforms", ("name", "hosts", "cores", "speed", "network"), rows)
+
+
+def _headline(platform: Platform) -> str:
+    cores = sum(host.cores for host in platform.compute_hosts)
+    parts = [f"{len(platform.compute_hosts)} compute hosts with {cores} cores"]
+    if platform.storage_hosts:
+        parts.append(f"{len(platform.storage_hosts)} storage hosts")
+    parts.append(f"master {platform.master.name}" if platform.master else "no master")
+    return ", ".join(parts)
+
+
+def _group_row(group: HostGroup) -> tuple[str, ...]:
+    from qops_batsim.platform.units import format_size
+
+    host = group.hosts[0]
+    names = host.name if len(group.hosts) == 1 else f"{host.name} … {group.hosts[-1].name}"
+    if group.first_id is None:
+        ids = ""
+    elif group.first_id == group.last_id:
+        ids = str(group.first_id)
+    else:
+        ids = f"{group.first_id}-{group.last_id}"
+    memory = host.properties.get("memory", "")
+    if memory.isascii() and memory.isdigit():
+        memory = format_size(int(memory))
+    return names, ids, host.role, _speeds(host.speeds), str(host.cores), memory, host.zone
+
+
+def _print_zones(platform: Platform) -> None:
+    inside: dict[str, int] = {}
+    for host in platform.hosts():
+        inside[host.zone] = inside.get(host.zone, 0) + 1
+    rows = [
+        (zone.name, zone.parent, zone.routing, str(inside.get(zone.name, 0)), str(len(zone.routes)))
+        for zone in platform.zones
+    ]
+    rows += [
+        (cluster.name, cluster.zone, "cluster", str(inside.get(cluster.name, 0)), "")
+        for cluster in platform.clusters
+    ]
+    _print_rows("Zones", ("zone", "in", "routing", "hosts", "routes"), rows)
+
+
+def _print_links(platform: Platform) -> None:
+    from qops_batsim.platform.units import format_bandwidth, format_time
+
+    rows = []
+    for cluster in platform.clusters:
+        rows.append(
+            (
+                f"{cluster.name}_link_*",
+                format_bandwidth(cluster.bandwidth),
+                format_time(cluster.latency),
+                cluster.sharing_policy,
+            )
+        )
+        if cluster.backbone_bandwidth:
+            rows.append(
+                (
+                    f"{cluster.name}_backbone",
+                    format_bandwidth(cluster.backbone_bandwidth),
+                    format_time(cluster.backbone_latency),
+                    cluster.backbone_sharing_policy,
+                )
+            )
+    kinds: dict[tuple[str, str, str], list[str]] = {}
+    for link in platform.links.values():
+        kind = (format_bandwidth(link.bandwidth), format_time(link.latency), link.sharing_policy)
+        kinds.setdefault(kind, []).append(link.name)
+    for kind, names in kinds.items():
+        label = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)})"
+        rows.append((label, *kind))
+    if rows:
+        _print_rows("Links", ("link", "bandwidth", "latency", "sharing"), rows)
+
+
+def _print_rows(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    print_table(title, columns, rows[:_TABLE_ROWS])
+    if len(rows) > _TABLE_ROWS:
+        typer.echo(f"… and {len(rows) - _TABLE_ROWS} more lines; --json prints all")
+
+
+def _speeds(speeds: Sequence[float]) -> str:
+    from qops_batsim.platform.units import format_speed
+
+    return ", ".join(map(format_speed, speeds))

@@ -1,0 +1,124 @@
+"""SimGrid's ``<cluster>``: many equal hosts around one backbone, kept as parameters."""
+
+from __future__ import annotations
+
+import msgspec
+
+from qops_batsim.errors import InputError, shown
+
+MAX_HOSTS = 1_000_000
+"""Most hosts accepted in a platform, so that a short file cannot exhaust memory."""
+
+RADICAL_FORM = "whole numbers and ascending ranges separated by commas, as in 0-31,40"
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Equal hosts, each behind its own link, around an optional backbone.
+
+    A route goes up the source's link, over the backbone and down the
+    destination's link. The links are never materialised: their names follow from
+    the host's number *n* (``NAME_link_n``), as in SimGrid.
+
+    Attributes
+    ----------
+    name
+        Unique name among zones, clusters, hosts and routers.
+    prefix, suffix
+        Host *n* is named prefix + n + suffix.
+    radical
+        The numbers *n*, such as ``0-31,40``.
+    speeds
+        Speed of one core in each power state (flop/s).
+    cores
+        Cores of each host.
+    bandwidth, latency
+        Of each host's link (bytes/s, s).
+    sharing_policy
+        Of each host's link; ``SPLITDUPLEX`` is one link each way.
+    backbone_bandwidth, backbone_latency, backbone_sharing_policy
+        Of the backbone (bytes/s, s); no backbone when the bandwidth is 0.
+    loopback_bandwidth, loopback_latency
+        Of a host's link to itself (bytes/s, s); none when the bandwidth is 0.
+    limiter_bandwidth
+        Of a further link that all traffic of a host shares (bytes/s); none when 0.
+    router
+        Name of the node through which routes of outer zones enter.
+    properties
+        Every ``<prop>``; each host and the cluster as a zone have all of them.
+    zone
+        Name of the zone around the cluster; empty when it is the whole platform.
+    """
+
+    name: str
+    prefix: str
+    suffix: str
+    radical: str
+    speeds: tuple[float, ...]
+    bandwidth: float
+    latency: float
+    cores: int = 1
+    sharing_policy: str = "SPLITDUPLEX"
+    backbone_bandwidth: float = 0.0
+    backbone_latency: float = 0.0
+    backbone_sharing_policy: str = "SHARED"
+    loopback_bandwidth: float = 0.0
+    loopback_latency: float = 0.0
+    limiter_bandwidth: float = 0.0
+    router: str = ""
+    properties: dict[str, str] = {}
+    zone: str = ""
+
+    @property
+    def router_name(self) -> str:
+        """Name of the router: as given, or SimGrid's default."""
+        return self.router or f"{self.prefix}{self.name}_router{self.suffix}"
+
+    def host_names(self) -> list[str]:
+        """Return the names of the hosts, in the order of the radical."""
+        return [
+            f"{self.prefix}{number}{self.suffix}"
+            for first, last in parse_radical(self.radical, where=f"cluster {self.name!r}: radical")
+            for number in range(first, last + 1)
+        ]
+
+    def link_name(self, host: str) -> str:
+        """Return the name of a host's link."""
+        number = host.removeprefix(self.prefix)
+        return f"{self.name}_link_{number[: len(number) - len(self.suffix)]}"
+
+
+def parse_radical(
+    text: str, *, where: str, max_hosts: int = MAX_HOSTS
+) -> tuple[tuple[int, int], ...]:
+    """Read the numbers of a cluster's hosts as ranges, each with first and last included.
+
+    As in SimGrid, leading zeros have no meaning (``00-31`` is ``0-31``).
+
+    Raises
+    ------
+    InputError
+        Not a list of ascending ranges, or more than ``max_hosts`` numbers in all.
+    """
+    ranges = []
+    count = 0
+    for part in text.split(","):
+        first, hyphen, last = (piece.strip() for piece in part.partition("-"))
+        if not (_is_number(first) and (_is_number(last) if hyphen else True)):
+            raise InputError(f"{where} is {shown(text)}; {RADICAL_FORM} is expected")
+        low, high = int(first), int(last or first)
+        if high < low:
+            raise InputError(
+                f"{where} is {shown(text)}: {part.strip()!r} ends before it starts; "
+                f"{RADICAL_FORM} is expected"
+            )
+        count += high - low + 1
+        if count > max_hosts:
+            raise InputError(
+                f"{where} is {shown(text)}: {count} hosts; at most {max_hosts} are accepted"
+            )
+        ranges.append((low, high))
+    return tuple(ranges)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 10

@@ -1,0 +1,307 @@
+"""Making platforms: clusters of equal hosts, and the ones that come with the package.
+
+The files under ``platforms/`` are what :func:`write_shipped_platforms` writes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from qops_batsim.errors import InputError
+from qops_batsim.platform.assembly import (
+    PendingHost,
+    PendingRoute,
+    PendingZone,
+    assemble,
+    cluster_hosts,
+)
+from qops_batsim.platform.cluster import MAX_HOSTS, Cluster
+from qops_batsim.platform.model import Host, Link, Platform, Zone
+from qops_batsim.platform.simgrid_write import write_platform
+from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time
+
+MASTER_HOST = "master_host"
+"""Name by which Batsim knows the master. Its role is not written down: Batsim adds
+the role by itself, and refuses a host that then has it twice."""
+
+
+def make_cluster(
+    hosts: int,
+    *,
+    speed: float = 100e6,
+    cores: int = 1,
+    prefix: str = "host",
+    bandwidth: float | None = None,
+    latency: float = 0.0,
+    memory: int | None = None,
+) -> Platform:
+    """Make a platform of equal hosts and a master.
+
+    The hosts are numbered with leading zeros, so that Batsim's order of names
+    is the order of numbers.
+
+    Parameters
+    ----------
+    hosts
+        Number of compute hosts.
+    speed
+        Speed of one core (flop/s).
+    cores
+        Cores of each host.
+    prefix
+        What host names begin with.
+    bandwidth
+        Bandwidth of each host's link, each way (bytes/s); None makes a platform
+        where communications take no time at all.
+    latency
+        Latency of each host's link (s); a message crosses two links.
+    memory
+        Memory of each host (bytes), its property ``memory``; None leaves it out.
+
+    Raises
+    ------
+    InputError
+        A number is out of range.
+    """
+    for value, name, most in ((hosts, "hosts", MAX_HOSTS - 1), (cores, "cores", 10**6)):
+        if not 1 <= value <= most:
+            raise InputError(f"{name} is {value}; a whole number from 1 to {most} is expected")
+    for number, name in ((speed, "speed"), (bandwidth, "bandwidth"), (memory, "memory")):
+        if number is not None and not 0 < number < float("inf"):
+            raise InputError(f"{name} is {number}; a number above 0 is expected")
+    if not 0 <= latency < float("inf") or (latency and bandwidth is None):
+        raise InputError(
+            f"latency is {latency} and bandwidth is {bandwidth}; a latency above 0 needs a "
+            "bandwidth, for the links that it belongs to"
+        )
+    width = len(str(hosts - 1))
+    names = [f"{prefix}{number:0{width}d}" for number in range(hosts)]
+    properties = {"role": "compute_node"}
+    if memory is not None:
+        properties["memory"] = str(memory)
+    place = (0.0, 0.0, 0.0) if bandwidth is None else None
+    compute_hosts = tuple(
+        Host(
+            name=name,
+            speeds=(speed,),
+            cores=cores,
+            properties=properties,
+            zone="AS0",
+            coordinates=place,
+        )
+        for name in names
+    )
+    master = Host(name=MASTER_HOST, speeds=(speed,), role="master", zone="AS0", coordinates=place)
+    links: dict[str, Link] = {}
+    zone = Zone(name="AS0", routing="Vivaldi")
+    if bandwidth is not None:
+        star = {}
+        for name in (MASTER_HOST, *names):
+            link = f"link_{name}"
+            links[link] = Link(
+                name=link, bandwidth=bandwidth, latency=latency, sharing_policy="SPLITDUPLEX"
+            )
+            star[name] = (f"{link}_UP", f"{link}_DOWN")
+        zone = Zone(name="AS0", routing="Cluster", host_links=star)
+    return Platform(
+        compute_hosts=compute_hosts,
+        master=master,
+        links=links,
+        zones=(zone,),
+        source=f"a cluster of {hosts} hosts",
+    )
+
+
+class ShippedPlatform(msgspec.Struct, frozen=True):
+    """A platform that comes with the package.
+
+    Attributes
+    ----------
+    platform
+        Its hosts and network.
+    comment
+        What it is and where its numbers come from; stands at the top of the file.
+    """
+
+    platform: Platform
+    comment: str
+
+
+_NO_NETWORK = """\
+Hosts of 1 core and 100 Mf without any network latency, so that dates are the
+same in the embedded engine and in the real Batsim."""
+
+_MACHINES = {
+    "sdsc_sp2_128": (128, "The IBM SP2 of the San Diego Supercomputer Center: 128 processors."),
+    "kth_sp2_100": (
+        100,
+        "The IBM SP2 of the Swedish Royal Institute of Technology (KTH): 100 processors.",
+    ),
+    "sp2_128": (
+        128,
+        "The simulated machine of the slack-based backfilling paper (Talby and\n"
+        "Feitelson, 1999): 128 processors, on which it replays the KTH log.",
+    ),
+    "ctc_sp2_338": (
+        338,
+        "The IBM SP2 of the Cornell Theory Center: the 338 processors that the\n"
+        "archive's current log uses.",
+    ),
+    "ctc_sp2_430": (
+        430,
+        "The IBM SP2 of the Cornell Theory Center: the 430 processors of its batch\npartition.",
+    ),
+}
+
+_AROMA_COMMENT = """\
+A grid of three sites for the task mapping of AROMA (Pascal, Richard, Miegemolle
+and Monteil, 2004).
+From the paper: three sites (the authors' announced test grid), and 128
+processors in all (the machine of their simulations). The paper asks of a host
+its processor speed, number of processors and memory, and of two hosts the
+bandwidth between them, and says that it is higher inside a cluster or a site.
+It gives no values for them.
+Ours: the number of hosts and cores of each cluster, every speed, memory,
+bandwidth and latency. They are of the order of the year 2004. The property
+memory is in bytes."""
+
+
+def shipped_platforms() -> dict[str, ShippedPlatform]:
+    """Return the platforms that come with the package, by name."""
+    made = {
+        name: ShippedPlatform(
+            make_cluster(processors), f"{comment}\n{_NO_NETWORK}\nMade by qops-batsim."
+        )
+        for name, (processors, comment) in _MACHINES.items()
+    }
+    made["aroma_grid"] = ShippedPlatform(_aroma_grid(), f"{_AROMA_COMMENT}\nMade by qops-batsim.")
+    return made
+
+
+def write_shipped_platforms(directory: str | Path) -> None:
+    """Write the platforms that come with the package.
+
+    Raises
+    ------
+    InputError
+        A file cannot be written.
+    """
+    for name, shipped in shipped_platforms().items():
+        write_platform(shipped.platform, Path(directory) / f"{name}.xml", comment=shipped.comment)
+
+
+# Each site's clusters: numbers of the hosts (of two digits, so that the order of
+# names is theirs), cores, speed, memory; bandwidth and latency of a host's link, then
+# of the backbone.
+_AROMA_SITES = {
+    "site_a": {
+        "a_node": ("10-25", 2, "1Gf", "1GiB", "125MBps", "50us", "1.25GBps", "50us"),
+        "a_smp": ("10-13", 8, "750Mf", "8GiB", "125MBps", "50us", "500MBps", "20us"),
+    },
+    "site_b": {"b_node": ("10-25", 2, "1.5Gf", "2GiB", "250MBps", "10us", "2.5GBps", "10us")},
+    "site_c": {"c_node": ("10-41", 1, "500Mf", "512MiB", "12.5MBps", "100us", "125MBps", "100us")},
+}
+
+_AROMA_WIDE_AREA = (
+    ("site_a", "site_b", "77.5MBps", "4ms"),
+    ("site_a", "site_c", "19.375MBps", "8ms"),
+    ("site_b", "site_c", "4.25MBps", "12ms"),
+)
+
+
+def _aroma_grid() -> Platform:
+    zones = {"grid": _zone("grid", "")}
+    clusters = []
+    links = {}
+    routes = []
+    hosts = [PendingHost(where=MASTER_HOST, name=MASTER_HOST, speeds=(1e9,), zone="administration")]
+    zones["administration"] = _zone("administration", "grid")
+    links["administration"] = Link(
+        name="administration", bandwidth=10e9, latency=0.0, sharing_policy="FATPIPE"
+    )
+    entrance = {"administration": MASTER_HOST}
+    for site, parts in _AROMA_SITES.items():
+        zones[site] = _zone(site, "grid", {"site": site})
+        clusters += [_aroma_cluster(name, site, *values) for name, values in parts.items()]
+        entrance[site] = f"{next(iter(parts))}_router"
+        routes.append(_between("grid", "administration", site, "administration", entrance))
+    hosts += [host for cluster in clusters for host in cluster_hosts(cluster, cluster.name)]
+    entrance |= {cluster.name: cluster.router_name for cluster in clusters}
+    links["site_a_switch"] = _link("site_a_switch", "125MBps", "50us")
+    routes.append(_between("site_a", "a_smp", "a_node", "site_a_switch", entrance))
+    for source, destination, bandwidth, latency in _AROMA_WIDE_AREA:
+        name = f"{source}_to_{destination}"
+        links[name] = _link(name, bandwidth, latency)
+        routes.append(_between("grid", source, destination, name, entrance))
+    zone_of = {host.name: host.zone for host in hosts} | {
+        cluster.router_name: cluster.name for cluster in clusters
+    }
+    return assemble(
+        hosts,
+        zones=zones,
+        clusters=tuple(clusters),
+        links=links,
+        routes=routes,
+        zone_of=zone_of,
+        source="aroma_grid",
+    )
+
+
+def _aroma_cluster(
+    name: str,
+    site: str,
+    radical: str,
+    cores: int,
+    speed: str,
+    memory: str,
+    bandwidth: str,
+    latency: str,
+    backbone_bandwidth: str,
+    backbone_latency: str,
+) -> Cluster:
+    return Cluster(
+        name=name,
+        prefix=name,
+        suffix="",
+        radical=radical,
+        speeds=(parse_speed(speed, where=name),),
+        cores=cores,
+        bandwidth=parse_bandwidth(bandwidth, where=name),
+        latency=parse_time(latency, where=name),
+        backbone_bandwidth=parse_bandwidth(backbone_bandwidth, where=name),
+        backbone_latency=parse_time(backbone_latency, where=name),
+        router=f"{name}_router",
+        properties={"role": "compute_node", "memory": str(parse_size(memory, where=name))},
+        zone=site,
+    )
+
+
+def _zone(name: str, parent: str, properties: dict[str, str] | None = None) -> PendingZone:
+    return PendingZone(name=name, routing="Full", parent=parent, properties=properties or {})
+
+
+def _link(name: str, bandwidth: str, latency: str) -> Link:
+    return Link(
+        name=name,
+        bandwidth=parse_bandwidth(bandwidth, where=name),
+        latency=parse_time(latency, where=name),
+    )
+
+
+def _between(
+    zone: str, source: str, destination: str, link: str, entrance: dict[str, str]
+) -> PendingRoute:
+    return PendingRoute(
+        where=f"route from {source} to {destination}",
+        zone=zone,
+        bypass=False,
+        between_zones=True,
+        source=source,
+        destination=destination,
+        source_gateway=entrance[source],
+        destination_gateway=entrance[destination],
+        symmetrical=True,
+        links=[(link, "NONE")],
+    )

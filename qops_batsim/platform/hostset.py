@@ -1,0 +1,143 @@
+"""Sets of hosts, written the way Batsim writes allocations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from qops_batsim.errors import InputError, shown
+
+MAX_HOST_ID = 10_000_000
+"""Largest host identifier accepted in text, so that a message cannot exhaust memory."""
+
+
+class HostSet:
+    """An immutable set of host identifiers (whole numbers from 0).
+
+    The set is one Python integer whose bit *i* tells whether host *i* is in it,
+    so the set operations cost O(hosts / 64) machine operations.
+
+    Its text is Batsim's: hyphenated intervals separated by one space, as in
+    ``"0-3 5"``.
+    """
+
+    __slots__ = ("_text", "mask")
+
+    mask: int
+
+    def __init__(self, mask: int = 0) -> None:
+        self.mask = mask
+        self._text: str | None = None
+
+    @classmethod
+    def of(cls, hosts: Iterable[int]) -> HostSet:
+        """Return the set of the given identifiers."""
+        mask = 0
+        for host in hosts:
+            mask |= 1 << host
+        return cls(mask)
+
+    @classmethod
+    def first(cls, count: int) -> HostSet:
+        """Return the set of the hosts 0 to ``count - 1``."""
+        return cls((1 << count) - 1)
+
+    @classmethod
+    def parse(cls, text: str) -> HostSet:
+        """Read intervals such as ``"0-3 5"`` (commas are accepted as separators).
+
+        Raises
+        ------
+        InputError
+            The text is not a list of intervals, or an identifier is above
+            :data:`MAX_HOST_ID`.
+        """
+        mask = 0
+        for part in text.replace(",", " ").split():
+            first, hyphen, last = part.partition("-")
+            if not (_is_id(first) and (_is_id(last) if hyphen else True)):
+                raise InputError(
+                    f"host set {shown(text)}: {shown(part)} is not a host id or FIRST-LAST"
+                )
+            low, high = int(first), int(last or first)
+            if high < low:
+                raise InputError(f"host set {shown(text)}: {shown(part)} ends before it starts")
+            if high > MAX_HOST_ID:
+                raise InputError(f"host set {shown(text)}: {high} is above {MAX_HOST_ID}")
+            mask |= ((1 << (high - low + 1)) - 1) << low
+        return cls(mask)
+
+    def lowest(self, count: int) -> HostSet:
+        """Return the ``count`` lowest hosts of this set.
+
+        O(intervals) operations on masks. The caller makes sure that there are
+        enough hosts.
+        """
+        mask = self.mask
+        if mask.bit_count() == count:
+            return self
+        taken = 0
+        missing = count
+        while missing:
+            low = mask & -mask
+            # Adding the lowest bit carries through the lowest run of ones.
+            run = mask & ~(mask + low)
+            length = run.bit_count()
+            if length > missing:
+                run = ((1 << missing) - 1) * low
+                length = missing
+            taken |= run
+            mask ^= run
+            missing -= length
+        return HostSet(taken)
+
+    def intervals(self) -> Iterator[tuple[int, int]]:
+        """Yield ``(first, last)`` of every maximal interval, ascending."""
+        mask = self.mask
+        while mask:
+            low = mask & -mask
+            run = mask & ~(mask + low)
+            yield low.bit_length() - 1, run.bit_length() - 1
+            mask ^= run
+
+    def __or__(self, other: HostSet) -> HostSet:
+        return HostSet(self.mask | other.mask)
+
+    def __and__(self, other: HostSet) -> HostSet:
+        return HostSet(self.mask & other.mask)
+
+    def __sub__(self, other: HostSet) -> HostSet:
+        return HostSet(self.mask & ~other.mask)
+
+    def __contains__(self, host: int) -> bool:
+        return bool(self.mask >> host & 1)
+
+    def __len__(self) -> int:
+        return self.mask.bit_count()
+
+    def __bool__(self) -> bool:
+        return self.mask != 0
+
+    def __iter__(self) -> Iterator[int]:
+        for first, last in self.intervals():
+            yield from range(first, last + 1)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HostSet) and self.mask == other.mask
+
+    def __hash__(self) -> int:
+        return hash(self.mask)
+
+    def __str__(self) -> str:
+        if self._text is None:
+            self._text = " ".join(
+                str(first) if first == last else f"{first}-{last}"
+                for first, last in self.intervals()
+            )
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"HostSet.parse({str(self)!r})"
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9

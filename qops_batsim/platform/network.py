@@ -1,0 +1,343 @@
+"""Which links, latency and bandwidth lie between two hosts of a platform.
+
+Routes are found as SimGrid does: inside a zone by the zone's routing, between
+zones through the gateways of the route between them, one level after the other.
+A pair without a route is an error here; SimGrid lets the first half of such a
+way pass as if it took no time. Nothing is computed before it is asked for, and no route is kept.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+import msgspec
+
+from qops_batsim.errors import InputError
+from qops_batsim.platform.cluster import Cluster
+from qops_batsim.platform.model import Coordinates, Link, Platform, Route, Zone
+
+LOOPBACK = Link(name="__loopback__", bandwidth=10e9, latency=0.0, sharing_policy="FATPIPE")
+"""A host's link to itself where the platform names none, as in SimGrid's models."""
+
+
+class NetworkPath(msgspec.Struct, frozen=True):
+    """The way from one host to another.
+
+    Attributes
+    ----------
+    links
+        The links in order; empty where the platform has none (Vivaldi zones).
+    latency
+        Sum of the links' latencies, plus the distance in Vivaldi zones (s).
+    """
+
+    links: tuple[Link, ...]
+    latency: float
+
+    @property
+    def bandwidth(self) -> float:
+        """Bandwidth of the narrowest link (bytes/s); infinite without links."""
+        return min((link.bandwidth for link in self.links), default=math.inf)
+
+
+class _Step(msgspec.Struct):
+    """A way inside one zone: link names, latency besides them (s), gateways of its ends."""
+
+    links: list[str]
+    latency: float = 0.0
+    source_gateway: str = ""
+    destination_gateway: str = ""
+
+
+class Network:
+    """The network of a platform.
+
+    ``Network(platform).path("host0", "host1")`` gives links, latency (s) and
+    bandwidth (bytes/s). Making it costs O(hosts + links + routes). A path costs
+    O(zones passed + links) where the routing is Full, Cluster, None or Vivaldi,
+    and O(routes of the zone · log) with Floyd and Dijkstra.
+
+    The values are the platform's own: the correction factors of SimGrid's
+    TCP models are not applied, as Batsim's parallel-task model has none.
+
+    Parameters
+    ----------
+    platform
+        As read or made; it is not changed.
+    """
+
+    def __init__(self, platform: Platform) -> None:
+        self._source = platform.source
+        self._clusters = {cluster.name: cluster for cluster in platform.clusters}
+        self._zones = {zone.name: zone for zone in platform.zones}
+        self._parents = {zone.name: zone.parent for zone in platform.zones} | {
+            cluster.name: cluster.zone for cluster in platform.clusters
+        }
+        self._zone_of = {host.name: host.zone for host in platform.hosts()}
+        self._coordinates: dict[str, Coordinates | None] = {
+            host.name: host.coordinates for host in platform.hosts() if host.coordinates
+        }
+        for zone in platform.zones:
+            for router, coordinates in zone.routers.items():
+                self._zone_of[router] = zone.name
+                self._coordinates[router] = coordinates
+        for cluster in platform.clusters:
+            self._zone_of[cluster.router_name] = cluster.name
+        self._links = dict(linked_names(platform))
+        duplex = {
+            link.name for link in platform.links.values() if link.sharing_policy == "SPLITDUPLEX"
+        }
+        self._tables = {zone.name: _table(zone.routes, duplex) for zone in platform.zones}
+        self._bypasses = {zone.name: _table(zone.bypass_routes, duplex) for zone in platform.zones}
+
+    def path(self, source: str, destination: str) -> NetworkPath:
+        """Return the way from one host or router to another, by name.
+
+        Raises
+        ------
+        InputError
+            A name is unknown, or the platform has no route between the two.
+        """
+        for name in (source, destination):
+            if name not in self._zone_of:
+                raise InputError(f"{self._source}: {name!r} is not a host or router of it")
+        names: list[str] = []
+        distance = self._walk(source, destination, names)
+        links = tuple(self._link(name) for name in names)
+        return NetworkPath(links, math.fsum([distance, *(link.latency for link in links)]))
+
+    def _walk(self, source: str, destination: str, names: list[str]) -> float:
+        """Append the links between two nodes to ``names``; return the latency besides them."""
+        outer = self._ancestors(source)
+        other = self._ancestors(destination)
+        depth = 0
+        while depth < min(len(outer), len(other)) and outer[depth] == other[depth]:
+            depth += 1
+        common = outer[depth - 1] if depth else ""
+        bypass = self._bypass(common, source, destination, outer[depth:], other[depth:])
+        if bypass is not None:
+            step = bypass
+        elif len(outer) == len(other) == depth:
+            step = self._local(common, source, destination)
+        elif depth and depth < min(len(outer), len(other)):
+            step = self._local(common, outer[depth], other[depth])
+            if not (step.source_gateway and step.destination_gateway):
+                raise self._no_route(common, source, destination)
+        else:
+            raise self._no_route(common, source, destination)
+        distance = step.latency
+        # After a bypass, SimGrid also adds a gateway's way to itself (its loopback).
+        if step.source_gateway and (bypass or step.source_gateway != source):
+            distance += self._walk(source, step.source_gateway, names)
+        names += step.links
+        if step.destination_gateway and (bypass or step.destination_gateway != destination):
+            distance += self._walk(step.destination_gateway, destination, names)
+        return distance
+
+    def _ancestors(self, node: str) -> list[str]:
+        """Return the zones around a node, the outermost first."""
+        chain = []
+        zone = self._zone_of[node]
+        while zone:
+            chain.append(zone)
+            zone = self._parents.get(zone, "")
+        return chain[::-1]
+
+    def _bypass(
+        self, common: str, source: str, destination: str, outer: list[str], other: list[str]
+    ) -> _Step | None:
+        """Look for a bypass route, between the innermost zones first."""
+        table = self._bypasses.get(common)
+        if not table:
+            return None
+        if not outer and not other:
+            return table.get((source, destination))
+        outer, other = outer[::-1], other[::-1]
+        pairs = sorted(
+            ((i, j) for i in range(len(outer)) for j in range(len(other))),
+            key=lambda pair: (max(pair), min(pair), pair[0] > pair[1]),
+        )
+        return next(
+            (table[outer[i], other[j]] for i, j in pairs if (outer[i], other[j]) in table),
+            None,
+        )
+
+    def _local(self, zone_name: str, source: str, destination: str) -> _Step:
+        """Find the way between two members of one zone: nodes, or zones inside it."""
+        if zone_name in self._clusters:
+            cluster = self._clusters[zone_name]
+            return _Step(_cluster_links(cluster, source, destination))
+        zone = self._zones.get(zone_name)
+        if zone is None:
+            return _Step([])
+        if zone.routing == "None":
+            raise self._no_route(zone_name, source, destination)
+        if zone.routing == "Vivaldi":
+            return _Step([], self._distance(source, destination))
+        table = self._tables[zone_name]
+        direct = table.get((source, destination))
+        if direct is None and source == destination and zone.routing != "Cluster":
+            return _Step([LOOPBACK.name])
+        if zone.routing == "Cluster":
+            return direct or _Step(_star_links(zone, source, destination))
+        if zone.routing == "Full" or (direct and source == destination):
+            if direct is None:
+                raise self._no_route(zone_name, source, destination)
+            return direct
+        return self._shortest(zone_name, source, destination)
+
+    def _distance(self, source: str, destination: str) -> float:
+        """Return Vivaldi's latency: distance in the plane plus both heights (ms to s)."""
+        ends = [self._coordinates.get(name) or (0.0, 0.0, 0.0) for name in (source, destination)]
+        (x, y, height), (x2, y2, height2) = ends
+        return (math.hypot(x - x2, y - y2) + abs(height) + abs(height2)) / 1000.0
+
+    def _shortest(self, zone_name: str, source: str, destination: str) -> _Step:
+        """Join given routes so that the number of links is least; ties by name."""
+        neighbours: dict[str, list[tuple[str, _Step]]] = {}
+        for (start, end), step in self._tables[zone_name].items():
+            neighbours.setdefault(start, []).append((end, step))
+        reached: dict[str, tuple[str, _Step]] = {}
+        best = {source: 0}
+        queue = [(0, source)]
+        while queue:
+            cost, node = heapq.heappop(queue)
+            if node == destination:
+                break
+            if cost > best[node]:
+                continue
+            for end, step in neighbours.get(node, ()):
+                total = cost + len(step.links)
+                if total < best.get(end, total + 1):
+                    best[end] = total
+                    reached[end] = (node, step)
+                    heapq.heappush(queue, (total, end))
+        if destination not in reached:
+            raise self._no_route(zone_name, source, destination)
+        steps = []
+        node = destination
+        while node != source:
+            node, step = reached[node]
+            steps.append(step)
+        steps.reverse()
+        links: list[str] = []
+        distance = 0.0
+        entered = ""
+        for step in steps:
+            if entered and entered != step.source_gateway:
+                distance += self._walk(entered, step.source_gateway, links)
+            links += step.links
+            entered = step.destination_gateway
+        return _Step(links, distance, steps[0].source_gateway, entered)
+
+    def _link(self, name: str) -> Link:
+        link = self._links.get(name)
+        if link is not None:
+            return link
+        # What is left are the links of a cluster's hosts, which exist by their name only.
+        owner, _, rest = name.rpartition("_link_")
+        cluster = self._clusters.get(owner)
+        if cluster is None:
+            raise InputError(f"{self._source}: a route names link {name!r}, which it does not have")
+        if rest.endswith("_limiter"):
+            return Link(name=name, bandwidth=cluster.limiter_bandwidth)
+        if rest.endswith("_loopback"):
+            return Link(
+                name=name,
+                bandwidth=cluster.loopback_bandwidth,
+                latency=cluster.loopback_latency,
+                sharing_policy="FATPIPE",
+            )
+        policy = cluster.sharing_policy
+        return Link(
+            name=name,
+            bandwidth=cluster.bandwidth,
+            latency=cluster.latency,
+            sharing_policy="SHARED" if policy == "SPLITDUPLEX" else policy,
+        )
+
+    def _no_route(self, zone: str, source: str, destination: str) -> InputError:
+        place = f" in zone {zone!r}" if zone else ""
+        routing = f" (routing {self._zones[zone].routing})" if zone in self._zones else ""
+        return InputError(
+            f"{self._source}: no route from {source!r} to {destination!r}{place}{routing}"
+        )
+
+
+def linked_names(platform: Platform) -> list[tuple[str, Link]]:
+    """Return the links that routes may name: each way of a split-duplex link by itself.
+
+    The links of clusters' hosts are left out, their backbones are in.
+    """
+    links = [(LOOPBACK.name, LOOPBACK)]
+    for link in platform.links.values():
+        if link.sharing_policy == "SPLITDUPLEX":
+            for way in ("UP", "DOWN"):
+                one_way = msgspec.structs.replace(
+                    link, name=f"{link.name}_{way}", sharing_policy="SHARED"
+                )
+                links.append((one_way.name, one_way))
+        else:
+            links.append((link.name, link))
+    for cluster in platform.clusters:
+        if cluster.backbone_bandwidth:
+            name = f"{cluster.name}_backbone"
+            backbone = Link(
+                name=name,
+                bandwidth=cluster.backbone_bandwidth,
+                latency=cluster.backbone_latency,
+                sharing_policy=cluster.backbone_sharing_policy,
+            )
+            links.append((name, backbone))
+    return links
+
+
+def _table(routes: tuple[Route, ...], duplex: set[str]) -> dict[tuple[str, str], _Step]:
+    """Return the routes by their ends, both ways of the symmetrical ones."""
+    table = {}
+    for route in routes:
+        table[route.source, route.destination] = _Step(
+            list(route.links), 0.0, route.source_gateway, route.destination_gateway
+        )
+        if route.symmetrical and route.source != route.destination:
+            table[route.destination, route.source] = _Step(
+                [_other_way(name, duplex) for name in reversed(route.links)],
+                0.0,
+                route.destination_gateway,
+                route.source_gateway,
+            )
+    return table
+
+
+def _other_way(name: str, duplex: set[str]) -> str:
+    base, _, way = name.rpartition("_")
+    if base in duplex:
+        return f"{base}_{'DOWN' if way == 'UP' else 'UP'}"
+    return name
+
+
+def _cluster_links(cluster: Cluster, source: str, destination: str) -> list[str]:
+    if source == destination != cluster.router_name and cluster.loopback_bandwidth:
+        return [f"{cluster.link_name(source)}_loopback"]
+    way = "_UP" if cluster.sharing_policy == "SPLITDUPLEX" else ""
+    links: list[str] = []
+    for node, is_source in ((source, True), (destination, False)):
+        if node == cluster.router_name:
+            continue
+        link = cluster.link_name(node)
+        part = [f"{link}_limiter"] if cluster.limiter_bandwidth else []
+        part.append(f"{link}{way if is_source or not way else '_DOWN'}")
+        if cluster.backbone_bandwidth:
+            part.append(f"{cluster.name}_backbone")
+        links += part if is_source else part[::-1]
+    return list(dict.fromkeys(links))
+
+
+def _star_links(zone: Zone, source: str, destination: str) -> list[str]:
+    backbone = [zone.backbone] if zone.backbone else []
+    up = zone.host_links.get(source)
+    down = zone.host_links.get(destination)
+    links = [up[0], *backbone] if up else []
+    links += [*backbone, down[1]] if down else []
+    return list(dict.fromkeys(links))

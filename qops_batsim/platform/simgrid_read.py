@@ -1,0 +1,410 @@
+"""Reading SimGrid's platform files, versions 4 and 4.1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from defusedxml import EntitiesForbidden, ExternalReferenceForbidden
+from defusedxml.ElementTree import DefusedXMLParser, ParseError
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.files import read_bytes
+from qops_batsim.platform.assembly import (
+    PendingHost,
+    PendingHostLink,
+    PendingRoute,
+    PendingZone,
+    assemble,
+    cluster_hosts,
+)
+from qops_batsim.platform.cluster import MAX_HOSTS, Cluster, parse_radical
+from qops_batsim.platform.model import ROUTINGS, SHARING_POLICIES, Link, Platform
+from qops_batsim.platform.simgrid_elements import (
+    ELEMENTS,
+    check_attributes,
+    check_config,
+    check_element,
+    check_entities,
+)
+from qops_batsim.platform.simgrid_values import OpenElement, read_cluster
+
+MAX_PLATFORM_BYTES = 64 << 20
+"""Largest platform file accepted, after decompression (bytes)."""
+
+_MAX_DEPTH = 64
+_INNER = frozenset(("zone", "cluster", "zoneRoute", "bypassZoneRoute"))
+_LEAF = frozenset(("host", "cabinet", "router", "host_link", "route", "bypassRoute"))
+
+
+def read_platform(
+    path: str | Path,
+    *,
+    master_host: str = "master_host",
+    max_bytes: int = MAX_PLATFORM_BYTES,
+) -> Platform:
+    """Read a SimGrid platform, plain or gzip-compressed.
+
+    Nothing but this file is ever read, not even the document type definition
+    that its first lines name.
+
+    Parameters
+    ----------
+    path
+        An XML file with zones, hosts, clusters, links and routes. Disks are
+        passed over, since Batsim does not use them.
+    master_host
+        Name of the host that is the master without saying so (Batsim's
+        ``--master-host``); there need not be one.
+    max_bytes
+        Largest content accepted after decompression (bytes).
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, is not a platform, uses an element that is not
+        supported, or holds a wrong or repeated value. The message names file,
+        line, element, attribute and what is accepted.
+    """
+    content = read_bytes(path, what="a SimGrid platform (XML)", max_bytes=max_bytes)
+    return parse_platform(content, source=str(path), master_host=master_host)
+
+
+def parse_platform(content: bytes, *, source: str, master_host: str = "master_host") -> Platform:
+    """Read a platform from XML; see :func:`read_platform`."""
+    # Batsim's own platforms begin with an empty line, which SimGrid passes over.
+    text = content.lstrip()
+    builder = _Builder(source, master_host, content[: len(content) - len(text)].count(b"\n"))
+    parser = DefusedXMLParser(
+        target=builder, forbid_dtd=False, forbid_entities=True, forbid_external=True
+    )
+    builder.expat = parser.parser
+    try:
+        parser.feed(text)
+        parser.close()
+    except EntitiesForbidden as error:
+        raise InputError(
+            f"{builder.place()}: entity {shown(error.name)} is declared; entities are not accepted "
+            "in a platform: write the text itself"
+        ) from None
+    except ExternalReferenceForbidden:
+        raise InputError(
+            f"{builder.place()}: refers to another file; no other file is ever read"
+        ) from None
+    except ParseError as error:
+        reason = str(error).partition(":")[0]
+        raise InputError(
+            f"{builder.place()}, column {error.position[1] + 1}: not XML ({reason}); "
+            "a SimGrid platform is expected"
+        ) from None
+    except (LookupError, ValueError) as error:
+        if builder.begun:
+            raise
+        raise InputError(
+            f"{builder.place()}: cannot be decoded ({error}); a SimGrid platform in UTF-8 is "
+            "expected"
+        ) from None
+    check_entities(content, source)
+    return builder.platform()
+
+
+class _Builder:
+    """Receives the elements one by one; keeps no tree."""
+
+    def __init__(self, source: str, master_host: str, lines_before: int) -> None:
+        self.expat: Any = None
+        self.begun = False
+        self._lines_before = lines_before
+        self._source = source
+        self._master_host = master_host
+        self._open: list[OpenElement] = []
+        self._zones: dict[str, PendingZone] = {}
+        self._clusters: list[Cluster] = []
+        self._links: dict[str, Link] = {}
+        self._hosts: list[PendingHost] = []
+        self._routes: list[PendingRoute] = []
+        self._host_links: list[PendingHostLink] = []
+        self._nodes: dict[str, str] = {}
+        self._zone_path: list[str] = []
+        self._count = 0
+
+    def place(self) -> str:
+        """Return file and line."""
+        return f"{self._source}: line {self._lines_before + self.expat.CurrentLineNumber}"
+
+    def platform(self) -> Platform:
+        return assemble(
+            self._hosts,
+            zones=self._zones,
+            clusters=tuple(self._clusters),
+            links=self._links,
+            routes=self._routes,
+            host_links=self._host_links,
+            zone_of=self._nodes,
+            master_host=self._master_host,
+            source=self._source,
+        )
+
+    # The parser calls the next four.
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self.begun = True
+        parent = self._open[-1] if self._open else None
+        place = self.place()
+        name = check_element(tag, parent.name if parent else "", place)
+        label = attributes.get("id", "")
+        where = f"{place}: <{tag}{f' id={shown(label)}' if label else ''}>"
+        check_attributes(name, attributes, where)
+        if len(self._open) > _MAX_DEPTH:
+            raise InputError(f"{where}: more than {_MAX_DEPTH} elements inside each other")
+        if "id" in ELEMENTS[name].required and not label:
+            raise InputError(f"{where}: id is empty; a name is expected")
+        element = OpenElement(name, attributes, where)
+        if name == "platform":
+            _check_version(element)
+        elif parent and parent.name == "platform" and name != "config":
+            if self._zones or self._clusters:
+                raise InputError(f"{where}: a second outermost zone; one is expected")
+        elif parent and parent.name == "zone":
+            self._check_mixture(parent, name, where)
+        self._open.append(element)
+        if name == "zone":
+            self._begin_zone(element)
+
+    def end(self, tag: str) -> None:
+        element = self._open.pop()
+        handler = getattr(self, f"_end_{element.name}", None)
+        if handler is not None:
+            handler(element)
+
+    def data(self, text: str) -> None:
+        if self._open and text.strip():
+            raise InputError(
+                f"{self.place()}: text {shown(text.strip())} inside <{self._open[-1].name}>; "
+                "only elements are expected"
+            )
+
+    def close(self) -> None:
+        pass
+
+    def _begin_zone(self, element: OpenElement) -> None:
+        name = self._claim(element, "")
+        routing = next(
+            (r for r in ROUTINGS if r.lower() == element.attributes["routing"].lower()), None
+        )
+        if routing is None:
+            raise element.wrong("routing", f"one of {', '.join(ROUTINGS)}")
+        parent = self._parent_zone(element)
+        self._zones[name] = PendingZone(
+            name=name, routing=routing, parent=parent, properties=element.properties
+        )
+        self._zone_path.append(name)
+
+    def _end_zone(self, element: OpenElement) -> None:
+        self._zone_path.pop()
+
+    def _end_prop(self, element: OpenElement) -> None:
+        parent = self._open[-1]
+        name = element.attributes["id"]
+        if parent.name == "config":
+            check_config(name, element.where)
+        if name in parent.properties:
+            raise InputError(f"{element.where}: given twice in <{parent.name}>; once is expected")
+        parent.properties[name] = element.attributes["value"]
+
+    def _end_host(self, element: OpenElement) -> None:
+        zone = self._zones[self._zone_path[-1]]
+        speeds = element.speeds()
+        power_state = element.whole_number("pstate", default="0", low=0, high=len(speeds) - 1)
+        coordinates = element.coordinates()
+        if zone.routing == "Vivaldi" and coordinates is None:
+            raise InputError(
+                f"{element.where}: attribute coordinates is missing; zone {zone.name!r} has "
+                "routing Vivaldi"
+            )
+        self._add_hosts(1, element)
+        self._hosts.append(
+            PendingHost(
+                where=element.where,
+                name=self._claim(element, zone.name),
+                speeds=speeds,
+                cores=element.cores(),
+                properties=element.properties,
+                zone=zone.name,
+                power_state=power_state,
+                coordinates=coordinates,
+            )
+        )
+
+    def _end_router(self, element: OpenElement) -> None:
+        zone = self._zones[self._zone_path[-1]]
+        zone.routers[self._claim(element, zone.name)] = element.coordinates()
+
+    def _end_link(self, element: OpenElement) -> None:
+        self._add_link(
+            element,
+            Link(
+                name=element.attributes["id"],
+                bandwidth=element.bandwidth("bandwidth"),
+                latency=element.time("latency"),
+                sharing_policy=element.one_of("sharing_policy", SHARING_POLICIES),
+                properties=element.properties,
+            ),
+        )
+
+    def _end_backbone(self, element: OpenElement) -> None:
+        zone = self._zones[self._zone_path[-1]]
+        if zone.routing != "Cluster" or zone.backbone:
+            raise InputError(
+                f"{element.where}: one backbone is accepted in a zone with routing Cluster; "
+                f"zone {zone.name!r} has routing {zone.routing}"
+                + (f" and backbone {zone.backbone!r}" if zone.backbone else "")
+            )
+        zone.backbone = element.attributes["id"]
+        self._add_link(
+            element,
+            Link(
+                name=zone.backbone,
+                bandwidth=element.bandwidth("bandwidth"),
+                latency=element.time("latency"),
+            ),
+        )
+
+    def _end_host_link(self, element: OpenElement) -> None:
+        given = element.attributes
+        self._add_host_link(element, given["id"], given["up"], given["down"])
+
+    def _end_cabinet(self, element: OpenElement) -> None:
+        """Make the hosts and links of which a cabinet is the short form."""
+        zone = self._zones[self._zone_path[-1]]
+        if zone.routing != "Cluster":
+            raise InputError(
+                f"{element.where}: in zone {zone.name!r} with routing {zone.routing}; cabinets "
+                "are accepted with routing Cluster"
+            )
+        given = element.attributes
+        speeds = element.speeds()
+        bandwidth, latency = element.bandwidth("bw"), element.time("lat")
+        for first, last in self._radical(element):
+            for number in range(first, last + 1):
+                name = self._claim_name(
+                    f"{given['prefix']}{number}{given['suffix']}", zone.name, element.where
+                )
+                self._hosts.append(
+                    PendingHost(where=element.where, name=name, speeds=speeds, zone=zone.name)
+                )
+                names = (f"link_{name}_UP", f"link_{name}_DOWN")
+                for link in names:
+                    self._add_link(element, Link(name=link, bandwidth=bandwidth, latency=latency))
+                self._add_host_link(element, name, *names)
+
+    def _end_cluster(self, element: OpenElement) -> None:
+        parent = self._parent_zone(element)
+        self._radical(element)
+        cluster = read_cluster(element, parent)
+        self._claim(element, "")
+        self._clusters.append(cluster)
+        hosts = cluster_hosts(cluster, element.where)
+        for name in (*(host.name for host in hosts), cluster.router_name):
+            self._claim_name(name, cluster.name, element.where)
+        self._hosts += hosts
+
+    def _end_link_ctn(self, element: OpenElement) -> None:
+        direction = element.attributes.get("direction", "NONE")
+        if direction not in ("UP", "DOWN", "NONE"):
+            raise element.wrong("direction", "UP, DOWN or NONE")
+        self._open[-1].links.append((element.attributes["id"], direction))
+
+    def _end_route(self, element: OpenElement) -> None:
+        given = element.attributes
+        symmetrical = given.get("symmetrical", "YES").upper()
+        if symmetrical not in ("YES", "NO"):
+            raise element.wrong("symmetrical", "YES or NO")
+        self._routes.append(
+            PendingRoute(
+                where=f"{element.where} from {given['src']!r} to {given['dst']!r}",
+                zone=self._zone_path[-1],
+                bypass=element.name.startswith("bypass"),
+                between_zones="gw_src" in given,
+                source=given["src"],
+                destination=given["dst"],
+                source_gateway=given.get("gw_src", ""),
+                destination_gateway=given.get("gw_dst", ""),
+                symmetrical=symmetrical == "YES" and not element.name.startswith("bypass"),
+                links=element.links,
+            )
+        )
+
+    _end_zoneRoute = _end_bypassRoute = _end_bypassZoneRoute = _end_route  # noqa: N815
+
+    def _check_mixture(self, zone: OpenElement, name: str, where: str) -> None:
+        if name in _INNER:
+            zone.inner = name
+        elif name in _LEAF:
+            zone.leaf = name
+        if zone.inner and zone.leaf:
+            raise InputError(
+                f"{where}: <{zone.leaf}> and <{zone.inner}> in one zone; in SimGrid a zone holds "
+                "either zones and clusters, or hosts"
+            )
+
+    def _parent_zone(self, element: OpenElement) -> str:
+        """Return the zone around a zone or cluster; empty for the outermost."""
+        if not self._zone_path:
+            return ""
+        parent = self._zones[self._zone_path[-1]]
+        if parent.routing in ("Vivaldi", "Cluster"):
+            raise InputError(
+                f"{element.where}: inside zone {parent.name!r} with routing {parent.routing}, "
+                "which can hold hosts only; Full, Floyd, Dijkstra or None is expected around zones"
+            )
+        return parent.name
+
+    def _claim(self, element: OpenElement, zone: str) -> str:
+        return self._claim_name(element.attributes["id"], zone, element.where)
+
+    def _claim_name(self, name: str, zone: str, where: str) -> str:
+        """Take a name for a host, router, zone or cluster; ``zone`` is empty for the last two."""
+        if name in self._nodes:
+            raise InputError(
+                f"{where}: the name {shown(name)} is given twice; hosts, routers, zones and "
+                "clusters need different names"
+            )
+        self._nodes[name] = zone
+        return name
+
+    def _add_hosts(self, count: int, element: OpenElement) -> None:
+        self._count += count
+        if self._count > MAX_HOSTS:
+            raise InputError(f"{element.where}: more than {MAX_HOSTS} hosts in the platform")
+
+    def _add_host_link(self, element: OpenElement, host: str, up: str, down: str) -> None:
+        zone = self._zone_path[-1]
+        self._host_links.append(
+            PendingHostLink(where=element.where, zone=zone, host=host, up=up, down=down)
+        )
+
+    def _radical(self, element: OpenElement) -> tuple[tuple[int, int], ...]:
+        ranges = parse_radical(
+            element.attributes["radical"],
+            where=f"{element.where}: radical",
+            max_hosts=MAX_HOSTS - self._count,
+        )
+        self._add_hosts(sum(last - first + 1 for first, last in ranges), element)
+        return ranges
+
+    def _add_link(self, element: OpenElement, link: Link) -> None:
+        if link.name in self._links:
+            raise InputError(f"{element.where}: link {shown(link.name)} is given twice")
+        self._links[link.name] = link
+
+
+def _check_version(element: OpenElement) -> None:
+    text = element.attributes.get("version", "")
+    accepted = "4 or 4.1"
+    if text.startswith(("1", "2", "3")):
+        accepted += (
+            " (older files have other units and names; SimGrid's simgrid_update_xml converts them)"
+        )
+    if text not in ("4", "4.0", "4.1"):
+        raise element.wrong("version", accepted)

@@ -1,0 +1,140 @@
+"""Made platforms, and the ones that come with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qops_batsim.errors import InputError
+from qops_batsim.platform.generate import (
+    make_cluster,
+    shipped_platforms,
+    write_shipped_platforms,
+)
+from qops_batsim.platform.network import Network
+from qops_batsim.platform.simgrid_read import read_platform
+from qops_batsim.platform.simgrid_write import format_platform, write_platform
+from qops_batsim.shipped import find_input, shipped_directory, shipped_names
+
+
+def test_cluster_without_network() -> None:
+    platform = make_cluster(101, speed=2e9, cores=4, memory=2**30)
+    names = [host.name for host in platform.compute_hosts]
+    assert names == [f"host{number:03d}" for number in range(101)] == sorted(names)
+    host = platform.compute_hosts[7]
+    assert (host.speed, host.cores, host.properties["memory"]) == (2e9, 4, "1073741824")
+    assert platform.master is not None
+    # Batsim refuses a role on the host that it makes master by its name.
+    assert (platform.master.name, platform.master.properties) == ("master_host", {})
+    path = Network(platform).path("host000", "host100")
+    assert (path.links, path.latency) == ((), 0.0)
+
+
+def test_cluster_with_network(tmp_path: Path) -> None:
+    platform = make_cluster(10, prefix="n", bandwidth=1e8, latency=1e-4)
+    path = Network(platform).path("n3", "n9")
+    assert [link.name for link in path.links] == ["link_n3_UP", "link_n9_DOWN"]
+    assert (path.latency, path.bandwidth) == (2e-4, 1e8)
+    assert Network(platform).path("master_host", "n0").latency == 2e-4
+    write_platform(platform, tmp_path / "a.xml")
+    assert read_platform(tmp_path / "a.xml") == platform
+
+
+def test_without_network_is_read_back(tmp_path: Path) -> None:
+    for platform in (make_cluster(1), make_cluster(12, memory=5, cores=2)):
+        write_platform(platform, tmp_path / "a.xml")
+        assert read_platform(tmp_path / "a.xml") == platform
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hosts": 0}, "hosts is 0; a whole number from 1 to 999999 is expected"),
+        ({"hosts": 10**9}, "hosts is 1000000000; a whole number from 1"),
+        ({"hosts": 1, "cores": 0}, "cores is 0; a whole number from 1"),
+        ({"hosts": 1, "speed": 0.0}, "speed is 0.0; a number above 0"),
+        ({"hosts": 1, "bandwidth": -1.0}, "bandwidth is -1.0; a number above 0"),
+        ({"hosts": 1, "memory": 0}, "memory is 0; a number above 0"),
+        ({"hosts": 1, "latency": 1.0}, "a latency above 0 needs a bandwidth"),
+        ({"hosts": 1, "latency": -1.0, "bandwidth": 1.0}, "latency is -1.0"),
+    ],
+)
+def test_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        make_cluster(**options)
+    assert message in str(caught.value)
+
+
+def test_shipped_files_are_what_the_generator_makes(tmp_path: Path) -> None:
+    write_shipped_platforms(tmp_path)
+    made = {path.name: path.read_bytes() for path in tmp_path.glob("*.xml")}
+    files = {path.name: path.read_bytes() for path in shipped_directory("platforms").glob("*.xml")}
+    assert made == files
+    assert sorted(shipped_platforms()) == shipped_names("platforms")
+
+
+@pytest.mark.parametrize("name", sorted(shipped_platforms()))
+def test_shipped_platforms_are_read_back(name: str) -> None:
+    assert read_platform(find_input(name, "platforms")) == shipped_platforms()[name].platform
+
+
+@pytest.mark.parametrize(
+    ("name", "processors"),
+    [
+        ("sdsc_sp2_128", 128),
+        ("kth_sp2_100", 100),
+        ("sp2_128", 128),
+        ("ctc_sp2_338", 338),
+        ("ctc_sp2_430", 430),
+    ],
+)
+def test_machines_of_the_logs(name: str, processors: int) -> None:
+    platform = shipped_platforms()[name].platform
+    assert len(platform.compute_hosts) == processors
+    assert {(host.speed, host.cores) for host in platform.compute_hosts} == {(100e6, 1)}
+    assert {host.properties["role"] for host in platform.compute_hosts} == {"compute_node"}
+    numbers = [int(host.name.removeprefix("host")) for host in platform.compute_hosts]
+    assert numbers == list(range(processors))
+
+
+def test_aroma_grid() -> None:
+    platform = shipped_platforms()["aroma_grid"].platform
+    hosts = {host.name: host for host in platform.compute_hosts}
+    assert sum(host.cores for host in hosts.values()) == 128
+    assert {host.zone_properties["site"] for host in hosts.values()} == {
+        "site_a",
+        "site_b",
+        "site_c",
+    }
+    assert len({host.speed for host in hosts.values()}) == 4
+    assert int(hosts["c_node41"].properties["memory"]) == 512 * 2**20
+    network = Network(platform)
+    ways = {
+        "one cluster": network.path("b_node10", "b_node25"),
+        "one site": network.path("a_node10", "a_smp13"),
+        "a and b": network.path("a_smp10", "b_node10"),
+        "a and c": network.path("a_node10", "c_node10"),
+        "b and c": network.path("b_node10", "c_node10"),
+    }
+    bandwidths = [way.bandwidth for way in ways.values()]
+    assert bandwidths == sorted(bandwidths, reverse=True)
+    assert [link.name for link in ways["a and b"].links] == [
+        "a_smp_link_10_UP",
+        "a_smp_backbone",
+        "site_a_switch",
+        "site_a_to_site_b",
+        "b_node_backbone",
+        "b_node_link_10_DOWN",
+    ]
+    assert ways["a and b"].latency == pytest.approx(
+        50e-6 + 20e-6 + 50e-6 + 4e-3 + 10e-6 + 10e-6, rel=1e-12
+    )
+    for name in hosts:
+        assert network.path("master_host", name).latency < 1e-3
+
+
+def test_equal_platforms_give_equal_bytes() -> None:
+    first = format_platform(make_cluster(30, bandwidth=1e8))
+    assert first == format_platform(make_cluster(30, bandwidth=1e8))
