@@ -1,0 +1,174 @@
+"""``qops-batsim workload generate`` and ``fetch``: workloads made here or downloaded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qops_batsim.cli.console import note
+
+if TYPE_CHECKING:
+    from qops_batsim.workload.archive import Progress
+
+_STRETCH = (2.0, 10.0)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands for synthetic and archived workloads to the ``workload`` commands."""
+    app.command("generate")(generate)
+    app.command("fetch")(fetch)
+
+
+def generate(
+    out: Annotated[Path, typer.Argument(help="Workload to write (JSON; compressed if named .gz).")],
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs, "
+            "lublin-batch are the published ones."
+        ),
+    ] = "sdsc-sp2",
+    jobs: Annotated[int, typer.Option(help="Number of jobs.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same file.")] = 1,
+    processors: Annotated[
+        int | None, typer.Option(help="Size of the machine. Default: the preset's.")
+    ] = None,
+    load: Annotated[
+        float | None,
+        typer.Option(
+            help="Offered load to bring about, by one factor on the gaps between submissions. "
+            "Default: that of the log; as sampled for lublin-batch."
+        ),
+    ] = None,
+    exact_estimates: Annotated[
+        bool,
+        typer.Option(
+            "--exact-estimates",
+            help="Estimates equal run times: each job carries its run time in qos and has no "
+            "walltime.",
+        ),
+    ] = False,
+    deadline_share: Annotated[
+        float,
+        typer.Option(
+            help="Share of the jobs, 0 to 1, that get a deadline: submission + stretch x run "
+            "time. Above 0, estimates are exact."
+        ),
+    ] = 0.0,
+    stretch: Annotated[
+        tuple[float, float],
+        typer.Option(
+            metavar="LOW HIGH",
+            help="Range in which each deadline's stretch is drawn, from 1 up.",
+        ),
+    ] = _STRETCH,
+) -> None:
+    """Make a synthetic workload of rigid jobs (model of Lublin and Feitelson, 2003).
+
+    Sizes, run times, arrivals with a daily cycle, and run-time estimates as users
+    give them. The file records every parameter and the seed.
+
+    **Examples**
+
+    - 5,000 jobs like those of the CTC SP2:
+      `qops-batsim workload generate ctc.json --preset ctc-sp2 --jobs 5000 --seed 1`
+
+    - A 256-processor machine at load 0.9:
+      `qops-batsim workload generate big.json --processors 256 --load 0.9`
+
+    - A fifth of the jobs with deadlines:
+      `qops-batsim workload generate mixed.json --preset kth-sp2 --deadline-share 0.2`
+    """
+    from qops_batsim.workload.batsim_json import write_workload
+    from qops_batsim.workload.generate import DeadlineRule, generate_workload, summarise
+
+    workload = generate_workload(
+        preset,
+        jobs=jobs,
+        seed=seed,
+        processors=processors,
+        load=load,
+        exact_estimates=exact_estimates,
+        deadlines=DeadlineRule(share=deadline_share, stretch=stretch),
+    )
+    write_workload(workload, out)
+    summary = summarise(workload)
+    offered = summary.offered_load
+    typer.echo(f"{out}: {summary.jobs} jobs on {workload.processors} processors")
+    typer.echo(
+        "offered load: "
+        + (
+            "undefined (all jobs are submitted at one date)"
+            if offered is None
+            else f"{offered:.4f}"
+        )
+    )
+    typer.echo(f"period: {summary.period:.0f} s ({summary.period / 86400:.1f} days)")
+    typer.echo(f"serial jobs: {summary.serial_share:.1%}, mean size: {summary.mean_size:.1f}")
+    typer.echo(f"mean run time: {summary.mean_run_time:.0f} s")
+    if summary.deadlines:
+        typer.echo(f"jobs with a deadline: {summary.deadlines}")
+    elif not exact_estimates:
+        typer.echo(f"jobs that run into their walltime: {summary.killed}")
+
+
+def fetch(
+    log: Annotated[str, typer.Argument(help="kth-sp2, sdsc-sp2 or ctc-sp2.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File to copy the log to, or directory. Default: leave it in the cache."),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        typer.Option(help="Directory to keep downloads in. Default: the user's cache directory."),
+    ] = None,
+) -> None:
+    """Download a log of the Parallel Workloads Archive and print where it is.
+
+    A log is downloaded once; a broken download is continued by the next call. The
+    checksum of kth-sp2 is known to this package. For the other two, that of the first
+    download is recorded beside the file, and later downloads must agree with it.
+
+    **Examples**
+
+    - Into the cache: `qops-batsim workload fetch kth-sp2`
+
+    - And a copy here: `qops-batsim workload fetch sdsc-sp2 --out .`
+    """
+    from qops_batsim.workload.archive import copy_log, fetch_log
+
+    with _progress_bar(log) as progress:
+        found = fetch_log(log, cache=cache, progress=progress)
+    if found.checked_against == "nothing":
+        note(
+            f"first download of {found.path.name}: its checksum could not be checked, but is "
+            f"recorded for the next time (sha256 {found.sha256})"
+        )
+    typer.echo(found.path if out is None else copy_log(found, out))
+
+
+@contextmanager
+def _progress_bar(title: str) -> Iterator[Progress | None]:
+    """Show a bar on the standard error stream while downloading, if it is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, TransferSpeedColumn(), console=Console(stderr=True)) as bar:
+        task = None
+
+        def show(received: int, total: int | None) -> None:
+            nonlocal task
+            if task is None:
+                task = bar.add_task(title, total=total)
+            bar.update(task, completed=received, total=total)
+
+        yield show

@@ -1,0 +1,311 @@
+"""Downloading logs of the Parallel Workloads Archive, once, checked and resumable.
+
+The archive (D. G. Feitelson, https://www.cs.huji.ac.il/labs/parallel/workload/) asks
+users to acknowledge it and the site that gave the log.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import shutil
+import ssl
+import urllib.error
+import urllib.request
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import pooch
+
+from qops_batsim.errors import InputError, QopsError, did_you_mean
+from qops_batsim.files import atomic_write, write_text
+
+ARCHIVE_URL = "https://www.cs.huji.ac.il/labs/parallel/workload/"
+TIMEOUT = 30.0
+"""Seconds of silence after which a download is given up (it can be resumed)."""
+
+_CHUNK = 1 << 16
+
+
+class DownloadError(QopsError):
+    """A log that cannot be downloaded now, or is not the one that was expected."""
+
+
+class ArchivedLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A log in the archive.
+
+    Attributes
+    ----------
+    path
+        Path below :data:`ARCHIVE_URL`.
+    sha256
+        Checksum of the file. None: not known to this package; the first download's
+        is recorded beside the file, and later downloads must agree with it.
+    """
+
+    path: str
+    sha256: str | None = None
+
+    @property
+    def file(self) -> str:
+        """Name of the file."""
+        return self.path.rpartition("/")[2]
+
+
+LOGS = {
+    "kth-sp2": ArchivedLog(
+        path="l_kth_sp2/KTH-SP2-1996-2.swf.gz",
+        sha256="b29822e563c96aaa88207d636c007f342b3d369ae85ca189851d42bd34bab1c1",
+    ),
+    "sdsc-sp2": ArchivedLog(path="l_sdsc_sp2/SDSC-SP2-1998-4.2-cln.swf.gz"),
+    "ctc-sp2": ArchivedLog(path="l_ctc_sp2/CTC-SP2-1996-3.1-cln.swf.gz"),
+}
+"""Logs that can be fetched, by name."""
+
+
+class FetchedLog(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a fetched log is and how far its checksum can be trusted.
+
+    Attributes
+    ----------
+    path
+        The file in the cache.
+    url
+        Where it comes from.
+    sha256
+        Its checksum.
+    checked_against
+        ``"package"`` (the checksum is part of this package), ``"record"`` (of an
+        earlier download) or ``"nothing"`` (this was the first download).
+    """
+
+    path: Path
+    url: str
+    sha256: str
+    checked_against: str
+
+
+class Progress(Protocol):
+    """What is told about a running download."""
+
+    def __call__(self, received: int, total: int | None) -> None:
+        """Take the bytes received so far and expected in all (None: unknown)."""
+
+
+def fetch_log(
+    name: str,
+    *,
+    cache: Path | None = None,
+    progress: Progress | None = None,
+    base_url: str = ARCHIVE_URL,
+    logs: dict[str, ArchivedLog] = LOGS,
+) -> FetchedLog:
+    """Return a log from the cache, after downloading it where it is not there yet.
+
+    A file in the cache whose checksum is wrong is downloaded again. What a broken
+    download left behind is continued, if the server still has the same file.
+
+    Parameters
+    ----------
+    name
+        One of :data:`LOGS`.
+    cache
+        Directory to keep logs in; None: ``qops-batsim`` in the user's cache directory.
+    progress
+        Called as the download proceeds.
+    base_url, logs
+        Another archive, for tests and mirrors.
+
+    Raises
+    ------
+    InputError
+        The name is unknown, or the cache cannot be written.
+    DownloadError
+        The server cannot be reached or does not have the file, the connection
+        broke, the checksum is not the expected one, or what came is no gzip file.
+    """
+    if name not in logs:
+        raise InputError(f"log is {name!r}, which is not known{did_you_mean(name, logs)}")
+    log = logs[name]
+    cache = Path(pooch.os_cache("qops-batsim")) if cache is None else cache
+    url = base_url + log.path
+    record = cache / f"{log.file}.sha256"
+    recorded = _read_record(record)
+    expected = log.sha256 or recorded
+    was_there = (cache / log.file).is_file()
+    pooch.get_logger().setLevel("WARNING")
+    try:
+        found = pooch.retrieve(
+            url,
+            known_hash=None if expected is None else f"sha256:{expected}",
+            fname=log.file,
+            path=cache,
+            downloader=ResumingDownloader(cache / f"{log.file}.part", progress),
+        )
+        sha256 = expected or str(pooch.file_hash(found, alg="sha256"))
+    except ValueError:
+        # pooch's only one: the checksum; it has removed the file.
+        source = "this package knows" if log.sha256 else f"{record} recorded at an earlier download"
+        raise DownloadError(
+            f"{url}: not the expected file: its checksum differs from the one that {source} "
+            f"({expected}){'' if log.sha256 else '; remove that record to accept a new version'}"
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"{cache}: cannot be used as a cache ({error.strerror or error})"
+        ) from None
+    if expected is None:
+        _check_whole(Path(found), url, was_there=was_there)
+        write_text(record, f"{sha256}  {log.file}\n")
+    checked = "package" if log.sha256 else "record" if recorded else "nothing"
+    return FetchedLog(path=Path(found), url=url, sha256=sha256, checked_against=checked)
+
+
+def copy_log(log: FetchedLog, out: Path) -> Path:
+    """Copy a fetched log to a file or into an existing directory; return the file.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    target = out / log.path.name if out.is_dir() or str(out).endswith(os.sep) else out
+    with open(log.path, "rb") as source, atomic_write(target) as copy:
+        shutil.copyfileobj(source, copy)
+    return target
+
+
+class ResumingDownloader:
+    """A downloader for pooch that continues where an earlier attempt broke off.
+
+    Bytes are collected in a partial file beside the cached one, with the server's
+    mark of the file's version (its entity tag or modification date) in a second
+    file. The next attempt asks for the rest of that same version; a server that has
+    another one, or cannot send parts, sends the whole.
+    """
+
+    def __init__(self, partial: Path, progress: Progress | None = None) -> None:
+        self.partial = partial
+        self.version_file = partial.with_name(partial.name + ".version")
+        self.progress = progress
+
+    def __call__(self, url: str, output_file: str, _pooch: Any) -> None:
+        """Download ``url`` to ``output_file``; raise :class:`DownloadError` on failure."""
+        with _download_errors(url, self.partial):
+            self._complete(url)
+        os.replace(self.partial, output_file)
+        self.version_file.unlink(missing_ok=True)
+
+    def _complete(self, url: str) -> None:
+        version, received = self._left_behind(url)
+        try:
+            response = self._open(url, version, received)
+        except urllib.error.HTTPError as error:
+            if error.code != 416 or not received:
+                raise
+            # The partial file does not fit what the server has: from the beginning.
+            error.close()
+            received = 0
+            response = self._open(url, None, 0)
+        with response:
+            if response.status != 206:
+                received = 0
+            elif not _continues_at(response, received):
+                raise HTTPException("the server sent another part than was asked for")
+            mark = response.headers.get("ETag") or response.headers.get("Last-Modified")
+            # A weak tag does not promise equal bytes: nothing can be continued with it.
+            usable = mark is not None and not mark.startswith("W/")
+            write_text(self.version_file, f"{url}\n{mark if usable else ''}\n")
+            length = response.headers.get("Content-Length")
+            total = received + int(length) if length and length.isdigit() else None
+            with open(self.partial, "ab" if received else "wb") as partial:
+                while chunk := response.read(_CHUNK):
+                    partial.write(chunk)
+                    received += len(chunk)
+                    if self.progress is not None:
+                        self.progress(received, total)
+        if total is not None and received != total:
+            raise HTTPException(f"the connection ended after {received} of {total} bytes")
+
+    def _left_behind(self, url: str) -> tuple[str | None, int]:
+        """Return version mark and length of what an earlier attempt left, if it can be used."""
+        try:
+            origin, version = self.version_file.read_text("utf-8").split("\n")[:2]
+            size = self.partial.stat().st_size
+        except (FileNotFoundError, ValueError):
+            return None, 0
+        return (version, size) if origin == url and version else (None, 0)
+
+    @staticmethod
+    def _open(url: str, version: str | None, received: int) -> HTTPResponse:
+        request = urllib.request.Request(url, headers={"User-Agent": "qops-batsim"})
+        if version is not None and received:
+            request.add_header("Range", f"bytes={received}-")
+            request.add_header("If-Range", version)
+        response: HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT)
+        return response
+
+
+@contextmanager
+def _download_errors(url: str, partial: Path) -> Iterator[None]:
+    """Turn what can go wrong on the way into one sentence that says what to do."""
+    by_hand = (
+        "download it by hand, with a browser or another machine, and save it as "
+        f"{partial.with_suffix('')}"
+    )
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise DownloadError(
+            f"{url}: the server answers {error.code} {error.reason}; {by_hand}"
+        ) from None
+    except urllib.error.URLError as error:
+        raise DownloadError(f"{url}: cannot be reached ({error.reason}); {by_hand}") from None
+    except (TimeoutError, ConnectionError, ssl.SSLError, HTTPException) as error:
+        raise DownloadError(
+            f"{url}: download broken off ({error or type(error).__name__}); "
+            "run the command again to continue it"
+        ) from None
+
+
+def _check_whole(path: Path, url: str, *, was_there: bool) -> None:
+    """Raise unless the file is gzip data to its end, as a log is and a login page is not."""
+    try:
+        with gzip.open(path) as stream:
+            while stream.read(_CHUNK):
+                pass
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        if not was_there:
+            path.unlink()
+        raise DownloadError(
+            f"{path if was_there else url}: not a whole gzip file, as the log is ({error}); "
+            f"{'remove it and ' if was_there else ''}run the command again"
+        ) from None
+
+
+def _continues_at(response: HTTPResponse, received: int) -> bool:
+    """Return whether a partial answer begins with the byte that was asked for."""
+    return re.match(rf"bytes {received}-", response.headers.get("Content-Range", "")) is not None
+
+
+def _read_record(record: Path) -> str | None:
+    """Return the recorded checksum, or None when there is no record."""
+    try:
+        words = record.read_text("utf-8").split()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{record}: cannot be read ({error})") from None
+    if not words or not re.fullmatch("[0-9a-f]{64}", words[0]):
+        raise InputError(
+            f"{record}: holds no sha256 checksum (64 hexadecimal digits were expected); "
+            "remove it to accept the next download"
+        )
+    return words[0]

@@ -1,0 +1,310 @@
+"""Batsim workload JSON, with our ``qos`` object in each job."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any, NoReturn
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.files import read_text, write_text
+from qops_batsim.jobs import MAX_PROCESSORS, MAX_SECONDS, Job, is_number, is_whole_number
+from qops_batsim.workload.model import Profile, Workload
+
+PROFILE_TYPES: dict[str, tuple[str, ...]] = {
+    "delay": ("delay",),
+    "parallel": ("cpu", "com"),
+    "parallel_homogeneous": ("cpu", "com"),
+    "parallel_homogeneous_total": ("cpu", "com"),
+    "parallel_homogeneous_pfs": ("bytes_to_read", "bytes_to_write"),
+    "composed": ("seq",),
+    "data_staging": ("nb_bytes", "from", "to"),
+    "send": ("msg",),
+    "recv": ("regex",),
+    "smpi": ("trace",),
+    "usage_trace": ("trace",),
+}
+"""Batsim's profile types with the fields each must have."""
+
+_NUMBERS: dict[str, tuple[str, ...]] = {
+    "parallel_homogeneous": ("cpu", "com"),
+    "parallel_homogeneous_total": ("cpu", "com"),
+    "parallel_homogeneous_pfs": ("bytes_to_read", "bytes_to_write"),
+    "data_staging": ("nb_bytes",),
+}
+"""Fields that are one number from 0 up, by profile type."""
+
+_MAX_DIGITS = 300
+"""Digits of a whole number that surely fits into a float."""
+
+_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def read_workload(path: str | Path) -> Workload:
+    """Read a Batsim workload, plain or gzip-compressed.
+
+    Parameters
+    ----------
+    path
+        A JSON file with ``nb_res``, ``jobs`` and ``profiles``.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read; a field is missing, of the wrong type, out of
+        range or given twice; a job id is given twice; a job's profile is unknown.
+    """
+    return parse_workload(read_text(path, what="a Batsim workload (JSON)"), source=str(path))
+
+
+def parse_workload(text: str, *, source: str) -> Workload:
+    """Read a workload from JSON text; see :func:`read_workload`."""
+    try:
+        return _read_workload(_load(text, source), source)
+    except RecursionError:
+        raise InputError(f"{source}: JSON nested too deeply for a Batsim workload") from None
+
+
+def _read_workload(data: Any, source: str) -> Workload:
+    if not isinstance(data, dict):
+        raise InputError(f"{source}: a JSON object with nb_res, jobs and profiles is expected")
+    processors = data.get("nb_res")
+    if not is_whole_number(processors) or not 1 <= processors <= MAX_PROCESSORS:
+        _wrong(data, "nb_res", f"a whole number of processors from 1 to {MAX_PROCESSORS}", source)
+    raw_jobs = data.get("jobs")
+    if not isinstance(raw_jobs, list):
+        _wrong(data, "jobs", "a list of jobs", source)
+    profiles = data.get("profiles")
+    if not isinstance(profiles, dict):
+        _wrong(data, "profiles", "an object of profiles by name", source)
+    for name, profile in profiles.items():
+        _check_profile(name, profile, profiles, source)
+    _check_composition(profiles, source)
+    jobs = [_read_job(fields, index, source) for index, fields in enumerate(raw_jobs)]
+    _check_jobs(jobs, profiles, source)
+    provenance = data.get("qops_batsim", {})
+    if not isinstance(provenance, dict):
+        _wrong(data, "qops_batsim", "an object that tells how the workload was made", source)
+    return Workload(
+        jobs=jobs, profiles=profiles, processors=processors, provenance=provenance, source=source
+    )
+
+
+def write_workload(workload: Workload, path: str | Path) -> None:
+    """Write a Batsim workload: one job and one profile a line, gzip if named ``.gz``.
+
+    The same workload always gives the same bytes.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    write_text(path, format_workload(workload))
+
+
+def format_workload(workload: Workload) -> str:
+    """Return the JSON text that :func:`write_workload` writes."""
+    lines = ["{", f'"nb_res": {workload.processors},']
+    if workload.provenance:
+        lines.append(f'"qops_batsim": {json.dumps(workload.provenance)},')
+    lines += _block('"jobs": [', [json.dumps(job.fields) for job in workload.jobs], "],")
+    lines += _block(
+        '"profiles": {',
+        [f"{json.dumps(name)}: {json.dumps(body)}" for name, body in workload.profiles.items()],
+        "}",
+    )
+    lines.append("}")
+    return "\n".join(lines) + "\n"
+
+
+def _block(opening: str, items: list[str], closing: str) -> list[str]:
+    return [opening, ",\n".join(items), closing]
+
+
+def _load(text: str, source: str) -> Any:
+    """Return the JSON value, in which every number is finite and every text is encodable."""
+    beyond: list[str] = []
+
+    def read_float(digits: str) -> float:
+        value = float(digits)
+        if math.isinf(value):
+            beyond.append(digits)
+        return value
+
+    def read_int(digits: str) -> float:
+        if len(digits) > _MAX_DIGITS:
+            beyond.append(digits)
+            return math.inf
+        return int(digits)
+
+    try:
+        data = json.loads(
+            text,
+            object_pairs_hook=lambda pairs: _object_without_twins(pairs, source),
+            parse_constant=lambda name: _refuse_constant(name, source),
+            parse_float=read_float,
+            parse_int=read_int,
+        )
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{source}: line {error.lineno}, column {error.colno}: not JSON ({error.msg}); "
+            "a Batsim workload is expected"
+        ) from None
+    # Looking for the place costs a walk through everything, so only when there is a reason.
+    if beyond or _HALF_CHARACTER.search(text):
+        problem = _first_unusable(data, "")
+        if problem:
+            raise InputError(f"{source}: {problem}")
+    return data
+
+
+def _first_unusable(value: Any, place: str) -> str | None:
+    """Return where an infinite number or half a character is, or None."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return f"field {shown(place)} is {shown(value)}; half a surrogate pair is no character"
+    elif isinstance(value, float) and math.isinf(value):
+        return f"field {shown(place)} is out of the range of numbers; at most 1e308 is expected"
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            problem = _first_unusable(item, f"{place}[{index}]")
+            if problem:
+                return problem
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            inner = f"{place}.{name}" if place else name
+            problem = _first_unusable(name, inner) or _first_unusable(item, inner)
+            if problem:
+                return problem
+    return None
+
+
+def _object_without_twins(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                job = f" in job {shown(result['id'])}" if "id" in result else ""
+                raise InputError(
+                    f"{source}: field {shown(name)} is given twice{job}; once is expected"
+                )
+            seen.add(name)
+    return result
+
+
+def _refuse_constant(name: str, source: str) -> NoReturn:
+    raise InputError(f"{source}: {name} is not a JSON number; a finite number is expected")
+
+
+def _wrong(data: dict[str, Any], name: str, accepted: str, source: str) -> NoReturn:
+    if name not in data:
+        raise InputError(f"{source}: field {name!r} is missing; {accepted} is expected")
+    raise InputError(f"{source}: field {name!r} is {shown(data[name])}; {accepted} is expected")
+
+
+def _read_job(fields: Any, index: int, source: str) -> Job:
+    where = f"{source}: jobs[{index}]"
+    if not isinstance(fields, dict):
+        raise InputError(f"{where}: {shown(fields)} is not a job; an object is expected")
+    return Job.from_fields(fields, where=where)
+
+
+_IN_CSV = frozenset(',"\r\n')
+
+
+def _check_jobs(jobs: list[Job], profiles: dict[str, Profile], source: str) -> None:
+    seen: set[str] = set()
+    for job in jobs:
+        if job.id in seen:
+            raise InputError(f"{source}: job id {shown(job.id)} is given twice; ids must differ")
+        seen.add(job.id)
+        if "!" in job.id:
+            raise InputError(
+                f"{source}: job id {shown(job.id)} contains '!', which separates workload and job"
+            )
+        for name in (job.id, job.profile):
+            if not _IN_CSV.isdisjoint(name):
+                raise InputError(
+                    f"{source}: job {shown(job.id)}: {shown(name)} contains a comma, a quotation "
+                    "mark or a line break, which would break Batsim's output files"
+                )
+        if job.profile not in profiles:
+            raise InputError(
+                f"{source}: job {shown(job.id)}: profile {shown(job.profile)} "
+                "is not among the profiles"
+            )
+
+
+def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: str) -> None:
+    where = f"{source}: profile {shown(name)}"
+    if not isinstance(profile, dict):
+        raise InputError(f"{where} is {shown(profile)}; an object with a type is expected")
+    kind = profile.get("type")
+    if not isinstance(kind, str) or kind not in PROFILE_TYPES:
+        raise InputError(
+            f"{where}: type is {shown(kind)}; one of {', '.join(PROFILE_TYPES)} is accepted"
+        )
+    for field in PROFILE_TYPES[kind]:
+        if field not in profile:
+            raise InputError(f"{where}: field {field!r} is missing (type {kind})")
+    if kind == "delay":
+        delay = profile["delay"]
+        if not (is_number(delay) and 0 < delay <= MAX_SECONDS):
+            raise InputError(
+                f"{where}: delay is {shown(delay)}; "
+                f"a number of seconds above 0, up to {MAX_SECONDS:g}, is expected"
+            )
+    for field in _NUMBERS.get(kind, ()):
+        if not _is_amount(profile[field]):
+            raise InputError(
+                f"{where}: {field} is {shown(profile[field])}; a number from 0 up is expected"
+            )
+    if kind == "parallel":
+        for field in PROFILE_TYPES[kind]:
+            amounts = profile[field]
+            if not (isinstance(amounts, list) and all(map(_is_amount, amounts))):
+                raise InputError(
+                    f"{where}: {field} is {shown(amounts)}; a list of numbers from 0 up is expected"
+                )
+    if kind == "composed":
+        steps = profile["seq"]
+        if not isinstance(steps, list) or not steps:
+            raise InputError(f"{where}: seq is {shown(steps)}; a list of profile names is expected")
+        for step in steps:
+            if not isinstance(step, str) or step not in profiles:
+                raise InputError(
+                    f"{where}: seq names {shown(step)}, which is not among the profiles"
+                )
+        repeat = profile.get("repeat", 1)
+        if not is_whole_number(repeat) or repeat < 1:
+            raise InputError(
+                f"{where}: repeat is {shown(repeat)}; a whole number from 1 up is expected"
+            )
+    ret = profile.get("ret", 0)
+    if not is_whole_number(ret):
+        raise InputError(f"{where}: ret is {shown(ret)}; a whole number is expected")
+
+
+def _is_amount(value: object) -> bool:
+    return is_number(value) and value >= 0
+
+
+def _check_composition(profiles: dict[str, Profile], source: str) -> None:
+    """Refuse composed profiles that contain themselves: they would never end."""
+    steps = {
+        name: profile["seq"] for name, profile in profiles.items() if profile["type"] == "composed"
+    }
+    try:
+        TopologicalSorter(steps).prepare()
+    except CycleError as error:
+        raise InputError(
+            f"{source}: profile {shown(error.args[1][0])} contains itself and would never end: "
+            f"{shown(' in '.join(error.args[1]))}"
+        ) from None

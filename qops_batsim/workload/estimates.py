@@ -1,0 +1,87 @@
+"""Run-time estimates as users give them: few round values, usually far too long.
+
+In the spirit of D. Tsafrir, Y. Etsion and D. G. Feitelson, "Modeling user runtime
+estimates", Job Scheduling Strategies for Parallel Processing, 2005: about twenty
+values cover most requests, the longest allowed one is among the most popular, and
+some jobs run until their estimate is used up and are killed then.
+
+The model here is simpler than theirs. A job that is not killed takes a value from
+a fixed list, with fixed weights, among those that are not below its run time. A
+job that is killed runs for exactly the value nearest to the run time it would
+have had.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+
+class EstimateModel(msgspec.Struct, frozen=True, kw_only=True):
+    """Values that users request, how often, and how often they prove too short.
+
+    Attributes
+    ----------
+    table
+        Rows (value, weight, killed share), values ascending: a requested time (whole
+        seconds), its weight among the values not below a job's run time, and the
+        share killed at it of the jobs whose run time is nearest to it in ratio. The
+        last value is the longest run time of all.
+    """
+
+    table: tuple[tuple[int, float, float], ...]
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """Requested times (whole seconds), ascending."""
+        return tuple(value for value, _, _ in self.table)
+
+    def parameters(self) -> dict[str, Any]:
+        """Return all parameters as plain JSON values, for provenance."""
+        return dict(msgspec.to_builtins(self))
+
+
+def sample_estimates(
+    model: EstimateModel, run_times: Integers, generator: np.random.Generator
+) -> tuple[Integers, Integers]:
+    """Return final run times and estimates (seconds), shape (jobs,) each.
+
+    Run times change where a job is killed at its estimate: there both are equal.
+    Every estimate is at least the run time.
+
+    Parameters
+    ----------
+    model
+        The values and what goes with them.
+    run_times
+        Run times from 1 up (seconds).
+    generator
+        Source of two uniform numbers a job.
+    """
+    values = np.array(model.values, dtype=np.int64)
+    weights, killed_shares = np.array([row[1:] for row in model.table], dtype=np.float64).T
+    uniform = generator.random((len(run_times), 2))
+    run_times = np.minimum(run_times, values[-1])
+    nearest = nearest_value(values, run_times)
+    killed = uniform[:, 0] < killed_shares[nearest]
+    run_times = np.where(killed, values[nearest], run_times)
+    # Cumulative weights from 0: the values not below the run time are a tail of them.
+    cumulative = np.concatenate(([0.0], np.cumsum(weights)))
+    smallest = np.searchsorted(values, run_times)
+    below = cumulative[smallest]
+    target = below + uniform[:, 1] * (cumulative[-1] - below)
+    chosen = np.clip(
+        np.searchsorted(cumulative, target, side="right") - 1, smallest, len(values) - 1
+    )
+    return run_times, np.where(killed, run_times, values[chosen])
+
+
+def nearest_value(values: Integers, run_times: Integers) -> Integers:
+    """Return the index of the value nearest in ratio to each run time."""
+    borders = np.sqrt(values[:-1].astype(float) * values[1:])
+    return np.searchsorted(borders, run_times)

@@ -1,0 +1,272 @@
+"""From a workload log to a Batsim workload of ``delay`` jobs.
+
+The order is: window by submission date, then repairs, then ``skip`` and
+``first``. So ``first=5000`` means the first 5,000 usable jobs of the window.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from qops_batsim import __version__
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import Job
+from qops_batsim.workload.model import Profile, Workload, delay_profile
+from qops_batsim.workload.swf import Records, SwfLog
+from qops_batsim.workload.swf_calendar import LogCalendar
+from qops_batsim.workload.swf_repairs import RepairCount, Repairs, repair_records
+from qops_batsim.workload.swf_window import LogWindow, Moment
+
+__all__ = ["Conversion", "Repairs", "convert_swf"]
+
+_EXTRA_FIELDS = ("user", "group", "executable", "queue")
+# Licences ask that these stay with the data.
+_CREDITS = ("Installation", "Computer", "Acknowledge", "Copyright", "Information")
+
+
+class Conversion(msgspec.Struct, kw_only=True):
+    """A converted log and the account of the conversion.
+
+    Attributes
+    ----------
+    workload
+        The jobs; its ``provenance`` records every choice and count.
+    records_read
+        Records of the log.
+    records_in_window
+        Records submitted within the window (all of them without a window).
+    repairs
+        What was repaired, in the order in which it was done.
+    usable_jobs
+        Jobs after the repairs, before ``skip`` and ``first``.
+    first_submission, last_submission
+        Dates of the first and last job written (seconds since the log's start).
+    period
+        The same two dates on the site's wall clock, ISO format, or None when the
+        header tells no dates.
+    time_zone
+        Time zone of ``period``, or None.
+    offered_load
+        Sum of run time × processors over processors of the machine × time from
+        first to last submission; None when that time is 0.
+    """
+
+    workload: Workload
+    records_read: int
+    records_in_window: int
+    repairs: list[RepairCount]
+    usable_jobs: int
+    first_submission: float
+    last_submission: float
+    period: tuple[str, str] | None
+    time_zone: str | None
+    offered_load: float | None
+
+
+def convert_swf(
+    log: SwfLog,
+    *,
+    processors: int | None = None,
+    start: Moment | None = None,
+    end: Moment | None = None,
+    month: str | None = None,
+    time_zone: str | None = None,
+    repairs: Repairs | None = None,
+    skip: int = 0,
+    first: int | None = None,
+    rebase: bool = False,
+) -> Conversion:
+    """Convert a log, or a part of it, to a workload of ``delay`` jobs.
+
+    A job gets ``id`` (the log's job number), ``subtime``, ``res``, ``walltime``
+    (unless none was requested) and ``profile``, and where the log knows them
+    ``user``, ``group``, ``executable`` and ``queue`` as the log's numbers.
+    Linear in the log, plus sorting.
+
+    Parameters
+    ----------
+    log
+        The log.
+    processors
+        Size of the machine; by default the header's ``MaxProcs``, else ``MaxNodes``.
+    start, end
+        Keep jobs submitted from ``start`` on and before ``end``: an ISO date or
+        date and time, the site's unless it names a UTC offset, or a number of
+        seconds since the log's start.
+    month
+        Instead: keep jobs submitted in this calendar month (``YYYY-MM``) of the
+        site.
+    time_zone
+        The site's time zone instead of the header's ``TimeZoneString``.
+    repairs
+        What to do with unusable records; by default ``Repairs()``.
+    skip
+        Usable jobs to leave out at the beginning.
+    first
+        Usable jobs to keep after that; None for all.
+    rebase
+        Shift submissions so that the first job is submitted at 0. Otherwise
+        they are the log's own seconds.
+
+    Raises
+    ------
+    InputError
+        The log holds no record, a parameter is out of range, the header lacks
+        what a parameter needs, or no job remains.
+    """
+    repairs = repairs or Repairs()
+    if not len(log):
+        raise InputError(f"{log.source}: holds no record; a log with at least one job is expected")
+    _check_counts(skip, first)
+    processors = _machine_size(log, processors)
+    window = LogWindow.of(log, start=start, end=end, month=month, time_zone=time_zone)
+    records = log.records if window is None else window.cut(log)
+    in_window = len(records)
+    records, counts = repair_records(
+        records,
+        repairs,
+        processors=processors,
+        next_number=int(log.records["job_number"].max()) + 1,
+    )
+    usable = len(records)
+    if not usable:
+        did = ", ".join(f"{c.jobs} with {c.description}" for c in counts if c.jobs)
+        raise InputError(
+            f"{log.source}: none of {in_window} jobs is left after the repairs ({did})"
+        )
+    records = records[skip : None if first is None else skip + first]
+    if not len(records):
+        raise InputError(
+            f"{log.source}: skip is {skip}, but the window holds {usable} usable jobs; "
+            "a smaller number is expected"
+        )
+    submitted = records["submit_time"]
+    begin, last = float(submitted[0]), float(submitted[-1])
+    jobs, profiles = _build(records, begin if rebase else 0.0)
+    clock = _clock_times(log, time_zone, begin, last)
+    provenance = {
+        "command": "workload from-swf",
+        "version": __version__,
+        "log": {"file": log.name, "sha256": log.sha256} | _credits(log),
+        "window": None if window is None else _plain_values(window.as_data()),
+        "processors": processors,
+        "processors_field": repairs.processors_field,
+        "repairs": {count.rule: {count.choice: count.jobs} for count in counts},
+        "skip": skip,
+        "first": first,
+        "rebased_by": _plain(begin) if rebase else 0,
+        "jobs": len(jobs),
+    }
+    area = float(np.dot(records["run_time"], records["requested_processors"].astype(np.float64)))
+    return Conversion(
+        workload=Workload(
+            jobs=jobs,
+            profiles=profiles,
+            processors=processors,
+            provenance=provenance,
+            source=log.source,
+        ),
+        records_read=len(log),
+        records_in_window=in_window,
+        repairs=counts,
+        usable_jobs=usable,
+        first_submission=begin,
+        last_submission=last,
+        period=clock and clock[1],
+        time_zone=clock and clock[0].zone.key,
+        offered_load=None if last == begin else area / (processors * (last - begin)),
+    )
+
+
+def _check_counts(skip: int, first: int | None) -> None:
+    if skip < 0:
+        raise InputError(f"skip is {skip}; a whole number from 0 up is expected")
+    if first is not None and first < 1:
+        raise InputError(f"first is {first}; a whole number above 0 is expected")
+
+
+def _machine_size(log: SwfLog, processors: int | None) -> int:
+    if processors is None:
+        processors = log.machine_size()
+        if processors is None:
+            raise InputError(
+                f"{log.source}: the header has neither MaxProcs nor MaxNodes; "
+                "give the number of processors"
+            )
+    if processors < 1:
+        raise InputError(f"processors is {processors}; a whole number above 0 is expected")
+    return processors
+
+
+def _build(records: Records, origin: float) -> tuple[list[Job], dict[str, Profile]]:
+    """Return the jobs with their profiles; submissions count from ``origin`` (seconds)."""
+    profiles: dict[str, Profile] = {}
+    names: dict[float, str] = {}
+    for run_time in records["run_time"].tolist():
+        if run_time not in names:
+            names[run_time], body = delay_profile(run_time)
+            profiles[names[run_time]] = body
+    columns = [
+        records["job_number"].tolist(),
+        (records["submit_time"] - origin).tolist(),
+        records["requested_processors"].tolist(),
+        records["requested_time"].tolist(),
+        records["run_time"].tolist(),
+        *(records[name].tolist() for name in _EXTRA_FIELDS),
+    ]
+    jobs = []
+    for number, submitted, width, walltime, run_time, *extras in zip(*columns, strict=True):
+        fields: dict[str, Any] = {"id": number, "subtime": _plain(submitted), "res": width}
+        if walltime > 0:
+            fields["walltime"] = _plain(walltime)
+        fields["profile"] = profile = names[run_time]
+        for name, value in zip(_EXTRA_FIELDS, extras, strict=True):
+            if value != -1:
+                fields[name] = value
+        jobs.append(
+            Job(
+                str(number),
+                submitted,
+                width,
+                profile,
+                walltime if walltime > 0 else None,
+                fields=fields,
+            )
+        )
+    return jobs, profiles
+
+
+def _plain(value: float) -> float | int:
+    """Return a whole number as int, so that JSON shows it as the log does."""
+    value = float(value)
+    return int(value) if value.is_integer() else value
+
+
+def _plain_values(data: dict[str, Any]) -> dict[str, Any]:
+    return {k: _plain(v) if isinstance(v, float) else v for k, v in data.items()}
+
+
+def _credits(log: SwfLog) -> dict[str, str]:
+    found = {key.lower(): log.header.get(key) for key in _CREDITS}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _clock_times(
+    log: SwfLog, time_zone: str | None, begin: float, last: float
+) -> tuple[LogCalendar, tuple[str, str]] | None:
+    """Return the log's calendar and two of its seconds as ISO dates, or None.
+
+    For information only: many logs have no dates, which is no reason to refuse
+    them. A time zone that the caller names must be usable, though.
+    """
+    try:
+        calendar = LogCalendar.of(log, time_zone=time_zone)
+        first, second = (calendar.date(moment).isoformat(" ") for moment in (begin, last))
+    except InputError:
+        if time_zone is not None:
+            raise
+        return None
+    return calendar, (first, second)

@@ -1,0 +1,313 @@
+"""The Standard Workload Format (SWF): reading and writing logs of 18 columns.
+
+Format: Parallel Workloads Archive, version 2.2
+(https://www.cs.huji.ac.il/labs/parallel/workload/swf.html). A log is a header
+of comment lines, many of them ``; Key: value``, and one line of 18 numbers a
+job; -1 stands for "not known".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.files import read_bytes, write_text
+from qops_batsim.workload.swf_header import SwfHeader
+
+FIELDS = (
+    "job_number",
+    "submit_time",
+    "wait_time",
+    "run_time",
+    "allocated_processors",
+    "average_cpu_time",
+    "used_memory",
+    "requested_processors",
+    "requested_time",
+    "requested_memory",
+    "status",
+    "user",
+    "group",
+    "executable",
+    "queue",
+    "partition",
+    "preceding_job",
+    "think_time",
+)
+"""The 18 columns in order. Times are in seconds, memory in kilobytes a processor."""
+
+MEASURED = frozenset(
+    {
+        "submit_time",
+        "wait_time",
+        "run_time",
+        "average_cpu_time",
+        "used_memory",
+        "requested_time",
+        "requested_memory",
+        "think_time",
+    }
+)
+"""Columns that may hold fractions; the others are identifiers, codes and counts."""
+
+RECORD = np.dtype([(name, np.float64 if name in MEASURED else np.int64) for name in FIELDS])
+"""One record as a numpy structure: float64 for :data:`MEASURED` columns, else int64."""
+
+STATUS_CANCELLED = 5
+"""Status of a job that was cancelled, before or after it started."""
+STATUS_PARTIAL = (2, 3, 4)
+"""Statuses of the lines that tell one stretch of a job which another line tells whole."""
+
+_WHAT = "a workload log (SWF)"
+_ACCEPTED = "a record of 18 numbers, or a comment that begins with ';', is expected"
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+# Every whole number up to here is exact as a float, which is what the parser makes.
+_LARGEST = float(2**53)
+_INTEGER_COLUMNS = [index for index, name in enumerate(FIELDS) if name not in MEASURED]
+
+Matrix = NDArray[np.float64]
+Records = NDArray[Any]
+"""An array of type :data:`RECORD`."""
+
+
+@dataclass(eq=False)
+class SwfLog:
+    """A workload log.
+
+    Attributes
+    ----------
+    records
+        The jobs in the order of the file, shape ``(n,)``, type :data:`RECORD`:
+        ``log.records["run_time"]`` is a column.
+    header
+        The comment lines. Those between or after the records come last.
+    lines
+        Line number of each record in the file, from 1, shape ``(n,)``; in a
+        log made in memory, the record's place.
+    source
+        Where the log was read from, for messages.
+    sha256
+        Checksum of the file as stored (of the compressed file if it is
+        compressed), or None for a log made in memory.
+    """
+
+    records: Records
+    header: SwfHeader = field(default_factory=SwfHeader)
+    lines: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    source: str = "a log"
+    sha256: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.lines) != len(self.records):
+            self.lines = np.arange(1, len(self.records) + 1, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether header and records are the same, wherever they were read from."""
+        if not isinstance(other, SwfLog):
+            return NotImplemented
+        return self.header == other.header and np.array_equal(self.records, other.records)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def name(self) -> str:
+        """The file's name without its directory."""
+        return Path(self.source).name
+
+    def machine_size(self) -> int | None:
+        """Return the processors of the machine (``MaxProcs``, else ``MaxNodes``), or None.
+
+        Raises
+        ------
+        InputError
+            The field does not begin with a whole number.
+        """
+        for key in ("MaxProcs", "MaxNodes"):
+            processors = self.header.integer(key, source=self.source)
+            if processors is not None and processors > 0:
+                return processors
+        return None
+
+
+class MalformedRecord(NamedTuple):
+    """A line that is neither a comment nor a record.
+
+    Attributes
+    ----------
+    line
+        Line number, from 1.
+    kind
+        ``"columns"``: not 18 of them; ``"value"``: one is not the number it should be.
+    problem
+        What was found.
+    """
+
+    line: int
+    kind: Literal["columns", "value"]
+    problem: str
+
+
+def read_swf(path: str | Path) -> SwfLog:
+    """Read a log, plain or gzip-compressed.
+
+    Takes time linear in the file: one pass of numpy's text reader. Only when
+    that fails are the lines looked at one by one, to find the one to blame.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or a line is neither a comment nor 18 numbers.
+    """
+    log, malformed = scan_swf(path)
+    if malformed:
+        first = malformed[0]
+        raise InputError(f"{path}: line {first.line}: {first.problem}; {_ACCEPTED}")
+    return log
+
+
+def scan_swf(path: str | Path) -> tuple[SwfLog, list[MalformedRecord]]:
+    """Read what can be read of a log, and tell which lines cannot.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read.
+    """
+    content = read_bytes(path, what=_WHAT)
+    try:
+        with open(path, "rb") as stored:
+            checksum = hashlib.file_digest(stored, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    log, malformed = parse_swf(content, source=str(path))
+    log.sha256 = checksum
+    return log, malformed
+
+
+def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[MalformedRecord]]:
+    """Read what can be read of the bytes of a log; see :func:`scan_swf`."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # Old logs name people in Latin-1. Numbers are ASCII, so nothing else can differ.
+        text = content.decode("latin-1")
+    header: list[str] = []
+    numbers: list[int] = []
+    rows: list[str] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        stripped = line.strip()
+        if stripped.startswith(";"):
+            header.append(stripped[1:])
+        elif stripped:
+            numbers.append(number)
+            rows.append(stripped)
+    lines = np.array(numbers, dtype=np.int64)
+    matrix = _parse_at_once(rows)
+    malformed: list[MalformedRecord] = []
+    if matrix is None:
+        matrix, good, malformed = _parse_one_by_one(rows, numbers)
+        lines = lines[good]
+    records = np.empty(len(matrix), dtype=RECORD)
+    for index, name in enumerate(FIELDS):
+        records[name] = matrix[:, index]
+    return SwfLog(records, SwfHeader(tuple(header)), lines, source), malformed
+
+
+def write_swf(log: SwfLog, path: str | Path) -> None:
+    """Write a log: header, then one record a line; gzip if named ``.gz``.
+
+    Whole or not at all; equal logs give equal files. Reading the file gives an
+    equal log.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written, or a value is not finite.
+    """
+    write_text(path, format_swf(log))
+
+
+def format_swf(log: SwfLog) -> str:
+    """Return the text that :func:`write_swf` writes."""
+    columns = []
+    for name in FIELDS:
+        column = log.records[name]
+        if name in MEASURED:
+            if not np.isfinite(column).all():
+                raise InputError(f"{log.source}: {name} holds a value that is not finite")
+            columns.append([_format_number(value) for value in column.tolist()])
+        else:
+            columns.append([str(value) for value in column.tolist()])
+    lines = [f";{line}" for line in log.header.lines]
+    lines += [" ".join(row) for row in zip(*columns, strict=True)]
+    return "\n".join(lines) + "\n" if lines else ""
+
+
+def _format_number(value: float) -> str:
+    if value.is_integer() and abs(value) <= _LARGEST:
+        return str(int(value))
+    return repr(value)
+
+
+def _parse_at_once(rows: Sequence[str]) -> Matrix | None:
+    """Return all values, or None if any row is not 18 acceptable numbers."""
+    if not rows:
+        return np.empty((0, len(FIELDS)))
+    try:
+        matrix: Matrix = np.loadtxt(rows, dtype=np.float64, comments=None, ndmin=2)
+    except ValueError:
+        return None
+    if matrix.shape != (len(rows), len(FIELDS)) or not np.isfinite(matrix).all():
+        return None
+    whole = matrix[:, _INTEGER_COLUMNS]
+    if (whole != np.floor(whole)).any() or (np.abs(whole) > _LARGEST).any():
+        return None
+    return matrix
+
+
+def _parse_one_by_one(
+    rows: Sequence[str], numbers: Sequence[int]
+) -> tuple[Matrix, list[int], list[MalformedRecord]]:
+    """Return the values and indices of the good rows, and what is wrong with the others."""
+    values: list[list[float]] = []
+    good: list[int] = []
+    malformed: list[MalformedRecord] = []
+    for index, (row, number) in enumerate(zip(rows, numbers, strict=True)):
+        words = row.split()
+        if len(words) != len(FIELDS):
+            columns = "1 column" if len(words) == 1 else f"{len(words)} columns"
+            problem = f"{columns} ({shown(row)})"
+            malformed.append(MalformedRecord(number, "columns", problem))
+            continue
+        wrong = next((i for i, word in enumerate(words) if not _is_accepted(word, i)), None)
+        if wrong is not None:
+            wanted = "number" if FIELDS[wrong] in MEASURED else "whole number"
+            problem = (
+                f"column {wrong + 1} ({FIELDS[wrong]}) is {shown(words[wrong])}, not a {wanted}"
+            )
+            malformed.append(MalformedRecord(number, "value", problem))
+            continue
+        values.append([float(word) for word in words])
+        good.append(index)
+    return np.array(values, dtype=np.float64).reshape(-1, len(FIELDS)), good, malformed
+
+
+def _is_accepted(word: str, column: int) -> bool:
+    if not _NUMBER.fullmatch(word):
+        return False
+    value = float(word)
+    if not math.isfinite(value):
+        return False
+    return FIELDS[column] in MEASURED or (value.is_integer() and abs(value) <= _LARGEST)

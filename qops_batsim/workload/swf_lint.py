@@ -1,0 +1,232 @@
+"""What is odd in a workload log: counts and line numbers, nothing changed.
+
+Real logs hold jobs that never ran, jobs that outlived what they asked for and
+headers that promise other numbers than the file holds. None of it is an error;
+all of it changes results, so it is counted here and repaired, visibly, by
+:mod:`qops_batsim.workload.from_swf`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from qops_batsim.errors import InputError
+from qops_batsim.workload.swf import (
+    STATUS_CANCELLED,
+    STATUS_PARTIAL,
+    MalformedRecord,
+    SwfLog,
+    scan_swf,
+)
+
+Mask = NDArray[np.bool_]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule and the places that break it.
+
+    Attributes
+    ----------
+    rule
+        Short name (``"overrun"``).
+    description
+        What is counted.
+    count
+        Records concerned; for ``header``, fields.
+    lines
+        Line numbers in ascending order; none for ``header``.
+    details
+        What was found, where numbers alone do not tell (malformed lines, header).
+    """
+
+    rule: str
+    description: str
+    count: int
+    lines: list[int]
+    details: list[str] = []
+
+
+class LintReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What :func:`lint_log` found.
+
+    Attributes
+    ----------
+    log
+        Name of the file.
+    records
+        Lines that are not comments, malformed ones included.
+    processors
+        Size of the machine that jobs were compared with, or None.
+    findings
+        Every rule that was checked, also with count 0.
+    unchecked
+        Rules that could not be checked, with the reason.
+    """
+
+    log: str
+    records: int
+    processors: int | None
+    findings: list[Finding]
+    unchecked: dict[str, str]
+
+    def found(self) -> list[Finding]:
+        """Return the findings with a count above 0."""
+        return [finding for finding in self.findings if finding.count]
+
+
+def lint_swf(path: str | Path, *, processors: int | None = None) -> LintReport:
+    """Check a log file; lines that are no records are findings too.
+
+    Parameters
+    ----------
+    path
+        The log, plain or gzip-compressed.
+    processors
+        Size of the machine; by default the header's ``MaxProcs``, else ``MaxNodes``.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read, or ``processors`` is below 1.
+    """
+    log, malformed = scan_swf(path)
+    return lint_log(log, malformed, processors=processors)
+
+
+def lint_log(
+    log: SwfLog, malformed: list[MalformedRecord] | None = None, *, processors: int | None = None
+) -> LintReport:
+    """Check a log that was read; see :func:`lint_swf`."""
+    if processors is not None and processors < 1:
+        raise InputError(f"processors is {processors}; a whole number above 0 is expected")
+    malformed = malformed or []
+    unchecked: dict[str, str] = {}
+    header = _check_header(log, len(malformed))
+    if processors is None:
+        try:
+            processors = log.machine_size()
+            reason = "the header has neither MaxProcs nor MaxNodes; give --processors"
+        except InputError as error:
+            reason = str(error)
+        if processors is None:
+            unchecked["too_wide"] = reason
+    findings = [
+        _malformed(malformed, "columns", "lines without 18 columns"),
+        _malformed(malformed, "value", "lines with a value that is not the number it should be"),
+    ]
+    for rule, (description, mask) in _record_rules(log, processors).items():
+        lines = log.lines[mask].tolist()
+        findings.append(Finding(rule=rule, description=description, count=len(lines), lines=lines))
+    findings.append(header)
+    return LintReport(
+        log=log.name,
+        records=len(log) + len(malformed),
+        processors=processors,
+        findings=findings,
+        unchecked=unchecked,
+    )
+
+
+def report_as_data(report: LintReport) -> dict[str, Any]:
+    """Return a report as plain lists and dictionaries, findings by rule."""
+    data: dict[str, Any] = msgspec.to_builtins(report)
+    data["findings"] = {finding.pop("rule"): finding for finding in data["findings"]}
+    return data
+
+
+def _malformed(malformed: list[MalformedRecord], kind: str, description: str) -> Finding:
+    chosen = [record for record in malformed if record.kind == kind]
+    return Finding(
+        rule=kind,
+        description=description,
+        count=len(chosen),
+        lines=[record.line for record in chosen],
+        details=[record.problem for record in chosen],
+    )
+
+
+def _record_rules(log: SwfLog, processors: int | None) -> dict[str, tuple[str, Mask]]:
+    """Return description and mask of the records concerned, by rule."""
+    records = log.records
+    run, requested_time = records["run_time"], records["requested_time"]
+    submitted, status = records["submit_time"], records["status"]
+    allocated, requested = records["allocated_processors"], records["requested_processors"]
+    partial = np.isin(status, STATUS_PARTIAL)
+    width = np.where(requested > 0, requested, allocated)
+    rules: dict[str, tuple[str, Mask]] = {
+        "cancelled": (
+            "cancelled jobs (status 5, or run time -1)",
+            (status == STATUS_CANCELLED) | (run == -1),
+        ),
+        "no_run_time": ("run time 0 or less", run <= 0),
+        "no_allocated_processors": ("allocated processors 0 or less", allocated <= 0),
+        "no_processors": ("neither requested nor allocated processors above 0", width <= 0),
+        "processors_differ": (
+            "allocated another number of processors than requested",
+            (allocated > 0) & (requested > 0) & (allocated != requested),
+        ),
+    }
+    if processors is not None:
+        rules["too_wide"] = (
+            f"requested or allocated more than the machine's {processors} processors",
+            np.maximum(requested, allocated) > processors,
+        )
+    rules |= {
+        "no_requested_time": ("requested time 0 or less", requested_time <= 0),
+        "overrun": (
+            "run time above the requested time",
+            (requested_time > 0) & (run > requested_time),
+        ),
+        "no_submit_time": ("submit time below 0", submitted < 0),
+        "submit_order": ("submitted before the record above", _steps_back(submitted)),
+        "duplicate_id": ("job number of an earlier record", _repeats(records, partial)),
+        "partial": ("stretches of a job told whole elsewhere (status 2, 3, 4)", partial),
+    }
+    return rules
+
+
+def _steps_back(submitted: NDArray[np.float64]) -> Mask:
+    mask = np.zeros(len(submitted), dtype=np.bool_)
+    mask[1:] = submitted[1:] < submitted[:-1]
+    return mask
+
+
+def _repeats(records: NDArray[Any], partial: Mask) -> Mask:
+    # A job's stretches share its number by design.
+    whole = np.flatnonzero(~partial)
+    _, first = np.unique(records["job_number"][whole], return_index=True)
+    mask = ~partial
+    mask[whole[first]] = False
+    return mask
+
+
+def _check_header(log: SwfLog, malformed: int) -> Finding:
+    """Compare the header's totals with what the file holds."""
+    records = len(log) + malformed
+    jobs = records - int(np.isin(log.records["status"], STATUS_PARTIAL).sum())
+    details = []
+    for key, found, things in (("MaxJobs", jobs, "jobs"), ("MaxRecords", records, "records")):
+        try:
+            promised = log.header.integer(key)
+        except InputError as error:
+            details.append(str(error))
+            continue
+        if promised is not None and promised != found:
+            details.append(f"{key} says {promised}, the file holds {found} {things}")
+    for key in ("MaxProcs", "MaxNodes", "UnixStartTime"):
+        try:
+            log.header.integer(key)
+        except InputError as error:
+            details.append(str(error))
+    return Finding(
+        rule="header",
+        description="header fields that the file contradicts, or that are no numbers",
+        count=len(details),
+        lines=[],
+        details=details,
+    )

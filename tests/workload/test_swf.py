@@ -1,0 +1,276 @@
+"""Reading and writing logs in the Standard Workload Format."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qops_batsim.errors import InputError
+from qops_batsim.workload.swf import (
+    FIELDS,
+    MEASURED,
+    RECORD,
+    SwfHeader,
+    SwfLog,
+    format_swf,
+    parse_swf,
+    read_swf,
+    scan_swf,
+    write_swf,
+)
+from swf_lines import swf_line, swf_text
+
+LOGS = (
+    "CTC-SP2-1996-rebuilt",
+    "KTH-SP2-1996-2",
+    "SDSC-SP2-1998-first5000",
+    "SDSC-SP2-1998-rebuilt",
+)
+
+
+def log_of(text: str) -> SwfLog:
+    log, malformed = parse_swf(text.encode(), source="test.swf")
+    assert not malformed
+    return log
+
+
+def file_of(tmp_path: Path, content: str | bytes) -> Path:
+    path = tmp_path / "log.swf"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def test_reads_every_column_and_the_line_numbers() -> None:
+    text = "; Version: 2.2\n\n" + "1 2 3 4 5 6.5 7 8 9 10 11 12 13 14 15 16 17 18\r\n" + swf_line()
+    log = log_of(text)
+    assert [log.records[name][0] for name in FIELDS] == [
+        *(1, 2, 3, 4, 5, 6.5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18)
+    ]
+    assert log.lines.tolist() == [3, 4]
+    assert {name for name in FIELDS if RECORD[name].kind == "f"} == MEASURED
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_real_logs_equal_a_naive_reading(shared: Path, name: str) -> None:
+    path = shared / "traces" / f"{name}.swf.gz"
+    log = read_swf(path)
+    rows, numbers = [], []
+    for number, line in enumerate(gzip.decompress(path.read_bytes()).decode().split("\n"), 1):
+        if line and not line.startswith(";"):
+            rows.append(tuple(float(word) for word in line.split()))
+            numbers.append(number)
+    assert [tuple(map(float, row)) for row in log.records.tolist()] == rows
+    assert log.lines.tolist() == numbers
+    assert log.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert log.name == f"{name}.swf.gz"
+
+
+def test_real_logs_keep_their_headers(shared: Path) -> None:
+    kth = read_swf(shared / "traces" / "KTH-SP2-1996-2.swf.gz")
+    assert kth.machine_size() == 100
+    assert kth.header.get("Information") == (
+        "http://www.pdc.kth.se/\nhttp://www.cs.huji.ac.il/labs/parallel/workload/"
+    )
+    assert kth.header.fields[-1] == ("Note", "uses the EASY scheduler")
+    sdsc = read_swf(shared / "traces" / "SDSC-SP2-1998-first5000.swf.gz")
+    assert len(sdsc.header.values("Queue")) == 7
+    assert sdsc.header.values("Queue")[1] == "1 express"
+    copyright_notice = sdsc.header.get("Copyright")
+    assert copyright_notice is not None
+    assert len(copyright_notice.split("\n")) == 13
+    assert sdsc.records["average_cpu_time"][-2] == 8.97
+
+
+def test_header_fields() -> None:
+    header = log_of(
+        "\n".join(
+            [
+                "; a line before any field",
+                "; Computer: one",
+                ";    and: more",
+                ";",
+                ";    after a gap",
+                ";",
+                "; a comment on its own",
+                ";Unheard-of: yes",
+                "; Note: a",
+                "; goes on",
+                "; Note:",
+                "; MaxProcs: 64 (thin nodes)",
+            ]
+        )
+    ).header
+    assert header.fields == (
+        ("Computer", "one\nand: more\n\nafter a gap"),
+        ("Unheard-of", "yes"),
+        ("Note", "a\ngoes on"),
+        ("Note", ""),
+        ("MaxProcs", "64 (thin nodes)"),
+    )
+    assert len(header.lines) == 12
+    assert header.integer("maxprocs") == 64
+    assert header.get("nothing") is None
+    assert header.integer("nothing") is None
+    with pytest.raises(InputError, match=r"field Computer is 'one.*; a whole number is expected"):
+        header.integer("Computer")
+
+
+def test_comments_between_records_go_to_the_header() -> None:
+    log = log_of(f"; A: 1\n{swf_line()}\n; B: 2\n{swf_line(job_number=2)}\n")
+    assert log.header.fields == (("A", "1"), ("B", "2"))
+    assert log.lines.tolist() == [2, 4]
+
+
+def test_machine_size_falls_back_to_nodes() -> None:
+    assert log_of("; MaxNodes: 7").machine_size() == 7
+    assert log_of("; MaxProcs: -1\n; MaxNodes: 7").machine_size() == 7
+    assert log_of("; MaxProcs: 9\n; MaxNodes: 7").machine_size() == 9
+    assert log_of("").machine_size() is None
+
+
+def test_latin1_header() -> None:
+    log, malformed = parse_swf(
+        "; Acknowledge: Jörg\n".encode("latin-1") + swf_line().encode(), source="x"
+    )
+    assert not malformed
+    assert log.header.get("Acknowledge") == "Jörg"
+
+
+numbers = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=False)
+counts = st.integers(-(2**53), 2**53)
+lines = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), max_size=30)
+
+
+@given(
+    rows=st.lists(
+        st.tuples(*(numbers if name in MEASURED else counts for name in FIELDS)), max_size=5
+    ),
+    header=st.lists(lines, max_size=5),
+)
+def test_what_is_written_is_read(rows: list[tuple[float, ...]], header: list[str]) -> None:
+    log = SwfLog(np.array(rows, dtype=RECORD), SwfHeader(tuple(header)))
+    again, malformed = parse_swf(format_swf(log).encode(), source="again")
+    assert not malformed
+    assert again == log
+
+
+words = st.from_regex(r"\A[A-Za-z][A-Za-z0-9]{0,8}\Z")
+values = st.lists(words, min_size=1, max_size=3).map("\n".join)
+
+
+@given(st.lists(st.tuples(words, values), max_size=6))
+def test_header_fields_round_trip(fields: list[tuple[str, str]]) -> None:
+    header = SwfHeader.from_fields(fields)
+    assert header.fields == tuple(fields)
+
+
+def test_files_round_trip(tmp_path: Path, shared: Path) -> None:
+    log = read_swf(shared / "traces" / "SDSC-SP2-1998-first5000.swf.gz")
+    for name in ("out.swf", "out.swf.gz"):
+        write_swf(log, tmp_path / name)
+        again = read_swf(tmp_path / name)
+        assert again == log
+        assert again.header.fields == log.header.fields
+    assert (tmp_path / "out.swf.gz").read_bytes()[:2] == b"\x1f\x8b"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_logs_differ() -> None:
+    assert log_of(swf_line()) != log_of(swf_line(run_time=1))
+    assert log_of(swf_line()) != log_of("; A: 1\n" + swf_line())
+    assert log_of(swf_line()) != "a log"
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("1 2 3", r"line 3: 3 columns \('1 2 3'\); a record of 18 numbers"),
+        ("garbage", r"line 3: 1 column \('garbage'\)"),
+        (swf_line() + " 5", r"line 3: 19 columns"),
+        (swf_line().replace(" 100 ", " abc "), r"line 3: column 4 \(run_time\) is 'abc', not a "),
+        (swf_line(run_time=float("nan")), r"column 4 \(run_time\) is 'nan'"),
+        (swf_line(run_time=float("inf")), r"column 4 \(run_time\) is 'inf'"),
+        (swf_line().replace(" 100 ", " 1e999 "), r"column 4 \(run_time\) is '1e999'"),
+        (swf_line().replace(" 100 ", " 1_0 "), r"column 4 \(run_time\) is '1_0'"),
+        (swf_line(status=0.5), r"column 11 \(status\) is '0.5', not a whole number"),
+        (swf_line(job_number=10**17), r"column 1 \(job_number\) is '1000"),
+    ],
+)
+def test_malformed_line_is_named(tmp_path: Path, bad: str, message: str) -> None:
+    path = file_of(tmp_path, f"; MaxProcs: 8\n{swf_line()}\n{bad}\n{swf_line()}\n")
+    with pytest.raises(InputError, match=message) as caught:
+        read_swf(path)
+    assert str(caught.value).startswith(f"{path}: line 3: ")
+    log, malformed = scan_swf(path)
+    assert [entry.line for entry in malformed] == [3]
+    assert log.lines.tolist() == [2, 4]
+
+
+def test_whole_numbers_written_as_fractions_are_accepted() -> None:
+    text = swf_line().replace("1 0 ", "1.0 0 ", 1) + "\nmalformed"
+    log, malformed = parse_swf(text.encode(), source="x")
+    assert log.records["job_number"].tolist() == [1]
+    assert len(malformed) == 1
+
+
+def test_damaged_files(tmp_path: Path) -> None:
+    whole = gzip.compress(swf_text([{}] * 500).encode())
+    cases = {
+        "truncated gzip": whole[: len(whole) // 2],
+        "damaged gzip": whole[:-8] + b"\0" * 8,
+        "line 1": bytes(range(14, 256)) * 20,
+    }
+    for message, content in cases.items():
+        with pytest.raises(InputError, match=message) as caught:
+            read_swf(file_of(tmp_path, content))
+        assert "\n" not in str(caught.value)
+        assert str(caught.value).isprintable()
+    with pytest.raises(InputError, match=r"no such file \(a workload log \(SWF\) was expected"):
+        read_swf(tmp_path / "missing.swf")
+
+
+def test_unwritable(tmp_path: Path) -> None:
+    file = file_of(tmp_path, "")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_swf(log_of(swf_line()), file / "below.swf")
+    log = log_of(swf_line())
+    log.records["run_time"][0] = np.inf
+    with pytest.raises(InputError, match="run_time holds a value that is not finite"):
+        write_swf(log, tmp_path / "inf.swf")
+    assert [path.name for path in tmp_path.iterdir()] == ["log.swf"]
+
+
+def test_headers_that_would_break_a_file() -> None:
+    with pytest.raises(InputError, match="line break"):
+        SwfHeader((" A: 1\n2",))
+    with pytest.raises(InputError, match="header key 'a b' is not accepted"):
+        SwfHeader.from_fields([("a b", "1")])
+
+
+cells = st.one_of(
+    st.integers(-3, 9).map(str),
+    st.text(st.sampled_from("0123456789.eE+-_xnaif\"'#,\t\x0b\x85\x00٣"), min_size=1, max_size=5),
+)
+
+
+@given(st.lists(st.lists(cells, min_size=17, max_size=19).map(" ".join), min_size=1, max_size=3))
+def test_fast_and_careful_reading_agree(rows: list[str]) -> None:
+    """Whatever the fast reader accepts, the careful one accepts with the same values."""
+    log, malformed = parse_swf("\n".join(rows).encode(), source="x")
+    careful, bad = parse_swf("\n".join([*rows, "bad"]).encode(), source="x")
+    assert careful == log
+    assert [entry.problem for entry in bad[:-1]] == [entry.problem for entry in malformed]
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_records_comments_or_malformed(content: bytes) -> None:
+    log, malformed = parse_swf(content, source="x")
+    lines = {*log.lines.tolist(), *(entry.line for entry in malformed)}
+    assert len(lines) == len(log) + len(malformed)
+    assert all(entry.problem.isprintable() for entry in malformed)
