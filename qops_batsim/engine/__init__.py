@@ -1,0 +1,1 @@
+"""The embedded engine: simulates a workload on a platform, as Batsim does."""

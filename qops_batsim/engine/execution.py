@@ -1,0 +1,229 @@
+"""What a job does while it runs: Batsim's profiles as a sequence of steps.
+
+A ``delay`` sleeps, whatever its hosts. ``parallel``, ``parallel_homogeneous`` and
+``parallel_homogeneous_total`` compute on each host and communicate between each
+pair of them, all parts progressing at one rate. A ``composed`` profile is a
+repeated sequence of others. Every other type is refused by name before the
+simulation starts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from qops_batsim.errors import InputError
+
+RUNNABLE_TYPES = (
+    "delay",
+    "parallel",
+    "parallel_homogeneous",
+    "parallel_homogeneous_total",
+    "composed",
+)
+"""Profile types that the engine can execute."""
+
+KILLED_DELAY_RETURN_CODE = -1
+KILLED_COMPUTATION_RETURN_CODE = -2
+WALLTIME_RETURN_CODE = -1
+"""Return codes that Batsim gives to jobs that are stopped."""
+
+MAX_STEPS = 1_000_000
+"""Most steps of one composed profile, repetitions included."""
+
+Profiles = Mapping[str, Mapping[str, Any]]
+
+
+class Amounts(msgspec.Struct, frozen=True):
+    """Work of a computation.
+
+    Attributes
+    ----------
+    computation
+        Flop: of every host, or one number a host.
+    communication
+        Bytes: of every ordered pair of different hosts, or one number a pair (row by row,
+        the diagonal included).
+    total
+        Whether the numbers are to be divided by the number of hosts.
+    """
+
+    computation: float | tuple[float, ...]
+    communication: float | tuple[float, ...]
+    total: bool = False
+
+    def on(self, executors: int) -> tuple[list[float], list[float]]:
+        """Return flop by executor and bytes by ordered pair (row by row)."""
+        share = executors if self.total else 1
+        if isinstance(self.computation, tuple):
+            flops = list(self.computation)
+        else:
+            flops = [self.computation / share] * executors
+        if isinstance(self.communication, tuple):
+            return flops, list(self.communication)
+        if not self.communication:
+            return flops, []
+        bytes_each = self.communication / share
+        pairs = range(executors * executors)
+        return flops, [0.0 if p // executors == p % executors else bytes_each for p in pairs]
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One thing that a job does.
+
+    Attributes
+    ----------
+    profile
+        Name of the profile.
+    delay
+        Seconds of sleep, or None for a computation.
+    amounts
+        Work of a computation, or None for a delay.
+    return_code
+        Code with which the job ends here, or 0 to go on.
+    place
+        Name and index of the step in each ``composed`` profile around it, outermost first.
+    """
+
+    profile: str
+    delay: float | None
+    amounts: Amounts | None
+    return_code: int
+    place: tuple[tuple[str, int], ...] = ()
+
+
+class Execution(msgspec.Struct, frozen=True):
+    """What a profile does when nothing stops it: its steps in order, at least one."""
+
+    steps: tuple[Step, ...]
+
+
+def execution_of(name: str, profiles: Profiles, *, processors: int, where: str) -> Execution:
+    """Return how a profile executes.
+
+    Parameters
+    ----------
+    name
+        Name of the profile.
+    profiles
+        All profiles of the workload, by name.
+    processors
+        Hosts that the job asks for; arrays of a ``parallel`` profile must fit.
+    where
+        Where the profiles come from, for messages.
+
+    Raises
+    ------
+    InputError
+        The engine cannot run a type, or a parameter is wrong.
+    """
+    steps: list[Step] = []
+    _append_steps(steps, name, profiles, processors, where, (), ())
+    return Execution(tuple(steps))
+
+
+def _append_steps(
+    steps: list[Step],
+    name: str,
+    profiles: Profiles,
+    processors: int,
+    where: str,
+    place: tuple[tuple[str, int], ...],
+    around: tuple[str, ...],
+) -> None:
+    label = f"{where}: profile {name!r}"
+    profile = profiles.get(name)
+    if profile is None:
+        raise InputError(f"{label} does not exist")
+    if name in around:
+        raise InputError(f"{label} contains itself; a sequence of other profiles is expected")
+    kind = profile.get("type")
+    if kind not in RUNNABLE_TYPES:
+        raise InputError(
+            f"{label}: the embedded engine cannot run profiles of type {kind!r}; "
+            f"it runs {', '.join(RUNNABLE_TYPES)}"
+        )
+    code = _whole(profile, "ret", label, default=0, least=None)
+    if kind == "delay":
+        steps.append(Step(name, _number(profile, "delay", label, above=True), None, code, place))
+        return
+    if kind != "composed":
+        steps.append(Step(name, None, _amounts(profile, kind, processors, label), code, place))
+        return
+    sequence = profile.get("seq")
+    if not isinstance(sequence, list) or not sequence:
+        raise InputError(f"{label}: seq is {sequence!r}; a list of profile names is expected")
+    repeat = _whole(profile, "repeat", label, default=1, least=1)
+    inside: list[Step] = []
+    for index in range(repeat * len(sequence)):
+        step = str(sequence[index % len(sequence)])
+        _append_steps(
+            inside, step, profiles, processors, where, (*place, (name, index)), (*around, name)
+        )
+        if len(steps) + len(inside) > MAX_STEPS:
+            raise InputError(f"{label}: more than {MAX_STEPS} steps, repetitions included")
+    if code and not inside[-1].return_code:
+        # The sequence's own code counts once all of its steps have succeeded.
+        inside[-1] = msgspec.structs.replace(inside[-1], return_code=code)
+    steps.extend(inside)
+
+
+def _amounts(profile: Mapping[str, Any], kind: str, processors: int, label: str) -> Amounts:
+    if kind != "parallel":
+        return Amounts(
+            _number(profile, "cpu", label),
+            _number(profile, "com", label),
+            total=kind == "parallel_homogeneous_total",
+        )
+    return Amounts(
+        _numbers(profile, "cpu", processors, label),
+        _numbers(profile, "com", processors * processors, label),
+    )
+
+
+def _number(profile: Mapping[str, Any], field: str, label: str, *, above: bool = False) -> float:
+    value = profile.get(field, 0 if field == "com" else None)
+    accepted = "a number above 0" if above else "a number from 0 up"
+    if not _is_amount(value) or (above and not value > 0):
+        raise InputError(f"{label}: {field} is {value!r}; {accepted} is expected")
+    return float(value)
+
+
+def _numbers(profile: Mapping[str, Any], field: str, count: int, label: str) -> tuple[float, ...]:
+    values = profile.get(field)
+    if field == "com" and values is None:
+        return ()
+    if not isinstance(values, list) or not all(_is_amount(value) for value in values):
+        raise InputError(f"{label}: {field} is not a list of numbers from 0 up")
+    if len(values) != count and not (field == "com" and not values):
+        raise InputError(
+            f"{label}: {field} has {len(values)} numbers; {count} are expected for a job of "
+            f"{math.isqrt(count) if field == 'com' else count} processors"
+        )
+    return tuple(float(value) for value in values)
+
+
+def _whole(
+    profile: Mapping[str, Any], field: str, label: str, *, default: int, least: int | None
+) -> int:
+    value = profile.get(field, default)
+    accepted = "a whole number" if least is None else f"a whole number from {least} up"
+    if (
+        not isinstance(value, int)
+        or isinstance(value, bool)
+        or (least is not None and value < least)
+    ):
+        raise InputError(f"{label}: {field} is {value!r}; {accepted} is expected")
+    return value
+
+
+def _is_amount(value: object) -> bool:
+    return (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and value >= 0
+    )

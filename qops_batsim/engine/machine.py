@@ -1,0 +1,92 @@
+"""The hosts and links of a platform as resources that computations share."""
+
+from __future__ import annotations
+
+from qops_batsim.engine.execution import Amounts
+from qops_batsim.engine.fluid import Computation, Resource
+from qops_batsim.platform.model import Host, Link, Platform
+from qops_batsim.platform.network import Network
+
+TCP_WINDOW = 4194304.0
+"""SimGrid's bound on unacknowledged data (bytes): latency bounds the rate of a transfer."""
+
+
+class Machine:
+    """Makes computations from amounts of work and the hosts that do it.
+
+    A host has the speed of its cores together, and one executor at most that of
+    one core. Links are those of the platform's routes; a platform without links
+    communicates in no time.
+
+    Parameters
+    ----------
+    platform
+        The platform.
+    hosts
+        Its compute hosts in use, by host id.
+    """
+
+    def __init__(self, platform: Platform, hosts: tuple[Host, ...]) -> None:
+        self._platform = platform
+        self._hosts = hosts
+        self._host_resources: dict[int, Resource] = {}
+        self._link_resources: dict[str, Resource] = {}
+        self._network: Network | None = None
+        self._routes: dict[tuple[int, int], tuple[list[Resource], float]] = {}
+
+    def host_resource(self, host: int) -> Resource:
+        """Return the resource of a host id."""
+        resource = self._host_resources.get(host)
+        if resource is None:
+            described = self._hosts[host]
+            resource = Resource(described.speed * described.cores)
+            self._host_resources[host] = resource
+        return resource
+
+    def computation(self, amounts: Amounts, executors: tuple[int, ...], now: float) -> Computation:
+        """Return the computation of this work on these hosts, one executor each.
+
+        Raises
+        ------
+        InputError
+            The platform has no route between two hosts that communicate.
+        """
+        count = len(executors)
+        flops, transfers = amounts.on(count)
+        uses: dict[Resource, float] = {}
+        bound = float("inf")
+        for host, amount in zip(executors, flops, strict=True):
+            if amount > 0:
+                resource = self.host_resource(host)
+                uses[resource] = uses.get(resource, 0.0) + amount
+                bound = min(bound, self._hosts[host].speed / amount)
+        latency, slowest = 0.0, 0.0
+        for index, size in enumerate(transfers):
+            if size > 0:
+                links, delay = self._route(executors[index // count], executors[index % count])
+                latency = max(latency, delay)
+                slowest = max(slowest, delay * size)
+                for link in links:
+                    uses[link] = uses.get(link, 0.0) + size
+        if slowest > 0:
+            bound = min(bound, TCP_WINDOW / (2.0 * slowest))
+        return Computation(uses, bound=bound, latency_until=now + latency if latency else 0.0)
+
+    def _route(self, source: int, destination: int) -> tuple[list[Resource], float]:
+        key = (source, destination)
+        known = self._routes.get(key)
+        if known is None:
+            if self._network is None:
+                self._network = Network(self._platform)
+            path = self._network.path(self._hosts[source].name, self._hosts[destination].name)
+            known = [self._link(link) for link in path.links], path.latency
+            self._routes[key] = known
+        return known
+
+    def _link(self, link: Link) -> Resource:
+        resource = self._link_resources.get(link.name)
+        if resource is None:
+            shared = link.sharing_policy != "FATPIPE"
+            resource = Resource(link.bandwidth, shared=shared)
+            self._link_resources[link.name] = resource
+        return resource

@@ -1,0 +1,222 @@
+"""The three output files of a simulation, in Batsim v4.2.1's columns and formats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from qops_batsim import __version__
+from qops_batsim.engine.records import COMPLETED_SUCCESSFULLY, REJECTED, JobRecord
+from qops_batsim.engine.simulation import Simulation
+from qops_batsim.files import write_text
+
+JOBS_COLUMNS = (
+    "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,"
+    "success,final_state,starting_time,execution_time,finish_time,waiting_time,turnaround_time,"
+    "stretch,allocated_resources,consumed_energy,metadata"
+)
+MACHINE_STATES_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
+
+
+SHORTEST_RUN_TIME = 1e-5
+"""What a job that ended as it started is written to have run (seconds), as in Batsim."""
+
+
+def write_outputs(
+    simulation: Simulation, prefix: str | Path, *, machine_states: bool = True
+) -> list[Path]:
+    """Write ``PREFIX_jobs.csv``, ``PREFIX_schedule.csv`` and ``PREFIX_machine_states.csv``.
+
+    Differences from Batsim, so that equal runs give equal bytes:
+    ``batsim_version`` names this package, and ``scheduling_time`` and
+    ``simulation_time`` (wall-clock seconds there) are 0.
+
+    Parameters
+    ----------
+    simulation
+        A simulation that has run.
+    prefix
+        Path in front of ``_jobs.csv`` and the others; missing directories are made.
+    machine_states
+        Whether ``PREFIX_machine_states.csv`` is written.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Raises
+    ------
+    InputError
+        A file cannot be written.
+    """
+    texts = {
+        "jobs": format_jobs(simulation.ended),
+        "schedule": format_schedule(simulation),
+    }
+    if machine_states:
+        texts["machine_states"] = format_machine_states(
+            simulation.computing_changes, len(simulation.hosts)
+        )
+    paths = []
+    for name, text in texts.items():
+        path = Path(f"{prefix}_{name}.csv")
+        write_text(path, text)
+        paths.append(path)
+    return paths
+
+
+def format_jobs(ended: Iterable[JobRecord]) -> str:
+    """Return ``_jobs.csv``: one row a job, in the order in which their ends were noted."""
+    lines = [JOBS_COLUMNS]
+    for record in ended:
+        job = record.job
+        workload_name, _, local_id = job.id.partition("!")
+        walltime = -1.0 if job.walltime is None else job.walltime
+        metadata = record.metadata.replace('"', '""')
+        head = (
+            f"{local_id},{workload_name},{job.profile},{record.submission_time:.6f},"
+            f"{job.processors},{walltime:.6f}"
+        )
+        if record.state == REJECTED:
+            lines.append(f'{head},0,REJECTED,,,,,,,,,"{metadata}"')
+            continue
+        start, finish = record.start, _finish(record)
+        turnaround = finish - record.submission_time
+        success = 1 if record.state == COMPLETED_SUCCESSFULLY else 0
+        lines.append(
+            f"{head},{success},{record.state},{start:.6f},{finish - start:.6f},{finish:.6f},"
+            f"{start - record.submission_time:.6f},{turnaround:.6f},"
+            f"{_stretch(record):.6f},{record.hosts},"
+            f"{-1.0 if record.energy is None else record.energy:.6f},"
+            f'"{metadata}"'
+        )
+    return "\n".join(lines) + "\n"
+
+
+def format_machine_states(changes: Sequence[tuple[float, int]], hosts: int) -> str:
+    """Return ``_machine_states.csv``: a row after every start and end."""
+    rows = (f"{date:g},0,0,0,{hosts - computing},{computing}" for date, computing in changes)
+    return "\n".join([MACHINE_STATES_COLUMNS, *rows]) + "\n"
+
+
+def format_schedule(simulation: Simulation) -> str:
+    """Return ``_schedule.csv``: one row of totals.
+
+    As in Batsim, means divide by all jobs, rejected ones included, and the time
+    that hosts compute or idle runs only up to each host's last change.
+    """
+    ended = simulation.ended
+    ran = [record for record in ended if record.state != REJECTED]
+    successes = sum(record.state == COMPLETED_SUCCESSFULLY for record in ran)
+    waits = [record.start - record.submission_time for record in ran]
+    turnarounds = [_finish(record) - record.submission_time for record in ran]
+    slowdowns = [_stretch(record) for record in ran]
+    computing, idle, unavailable = _host_times(simulation, ran)
+    meter = simulation.energy
+    everything = range(len(simulation.hosts))
+    total = len(ended)
+    values: dict[str, str | int | float] = {
+        "batsim_version": f"qops-batsim-{__version__}",
+        "consumed_joules": 0.0 if meter is None else meter.consumed(everything, simulation.now),
+        "makespan": max(map(_finish, ran), default=0.0),
+        "max_slowdown": max(slowdowns, default=0.0),
+        "max_turnaround_time": max(turnarounds, default=0.0),
+        "max_waiting_time": max(waits, default=0.0),
+        "mean_slowdown": _share(math.fsum(slowdowns), total),
+        "mean_turnaround_time": _share(math.fsum(turnarounds), total),
+        "mean_waiting_time": _share(math.fsum(waits), total),
+        "nb_computing_machines": len(simulation.hosts),
+        "nb_grouped_switches": 0,
+        "nb_jobs": total,
+        "nb_jobs_finished": len(ran),
+        "nb_jobs_killed": len(ran) - successes,
+        "nb_jobs_rejected": total - len(ran),
+        "nb_jobs_success": successes,
+        "nb_machine_switches": 0,
+        "scheduling_time": 0.0,
+        "simulation_time": 0.0,
+        "success_rate": _share(successes, total),
+        "time_computing": computing,
+        "time_idle": idle,
+        "time_sleeping": 0.0,
+        "time_switching_off": 0.0,
+        "time_switching_on": 0.0,
+        "time_unavailable": unavailable,
+    }
+    cells = (_number(v) if isinstance(v, float) else str(v) for v in values.values())
+    return ",".join(values) + "\n" + ",".join(cells) + "\n"
+
+
+def _finish(record: JobRecord) -> float:
+    """Return the date of the end to write: never that of the start."""
+    return record.finish if record.finish > record.start else record.start + SHORTEST_RUN_TIME
+
+
+def _stretch(record: JobRecord) -> float:
+    """Turnaround time over run time."""
+    finish = _finish(record)
+    return (finish - record.submission_time) / (finish - record.start)
+
+
+def _share(part: float, whole: int) -> float:
+    return part / whole if whole else math.nan
+
+
+def _number(value: float) -> str:
+    """Format as C's ``%f`` does on Linux, where Batsim's undefined means are ``-nan``."""
+    return "-nan" if math.isnan(value) else f"{value:.6f}"
+
+
+def _host_times(simulation: Simulation, ran: list[JobRecord]) -> tuple[float, float, float]:
+    """Return the seconds that hosts computed, idled and were unavailable.
+
+    Each up to its last change.
+    """
+    hosts = len(simulation.hosts)
+    until = _last_changes(ran, hosts)
+    if simulation.options.compute_sharing:
+        computing = math.fsum(_union(spans) for spans in _spans_by_host(ran, hosts))
+    else:
+        computing = math.fsum((r.finish - r.start) * len(r.hosts) for r in ran)
+    unavailable = 0.0
+    for host, outages in simulation.outages.items():
+        for since, to in outages:
+            unavailable += to - since if to < math.inf else 0.0
+            until[host] = max(until[host], to if to < math.inf else since)
+    return computing, math.fsum(until) - computing - unavailable, unavailable
+
+
+def _last_changes(ran: list[JobRecord], hosts: int) -> list[float]:
+    """Return each host's last finish (seconds). Ends are noted in order of date."""
+    until = [0.0] * hosts
+    unseen = (1 << hosts) - 1
+    for record in reversed(ran):
+        fresh = record.hosts.mask & unseen
+        if fresh:
+            unseen &= ~fresh
+            while fresh:
+                low = fresh & -fresh
+                until[low.bit_length() - 1] = record.finish
+                fresh ^= low
+            if not unseen:
+                break
+    return until
+
+
+def _spans_by_host(ran: list[JobRecord], hosts: int) -> Iterator[list[tuple[float, float]]]:
+    spans: list[list[tuple[float, float]]] = [[] for _ in range(hosts)]
+    for record in ran:
+        for host in record.hosts:
+            spans[host].append((record.start, record.finish))
+    yield from spans
+
+
+def _union(spans: list[tuple[float, float]]) -> float:
+    """Return the length of the union of intervals (seconds)."""
+    total, covered = 0.0, -math.inf
+    for start, finish in sorted(spans):
+        total += max(0.0, finish - max(start, covered))
+        covered = max(covered, finish)
+    return total

@@ -1,0 +1,140 @@
+"""What the engine remembers of each job."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from qops_batsim.engine.execution import Execution
+from qops_batsim.engine.fluid import Computation
+from qops_batsim.jobs import Job
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.events import (
+    COMPLETED_FAILED,
+    COMPLETED_KILLED,
+    COMPLETED_SUCCESSFULLY,
+    COMPLETED_WALLTIME_REACHED,
+    REJECTED,
+)
+
+NOT_SUBMITTED = "NOT_SUBMITTED"
+SUBMITTED = "SUBMITTED"
+RUNNING = "RUNNING"
+
+__all__ = [
+    "COMPLETED_FAILED",
+    "COMPLETED_KILLED",
+    "COMPLETED_SUCCESSFULLY",
+    "COMPLETED_WALLTIME_REACHED",
+    "NOT_SUBMITTED",
+    "REJECTED",
+    "RUNNING",
+    "SUBMITTED",
+    "JobRecord",
+]
+
+
+class JobRecord:
+    """The life of one job in one simulation.
+
+    Attributes
+    ----------
+    job
+        The job under its full identifier (``"w0!15"``).
+    execution
+        What it does when nothing stops it.
+    state
+        Its state, by Batsim's names.
+    submission_time, start, finish
+        Dates (seconds); start and finish are NaN until they happen.
+    hosts
+        The hosts it runs or ran on.
+    placement
+        The host of each executor, if the module gave a mapping; by default each of
+        ``hosts`` has one.
+    metadata
+        Text given by the decision module.
+    energy
+        Joules consumed on its hosts while it ran, or None without energy.
+    step, step_began
+        Index of the step it is in, and when that began (seconds).
+    walltime_left
+        Seconds left when the step began; infinite without walltime.
+    computation
+        What runs in this step, if it is a computation.
+    step_number, prediction
+        Counts of the steps begun and of the ends predicted, by which outdated waits
+        are known.
+    """
+
+    __slots__ = (
+        "computation",
+        "energy",
+        "execution",
+        "finish",
+        "hosts",
+        "job",
+        "metadata",
+        "placement",
+        "prediction",
+        "start",
+        "state",
+        "step",
+        "step_began",
+        "step_number",
+        "submission_time",
+        "wait_number",
+        "walltime_left",
+    )
+
+    def __init__(self, job: Job, execution: Execution) -> None:
+        self.job = job
+        self.execution = execution
+        self.state = NOT_SUBMITTED
+        self.submission_time = job.submission_time
+        self.start = math.nan
+        self.finish = math.nan
+        self.hosts = NO_HOSTS
+        self.placement: tuple[int, ...] | None = None
+        self.metadata = ""
+        self.energy: float | None = None
+        self.step = 0
+        self.step_began = math.nan
+        self.walltime_left = math.inf if job.walltime is None else job.walltime
+        self.computation: Computation | None = None
+        self.step_number = 0
+        self.prediction = 0
+        self.wait_number = 0
+
+    @property
+    def workload_name(self) -> str:
+        """Name of the workload, the part of the identifier before ``!``."""
+        return self.job.id.partition("!")[0]
+
+    @property
+    def local_id(self) -> str:
+        """Identifier within the workload, the part after ``!``."""
+        return self.job.id.partition("!")[2]
+
+    @property
+    def executors(self) -> tuple[int, ...]:
+        """The host of each executor."""
+        return tuple(self.hosts) if self.placement is None else self.placement
+
+    def progress(self, now: float) -> dict[str, Any]:
+        """Return how far the job has come, as JOB_KILLED tells it."""
+        step = self.execution.steps[self.step]
+        if step.delay is not None:
+            done = (now - self.step_began) / step.delay
+        elif self.computation is not None:
+            self.computation.advance(now)
+            done = 1.0 - self.computation.remaining
+        else:
+            done = 1.0
+        told: dict[str, Any] = {"profile_name": step.profile, "progress": done}
+        for profile, index in reversed(step.place):
+            told = {"profile_name": profile, "current_task_index": index, "current_task": told}
+        return told
+
+
+NO_HOSTS = HostSet()

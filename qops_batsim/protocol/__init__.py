@@ -1,0 +1,1 @@
+"""The Batsim protocol: typed events and decisions, and their JSON."""

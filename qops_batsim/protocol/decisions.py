@@ -1,0 +1,153 @@
+"""What a decision module answers (Batsim protocol v4).
+
+Each class is the ``data`` object of one decision type; see
+:mod:`qops_batsim.protocol.events`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from qops_batsim.jobs import Job
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.events import Answer, Notify, OpenObject
+
+
+class ExecuteJob(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Start a submitted job on these hosts.
+
+    ``mapping`` gives, for each executor, the index of its host within ``alloc``.
+    """
+
+    TYPE: ClassVar = "EXECUTE_JOB"
+
+    job_id: str
+    alloc: HostSet
+    mapping: dict[str, str] | None = None
+    storage_mapping: dict[str, int] | None = None
+
+
+class RejectJob(msgspec.Struct, frozen=True):
+    """Refuse a submitted job for good."""
+
+    TYPE: ClassVar = "REJECT_JOB"
+
+    job_id: str
+
+
+class KillJob(msgspec.Struct, frozen=True):
+    """Kill running jobs; answered by JOB_COMPLETED for each and one JOB_KILLED."""
+
+    TYPE: ClassVar = "KILL_JOB"
+
+    job_ids: list[str]
+
+
+class CallMeLater(msgspec.Struct, frozen=True):
+    """Ask to be called at a date strictly later than now (seconds)."""
+
+    TYPE: ClassVar = "CALL_ME_LATER"
+
+    timestamp: float
+
+
+class RegisterJob(msgspec.Struct, frozen=True):
+    """Add a job to the simulation; its profile must exist in its workload."""
+
+    TYPE: ClassVar = "REGISTER_JOB"
+
+    job_id: str
+    job: Job
+
+
+class RegisterProfile(msgspec.Struct, frozen=True):
+    """Add a profile to a workload, which is made if it does not exist."""
+
+    TYPE: ClassVar = "REGISTER_PROFILE"
+
+    workload_name: str
+    profile_name: str
+    profile: dict[str, Any]
+
+
+class SetJobMetadata(msgspec.Struct, frozen=True):
+    """Attach a text to a job, for the last column of ``_jobs.csv``."""
+
+    TYPE: ClassVar = "SET_JOB_METADATA"
+
+    job_id: str
+    metadata: str
+
+
+class ChangeJobState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Force the state of a job (of schedulers that execute jobs by themselves)."""
+
+    TYPE: ClassVar = "CHANGE_JOB_STATE"
+
+    job_id: str
+    job_state: str
+    kill_reason: str | None = None
+
+
+class SetResourceState(msgspec.Struct, frozen=True):
+    """Switch hosts to another power state."""
+
+    TYPE: ClassVar = "SET_RESOURCE_STATE"
+
+    resources: HostSet
+    state: str
+
+
+class ToJobMessage(msgspec.Struct, frozen=True):
+    """Send a message to a running job."""
+
+    TYPE: ClassVar = "TO_JOB_MSG"
+
+    job_id: str
+    msg: Any
+
+
+class Query(OpenObject):
+    """Ask the engine something, e.g. ``{"requests": {"consumed_energy": {}}}``."""
+
+    __slots__ = ()
+    TYPE = "QUERY"
+
+
+Decision = (
+    ExecuteJob
+    | RejectJob
+    | KillJob
+    | CallMeLater
+    | RegisterJob
+    | RegisterProfile
+    | SetJobMetadata
+    | ChangeJobState
+    | SetResourceState
+    | ToJobMessage
+    | Query
+    | Notify
+    | Answer
+)
+
+DECISION_TYPES: dict[str, type] = {
+    kind.TYPE: kind
+    for kind in (
+        ExecuteJob,
+        RejectJob,
+        KillJob,
+        CallMeLater,
+        RegisterJob,
+        RegisterProfile,
+        SetJobMetadata,
+        ChangeJobState,
+        SetResourceState,
+        ToJobMessage,
+        Query,
+        Notify,
+        Answer,
+    )
+}
+"""Every decision type of the protocol by its name on the wire."""

@@ -1,0 +1,212 @@
+"""What an engine tells a decision module (Batsim protocol v4).
+
+Each class is the ``data`` object of one event type; the date is carried beside
+it, in :class:`~qops_batsim.protocol.messages.Stamped`. The same objects travel
+in process and, encoded as JSON, over the wire.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from qops_batsim.jobs import Job
+from qops_batsim.platform.hostset import HostSet
+
+COMPLETED_SUCCESSFULLY = "COMPLETED_SUCCESSFULLY"
+COMPLETED_FAILED = "COMPLETED_FAILED"
+COMPLETED_WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
+COMPLETED_KILLED = "COMPLETED_KILLED"
+REJECTED = "REJECTED"
+
+NO_MORE_STATIC_JOBS = "no_more_static_job_to_submit"
+MACHINES_AWAY = "event_machine_unavailable"
+MACHINES_BACK = "event_machine_available"
+NO_MORE_EXTERNAL_EVENTS = "no_more_external_event_to_occur"
+
+
+class HostDescription(msgspec.Struct, frozen=True):
+    """A host as announced at the beginning of the simulation."""
+
+    id: int
+    name: str
+    state: str = "idle"
+    properties: dict[str, str] = {}
+    zone_properties: dict[str, str] = {}
+
+
+class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """The ``config`` object of :class:`SimulationBegins`; fields a Batsim lacks are default."""
+
+    redis_enabled: bool = False
+    redis_hostname: str = "127.0.0.1"
+    redis_port: int = 6379
+    redis_prefix: str = "default"
+    profiles_forwarded_on_submission: bool = False
+    dynamic_jobs_enabled: bool = False
+    dynamic_jobs_acknowledged: bool = False
+    profile_reuse_enabled: bool = False
+    sched_config: str = ""
+    forward_unknown_events: bool = False
+
+
+class SimulationBegins(msgspec.Struct, frozen=True, kw_only=True):
+    """First message: hosts, options, profiles by workload and name."""
+
+    TYPE: ClassVar = "SIMULATION_BEGINS"
+
+    nb_resources: int
+    nb_compute_resources: int
+    nb_storage_resources: int = 0
+    allow_compute_sharing: bool = False
+    allow_storage_sharing: bool = True
+    config: EngineConfig
+    compute_resources: list[HostDescription]
+    storage_resources: list[HostDescription] = []
+    workloads: dict[str, str] = {}
+    profiles: dict[str, dict[str, dict[str, Any]]] = {}
+
+
+class SimulationEnds(msgspec.Struct, frozen=True):
+    """Last message: nothing is left to happen."""
+
+    TYPE: ClassVar = "SIMULATION_ENDS"
+
+
+class JobSubmitted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A user has submitted a job; ``profile`` only when profiles are forwarded."""
+
+    TYPE: ClassVar = "JOB_SUBMITTED"
+
+    job_id: str
+    job: Job
+    profile: dict[str, Any] | None = None
+
+
+class JobCompleted(msgspec.Struct, frozen=True):
+    """A job has ended: by itself, at its walltime, or killed."""
+
+    TYPE: ClassVar = "JOB_COMPLETED"
+
+    job_id: str
+    job_state: str
+    return_code: int
+    alloc: HostSet
+
+
+class JobKilled(msgspec.Struct, frozen=True):
+    """Answer to KILL_JOB: the jobs really killed, and how far each had come."""
+
+    TYPE: ClassVar = "JOB_KILLED"
+
+    job_ids: list[str]
+    job_progress: dict[str, dict[str, Any]] = {}
+
+
+class RequestedCall(msgspec.Struct, frozen=True):
+    """The date asked for with CALL_ME_LATER has come."""
+
+    TYPE: ClassVar = "REQUESTED_CALL"
+
+
+class ResourceStateChanged(msgspec.Struct, frozen=True):
+    """Hosts have reached another power state."""
+
+    TYPE: ClassVar = "RESOURCE_STATE_CHANGED"
+
+    resources: HostSet
+    state: str
+
+
+class FromJobMessage(msgspec.Struct, frozen=True):
+    """A running job has sent a message to the scheduler."""
+
+    TYPE: ClassVar = "FROM_JOB_MSG"
+
+    job_id: str
+    msg: Any
+
+
+class OpenObject:
+    """A JSON object whose fields are not all known beforehand.
+
+    Attributes
+    ----------
+    fields
+        The object as received or to be sent.
+    """
+
+    __slots__ = ("fields",)
+    TYPE: ClassVar[str]
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.fields == other.fields
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.fields!r})"
+
+
+class Notify(OpenObject):
+    """A notification: its ``type``, with further fields for some types.
+
+    From Batsim: ``no_more_static_job_to_submit``, ``event_machine_available``…,
+    and external events it was told to forward. From a module:
+    ``registration_finished`` and ``continue_registration``.
+    """
+
+    __slots__ = ()
+    TYPE = "NOTIFY"
+
+    @classmethod
+    def of(cls, type: str, **fields: Any) -> Notify:  # noqa: A002 - the field's name in Batsim
+        """Return the notification of that type."""
+        return cls({"type": type, **fields})
+
+    @property
+    def type(self) -> str:
+        """What is notified."""
+        return str(self.fields.get("type", ""))
+
+
+class Answer(OpenObject):
+    """Answer to a :class:`~qops_batsim.protocol.decisions.Query`, e.g. ``consumed_energy``."""
+
+    __slots__ = ()
+    TYPE = "ANSWER"
+
+
+Event = (
+    SimulationBegins
+    | SimulationEnds
+    | JobSubmitted
+    | JobCompleted
+    | JobKilled
+    | RequestedCall
+    | ResourceStateChanged
+    | FromJobMessage
+    | Notify
+    | Answer
+)
+
+EVENT_TYPES: dict[str, type] = {
+    kind.TYPE: kind
+    for kind in (
+        SimulationBegins,
+        SimulationEnds,
+        JobSubmitted,
+        JobCompleted,
+        JobKilled,
+        RequestedCall,
+        ResourceStateChanged,
+        FromJobMessage,
+        Notify,
+        Answer,
+    )
+}
+"""Every event type of the protocol by its name on the wire."""

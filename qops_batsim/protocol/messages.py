@@ -1,0 +1,162 @@
+"""Messages: a date and the events or decisions that go with it, and their JSON.
+
+In process a message is passed as it is; on the wire it is one JSON text. The
+codec below is generic over the classes of :mod:`~qops_batsim.protocol.events`
+and :mod:`~qops_batsim.protocol.decisions`: there is no second description of
+any type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.jobs import Job
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.decisions import DECISION_TYPES, Decision
+from qops_batsim.protocol.events import EVENT_TYPES, Event, Notify, OpenObject
+
+Body = TypeVar("Body")
+
+
+class Stamped(msgspec.Struct, Generic[Body], frozen=True, gc=False):
+    """One event or decision with its date (seconds)."""
+
+    timestamp: float
+    body: Body
+
+
+class Message(msgspec.Struct, Generic[Body]):
+    """What one side says in one exchange: its date (seconds) and content in order."""
+
+    now: float
+    events: list[Stamped[Body]]
+
+
+class _WireItem(msgspec.Struct):
+    timestamp: float
+    type: str
+    data: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _WireMessage(msgspec.Struct):
+    now: float
+    events: list[_WireItem]
+
+
+def _encode_custom(value: Any) -> Any:
+    if isinstance(value, HostSet):
+        return str(value)
+    if isinstance(value, Job):
+        return value.fields
+    if isinstance(value, OpenObject):
+        return value.fields
+    raise NotImplementedError(f"no JSON form for {type(value).__name__}")
+
+
+def _decode_custom(kind: type, value: Any) -> Any:
+    if kind is HostSet:
+        if not isinstance(value, str):
+            raise InputError(f"host set {shown(value)}: a text such as '0-3 5' is expected")
+        return HostSet.parse(value)
+    if kind is Job:
+        if not isinstance(value, dict):
+            raise InputError(f"job {shown(value)}: a JSON object is expected")
+        return Job.from_fields(value, where="data")
+    if issubclass(kind, OpenObject):
+        if not isinstance(value, dict):
+            raise InputError(f"data is {shown(value)}; a JSON object is expected")
+        if kind is Notify and not isinstance(value.get("type"), str):
+            raise InputError(f"type is {shown(value.get('type'))}; a text is expected")
+        return kind(value)
+    raise NotImplementedError(f"no Python form for {kind.__name__}")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_encode_custom)
+_wire_decoder = msgspec.json.Decoder(_WireMessage)
+_body_decoders: dict[str, msgspec.json.Decoder[Any]] = {
+    name: msgspec.json.Decoder(kind, dec_hook=_decode_custom)
+    for name, kind in {**EVENT_TYPES, **DECISION_TYPES}.items()
+}
+
+
+def encode_message(message: Message[Any]) -> bytes:
+    """Return the JSON text of a message, as Batsim reads and writes it."""
+    return _encoder.encode(
+        {
+            "now": message.now,
+            "events": [
+                {"timestamp": item.timestamp, "type": item.body.TYPE, "data": item.body}
+                for item in message.events
+            ],
+        }
+    )
+
+
+def decode_events(
+    text: bytes | str, on_unknown: Callable[[str, float], None] | None = None
+) -> Message[Event]:
+    """Read what an engine says.
+
+    Parameters
+    ----------
+    text
+        The JSON text.
+    on_unknown
+        Called with type and date (seconds) of each event of an unknown type, which
+        is left out then; by default such an event is an error.
+
+    Raises
+    ------
+    InputError
+        Not JSON, not a message, an unknown type, or a wrong field.
+    """
+    return _decode_shallow(text, EVENT_TYPES, on_unknown)
+
+
+def decode_decisions(text: bytes | str) -> Message[Decision]:
+    """Read what a decision module says; errors as :func:`decode_events`."""
+    return _decode_shallow(text, DECISION_TYPES)
+
+
+def _decode_shallow(
+    text: bytes | str,
+    known: Mapping[str, type],
+    on_unknown: Callable[[str, float], None] | None = None,
+) -> Message[Any]:
+    try:
+        return _decode(text, known, on_unknown)
+    except RecursionError:
+        raise InputError("message: nested too deeply for a Batsim protocol message") from None
+
+
+def _decode(
+    text: bytes | str,
+    known: Mapping[str, type],
+    on_unknown: Callable[[str, float], None] | None,
+) -> Message[Any]:
+    try:
+        raw = _wire_decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"message: {error}; a Batsim protocol message is expected") from None
+    items: list[Stamped[Any]] = []
+    for index, item in enumerate(raw.events):
+        where = f"message at {raw.now:g} s, event {index}"
+        if item.type not in known:
+            if on_unknown is not None:
+                on_unknown(item.type, item.timestamp)
+                continue
+            raise InputError(
+                f"{where}: unknown type {shown(item.type)}{did_you_mean(item.type, known)}"
+            )
+        try:
+            body = _body_decoders[item.type].decode(item.data)
+        except msgspec.DecodeError as error:
+            raise InputError(f"{where} ({item.type}): {error}") from None
+        except InputError as error:
+            raise InputError(f"{where} ({item.type}): {error}") from None
+        items.append(Stamped(item.timestamp, body))
+    return Message(raw.now, items)

@@ -1,0 +1,91 @@
+"""Profiles as steps, and the errors of those that cannot run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from qops_batsim.engine.execution import execution_of
+from qops_batsim.errors import InputError
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "sleep": {"type": "delay", "delay": 5},
+    "fail": {"type": "delay", "delay": 5, "ret": 3},
+    "compute": {"type": "parallel_homogeneous", "cpu": 100, "com": 8},
+    "total": {"type": "parallel_homogeneous_total", "cpu": 100, "com": 8},
+    "matrix": {"type": "parallel", "cpu": [1, 2], "com": [0, 3, 4, 0]},
+    "twice": {"type": "composed", "seq": ["sleep", "compute"], "repeat": 2},
+    "nested": {"type": "composed", "seq": ["twice", "sleep"], "ret": 7},
+    "loop": {"type": "composed", "seq": ["sleep", "loop"]},
+    "endless": {"type": "composed", "seq": ["sleep"], "repeat": 10**9},
+}
+
+
+def steps(name: str, processors: int = 2) -> list[tuple[str, int, tuple[tuple[str, int], ...]]]:
+    execution = execution_of(name, PROFILES, processors=processors, where="w.json")
+    return [(step.profile, step.return_code, step.place) for step in execution.steps]
+
+
+def test_a_sequence_is_repeated_and_keeps_its_place() -> None:
+    assert steps("twice") == [
+        ("sleep", 0, (("twice", 0),)),
+        ("compute", 0, (("twice", 1),)),
+        ("sleep", 0, (("twice", 2),)),
+        ("compute", 0, (("twice", 3),)),
+    ]
+
+
+def test_the_code_of_a_sequence_comes_after_its_last_step() -> None:
+    codes = [(name, code) for name, code, _ in steps("nested")]
+    assert codes[-1] == ("sleep", 7)
+    assert all(code == 0 for _, code in codes[:-1])
+    assert steps("nested")[1][2] == (("nested", 0), ("twice", 1))
+
+
+def test_amounts_per_host_and_pair() -> None:
+    def amounts(name: str) -> tuple[list[float], list[float]]:
+        (step,) = execution_of(name, PROFILES, processors=2, where="w.json").steps
+        assert step.amounts is not None
+        return step.amounts.on(2)
+
+    assert amounts("compute") == ([100, 100], [0, 8, 8, 0])
+    assert amounts("total") == ([50, 50], [0, 4, 4, 0])
+    assert amounts("matrix") == ([1, 2], [0, 3, 4, 0])
+
+
+@pytest.mark.parametrize(
+    ("name", "processors", "message"),
+    [
+        ("nobody", 2, "w.json: profile 'nobody' does not exist"),
+        ("loop", 2, "profile 'loop' contains itself"),
+        ("endless", 2, "more than 1000000 steps"),
+        ("matrix", 3, "cpu has 2 numbers; 3 are expected for a job of 3 processors"),
+    ],
+)
+def test_profiles_that_cannot_be_resolved(name: str, processors: int, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        steps(name, processors)
+
+
+@pytest.mark.parametrize(
+    ("profile", "message"),
+    [
+        ({"type": "smpi", "trace": "t"}, "cannot run profiles of type 'smpi'"),
+        ({"type": "usage_trace", "trace": "t"}, "cannot run profiles of type 'usage_trace'"),
+        ({"type": "data_staging"}, "cannot run profiles of type 'data_staging'"),
+        ({"type": "delay", "delay": 0}, "delay is 0; a number above 0"),
+        ({"type": "delay", "delay": True}, "delay is True; a number above 0"),
+        ({"type": "delay", "delay": 1, "ret": "x"}, "ret is 'x'; a whole number"),
+        ({"type": "parallel_homogeneous", "cpu": -1, "com": 0}, "cpu is -1; a number from 0 up"),
+        ({"type": "parallel_homogeneous"}, "cpu is None; a number from 0 up"),
+        ({"type": "parallel", "cpu": 5, "com": []}, "cpu is not a list of numbers"),
+        ({"type": "parallel", "cpu": [1, 1], "com": [1]}, "com has 1 numbers; 4 are expected"),
+        ({"type": "composed", "seq": []}, "seq is \\[\\]; a list of profile names"),
+        ({"type": "composed", "seq": ["x"], "repeat": 0}, "repeat is 0; a whole number from 1"),
+        ({"type": "composed", "seq": ["x"]}, "profile 'x' does not exist"),
+    ],
+)
+def test_wrong_parameters_are_named(profile: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        execution_of("p", {"p": profile}, processors=2, where="w.json")

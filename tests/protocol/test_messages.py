@@ -1,0 +1,312 @@
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import Job
+from qops_batsim.platform import HostSet
+from qops_batsim.protocol.decisions import (
+    DECISION_TYPES,
+    CallMeLater,
+    ChangeJobState,
+    ExecuteJob,
+    KillJob,
+    Query,
+    RegisterJob,
+    RegisterProfile,
+    RejectJob,
+    SetJobMetadata,
+    SetResourceState,
+    ToJobMessage,
+)
+from qops_batsim.protocol.events import (
+    EVENT_TYPES,
+    Answer,
+    EngineConfig,
+    FromJobMessage,
+    HostDescription,
+    JobCompleted,
+    JobKilled,
+    JobSubmitted,
+    Notify,
+    RequestedCall,
+    ResourceStateChanged,
+    SimulationBegins,
+    SimulationEnds,
+)
+from qops_batsim.protocol.messages import (
+    Message,
+    Stamped,
+    decode_decisions,
+    decode_events,
+    encode_message,
+)
+
+REFUSED = {"err_badtype": "FOO", "err_nop_type": "NOP"}
+"""Sessions in which Batsim aborts because it does not know a decision's type."""
+
+Decoder = Callable[[bytes | str], Message[Any]]
+
+
+def one(kind: str, data: str, *, now: str = "5", timestamp: str = "5") -> str:
+    """Return a message with one event or decision."""
+    item = f'{{"timestamp": {timestamp}, "type": "{kind}", "data": {data}}}'
+    return f'{{"now": {now}, "events": [{item}]}}'
+
+
+def refusal(text: bytes | str, decode: Decoder = decode_decisions) -> str:
+    """Return the one line with which a message is refused."""
+    with pytest.raises(InputError) as caught:
+        decode(text)
+    message = str(caught.value)
+    assert message.startswith("message")
+    assert "\n" not in message
+    assert len(message) < 400
+    return message
+
+
+def later_fields(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message of Batsim 3.1.0 with the fields that came later, at their defaults."""
+    for event in message["events"]:
+        if event["type"] == "SIMULATION_BEGINS":
+            data = event["data"]
+            data["config"] = {"profile-reuse-enabled": False, "sched-config": ""} | data["config"]
+            for host in data["compute_resources"] + data["storage_resources"]:
+                host.setdefault("zone_properties", {})
+    return message
+
+
+def test_every_recorded_message_survives(shared: Path) -> None:
+    checked = 0
+    for path in sorted((shared / "batsim" / "recorded").glob("*.transcript.jsonl")):
+        name = path.name.partition(".")[0]
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            decode: Decoder = decode_events if record["from"] == "batsim" else decode_decisions
+            expected = json.loads(record["raw"])
+            if name in REFUSED and any(
+                item["type"] == REFUSED[name] for item in expected["events"]
+            ):
+                assert f"unknown type '{REFUSED[name]}'" in refusal(record["raw"], decode)
+                continue
+            if name.startswith("v310_"):
+                expected = later_fields(expected)
+            assert json.loads(encode_message(decode(record["raw"]))) == expected, (name, line)
+            checked += 1
+    assert checked > 1700
+
+
+EVENTS = [
+    SimulationBegins(
+        nb_resources=1,
+        nb_compute_resources=1,
+        config=EngineConfig(sched_config="{}", dynamic_jobs_enabled=True),
+        compute_resources=[HostDescription(0, "host0", "idle", {"role": ""}, {"a": "b"})],
+        workloads={"w0": "w.json"},
+        profiles={"w0": {"d": {"type": "delay", "delay": 1}}},
+    ),
+    JobSubmitted("w0!1", Job("w0!1", 0.0, 2, "d", walltime=9.0)),
+    JobSubmitted("w0!1", Job("w0!1", 0.0, 2, "d"), {"type": "delay", "delay": 1}),
+    JobCompleted("w0!1", "COMPLETED_FAILED", 3, HostSet.parse("0-1 5")),
+    JobKilled(["w0!1"], {"w0!1": {"profile_name": "d", "progress": 0.5}}),
+    RequestedCall(),
+    ResourceStateChanged(HostSet.parse("3"), "1"),
+    FromJobMessage("w0!1", {"any": ["thing"]}),
+    Notify.of("no_more_static_job_to_submit"),
+    Answer({"consumed_energy": 3.5}),
+    SimulationEnds(),
+]
+DECISIONS = [
+    ExecuteJob("w0!1", HostSet.parse("0-1"), {"0": "0", "1": "0"}, {"disk": 7}),
+    RejectJob("w0!1"),
+    KillJob(["w0!1", "w0!2"]),
+    CallMeLater(7.5),
+    RegisterJob("dyn!1", Job("dyn!1", 5.0, 1, "d")),
+    RegisterProfile("dyn", "d", {"type": "delay", "delay": 1}),
+    SetJobMetadata("w0!1", 'a "quoted" text'),
+    ChangeJobState("w0!1", "COMPLETED_KILLED", "because"),
+    ChangeJobState("w0!1", "RUNNING"),
+    SetResourceState(HostSet.parse("0 2"), "1"),
+    ToJobMessage("w0!1", None),
+    Query({"requests": {"consumed_energy": {}}}),
+    Notify.of("registration_finished"),
+    Answer({"x": None}),
+]
+
+
+@pytest.mark.parametrize(
+    ("bodies", "types", "decode"),
+    [(EVENTS, EVENT_TYPES, decode_events), (DECISIONS, DECISION_TYPES, decode_decisions)],
+    ids=["events", "decisions"],
+)
+def test_every_type_survives(bodies: list[Any], types: dict[str, type], decode: Decoder) -> None:
+    assert {type(body) for body in bodies} == set(types.values())
+    message = Message(5.0, [Stamped(float(date), body) for date, body in enumerate(bodies)])
+    assert decode(encode_message(message)) == message
+    assert decode(encode_message(message).decode()) == message
+
+
+def test_the_text_of_a_message() -> None:
+    message = Message(5.0, [Stamped(4.5, ExecuteJob("w0!1", HostSet.parse("5 0-3")))])
+    assert encode_message(message) == (
+        b'{"now":5.0,"events":[{"timestamp":4.5,"type":"EXECUTE_JOB",'
+        b'"data":{"job_id":"w0!1","alloc":"0-3 5"}}]}'
+    )
+
+
+def test_data_may_be_missing_where_nothing_is_required() -> None:
+    text = '{"now": 5, "events": [{"timestamp": 5, "type": "REQUESTED_CALL"}]}'
+    assert decode_events(text).events == [Stamped(5.0, RequestedCall())]
+
+
+def test_fields_that_we_do_not_know_are_ignored() -> None:
+    text = one("REJECT_JOB", '{"job_id": "w0!1", "reason": {"a": 1}}')
+    assert decode_decisions(text).events[0].body == RejectJob("w0!1")
+
+
+def test_the_job_of_a_message_keeps_all_its_fields() -> None:
+    fields = {"id": "w0!1", "subtime": 3, "res": 2, "profile": "d", "x": [1], "qos": {"memory": 5}}
+    data = json.dumps({"job_id": "w0!1", "job": fields})
+    job = decode_events(one("JOB_SUBMITTED", data)).events[0].body.job
+    assert job.fields == fields
+    assert job.qos.memory == 5.0
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "Input data was truncated"),
+        ("hello", "JSON is malformed"),
+        ('{"now": 0, "events": []', "Input data was truncated"),
+        ('{"now": 0, "events": []} x', "JSON is malformed"),
+        ("[]", "Expected `object`, got `array`"),
+        ("null", "Expected `object`, got `null`"),
+        ("5", "Expected `object`, got `int`"),
+        ("{}", "missing required field `now`"),
+        ('{"events": []}', "missing required field `now`"),
+        ('{"now": 0}', "missing required field `events`"),
+        ('{"now": "0", "events": []}', "Expected `float`, got `str` - at `$.now`"),
+        ('{"now": null, "events": []}', "Expected `float`, got `null` - at `$.now`"),
+        ('{"now": true, "events": []}', "Expected `float`, got `bool` - at `$.now`"),
+        ('{"now": NaN, "events": []}', "JSON is malformed"),
+        ('{"now": 1e999, "events": []}', "Number out of range - at `$.now`"),
+        ('{"now": 0, "events": {}}', "Expected `array`, got `object` - at `$.events`"),
+        ('{"now": 0, "events": [5]}', "Expected `object`, got `int` - at `$.events[0]`"),
+        ('{"now": 0, "events": [{"type": "X"}]}', "missing required field `timestamp`"),
+        ('{"now": 0, "events": [{"timestamp": 0}]}', "missing required field `type`"),
+        (b'{"now": 0, "events": "\xff"}', "a Batsim protocol message is expected"),
+        pytest.param('{"now": 0, "x": ' + "[" * 10**6, "nested too deeply", id="deep"),
+    ],
+)
+def test_what_is_no_message(text: bytes | str, problem: str) -> None:
+    assert problem in refusal(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "problem"),
+    [
+        ("EXECUTE_JOB", "{}", "missing required field `job_id`"),
+        ("EXECUTE_JOB", "5", "Expected `object`, got `int`"),
+        ("EXECUTE_JOB", '{"job_id": "a"}', "missing required field `alloc`"),
+        ("EXECUTE_JOB", '{"job_id": 1, "alloc": "0"}', "Expected `str`, got `int` - at `$.job_id`"),
+        ("EXECUTE_JOB", '{"job_id": "a", "alloc": 0}', "host set 0: a text such as"),
+        ("EXECUTE_JOB", '{"job_id": "a", "alloc": [0]}', "host set [0]: a text such as"),
+        ("EXECUTE_JOB", '{"job_id": "a", "alloc": null}', "host set null: a text such as"),
+        ("EXECUTE_JOB", '{"job_id": "a", "alloc": "x"}', "'x' is not a host id or FIRST-LAST"),
+        ("EXECUTE_JOB", '{"job_id": "a", "alloc": "-1"}', "'-1' is not a host id or FIRST-LAST"),
+        ("EXECUTE_JOB", '{"job_id": "a", "alloc": "0-"}', "'0-' is not a host id or FIRST-LAST"),
+        ("EXECUTE_JOB", '{"job_id": "a", "alloc": "3-1"}', "'3-1' ends before it starts"),
+        ("EXECUTE_JOB", '{"job_id": "a", "alloc": "0-99999999"}', "99999999 is above"),
+        ("KILL_JOB", '{"job_ids": "a"}', "Expected `array`, got `str`"),
+        ("KILL_JOB", '{"job_ids": [1]}', "Expected `str`, got `int` - at `$.job_ids[0]`"),
+        ("CALL_ME_LATER", '{"timestamp": "9"}', "Expected `float`, got `str`"),
+        ("CALL_ME_LATER", '{"timestamp": NaN}', "JSON is malformed"),
+        ("CALL_ME_LATER", '{"timestamp": 1e999}', "Number out of range"),
+        ("REGISTER_JOB", '{"job_id": "a", "job": 5}', "job 5: a JSON object is expected"),
+        ("REGISTER_JOB", '{"job_id": "a", "job": {}}', "data: field 'id' is missing"),
+        (
+            "REGISTER_JOB",
+            '{"job_id": "a", "job": {"id": "a", "subtime": 0, "res": -1, "profile": "d"}}',
+            "(job 'a'): field 'res' is -1",
+        ),
+        pytest.param(
+            "REGISTER_JOB",
+            f'{{"job_id": "a", "job": {{"id": "a", "subtime": 1{"0" * 400}}}}}',
+            "(job 'a'): field 'subtime' is 1000",
+            id="400 digits",
+        ),
+        pytest.param(
+            "REGISTER_JOB",
+            f'{{"job_id": "a", "job": {{"id": "a", "subtime": 1{"0" * 5000}}}}}',
+            "out of range",
+            id="5000 digits",
+        ),
+        (
+            "REGISTER_PROFILE",
+            '{"workload_name": "w", "profile_name": "p", "profile": []}',
+            "Expected `object`, got `array` - at `$.profile`",
+        ),
+        ("SET_RESOURCE_STATE", '{"resources": "0", "state": 1}', "Expected `str`, got `int`"),
+        ("NOTIFY", "5", "data is 5; a JSON object is expected"),
+        ("NOTIFY", "{}", "type is null; a text is expected"),
+        ("NOTIFY", '{"type": 5}', "type is 5; a text is expected"),
+        ("QUERY", '["consumed_energy"]', 'data is ["consumed_energy"]; a JSON object'),
+        pytest.param("QUERY", '{"a": ' + "[" * 10**6, "nested too deeply", id="deep"),
+    ],
+)
+def test_malformed_data_is_named(kind: str, data: str, problem: str) -> None:
+    assert problem in refusal(one(kind, data))
+
+
+def test_the_place_of_malformed_data_is_named() -> None:
+    good = '{"timestamp": 5, "type": "REJECT_JOB", "data": {"job_id": "a"}}'
+    bad = '{"timestamp": 5, "type": "REJECT_JOB", "data": {}}'
+    text = f'{{"now": 12.5, "events": [{good}, {bad}]}}'
+    assert refusal(text).startswith("message at 12.5 s, event 1 (REJECT_JOB): ")
+
+
+def test_an_unknown_type_suggests_the_nearest() -> None:
+    message = refusal(one("EXECUTE_JOBS", "{}"))
+    assert "event 0: unknown type 'EXECUTE_JOBS'; did you mean 'EXECUTE_JOB'?" in message
+    assert "'\\n" in refusal('{"now": 0, "events": [{"timestamp": 0, "type": "\\nX"}]}')
+    refusal(one("X" * 10_000, "{}"))
+
+
+def test_events_are_no_decisions_and_decisions_no_events() -> None:
+    assert "unknown type 'EXECUTE_JOB'" in refusal(
+        one("EXECUTE_JOB", '{"job_id": "a", "alloc": "0"}'), decode_events
+    )
+    assert "unknown type 'REQUESTED_CALL'" in refusal(one("REQUESTED_CALL", "{}"))
+
+
+def test_a_message_is_no_place_for_other_objects() -> None:
+    with pytest.raises(NotImplementedError, match="no JSON form for object"):
+        encode_message(Message(0.0, [Stamped(0.0, ToJobMessage("a", object()))]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_binary_garbage_is_one_line(seed: int) -> None:
+    refusal(random.Random(seed).randbytes(100), decode_events)
+
+
+dates = st.floats(allow_nan=False, allow_infinity=False)
+hosts = st.sets(st.integers(0, 300) | st.integers(0, 10_000)).map(HostSet.of)
+
+
+@given(dates, st.lists(st.tuples(dates, st.text(), hosts)))
+def test_allocations_survive(now: float, jobs: list[tuple[float, str, HostSet]]) -> None:
+    message = Message(now, [Stamped(date, ExecuteJob(name, alloc)) for date, name, alloc in jobs])
+    again = decode_decisions(encode_message(message))
+    assert again == message
+    assert [set(each.body.alloc) for each in again.events] == [set(alloc) for _, _, alloc in jobs]
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60))
+def test_any_text_is_refused_in_one_line(text: bytes | str) -> None:
+    refusal(text)

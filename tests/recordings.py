@@ -1,0 +1,139 @@
+"""The recorded sessions of the real Batsim, for differential tests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from qops_batsim.engine.external_events import read_external_events
+from qops_batsim.engine.simulation import EngineOptions, Simulation
+from qops_batsim.platform import Host, Platform, read_platform
+from qops_batsim.protocol.decisions import Decision
+from qops_batsim.protocol.events import Event
+from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
+from qops_batsim.workload import read_workload
+
+
+class Case(msgspec.Struct):
+    """An entry of cases.json, with where the recordings lie."""
+
+    name: str
+    platform: str
+    workloads: list[str]
+    hosts: int
+    compute_sharing: bool
+    config: dict[str, Any]
+    ended: bool
+    batsim: str
+    directory: Path = Path()
+
+    @property
+    def zero_latency(self) -> bool:
+        return "nonet" in self.platform
+
+    def messages(self) -> list[dict[str, Any]]:
+        path = self.directory / "recorded" / f"{self.name}.transcript.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+    def output(self, kind: str) -> str:
+        return (self.directory / "recorded" / f"{self.name}_{kind}.csv").read_text()
+
+
+def cases(shared: Path) -> list[Case]:
+    directory = shared / "batsim"
+    entries = json.loads((directory / "cases.json").read_text())
+    read = [msgspec.convert(entry, Case) for entry in entries]
+    for case in read:
+        case.directory = directory
+    return read
+
+
+class Replay:
+    """Answers each message with the recorded decisions, and compares it with the recorded one."""
+
+    def __init__(self, case: Case) -> None:
+        self._messages = case.messages()
+        self._next = 0
+        self.differences: list[str] = []
+
+    def exchange(self, message: Message[Event]) -> Message[Decision]:
+        if self._next >= len(self._messages):
+            raise AssertionError(f"the engine says more than was recorded: {message}")
+        expected = json.loads(self._messages[self._next]["raw"])
+        got = json.loads(encode_message(message))
+        if self._next == 0:
+            _make_comparable(got["events"][0]["data"], expected["events"][0]["data"])
+        if not close(got, expected):
+            self.differences.append(f"message {self._next // 2}: {got} instead of {expected}")
+        answer = self._messages[self._next + 1]["raw"]
+        self._next += 2
+        return decode_decisions(answer)
+
+
+def _make_comparable(got: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Drop what may differ in SIMULATION_BEGINS: paths of files, and what 3.1.0 does not tell."""
+    expected["workloads"] = got["workloads"]
+    for name in set(got["config"]) - set(expected["config"]):
+        del got["config"][name]
+    for ours, theirs in zip(got["compute_resources"], expected["compute_resources"], strict=True):
+        if "zone_properties" not in theirs:
+            del ours["zone_properties"]
+
+
+def close(left: Any, right: Any) -> bool:
+    """Whether two JSON values are equal, numbers within 1e-6 (Batsim sends six decimals)."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(close(left[k], right[k]) for k in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(
+            close(a, b) for a, b in zip(left, right, strict=True)
+        )
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        return abs(left - right) <= 1.000001e-6
+    return bool(left == right)
+
+
+def platform_of(case: Case) -> Platform:
+    """The case's platform; where that is not at hand, the hosts that the session announced."""
+    platform = read_platform(case.directory / case.platform)
+    begins = json.loads(case.messages()[0]["raw"])["events"][0]["data"]
+    announced = begins["compute_resources"]
+    if len(announced) <= len(platform.compute_hosts):
+        return platform
+    return Platform(
+        compute_hosts=tuple(
+            Host(name=host["name"], speeds=(1e8,), properties=host["properties"])
+            for host in announced
+        )
+    )
+
+
+def engine_options(case: Case) -> EngineOptions:
+    """The options under which the case was recorded."""
+    config = case.config
+    events = None
+    if case.name == "events":
+        events = read_external_events(case.directory / "inputs" / "ev.txt", forward_unknown=True)
+    return EngineOptions(
+        hosts=case.hosts,
+        compute_sharing=case.compute_sharing,
+        dynamic_jobs=config["dynamic-jobs-enabled"],
+        acknowledge_dynamic_jobs=config["dynamic-jobs-acknowledged"],
+        forward_profiles=config["profiles-forwarded-on-submission"],
+        sched_config=config.get("sched-config", ""),
+        forward_unknown_events=config["forward-unknown-events"],
+        energy="energy" in case.name,
+        external_events=events,
+    )
+
+
+def replay(case: Case) -> tuple[Simulation, Replay]:
+    """Run the case's recorded decisions on our engine."""
+    peer = Replay(case)
+    workloads = [read_workload(case.directory / workload) for workload in case.workloads]
+    simulation = Simulation(platform_of(case), workloads, peer, engine_options(case))
+    simulation.run()
+    return simulation, peer
