@@ -1,0 +1,1 @@
+"""Decision modules: schedulers that any engine of the Batsim protocol can drive."""

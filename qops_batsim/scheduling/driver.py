@@ -1,0 +1,104 @@
+"""Turning messages into calls of a decision module, and its decisions into messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from qops_batsim.jobs import Job
+from qops_batsim.protocol.decisions import Decision, ExecuteJob, RegisterJob, RejectJob
+from qops_batsim.protocol.events import (
+    Event,
+    JobCompleted,
+    JobKilled,
+    JobSubmitted,
+    Notify,
+    RequestedCall,
+    SimulationBegins,
+    SimulationEnds,
+)
+from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.scheduling.module import DecisionModule, System
+from qops_batsim.scheduling.qos_log import QosLog
+
+
+class ModuleDriver:
+    """The decision side of an exchange, played by a decision module.
+
+    The same driver serves the embedded engine in process and any engine over a
+    socket. Events that no module needs (answers, messages of jobs, power states)
+    are passed over.
+
+    Parameters
+    ----------
+    module
+        The scheduler.
+
+    Attributes
+    ----------
+    log
+        What was decided so far about each job; the module's ``qos_log``.
+    """
+
+    def __init__(self, module: DecisionModule) -> None:
+        self.module = module
+        self.log = module.qos_log = QosLog()
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            JobSubmitted: self._submitted,
+            JobCompleted: module.completed,
+            JobKilled: self._killed,
+            RequestedCall: lambda _: module.call(),
+            Notify: module.notified,
+            SimulationBegins: self._begins,
+            SimulationEnds: lambda _: module.end(),
+        }
+
+    def exchange(self, message: Message[Event]) -> Message[Decision]:
+        """Return the module's decisions on these events, all dated now."""
+        handlers = self._handlers
+        for item in message.events:
+            handler = handlers.get(type(item.body))
+            if handler is not None:
+                handler(item.body)
+        now = message.now
+        if message.events and type(message.events[-1].body) is SimulationEnds:
+            return Message(now, [])
+        log = self.log
+        decisions: list[Stamped[Decision]] = []
+        for decision in self.module.decide(now):
+            # This runs for every job: the most frequent class comes first.
+            if type(decision) is ExecuteJob:
+                log.started.append(decision.job_id)
+            elif type(decision) is RejectJob:
+                log.rejected.append(decision.job_id)
+            elif type(decision) is RegisterJob:
+                log.jobs.append(_with_full_id(decision))
+            decisions.append(Stamped(now, decision))
+        return Message(now, decisions)
+
+    def _begins(self, event: SimulationBegins) -> None:
+        self.log = self.module.qos_log = QosLog()
+        self.module.begin(system_of(event))
+
+    def _submitted(self, event: JobSubmitted) -> None:
+        self.log.jobs.append(event.job)
+        self.module.submitted(event.job)
+
+    def _killed(self, event: JobKilled) -> None:
+        self.log.kills.update(event.job_ids)
+        self.module.killed(event.job_ids)
+
+
+def _with_full_id(decision: RegisterJob) -> Job:
+    job = decision.job
+    return job if job.id == decision.job_id else job.renamed(decision.job_id)
+
+
+def system_of(event: SimulationBegins) -> System:
+    """Return what a module is told of the machine."""
+    return System(
+        hosts=tuple(event.compute_resources),
+        compute_sharing=event.allow_compute_sharing,
+        dynamic_jobs=event.config.dynamic_jobs_enabled,
+        profiles=event.profiles,
+    )

@@ -1,0 +1,171 @@
+"""What was decided about the quality of service of each job: ``PREFIX_qos.csv``.
+
+The driver of a decision module fills the log with what goes over the protocol:
+submissions, starts, rejections and kills. What only the module knows (offers,
+reasons, charges) it adds itself, with :meth:`QosLog.record`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from qops_batsim.files import write_text
+from qops_batsim.jobs import Job, QosRequest
+
+ACCEPTED = "accepted"
+REJECTED = "rejected"
+
+QOS_COLUMNS = (
+    "job_id",
+    "requested_deadline",
+    "offered_deadline",
+    "decision",
+    "reason",
+    "admitted_deadline",
+    "category",
+    "resource_charge",
+    "qos_charge",
+    "kills",
+)
+"""The columns of ``PREFIX_qos.csv``."""
+
+
+class QosRecord(msgspec.Struct, kw_only=True):
+    """What a module has to say about one job; None and ``""`` stand for nothing.
+
+    Attributes
+    ----------
+    requested_deadline
+        Deadline that the user asked for (seconds, absolute), if it is not
+        ``job.qos.deadline``.
+    offered_deadline
+        Deadline that the scheduler offered instead (seconds, absolute).
+    decision
+        :data:`ACCEPTED` or :data:`REJECTED`. A job that starts is accepted and
+        one that gets REJECT_JOB is rejected without any record.
+    reason
+        Why, in a few words for a reader: ``"asks for 5 processors, the machine
+        has 4"``.
+    admitted_deadline
+        Deadline that the scheduler promised to keep (seconds, absolute).
+    category
+        Label of the job's class, for reports.
+    resource_charge
+        Price of the resources used.
+    qos_charge
+        Price of the quality of service.
+    kills
+        How often the job was killed and started anew by the scheduler, beyond
+        the kills that the protocol tells.
+    """
+
+    requested_deadline: float | None = None
+    offered_deadline: float | None = None
+    decision: str = ""
+    reason: str = ""
+    admitted_deadline: float | None = None
+    category: str = ""
+    resource_charge: float | None = None
+    qos_charge: float | None = None
+    kills: int = 0
+
+
+class QosLog:
+    """Everything noted about the jobs of one simulation.
+
+    Notes are appended to plain lists, because they are taken for every job;
+    :meth:`rows` puts them together.
+
+    Attributes
+    ----------
+    jobs
+        The jobs submitted so far (and those registered by the module), with
+        their full ids; a job that was registered and then announced is in it twice.
+    started
+        Full ids of the jobs started so far.
+    rejected
+        Full ids of the jobs rejected so far.
+    kills
+        How often each job was really killed, by full id.
+    """
+
+    __slots__ = ("_records", "jobs", "kills", "rejected", "started")
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.started: list[str] = []
+        self.rejected: list[str] = []
+        self.kills: Counter[str] = Counter()
+        self._records: dict[str, QosRecord] = {}
+
+    def record(self, job_id: str) -> QosRecord:
+        """Return the record of a job (full id), made empty at the first call. O(1).
+
+        This is how a module volunteers what it knows::
+
+            self.qos_log.record(job.id).offered_deadline = offer
+        """
+        record = self._records.get(job_id)
+        if record is None:
+            record = self._records[job_id] = QosRecord()
+        return record
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Yield the cells of each job under :data:`QOS_COLUMNS`, in the order of submission.
+
+        O(jobs).
+        """
+        nothing, nothing_asked = QosRecord(), QosRequest()
+        decisions = self.decisions()
+        for job in {job.id: job for job in self.jobs}.values():
+            record = self._records.get(job.id, nothing)
+            asked = job.qos or nothing_asked
+            requested = record.requested_deadline
+            yield (
+                job.id,
+                _number(asked.deadline if requested is None else requested),
+                _number(record.offered_deadline),
+                decisions.get(job.id, ""),
+                record.reason,
+                _number(record.admitted_deadline),
+                record.category or asked.category or "",
+                _number(record.resource_charge),
+                _number(record.qos_charge),
+                str(self.kills[job.id] + record.kills),
+            )
+
+    def decisions(self) -> dict[str, str]:
+        """Return what was decided by full id; undecided jobs are missing. O(jobs)."""
+        made = dict.fromkeys(self.started, ACCEPTED)
+        made.update((job_id, r.decision) for job_id, r in self._records.items() if r.decision)
+        made.update(dict.fromkeys(self.rejected, REJECTED))
+        return made
+
+
+def write_qos_log(log: QosLog, prefix: str | Path) -> Path:
+    """Write ``PREFIX_qos.csv`` and return its path: one row a job, empty where nothing applies.
+
+    Dates (seconds, absolute) and charges have six decimals, as in Batsim's files.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(QOS_COLUMNS)
+    writer.writerows(log.rows())
+    path = Path(f"{prefix}_qos.csv")
+    write_text(path, text.getvalue())
+    return path
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6f}"

@@ -1,0 +1,131 @@
+"""One simulation as a decision process sees it: texts of an engine in, texts of decisions out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.protocol.events import Event, SimulationBegins, SimulationEnds
+from qops_batsim.protocol.messages import Message, decode_events, encode_message
+from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.qos_log import QosLog
+from qops_batsim.scheduling.registry import make_scheduler
+
+
+class DecisionSession:
+    """Answers the messages of one simulation with the decisions of a fresh module.
+
+    The module's options come from the engine's configuration of the scheduler
+    (Batsim's ``--sched-cfg`` or ``--sched-cfg-file``: a JSON object of options by
+    name) and from ``settings``, which win.
+
+    Parameters
+    ----------
+    scheduler
+        Registered name.
+    settings
+        Options by name.
+    on_warning
+        Called with what is ignored: events of a type that nobody knows, once a type.
+
+    Attributes
+    ----------
+    ended
+        Whether the engine has said that the simulation is over.
+    messages
+        Number of messages answered.
+    now
+        Date of the last message (seconds).
+    """
+
+    def __init__(
+        self,
+        scheduler: str,
+        settings: Mapping[str, Any] | None = None,
+        on_warning: Callable[[str], None] | None = None,
+    ) -> None:
+        self.ended = False
+        self.messages = 0
+        self.now = 0.0
+        self._scheduler = scheduler
+        self._settings = settings or {}
+        self._on_warning = on_warning
+        self._unknown: set[str] = set()
+        self._driver: ModuleDriver | None = None
+
+    @property
+    def log(self) -> QosLog:
+        """What was decided so far."""
+        return self._driver.log if self._driver is not None else QosLog()
+
+    def answer(self, text: bytes | str) -> bytes:
+        """Return the module's decisions on a message of the engine, all dated now.
+
+        Raises
+        ------
+        InputError
+            The text is no message or one that cannot come now, or the options of
+            the scheduler are wrong. The session is of no use afterwards.
+        """
+        message = decode_events(text, self._ignore)
+        self._check_order(message)
+        driver = self._driver
+        if driver is None:
+            driver = self._begin(message)
+        reply = encode_message(driver.exchange(message))
+        self.messages += 1
+        self.now = message.now
+        self.ended = bool(message.events) and type(message.events[-1].body) is SimulationEnds
+        return reply
+
+    def _begin(self, message: Message[Event]) -> ModuleDriver:
+        first = message.events[0].body if message.events else None
+        if not isinstance(first, SimulationBegins):
+            said = first.TYPE if first is not None else "nothing"
+            raise InputError(
+                f"the first message of the engine says {said}; SIMULATION_BEGINS is expected"
+            )
+        configuration = first.config.sched_config
+        try:
+            settings = {**_read_configuration(configuration), **self._settings}
+            module = make_scheduler(self._scheduler, settings)
+        except InputError as error:
+            if not configuration.strip():
+                raise
+            raise InputError(
+                f"{error} (the engine's --sched-cfg is {shown(configuration)})"
+            ) from None
+        self._driver = ModuleDriver(module)
+        return self._driver
+
+    def _check_order(self, message: Message[Event]) -> None:
+        if message.now < self.now:
+            raise InputError(
+                f"message at {message.now:g} s after one at {self.now:g} s; "
+                "a date that is not earlier is expected"
+            )
+        new = message.events if self._driver is not None else message.events[1:]
+        if any(type(item.body) is SimulationBegins for item in new):
+            raise InputError(
+                f"SIMULATION_BEGINS at {message.now:g} s within a simulation; "
+                "one engine at a time is served"
+            )
+
+    def _ignore(self, kind: str, date: float) -> None:
+        if kind not in self._unknown and self._on_warning is not None:
+            self._on_warning(f"ignored: events of unknown type {shown(kind)} (first at {date:g} s)")
+        self._unknown.add(kind)
+
+
+def _read_configuration(text: str) -> dict[str, Any]:
+    if not text.strip():
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InputError(
+            f"the configuration of the scheduler is no JSON object of options by name ({error})"
+        ) from None

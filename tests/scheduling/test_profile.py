@@ -1,0 +1,133 @@
+"""The availability profile against a naive oracle that looks at every second."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qops_batsim.scheduling.profile import AvailabilityProfile
+
+HORIZON = 60
+
+
+class NaiveProfile:
+    """Free processors in each whole second; beyond the horizon all are free."""
+
+    def __init__(self, processors: int) -> None:
+        self.processors = processors
+        self.free = [processors] * HORIZON
+        self.now = 0
+
+    def at(self, second: int) -> int:
+        return self.free[second] if second < HORIZON else self.processors
+
+    def fits(self, start: int, duration: int, needed: int) -> bool:
+        return all(self.at(second) >= needed for second in range(start, start + duration))
+
+    def earliest_fit(self, after: int, duration: int, needed: int) -> float:
+        if needed > self.processors:
+            return math.inf
+        start = max(after, self.now)
+        while not self.fits(start, duration, needed):
+            start += 1
+        return start
+
+    def change(self, start: int, duration: int, needed: int) -> None:
+        for second in range(start, min(HORIZON, start + duration)):
+            self.free[second] += needed
+
+
+def test_earliest_fit_in_a_hand_drawn_profile() -> None:
+    # processors
+    #   4 |....BBBB
+    #   3 |AA..BBBB
+    #   2 |AA..BBBB..CC
+    #   1 |AA..BBBB..CC
+    #      0 2 4 6 8 10 12   seconds
+    profile = AvailabilityProfile(4)
+    profile.reserve(0, 2, 3)
+    profile.reserve(4, 4, 4)
+    profile.reserve(10, 2, 2)
+    assert profile.steps() == [(0, 1), (2, 4), (4, 0), (8, 4), (10, 2), (12, 4)]
+    assert profile.earliest_fit(0, 2, 1) == 0
+    assert profile.earliest_fit(0, 2, 2) == 2
+    assert profile.earliest_fit(0, 3, 2) == 8
+    assert profile.earliest_fit(0, 3, 3) == 12
+    assert profile.earliest_fit(3, 1, 4) == 3
+    assert profile.earliest_fit(0, 1, 5) == math.inf
+
+
+def test_a_reservation_without_end_holds_for_ever() -> None:
+    profile = AvailabilityProfile(4)
+    profile.reserve(5, math.inf, 3)
+    assert profile.earliest_fit(0, 5, 4) == 0
+    assert profile.earliest_fit(0, 6, 2) == math.inf
+    assert profile.earliest_fit(0, math.inf, 1) == 0
+    profile.release(7, math.inf, 3)
+    assert profile.steps() == [(0, 4), (5, 1), (7, 4)]
+
+
+def test_dates_within_the_tolerance_are_one_step() -> None:
+    profile = AvailabilityProfile(2)
+    profile.reserve(0, 10, 1)
+    profile.reserve(10.0000004, 5, 2)
+    profile._check()
+    assert profile.steps() == [(0, 1), (10, 0), (15.0000004, 2)]
+
+
+def test_reserving_what_is_not_free_is_refused_and_changes_nothing() -> None:
+    profile = AvailabilityProfile(2)
+    profile.reserve(3, 4, 2)
+    before = profile.steps()
+    with pytest.raises(ValueError, match="1 processors are not free at 3 s: only 0 are"):
+        profile.reserve(2, 3, 1)
+    with pytest.raises(ValueError, match="were not all reserved"):
+        profile.release(0, 3, 1)
+    assert profile.steps() == before
+
+
+def test_a_copy_is_independent() -> None:
+    profile = AvailabilityProfile(3)
+    copy = profile.copy()
+    copy.reserve(0, 1, 3)
+    assert profile.steps() == [(0, 3)]
+
+
+operations = st.lists(
+    st.tuples(
+        st.sampled_from(["fit", "fit", "release", "trim"]),
+        st.integers(0, 30),
+        st.integers(1, 12),
+        st.integers(1, 6),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(operations)
+def test_any_sequence_agrees_with_the_oracle(steps: list[tuple[str, int, int, int]]) -> None:
+    profile, naive = AvailabilityProfile(5), NaiveProfile(5)
+    reserved: list[tuple[int, int, int]] = []
+    for operation, date, duration, needed in steps:
+        if operation == "fit":
+            start = profile.earliest_fit(date, duration, needed)
+            assert start == naive.earliest_fit(date, duration, needed)
+            if start < math.inf and start + duration <= HORIZON:
+                profile.reserve(start, duration, needed)
+                naive.change(int(start), duration, -needed)
+                reserved.append((int(start), duration, needed))
+        elif operation == "release" and reserved:
+            start, duration, needed = reserved.pop(date % len(reserved))
+            profile.release(start, duration, needed)
+            naive.change(start, duration, needed)
+        elif operation == "trim" and date > naive.now:
+            profile.trim(date)
+            naive.now = date
+        profile._check()
+        for second in range(naive.now, HORIZON):
+            free = [count for time, count in profile.steps() if time <= second][-1]
+            assert free == naive.at(second)

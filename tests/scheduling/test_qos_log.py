@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from qops_batsim.campaign.simulate import simulate, write_run
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob, RejectJob
+from qops_batsim.protocol.events import (
+    EngineConfig,
+    HostDescription,
+    JobKilled,
+    JobSubmitted,
+    SimulationBegins,
+)
+from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.qos_log import QOS_COLUMNS, QosLog, write_qos_log
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.model import Workload, delay_profile
+
+
+class Scripted(DecisionModule):
+    """Decides what the test says, message by message."""
+
+    def __init__(self, *answers):
+        super().__init__()
+        self.answers = iter(answers)
+
+    def decide(self, now):
+        return next(self.answers)
+
+
+BEGINS = SimulationBegins(
+    nb_resources=2,
+    nb_compute_resources=2,
+    config=EngineConfig(),
+    compute_resources=[HostDescription(0, "a"), HostDescription(1, "b")],
+)
+
+
+def say(driver, now, *events):
+    return driver.exchange(Message(now, [Stamped(now, event) for event in events]))
+
+
+def submitted(name, **qos):
+    job = Job(f"w0!{name}", 0.0, 1, "d", qos=QosRequest(**qos) if qos else None)
+    return JobSubmitted(job.id, job)
+
+
+def rows(log):
+    return {
+        row[0]: dict(zip(QOS_COLUMNS[1:], row[1:], strict=True))
+        for row in (tuple(cells) for cells in log.rows())
+    }
+
+
+def filled(row):
+    return {name: cell for name, cell in row.items() if cell}
+
+
+def test_the_protocol_alone_tells_starts_rejections_and_kills():
+    one = HostSet.first(1)
+    driver = ModuleDriver(
+        Scripted(
+            [],
+            [ExecuteJob("w0!runs", one), RejectJob("w0!refused")],
+            [KillJob(["w0!runs"])],
+            [],
+        )
+    )
+    say(driver, 0.0, BEGINS)
+    say(driver, 1.0, submitted("runs", deadline=60.0), submitted("refused"), submitted("waits"))
+    say(driver, 2.0)
+    say(driver, 2.0, JobKilled(["w0!runs"]))
+    found = rows(driver.log)
+    assert list(found) == ["w0!runs", "w0!refused", "w0!waits"]
+    assert filled(found["w0!runs"]) == {
+        "requested_deadline": "60.000000",
+        "decision": "accepted",
+        "kills": "1",
+    }
+    assert filled(found["w0!refused"]) == {"decision": "rejected", "kills": "0"}
+    assert filled(found["w0!waits"]) == {"kills": "0"}
+
+
+def test_a_kill_that_came_too_late_does_not_count():
+    driver = ModuleDriver(Scripted([], [KillJob(["w0!1"])], []))
+    say(driver, 0.0, BEGINS)
+    say(driver, 1.0, submitted("1"))
+    say(driver, 1.0, JobKilled([]))
+    assert rows(driver.log)["w0!1"]["kills"] == "0"
+
+
+def test_a_module_volunteers_what_it_knows():
+    class Offers(Scripted):
+        def submitted(self, job):
+            record = self.qos_log.record(job.id)
+            record.offered_deadline = 90.0
+            record.admitted_deadline = 90.0
+            record.decision = "accepted"
+            record.reason = 'tolerance 1.5, "late"'
+            record.category = "short-wide"
+            record.resource_charge = 12.5
+            record.qos_charge = 1 / 3
+            record.kills += 2
+
+    driver = ModuleDriver(Offers([], []))
+    say(driver, 0.0, BEGINS)
+    say(driver, 1.0, submitted("1", deadline=60.0, category="ignored"))
+    assert rows(driver.log)["w0!1"] == {
+        "requested_deadline": "60.000000",
+        "offered_deadline": "90.000000",
+        "decision": "accepted",
+        "reason": 'tolerance 1.5, "late"',
+        "admitted_deadline": "90.000000",
+        "category": "short-wide",
+        "resource_charge": "12.500000",
+        "qos_charge": "0.333333",
+        "kills": "2",
+    }
+
+
+def test_a_rejection_is_final_whatever_was_said_before():
+    class Promises(Scripted):
+        def submitted(self, job):
+            self.qos_log.record(job.id).decision = "accepted"
+
+    driver = ModuleDriver(Promises([], [], [RejectJob("w0!1")]))
+    say(driver, 0.0, BEGINS)
+    say(driver, 1.0, submitted("1"))
+    assert rows(driver.log)["w0!1"]["decision"] == "accepted"
+    say(driver, 2.0)
+    assert rows(driver.log)["w0!1"]["decision"] == "rejected"
+
+
+def test_registered_jobs_have_one_row_announced_or_not():
+    twice, silent = Job("twice", 0.0, 1, "d"), Job("dyn!silent", 0.0, 1, "d")
+    driver = ModuleDriver(
+        Scripted([RegisterJob("dyn!twice", twice), RegisterJob("dyn!silent", silent)], [])
+    )
+    say(driver, 0.0, BEGINS)
+    say(driver, 0.0, JobSubmitted("dyn!twice", twice.renamed("dyn!twice")))
+    assert list(rows(driver.log)) == ["dyn!twice", "dyn!silent"]
+
+
+def test_every_simulation_has_a_log_of_its_own():
+    driver = ModuleDriver(Scripted([], [], [], []))
+    for name in ("a", "b"):
+        say(driver, 0.0, BEGINS)
+        say(driver, 0.0, submitted(name))
+        assert list(rows(driver.log)) == [f"w0!{name}"]
+        assert driver.module.qos_log is driver.log
+
+
+@pytest.mark.parametrize("scheduler", ["fcfs", "easy", "conservative"])
+def test_a_run_writes_why_jobs_were_rejected(tmp_path, scheduler):
+    name, profile = delay_profile(10.0)
+    jobs = [
+        Job("fits", 0.0, 4, name, walltime=20.0),
+        Job("wide", 1.0, 5, name, walltime=20.0),
+        Job("none", 2.0, 0, name, walltime=20.0),
+    ]
+    module = make_scheduler(scheduler)
+    workload = Workload(jobs=jobs, profiles={name: profile}, processors=4)
+    simulation = simulate(workload, make_cluster(4), module)
+    paths = write_run(
+        simulation, tmp_path / "run", scheduler="x", module=module, workload="w", platform=None
+    )
+    assert tmp_path / "run_qos.csv" in paths
+    with (tmp_path / "run_qos.csv").open(newline="") as stream:
+        reasons = {
+            row["job_id"]: (row["decision"], row["reason"]) for row in csv.DictReader(stream)
+        }
+    assert reasons == {
+        "w0!fits": ("accepted", ""),
+        "w0!wide": ("rejected", "asks for 5 processors, the machine has 4"),
+        "w0!none": ("rejected", "asks for no processor, the machine has 4"),
+    }
+
+
+def test_the_file_is_csv_whatever_a_reason_holds(tmp_path):
+    log = QosLog()
+    log.jobs.append(Job("w0!1", 0.0, 1, "d"))
+    log.record("w0!1").reason = 'a, "b"\nc'
+    path = write_qos_log(log, tmp_path / "deep" / "x")
+    assert path == tmp_path / "deep" / "x_qos.csv"
+    with path.open(newline="") as stream:
+        assert [row["reason"] for row in csv.DictReader(stream)] == ['a, "b"\nc']
+
+
+def test_a_log_without_jobs_is_a_header(tmp_path):
+    path = write_qos_log(QosLog(), tmp_path / "x")
+    assert path.read_text() == ",".join(QOS_COLUMNS) + "\n"
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="file/x_qos.csv: cannot be written"):
+        write_qos_log(QosLog(), tmp_path / "file" / "x")
