@@ -1,0 +1,149 @@
+"""What all pictures share: style, output formats, time axes, equal bytes for equal data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib.style
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
+
+from qops_batsim.errors import InputError
+from qops_batsim.files import atomic_write
+
+FORMATS = ("png", "pdf", "svg")
+"""File formats of pictures, chosen by the end of the file name."""
+
+DOTS_PER_INCH = 150
+
+# Without dates, program versions and random identifiers, equal data give equal bytes.
+_METADATA: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "svg": {"Date": None, "Creator": None},
+}
+_STYLE = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#555555",
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 12,
+    "figure.dpi": DOTS_PER_INCH,
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "svg.hashsalt": "qops-batsim",
+}
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86400.0
+_TIME_UNITS = (
+    # Used from this span on (seconds), name, length (seconds).
+    (4 * _DAY, "days", _DAY),
+    (5 * _HOUR, "hours", _HOUR),
+    (5 * _MINUTE, "minutes", _MINUTE),
+    (0.0, "seconds", 1.0),
+)
+READABLE_DURATIONS = (
+    *(n * 1.0 for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _MINUTE for n in (1, 2, 5, 10, 15, 30)),
+    *(n * _HOUR for n in (1, 2, 3, 6, 12)),
+    *(n * _DAY for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)),
+)
+"""Steps (seconds) that people count time in, ascending."""
+
+_MOST_TICKS = 12
+
+
+def output_format(path: str | Path) -> str:
+    """Return the format that a file name asks for.
+
+    Raises
+    ------
+    InputError
+        It ends in none of :data:`FORMATS`.
+    """
+    ending = Path(path).suffix.lower().removeprefix(".")
+    if ending not in FORMATS:
+        accepted = ", ".join(f".{name}" for name in FORMATS)
+        raise InputError(
+            f"{path}: ends in {'.' + ending if ending else 'no file type'}; "
+            f"a picture's name ends in one of {accepted}"
+        )
+    return ending
+
+
+@contextmanager
+def picture(path: str | Path, width: float, height: float) -> Iterator[Figure]:
+    """Give a figure to draw on and write it to ``path``, whole or not at all.
+
+    The user's own matplotlib settings do not matter, so that a picture looks the
+    same everywhere.
+
+    Parameters
+    ----------
+    path
+        The file; its ending chooses the format.
+    width, height
+        Size (inches).
+
+    Raises
+    ------
+    InputError
+        The format is unknown or the file cannot be written.
+    """
+    kind = output_format(path)
+    with matplotlib.style.context(_STYLE, after_reset=True):
+        figure = Figure(figsize=(width, height))
+        FigureCanvasAgg(figure)
+        yield figure
+        with atomic_write(path) as stream:
+            figure.savefig(stream, format=kind, dpi=DOTS_PER_INCH, metadata=_METADATA[kind])
+
+
+def set_time_axis(axes: Any, begin: float, end: float) -> None:
+    """Give an axes whose data are in seconds a horizontal axis in readable units.
+
+    Within a few days far from date 0, ticks read like ``100 d 06:00``.
+    """
+    span = end - begin
+    name, length = next((name, length) for least, name, length in _TIME_UNITS if span >= least)
+    step = next((d for d in READABLE_DURATIONS if span / d <= _MOST_TICKS), None)
+    places: Sequence[float] | np.ndarray
+    if span < _MOST_TICKS / 2 or step is None:
+        places = MaxNLocator(nbins=_MOST_TICKS, steps=[1, 2, 5, 10]).tick_values(begin, end)
+    else:
+        places = np.arange(math.ceil(begin / step), math.floor(end / step) + 1) * step
+    ticks = [float(place) for place in places if begin <= place <= end]
+    labels = [f"{tick / length:,.10g}" for tick in ticks]
+    if length < _DAY and begin >= 2 * _DAY and span >= _MOST_TICKS / 2:
+        name = "days and hours:minutes" + (":seconds" if step is not None and step < 60 else "")
+        labels = [_clock(tick, seconds=step is not None and step < 60) for tick in ticks]
+    axes.set_xlim(begin, end)
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    axes.xaxis.set_major_formatter(FixedFormatter(labels))
+    axes.set_xlabel(f"Time since the start of the simulation ({name})")
+
+
+def _clock(date: float, *, seconds: bool) -> str:
+    days, rest = divmod(round(date), int(_DAY))
+    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}" + (f":{rest % 60:02}" if seconds else "")
+    return f"{days:,} d\n{clock}"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration in the largest unit that divides it, such as ``"6 hours"``."""
+    for name, length in (("day", _DAY), ("hour", _HOUR), ("minute", _MINUTE)):
+        if seconds >= length and seconds % length == 0:
+            count = seconds / length
+            return f"{count:g} {name}" + ("" if count == 1 else "s")
+    return f"{seconds:g} s"

@@ -1,0 +1,178 @@
+"""Reading Batsim's output tables, with one clear error for whatever is wrong in them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.files import read_text
+
+COMPLETED_SUCCESSFULLY = "COMPLETED_SUCCESSFULLY"
+COMPLETED_FAILED = "COMPLETED_FAILED"
+WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
+COMPLETED_KILLED = "COMPLETED_KILLED"
+REJECTED = "REJECTED"
+FINAL_STATES = (
+    COMPLETED_SUCCESSFULLY,
+    COMPLETED_FAILED,
+    WALLTIME_REACHED,
+    COMPLETED_KILLED,
+    REJECTED,
+)
+"""States in which Batsim leaves a job."""
+
+EXECUTION_COLUMNS = (
+    "starting_time",
+    "execution_time",
+    "finish_time",
+    "waiting_time",
+    "turnaround_time",
+    "stretch",
+)
+"""Columns of seconds (``stretch``: a ratio) that are empty for a rejected job."""
+
+_TEXT_COLUMNS = ("job_id", "workload_name", "profile", "final_state", "allocated_resources")
+_NUMBER_COLUMNS = (
+    "submission_time",
+    "requested_number_of_resources",
+    "requested_time",
+    "success",
+    *EXECUTION_COLUMNS,
+)
+JOBS_COLUMNS = (*_TEXT_COLUMNS, *_NUMBER_COLUMNS)
+"""Columns that ``_jobs.csv`` must have."""
+
+MAX_SECONDS = 1e12
+"""Largest date or duration accepted (seconds), so that sums stay finite and precise."""
+
+MAX_STRETCH = 1e18
+"""Largest finite stretch accepted."""
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+
+def _read_table(path: Path, what: str, columns: tuple[str, ...]) -> pd.DataFrame:
+    """Read a CSV file as text, without a guess about types."""
+    text = read_text(path, what=what)
+    if not text.strip():
+        raise InputError(f"{path}: empty (did the simulation abort?); {what} is expected")
+    header = next(csv.reader(io.StringIO(text[:100_000])), [])
+    missing = [name for name in columns if name not in header]
+    if missing:
+        found = " ".join(", ".join(header).split())[:200]
+        raise InputError(
+            f"{path}: column{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing "
+            f"(found: {found or 'nothing'}); {what} is expected"
+        )
+    try:
+        with warnings.catch_warnings():
+            # A row with a surplus field must not silently lose it or shift the columns.
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            return pd.read_csv(io.StringIO(text), dtype=str, na_filter=False, index_col=False)
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        detail = " ".join(str(error).split())
+        raise InputError(f"{path}: not a table ({detail}); {what} is expected") from None
+
+
+def _numbers(table: pd.DataFrame, column: str) -> Floats:
+    """Return a text column as floats, NaN where it is empty or not a number."""
+    values: Floats = pd.to_numeric(table[column], errors="coerce").to_numpy(dtype=np.float64)
+    return values
+
+
+def _refuse(path: Path, table: pd.DataFrame, column: str, wrong: Booleans, accepted: str) -> None:
+    """Raise for the first row of ``wrong``, if any."""
+    if not wrong.any():
+        return
+    row = int(np.argmax(wrong))
+    job = f" (job {_shown(table, 'job_id', row)})" if "job_id" in table.columns else ""
+    raise InputError(
+        f"{path}: row {row + 1}{job}: {column} is {_shown(table, column, row)}; "
+        f"{accepted} is expected"
+    )
+
+
+def _shown(table: pd.DataFrame, column: str, row: int) -> str:
+    return shown(str(table[column].iloc[row]))
+
+
+def read_jobs_table(path: Path) -> pd.DataFrame:
+    """Read a ``_jobs.csv``: numbers as floats, plus ``id``, the full identifier.
+
+    Raises
+    ------
+    InputError
+        A column is missing, a value is not a number, a final state is unknown.
+    """
+    table = _read_table(path, "a _jobs.csv of Batsim", JOBS_COLUMNS)
+    known = table["final_state"].isin(FINAL_STATES).to_numpy()
+    _refuse(path, table, "final_state", ~known, f"one of {', '.join(FINAL_STATES)}")
+    rejected = (table["final_state"] == REJECTED).to_numpy()
+    _refuse(path, table, "job_id", (table["job_id"] == "").to_numpy(), "an identifier")
+    data: dict[str, Any] = {"id": table["workload_name"] + "!" + table["job_id"]}
+    for column in table.columns:
+        if column not in _NUMBER_COLUMNS:
+            data[column] = table[column]
+            continue
+        numbers = _numbers(table, column)
+        limit = MAX_STRETCH if column == "stretch" else MAX_SECONDS
+        wrong = ~(np.abs(numbers) <= limit)
+        if column == "stretch":
+            # Turnaround over a run time of 0 s: a job killed as it started.
+            wrong &= ~table[column].isin(("inf", "-inf", "nan", "-nan")).to_numpy()
+        if column in EXECUTION_COLUMNS:
+            wrong &= ~(rejected & (table[column] == "").to_numpy())
+        _refuse(path, table, column, wrong, f"a number up to {limit:g}")
+        data[column] = numbers
+    whole = data["requested_number_of_resources"]
+    bad = (whole < 0) | (whole != np.floor(whole))
+    _refuse(path, table, "requested_number_of_resources", bad, "a whole number from 0 up")
+    _refuse(path, table, "success", ~np.isin(data["success"], (0, 1)), "0 or 1")
+    return pd.DataFrame(data)
+
+
+def read_schedule(path: Path) -> dict[str, float]:
+    """Read a ``_schedule.csv``: its values by column, NaN for what is not a number.
+
+    Raises
+    ------
+    InputError
+        A needed column is missing or not a number, or there is not one row.
+    """
+    needed = ("nb_jobs", "nb_jobs_finished", "nb_computing_machines", "makespan")
+    table = _read_table(path, "a _schedule.csv of Batsim", needed)
+    if len(table) != 1:
+        raise InputError(f"{path}: {len(table)} rows; a _schedule.csv has one")
+    values = {str(column): float(_numbers(table, column)[0]) for column in table.columns}
+    for column in needed:
+        wrong = ~(np.abs(np.array([values[column]])) <= MAX_SECONDS)
+        _refuse(path, table, column, wrong, f"a number up to {MAX_SECONDS:g}")
+    return values
+
+
+def read_machine_states(path: Path) -> pd.DataFrame:
+    """Read dates and numbers of idle and computing hosts of a ``_machine_states.csv``.
+
+    Raises
+    ------
+    InputError
+        A column is missing or a value is not a number.
+    """
+    columns = ("time", "nb_idle", "nb_computing")
+    table = _read_table(path, "a _machine_states.csv of Batsim", columns)
+    numbers = {}
+    for column in columns:
+        numbers[column] = _numbers(table, column)
+        wrong = ~(np.abs(numbers[column]) <= MAX_SECONDS)
+        _refuse(path, table, column, wrong, f"a number up to {MAX_SECONDS:g}")
+    return pd.DataFrame(numbers)

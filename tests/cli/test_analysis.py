@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def recorded(shared):
+    return shared / "batsim" / "recorded"
+
+
+def test_metrics_are_printed_side_by_side(cli, recorded):
+    result = cli("metrics", recorded / "kill_nonet", recorded / "batsched_reject_jobs.csv")
+    assert result.exit_code == 0
+    lines = [line for line in result.out.splitlines() if "waiting time, mean (s)" in line]
+    assert [cell.strip() for cell in lines[0].split("│")[2:4]] == ["0.75", "0.00"]
+    assert "kill_nonet" in result.out
+    assert "batsched_reject" in result.out
+
+
+def test_metrics_as_json(cli, recorded):
+    result = cli(
+        "metrics",
+        recorded / "kill_nonet",
+        "--json",
+        "--bounded-slowdown-threshold",
+        "1",
+        "--hosts",
+        8,
+    )
+    assert result.exit_code == 0
+    (values,) = json.loads(result.out)
+    assert values["run"] == "kill_nonet"
+    assert values["hosts"] == 8
+    assert values["jobs_killed"] == 3
+    assert values["waiting_time"]["max"] == 3.0
+    assert values["bounded_slowdown_threshold"] == 1.0
+
+
+def test_metrics_of_rejected_jobs_only(cli, recorded):
+    result = cli("metrics", recorded / "reject_all_nonet")
+    assert result.exit_code == 0
+    (line,) = [line for line in result.out.splitlines() if "utilization (%)" in line]
+    assert line.split("│")[2].strip() == "-"
+
+
+def test_runs_of_one_name_are_told_apart(cli, recorded, tmp_path):
+    copy = tmp_path / "kill_nonet_jobs.csv"
+    copy.write_bytes((recorded / "kill_nonet_jobs.csv").read_bytes())
+    result = cli("metrics", recorded / "kill_nonet", tmp_path, "--json")
+    names = [values["run"] for values in json.loads(result.out)]
+    assert names == [str(recorded / "kill_nonet"), str(tmp_path)]
+    assert "number of hosts not recorded; taking 4, the largest allocated host id + 1" in result.err
+
+
+def test_an_unknown_run_is_one_clear_error(cli, tmp_path):
+    result = cli("metrics", tmp_path / "nothing")
+    assert result.exit_code == 2
+    assert result.out == ""
+    assert result.err.startswith("qops-batsim: error: ")
+    assert "nothing: no such run" in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_valid_run_is_verified(cli, recorded, shared):
+    workload = shared / "batsim" / "inputs" / "kill.json"
+    platform = shared / "batsim" / "inputs" / "p4_nonet.xml"
+    result = cli("verify", recorded / "kill_nonet", "--workload", workload, "--platform", platform)
+    assert result.exit_code == 0
+    assert result.out.startswith("verified: 4 jobs on 4 hosts, 21 rules checked: unique-jobs, ")
+    assert result.err == ""
+
+
+def test_what_was_not_checked_is_told(cli, recorded, tmp_path):
+    copy = tmp_path / "run_jobs.csv"
+    copy.write_bytes((recorded / "share_ok_jobs.csv").read_bytes())
+    result = cli("verify", copy, "--compute-sharing", "--hosts", 4)
+    assert result.exit_code == 0
+    assert "not checked for want of a run without compute sharing: exclusive-hosts" in result.err
+    assert "not checked for want of the workload: workload-jobs" in result.err
+    assert "not checked for want of a _machine_states.csv: machine-states" in result.err
+
+
+def test_violations_are_listed_and_exit_with_1(cli, recorded):
+    result = cli("verify", recorded / "share_ok", "--first", 1)
+    assert result.exit_code == 1
+    first, rest, summary = result.out.splitlines()
+    assert first.startswith("exclusive-hosts: host 0 runs job 'w0!2' until 10.000000 s, but job")
+    assert rest == "… and 1 more"
+    assert summary == "NOT verified: 3 jobs on 4 hosts, violations by rule: exclusive-hosts 2"
+
+
+def test_mappings_need_the_option(cli, recorded):
+    assert cli("verify", recorded / "map_ok").exit_code == 1
+    assert cli("verify", recorded / "map_ok", "--any-allocation-size").exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["a.png", "b.svg", "c.pdf"])
+def test_pictures_are_written(cli, recorded, tmp_path, name):
+    out = tmp_path / name
+    result = cli("gantt", recorded / "types_nonet", "-o", out, "--from", "1m", "--to", "0.2h")
+    assert (result.exit_code, result.out) == (0, f"wrote {out}\n")
+    assert out.stat().st_size > 1000
+    out.unlink()
+    result = cli("plot", recorded / "types_nonet", recorded / "kill_nonet", "--out", out)
+    assert (result.exit_code, result.out) == (0, f"wrote {out}\n")
+    assert out.stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["gantt", "types_nonet", "-o", "a.gif"], "a.gif: ends in .gif"),
+        (["plot", "types_nonet", "-o", "a.gif"], "a.gif: ends in .gif"),
+        (["gantt", "types_nonet", "-o", "a.png", "--from", "soon"], "--from soon: not a time"),
+        (["gantt", "types_nonet", "-o", "a.png", "--engine", "x"], "unknown engine 'x'"),
+        (["gantt", "reject_all_nonet", "-o", "a.png"], "no job of this run was executed"),
+        (["plot", "reject_all_nonet", "-o", "a.png"], "no job of this run was executed"),
+    ],
+)
+def test_mistakes_with_pictures(cli, recorded, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    command, run, *options = arguments
+    result = cli(command, recorded / run, *options)
+    assert result.exit_code == 2
+    assert message in result.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["metrics", "verify", "gantt", "plot"])
+def test_help_shows_an_example(cli, command):
+    result = cli(command, "--help")
+    assert result.exit_code == 0
+    assert f"qops-batsim {command} out/kth_easy" in result.out
