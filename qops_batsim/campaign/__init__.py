@@ -1,0 +1,1 @@
+"""Putting engine, schedulers and analysis together."""

@@ -1,0 +1,153 @@
+"""Running a scheduler on a workload: where engine and scheduling meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from qops_batsim import __version__
+from qops_batsim.engine.outputs import write_outputs
+from qops_batsim.engine.simulation import EngineOptions, Simulation
+from qops_batsim.errors import InputError
+from qops_batsim.files import write_text
+from qops_batsim.platform.model import Platform
+from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.qos_log import write_qos_log
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.model import Workload
+
+
+def simulate(
+    workload: Workload,
+    platform: Platform,
+    scheduler: str | DecisionModule,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    engine: EngineOptions | None = None,
+    allow_smaller_machine: bool = False,
+    on_progress: Callable[[int], None] | None = None,
+) -> Simulation:
+    """Run a scheduler on a workload with the embedded engine.
+
+    Parameters
+    ----------
+    workload
+        The jobs.
+    platform
+        The machine.
+    scheduler
+        A registered name, or a decision module of your own.
+    settings
+        The scheduler's options by name; only with a registered name.
+    engine
+        What the simulation allows.
+    allow_smaller_machine
+        Run even if the workload is for a machine with more processors; the
+        scheduler then has to reject jobs that are too wide.
+    on_progress
+        Called now and then with the number of jobs ended.
+
+    Returns
+    -------
+    Simulation
+        The simulation after its end; ``ended`` holds the jobs.
+
+    Raises
+    ------
+    InputError
+        Unknown scheduler, option or profile type; a workload for a larger machine.
+    SimulationError
+        The scheduler broke the protocol or left jobs waiting for ever.
+    """
+    module = make_scheduler(scheduler, settings) if isinstance(scheduler, str) else scheduler
+    simulation = Simulation(platform, [workload], ModuleDriver(module), engine, on_progress)
+    if not allow_smaller_machine:
+        refuse_smaller_machine(workload, platform, len(simulation.hosts))
+    simulation.run()
+    return simulation
+
+
+def refuse_smaller_machine(workload: Workload, platform: Platform, hosts: int) -> None:
+    """Check that a machine is as large as a workload expects.
+
+    Parameters
+    ----------
+    workload, platform
+        What is to run, and where.
+    hosts
+        Number of hosts to use.
+
+    Raises
+    ------
+    InputError
+        The workload is for more processors.
+    """
+    if workload.processors > hosts:
+        raise InputError(
+            f"{workload.source} is for {workload.processors} processors (nb_res), but "
+            f"{platform.source} has only {hosts} hosts to use; a platform of at "
+            "least that size, or permission to reject wider jobs (--smaller-machine), is expected"
+        )
+
+
+def write_run(
+    simulation: Simulation,
+    prefix: str | Path,
+    *,
+    scheduler: str,
+    module: DecisionModule,
+    workload: str,
+    platform: str | None,
+) -> list[Path]:
+    """Write a run's output files.
+
+    Beside Batsim's, these are ``PREFIX_qos.csv``, what was decided about each job,
+    and ``PREFIX_run.json``, which says how the run was made.
+
+    Raises
+    ------
+    InputError
+        A file cannot be written.
+    """
+    paths = [*write_outputs(simulation, prefix), write_qos_log(module.qos_log, prefix)]
+    description = describe_run(
+        scheduler, module, workload, platform, len(simulation.hosts), simulation.options
+    )
+    return [*paths, write_description({**description, "engine": "embedded"}, prefix)]
+
+
+def describe_run(
+    scheduler: str,
+    module: DecisionModule,
+    workload: str,
+    platform: str | None,
+    hosts: int,
+    options: EngineOptions,
+) -> dict[str, Any]:
+    """Return how a run was made, whatever the engine."""
+    return {
+        "scheduler": scheduler,
+        "options": msgspec.to_builtins(module.options),
+        "workload": workload,
+        "platform": platform,
+        "hosts": hosts,
+        "compute_sharing": options.compute_sharing,
+        "package_version": __version__,
+    }
+
+
+def write_description(description: Mapping[str, Any], prefix: str | Path) -> Path:
+    """Write ``PREFIX_run.json``; return its path.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    path = Path(f"{prefix}_run.json")
+    write_text(path, msgspec.json.format(msgspec.json.encode(description)).decode() + "\n")
+    return path

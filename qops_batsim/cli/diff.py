@@ -1,0 +1,187 @@
+"""``qops-batsim diff``: two runs job by job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qops_batsim.cli.console import print_json, print_table
+
+if TYPE_CHECKING:
+    from qops_batsim.analysis.difference import DateDifference, RunDifference, Value
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command that compares runs."""
+    app.command("diff")(diff)
+
+
+def diff(
+    a: Annotated[
+        str,
+        typer.Argument(
+            metavar="A",
+            help="A run: its PREFIX (of PREFIX_jobs.csv …), a directory with one run, "
+            "or a _jobs.csv (also .gz).",
+        ),
+    ],
+    b: Annotated[str, typer.Argument(metavar="B", help="The other run, ours or real Batsim's.")],
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            metavar="SECONDS",
+            help="Dates closer than this are equal; the rounding of the files comes on top.",
+        ),
+    ] = 1e-6,
+    latency: Annotated[
+        bool,
+        typer.Option(
+            "--latency",
+            help="Take as equal what differs only by the small shifts of dates that network "
+            "latencies give; docs/comparing-runs.md has the rule.",
+        ),
+    ] = False,
+    ignore_hosts: Annotated[
+        bool, typer.Option("--ignore-hosts", help="Do not compare which hosts ran a job.")
+    ] = False,
+    first: Annotated[int, typer.Option(min=0, metavar="N", help="Differing jobs to list.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Compare two runs job by job: start, finish, state, hosts, and what was requested.
+
+    Prints the first differences in the order of time, a summary and a verdict.
+    Exit code 0: the runs are equal; 1: they differ.
+
+    **Examples**
+
+    `qops-batsim diff out/kth_easy out/kth_conservative`
+
+    `qops-batsim diff out/easy expe/out --latency`
+
+    `qops-batsim diff out/easy out/batsched_jobs.csv --ignore-hosts --tolerance 1`
+    """
+    from qops_batsim.analysis.difference import compare_runs
+    from qops_batsim.analysis.results import read_run
+
+    compared = compare_runs(
+        read_run(a),
+        read_run(b),
+        tolerance=tolerance,
+        accept_latency=latency,
+        ignore_hosts=ignore_hosts,
+        first=first,
+    )
+    if as_json:
+        import msgspec
+
+        values: dict[str, Any] = msgspec.to_builtins(compared)
+        print_json({"a": a, "b": b, "verdict": _verdict(compared), **values})
+    else:
+        _print_first(compared)
+        print_table(f"A: {a}\nB: {b}", ["", "jobs", "largest (s)", "mean (s)"], _summary(compared))
+        typer.echo(_verdict(compared))
+    if not compared.equal:
+        raise typer.Exit(1)
+
+
+def _print_first(compared: RunDifference) -> None:
+    if not compared.first:
+        return
+    rows = [
+        [difference.job if number == 0 else "", *_cells(value)]
+        for difference in compared.first
+        for number, value in enumerate(difference.values)
+    ]
+    print_table("First differences", ["job", "what", "A", "B", "B - A"], rows)
+
+
+_UNITS = {"submission": " (s)", "walltime": " (s)", "start": " (s)", "finish": " (s)"}
+
+
+def _cells(value: Value) -> list[str]:
+    if value.field == "job":
+        return ["in one run only", _text(value.a), _text(value.b), ""]
+    change = ""
+    if isinstance(value.a, float) and isinstance(value.b, float):
+        change = (
+            f"{value.b - value.a:+,.6f}" if value.field in _UNITS else f"{value.b - value.a:+g}"
+        )
+    label = value.field + _UNITS.get(value.field, "")
+    return [label, _text(value.a, value.field), _text(value.b, value.field), change]
+
+
+def _text(value: float | str | None, field: str = "") -> str:
+    if value is None:
+        return "none" if field == "walltime" else "-"
+    if isinstance(value, str):
+        return value if len(value) <= 40 else f"{value[:39]}…"
+    return f"{value:,.6f}" if field in _UNITS else f"{value:g}"
+
+
+def _summary(compared: RunDifference) -> list[list[str]]:
+    """Return the rows of the summary: what, jobs, largest and mean difference."""
+
+    def count(label: str, jobs: int) -> list[str]:
+        return [label, f"{jobs:,}", "", ""]
+
+    def dates(label: str, difference: DateDifference) -> list[str]:
+        largest, mean = (_seconds(each) for each in (difference.largest, difference.mean))
+        return [label, f"{difference.jobs:,}", largest, mean]
+
+    rows = [
+        count("compared", compared.jobs_compared),
+        count("only in A", compared.only_a),
+        count("only in B", compared.only_b),
+        count("different", compared.jobs_different),
+        count("  consistent with network latency", compared.jobs_latency),
+        count("  in processors or walltime requested", compared.requests),
+        count("  in submission", compared.submissions),
+        count("  in final state", compared.states),
+        dates("  in start", compared.starts),
+        dates("  in finish", compared.finishes),
+    ]
+    if compared.hosts_compared:
+        rows.append(count("  in hosts", compared.allocations))
+    rows.append(["waiting time in A", "", "", _seconds(compared.mean_wait_a)])
+    rows.append(["waiting time in B", "", "", _seconds(compared.mean_wait_b)])
+    return rows
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.6f}"
+
+
+def _verdict(compared: RunDifference) -> str:
+    """Return whether the runs are equal, and what network latency has to do with it."""
+    jobs = compared.jobs_compared
+    if compared.only_latency:
+        explained = _explained(compared)
+        if compared.latency_accepted:
+            return explained
+        return f"different, but {explained}; --latency accepts that"
+    if compared.equal:
+        return f"equal: {jobs:,} jobs, within {compared.tolerance:g} s"
+    parts = [f"{compared.jobs_different:,} of {jobs:,} jobs"]
+    if compared.jobs_latency:
+        parts[0] += f" ({compared.jobs_latency:,} of them as network latency would have it)"
+    parts += [
+        f"{count:,} only in {run}"
+        for count, run in ((compared.only_a, "A"), (compared.only_b, "B"))
+        if count
+    ]
+    return f"different: {', '.join(parts)}"
+
+
+def _explained(compared: RunDifference) -> str:
+    from qops_batsim.analysis.paired_jobs import LATENCY_TOLERANCE
+
+    shifts = (compared.starts.largest, compared.finishes.largest)
+    largest = 1e3 * max((shift for shift in shifts if shift is not None), default=0.0)
+    what = f"{compared.jobs_different:,} jobs shifted, by {largest:,.3g} ms at most"
+    if largest <= 1e3 * LATENCY_TOLERANCE:
+        return (
+            f"equal within {1e3 * LATENCY_TOLERANCE:g} ms: consistent with network latency ({what})"
+        )
+    return f"consistent with network latency that adds up over jobs in a row ({what})"

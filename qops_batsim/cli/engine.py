@@ -1,0 +1,222 @@
+"""``qops-batsim engine``, also ``qops-batsim-engine``: the embedded engine as Batsim.
+
+Tools start it the way they start Batsim, and many times: nothing slow is
+imported, not even Typer unless there is an error to print.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from qops_batsim import __version__
+from qops_batsim.cli.batsim_options import VERBOSITIES, BatsimOptions, parse_batsim_options
+from qops_batsim.errors import InputError, QopsError, did_you_mean, shown
+
+if TYPE_CHECKING:
+    from qops_batsim.engine.simulation import EngineOptions, Simulation
+    from qops_batsim.platform.model import Platform
+    from qops_batsim.workload.model import Workload
+
+VERSION = f"v4.2.1 (its options and protocol; the embedded engine of qops-batsim {__version__})"
+"""Begins as Batsim's own answer to ``--version`` does, for tools that look at it."""
+
+HELP = """\
+Simulate as Batsim 4 does, with the embedded engine and any decision process.
+
+Usage:
+  qops-batsim engine -p <platform_file> [-w <workload_file>...] [--events <events_file>...]
+                     [--sched-cfg <cfg_str> | --sched-cfg-file <cfg_file>] [options]
+
+Input:
+  -p, --platform <file>              SimGrid platform (XML).
+  -w, --workload <file>              Batsim workload (JSON); repeatable.
+  --events <file>                    External events, one JSON object a line; repeatable.
+  --forward-unknown-events           Let events have other types than Batsim's.
+  -m, --master-host <name>           Host that runs no jobs [default: master_host].
+  --mmax <nb>                        Use only the first <nb> hosts; 0 for all [default: 0].
+  --mmax-workload                    Use only as many hosts as the workloads are for (nb_res).
+
+Decision process:
+  -s, --socket-endpoint <endpoint>   Where it listens [default: tcp://localhost:28000].
+  --sched-cfg <text>                 Configuration handed to it.
+  --sched-cfg-file <file>            The same, from a file.
+  --forward-profiles-on-submission   Tell each job's profile when it is submitted.
+  --enable-dynamic-jobs              Let it register jobs and profiles.
+  --acknowledge-dynamic-jobs         Announce registered jobs as submitted.
+  --enable-profile-reuse             Told to it; the engine keeps all profiles anyway.
+  --timeout <seconds>                Give up when it says nothing for so long (not in Batsim).
+  --max-message-bytes <nb>           Longest answer accepted (not in Batsim) [default: 268435456].
+
+Machine:
+  --enable-compute-sharing           Several jobs may run on one host.
+  --disable-storage-sharing          Told to the decision process.
+  -E, --energy                       Integrate the energy that hosts consume.
+
+Output:
+  -e, --export <prefix>              Prefix of the files written [default: out].
+  --disable-schedule-tracing         Accepted: the engine writes no Paje trace in any case.
+  --disable-machine-state-tracing    Do not write <prefix>_machine_states.csv.
+  -v, --verbosity <level>            quiet, network-only, information or debug
+                                     [default: information].
+  -q, --quiet                        The same as --verbosity quiet.
+  --version                          Print the version of Batsim that this resembles.
+  -h, --help                         Print this.
+
+Batsim's other options are refused by name. Exit codes: 0 when the simulation has ended,
+2 on any error, also a decision that breaks the protocol or a decision process that stops
+deciding.
+
+Examples:
+  qops-batsim engine -p platform.xml -w workload.json -e out/run
+  qops-batsim engine -p platform.xml -w workload.json -s tcp://localhost:28001 --mmax 32 -q
+"""
+
+
+def main() -> None:
+    """Run ``qops-batsim-engine``; any error ends in one line and exit code 2."""
+    try:
+        code = run_engine(sys.argv[1:])
+    except (QopsError, OSError, KeyboardInterrupt) as error:
+        from qops_batsim.cli.console import print_error
+
+        if isinstance(error, KeyboardInterrupt):
+            print_error("interrupted")
+            code = 130
+        else:
+            print_error(str(error))
+            code = 2
+    sys.exit(code)
+
+
+def run_engine(arguments: Sequence[str]) -> int:
+    """Simulate as the command line of Batsim says; return the exit code.
+
+    Raises
+    ------
+    InputError
+        A wrong option or file.
+    SimulationError
+        The decision process broke the protocol, stopped deciding, or has gone.
+    """
+    options = parse_batsim_options(arguments)
+    if "--help" in options.switches:
+        sys.stdout.write(HELP)
+        return 0
+    if "--version" in options.switches:
+        sys.stdout.write(f"{VERSION}\n")
+        return 0
+    verbosity = _verbosity(options)
+    platform, workloads = _read_inputs(options)
+    simulation = _simulate(platform, workloads, options, verbosity)
+    _write(simulation, options, verbosity)
+    return 0
+
+
+def _verbosity(options: BatsimOptions) -> str:
+    given = options.value("--verbosity", "information")
+    if given not in VERBOSITIES:
+        raise InputError(f"--verbosity is {shown(given)}{did_you_mean(given, VERBOSITIES)}")
+    return "quiet" if "--quiet" in options.switches else given
+
+
+def _read_inputs(options: BatsimOptions) -> tuple[Platform, list[Workload]]:
+    from qops_batsim.platform.simgrid_read import read_platform
+    from qops_batsim.workload.batsim_json import read_workload
+
+    if "--platform" not in options.values:
+        raise InputError("option --platform is missing; -p <platform_file> is expected")
+    master = options.value("--master-host", "master_host")
+    platform = read_platform(options.value("--platform", ""), master_host=master)
+    if platform.master is None and "--master-host" in options.values:
+        raise InputError(f"{platform.source}: there is no host {shown(master)} (--master-host)")
+    # Absolute, because decision processes are told these names.
+    files = [os.path.join(os.getcwd(), file) for file in options.values.get("--workload", [])]
+    return platform, [read_workload(file) for file in files]
+
+
+def _engine_options(options: BatsimOptions, workloads: Sequence[Workload]) -> EngineOptions:
+    from qops_batsim.engine.external_events import read_external_events
+    from qops_batsim.engine.options import EngineOptions
+    from qops_batsim.files import read_text
+
+    switches = options.switches
+    if "--enable-profile-reuse" in switches and "--enable-dynamic-jobs" not in switches:
+        raise InputError("--enable-profile-reuse is given without --enable-dynamic-jobs")
+    limits = [workload.processors for workload in workloads]
+    hosts = max(limits, default=0) if "--mmax-workload" in switches else 0
+    mmax = options.whole_number("--mmax", 0)
+    sched_config = options.value("--sched-cfg", "")
+    if "--sched-cfg-file" in options.values:
+        sched_config = read_text(
+            options.value("--sched-cfg-file", ""), what="a configuration of the scheduler"
+        )
+    forward_unknown = "--forward-unknown-events" in switches
+    lists = [
+        read_external_events(file, forward_unknown=forward_unknown)
+        for file in options.values.get("--events", [])
+    ]
+    events = sorted((event for each in lists for event in each), key=lambda e: e.timestamp)
+    return EngineOptions(
+        hosts=min(filter(None, (hosts, mmax)), default=None),
+        compute_sharing="--enable-compute-sharing" in switches,
+        storage_sharing="--disable-storage-sharing" not in switches,
+        dynamic_jobs="--enable-dynamic-jobs" in switches,
+        acknowledge_dynamic_jobs="--acknowledge-dynamic-jobs" in switches,
+        profile_reuse="--enable-profile-reuse" in switches,
+        forward_profiles="--forward-profiles-on-submission" in switches,
+        sched_config=sched_config,
+        energy="--energy" in switches,
+        external_events=tuple(events) if lists else None,
+        forward_unknown_events=forward_unknown and bool(lists),
+    )
+
+
+def _simulate(
+    platform: Platform, workloads: Sequence[Workload], options: BatsimOptions, verbosity: str
+) -> Simulation:
+    from qops_batsim.engine.simulation import Simulation
+    from qops_batsim.protocol.zeromq import MAX_MESSAGE_BYTES
+    from qops_batsim.protocol.zeromq_peer import RemotePeer
+
+    engine_options = _engine_options(options, workloads)
+    with RemotePeer(
+        options.value("--socket-endpoint", "tcp://localhost:28000"),
+        timeout=options.seconds("--timeout"),
+        max_message_bytes=options.whole_number("--max-message-bytes", MAX_MESSAGE_BYTES, least=1),
+        on_message=_trace if verbosity in ("network-only", "debug") else None,
+    ) as peer:
+        simulation = Simulation(platform, workloads, peer, engine_options)
+        if verbosity in ("information", "debug"):
+            jobs = sum(len(workload.jobs) for workload in workloads)
+            _say(f"{jobs:,} jobs on {len(simulation.hosts)} hosts, decided at {peer.endpoint}")
+        simulation.run()
+    return simulation
+
+
+def _write(simulation: Simulation, options: BatsimOptions, verbosity: str) -> None:
+    from qops_batsim.engine.outputs import write_outputs
+
+    paths = write_outputs(
+        simulation,
+        options.value("--export", "out"),
+        machine_states="--disable-machine-state-tracing" not in options.switches,
+    )
+    if verbosity in ("information", "debug"):
+        _say(f"simulated {len(simulation.ended):,} jobs until {simulation.now:.6f} s")
+        _say(f"wrote {', '.join(map(str, paths))}")
+
+
+def _trace(direction: str, text: bytes) -> None:
+    _say(f"{direction} {text.decode(errors='backslashreplace')}")
+
+
+def _say(line: str) -> None:
+    """Print to the standard error stream, as Batsim: some tools never read the other one."""
+    sys.stderr.write(f"{line}\n")
+
+
+if __name__ == "__main__":
+    main()

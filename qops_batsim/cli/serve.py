@@ -1,0 +1,242 @@
+"""``qops-batsim serve``: a scheduler as decision process of Batsim."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qops_batsim.cli.console import announce_slow, note, print_error, print_table
+from qops_batsim.errors import InputError
+
+if TYPE_CHECKING:
+    from qops_batsim.protocol.zeromq import MessageSocket
+    from qops_batsim.scheduling.session import DecisionSession
+
+ENGINE_GONE = 3
+"""Exit code when the engine has gone before the end of its simulation."""
+
+TERMINATED = 128 + signal.SIGTERM
+"""Exit code after SIGTERM, as a shell reports it."""
+
+LAST_WORD_SECONDS = 5.0
+"""How long the last answer may take to reach the engine."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command that serves an engine."""
+    app.command("serve")(serve)
+
+
+def serve(
+    scheduler: Annotated[
+        str, typer.Argument(help="Name of the scheduler; `qops-batsim schedulers` lists them.")
+    ],
+    socket: Annotated[
+        str,
+        typer.Option(
+            "--socket",
+            "-s",
+            metavar="ENDPOINT",
+            help="Where to listen: tcp://127.0.0.1:PORT (* for any free port) or ipc://PATH.",
+        ),
+    ] = "tcp://127.0.0.1:28000",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Option of the scheduler (repeatable); wins over the engine's --sched-cfg.",
+        ),
+    ] = None,
+    loop: Annotated[
+        bool,
+        typer.Option(
+            "--loop",
+            help="Serve one simulation after the other; their files are PREFIX_qos.csv, "
+            "PREFIX-2_qos.csv, PREFIX-3_qos.csv …",
+        ),
+    ] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, metavar="SECONDS", help="Longest wait for the engine. Default: no limit."
+        ),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="PREFIX",
+            help="Where to write: PREFIX_qos.csv. Default: out/SCHEDULER.",
+            show_default=False,
+        ),
+    ] = None,
+    max_message_bytes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Longest message accepted (bytes).")
+    ] = 1 << 28,
+    any_interface: Annotated[
+        bool,
+        typer.Option(
+            "--any-interface", help="Allow a --socket at which other machines can connect."
+        ),
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")] = False,
+) -> None:
+    """Let a scheduler decide for Batsim 3.1 to 4.2, or any engine that speaks its protocol.
+
+    Listens for an engine, answers its messages with the scheduler's decisions until
+    the simulation ends, then prints what was decided and writes PREFIX_qos.csv.
+    The engine may start first or later. Its --sched-cfg, a JSON object, gives
+    options of the scheduler as well.
+
+    Exit codes: 0 when the simulation has ended, 3 when the engine has gone before
+    (what was decided so far is written), 2 on errors, 130 and 143 when interrupted.
+
+    **Examples**
+
+    `qops-batsim serve easy`
+
+    `qops-batsim serve conservative --set reserve=processors --socket tcp://127.0.0.1:28001`
+
+    `qops-batsim serve easy --loop --timeout 60 --out out/campaign`
+    """
+    from qops_batsim.protocol.zeromq import listen
+    from qops_batsim.scheduling.registry import make_scheduler, parse_settings
+
+    given = parse_settings(settings or [])
+    module = make_scheduler(scheduler, given)
+    with announce_slow(
+        "compiling the scheduling kernels for this machine (once; later runs reuse them) ..."
+    ):
+        module.prepare()
+    connection, endpoint = listen(
+        socket,
+        any_interface=any_interface,
+        timeout=timeout,
+        max_message_bytes=max_message_bytes,
+    )
+    if not quiet:
+        note(f"{scheduler} listens at {endpoint}")
+    server = _Server(scheduler, given, connection, out or f"out/{scheduler}", quiet)
+    linger = 0.0
+    try:
+        with _sigterm_interrupts():
+            code = server.serve_one()
+            while loop and not server.idle:
+                code = max(code, server.serve_one())
+            linger = LAST_WORD_SECONDS
+    finally:
+        connection.close(linger)
+    raise typer.Exit(code)
+
+
+class _Server:
+    """Serves simulations one by one on one socket."""
+
+    def __init__(
+        self,
+        scheduler: str,
+        settings: dict[str, object],
+        connection: MessageSocket,
+        prefix: str,
+        quiet: bool,
+    ) -> None:
+        self.idle = False
+        self._scheduler = scheduler
+        self._settings = settings
+        self._connection = connection
+        self._prefix = prefix
+        self._quiet = quiet
+        self._served = 0
+        self._seen = False
+
+    def serve_one(self) -> int:
+        """Serve one simulation; return the exit code that it deserves."""
+        from qops_batsim.protocol.zeromq import ConnectionLost
+        from qops_batsim.scheduling.session import DecisionSession
+
+        session = DecisionSession(self._scheduler, self._settings, on_warning=note)
+        try:
+            self._converse(session)
+            return 0
+        except ConnectionLost as error:
+            if session.messages:
+                print_error(f"the engine {error}, {session.now:.6f} s into the simulation")
+            else:
+                self.idle = True
+                if self._seen:
+                    return 0  # Nobody else wants to be served: the end of a loop.
+                print_error("no engine has come in time (--timeout)")
+            return ENGINE_GONE
+        except InputError as error:
+            # Batsim would wait for ever for an answer, and aborts on one that is no JSON.
+            last_word = f"qops-batsim serve: {error}"
+            self._connection.send(last_word.encode(errors="backslashreplace"))
+            print_error(str(error))
+            return 2
+        except KeyboardInterrupt as interrupt:
+            if isinstance(interrupt, _Terminated):
+                print_error("terminated")
+                raise typer.Exit(TERMINATED) from None
+            raise
+        finally:
+            if session.messages:
+                self._served += 1
+                self._conclude(session)
+
+    def _converse(self, session: DecisionSession) -> None:
+        connection = self._connection
+        text = connection.receive(from_anybody=True)
+        self._seen = True
+        while True:
+            connection.send(session.answer(text))
+            if session.ended:
+                return
+            text = connection.receive()
+
+    def _conclude(self, session: DecisionSession) -> None:
+        """Write and print what was decided."""
+        from qops_batsim.scheduling.qos_log import ACCEPTED, REJECTED, write_qos_log
+
+        number = "" if self._served == 1 else f"-{self._served}"
+        path: Path = write_qos_log(session.log, f"{self._prefix}{number}")
+        if self._quiet:
+            return
+        decisions = list(session.log.decisions().values())
+        print_table(
+            "Decisions",
+            ["", self._scheduler],
+            [
+                ["jobs submitted", f"{len({job.id for job in session.log.jobs}):,}"],
+                ["jobs accepted", f"{decisions.count(ACCEPTED):,}"],
+                ["jobs rejected", f"{decisions.count(REJECTED):,}"],
+                ["jobs killed", f"{len(session.log.kills):,}"],
+                ["messages", f"{session.messages:,}"],
+                ["simulated time (s)", f"{session.now:,.6f}"],
+                ["simulation ended", "yes" if session.ended else "no"],
+            ],
+        )
+        note(f"wrote {path}")
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, taken like Ctrl-C."""
+
+
+@contextmanager
+def _sigterm_interrupts() -> Iterator[None]:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

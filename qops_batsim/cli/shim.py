@@ -1,0 +1,82 @@
+"""``qops-batsim engine`` and ``shim``: the embedded engine under Batsim's name."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from qops_batsim.cli.console import note
+from qops_batsim.errors import InputError
+
+NAME = "batsim"
+MARK = "# A shim of qops-batsim: its embedded engine under Batsim's name."
+"""Line by which a shim is known as ours."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands that stand in for Batsim."""
+    app.command(
+        "engine",
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    )(engine)
+    app.command("shim")(shim)
+
+
+def engine(
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="BATSIM_OPTIONS", help="Options of Batsim 4.")
+    ] = None,
+) -> int:
+    """Simulate as Batsim 4 does: its options, its protocol, its files.
+
+    Any Batsim decision process can be at the other end of the socket.
+    `qops-batsim engine --help` lists the options; `qops-batsim-engine` is the same.
+
+    **Examples**
+
+    `qops-batsim engine -p platform.xml -w workload.json -e out/run`
+    """
+    from qops_batsim.cli.engine import run_engine
+
+    return run_engine(arguments or [])
+
+
+def shim(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Where to write it; made if it is missing.")
+    ],
+) -> None:
+    """Write an executable named `batsim` that runs the embedded engine.
+
+    For tools that look Batsim up on PATH: put DIR in front of it. A file named
+    batsim that is something else is never overwritten.
+
+    **Examples**
+
+    `qops-batsim shim ~/shim && PATH=~/shim:$PATH batsim --version`
+    """
+    from qops_batsim.files import write_text
+
+    path = directory / NAME
+    if path.is_symlink() or (path.exists() and not _is_ours(path)):
+        raise InputError(f"{path}: exists and is no shim of qops-batsim; another DIR is expected")
+    # -P: files of the working directory must not pass for Python's own modules.
+    command = f'exec {shlex.quote(sys.executable)} -P -m qops_batsim.cli.engine "$@"'
+    write_text(path, f"#!/bin/sh\n{MARK}\n{command}\n")
+    path.chmod(path.stat().st_mode | 0o111)
+    note(f"wrote {path}")
+    typer.echo(f"export PATH={shlex.quote(str(directory.absolute()))}{os.pathsep}$PATH")
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with path.open("rb") as stream:
+            return MARK.encode() in stream.read(1024)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None

@@ -1,0 +1,477 @@
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from decision_process import (
+    LIMIT_MS,
+    decision_process,
+    recorded_process,
+    scheduler_process,
+)
+from qops_batsim import __version__
+from qops_batsim.cli.batsim_options import REFUSED, parse_batsim_options
+from qops_batsim.cli.shim import MARK
+from qops_batsim.errors import InputError
+from recordings import Case, cases, close
+
+LIMIT = LIMIT_MS / 1000
+
+# Differ between Batsim's row of totals and ours by design.
+WALL_CLOCK_COLUMNS = ("batsim_version", "scheduling_time", "simulation_time")
+
+
+@pytest.fixture
+def inputs(shared: Path) -> Path:
+    return shared / "batsim" / "inputs"
+
+
+@pytest.fixture
+def machine(inputs: Path) -> list[str]:
+    """Options that name a platform and a workload of one job."""
+    return ["-p", str(inputs / "p4_nonet.xml"), "-w", str(inputs / "one.json")]
+
+
+# The command line
+
+
+def read(*arguments: str):
+    return parse_batsim_options(arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-v", "quiet"],
+        ["-vquiet"],
+        ["--verbosity", "quiet"],
+        ["--verbosity=quiet"],
+        ["--verb=quiet"],
+        ["-Ev", "quiet"],
+        ["-Evquiet"],
+    ],
+)
+def test_values_are_read_as_docopt_reads_them(arguments):
+    assert read(*arguments).value("--verbosity", "") == "quiet"
+
+
+def test_batsims_defaults():
+    options = read("-p", "x")
+    assert options.value("--socket-endpoint", "default") == "default"
+    assert options.whole_number("--mmax", 0) == 0
+    assert options.seconds("--timeout") is None
+    assert options.switches == set()
+
+
+def test_repeated_workloads_keep_their_order():
+    options = read("-w", "b", "--workload=a", "-wc", "--events", "e", "--events=f")
+    assert options.values == {"--workload": ["b", "a", "c"], "--events": ["e", "f"]}
+
+
+def test_a_value_may_look_like_an_option_or_be_empty():
+    options = read("--sched-cfg", "-x", "--export=", "-p=a")
+    assert options.values == {"--sched-cfg": ["-x"], "--export": [""], "--platform": ["=a"]}
+
+
+def test_the_command_line_of_batsim_py():
+    line = (
+        "-E --forward-profiles-on-submission --disable-schedule-tracing "
+        "--disable-machine-state-tracing -s tcp://127.0.0.1:1 -p p -w w -v quiet "
+        "-e /tmp/batsim --enable-compute-sharing --disable-storage-sharing --events F"
+    )
+    options = read(*line.split())
+    assert len(options.switches) == 6
+    assert len(options.values) == 6
+
+
+@pytest.mark.parametrize("name", [*REFUSED, *filter(None, REFUSED.values())])
+def test_batsims_other_options_are_refused_by_name(name):
+    full = name if name.startswith("--") else {s: n for n, s in REFUSED.items()}[name]
+    with pytest.raises(InputError) as caught:
+        read(name, "1", "2")
+    message = f"Batsim's option {full} is not supported by the embedded engine"
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--fast"], "unknown option '--fast' (known: --acknowledge-dynamic-jobs"),
+        (["--enable-compute-sharin=1"], "option --enable-compute-sharing is given the value '1'"),
+        (["--forwarding-profiles"], "did you mean '--forward-profiles-on-submission'?"),
+        (["-x"], "unknown option '-x'"),
+        (["--enable"], "option '--enable' is ambiguous (--enable-compute-sharing"),
+        (["--sched", "3"], "option '--sched' is ambiguous (--sched-cfg, --sched-cfg-file)"),
+        (["file.xml"], "unexpected argument 'file.xml'"),
+        (["--", "-q"], "unexpected argument '--'"),
+        (["-"], "unexpected argument '-'"),
+        (["-p"], "option --platform needs a value"),
+        (["-p", "a", "-p", "b"], "option --platform is given 2 times"),
+        (["--sched-cfg=a", "--sched-cfg-file=b"], "one of them is expected"),
+    ],
+)
+def test_a_wrong_command_line_is_one_clear_error(arguments, said):
+    with pytest.raises(InputError) as caught:
+        read(*arguments)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "option --platform is missing"),
+        (["-v", "loud"], "--verbosity is 'loud' (known: debug, information, network-only, quiet)"),
+        (["-m", "nobody"], "there is no host 'nobody' (--master-host)"),
+        (["-w", "missing.json"], "missing.json: no such file (a Batsim workload (JSON)"),
+        (["--mmax", "9"], "9 hosts were asked for; from 1 to 4 are accepted"),
+        (["--mmax=-1"], "--mmax is '-1'; a whole number from 0 up is expected"),
+        (["--mmax", "many"], "--mmax is 'many'"),
+        (["--timeout", "0"], "--timeout is '0'; a number of seconds above 0 is expected"),
+        (["--timeout", "nan"], "--timeout is 'nan'"),
+        (["--max-message-bytes", "0"], "a whole number from 1 up is expected"),
+        (["--enable-profile-reuse"], "without --enable-dynamic-jobs"),
+        (["--events", "missing.txt"], "missing.txt: no such file"),
+        (["--sched-cfg-file", "missing.cfg"], "missing.cfg: no such file (a configuration of"),
+        (["-s", "localhost"], "'localhost' is no endpoint"),
+    ],
+)
+def test_wrong_values_are_one_clear_error(cli, machine, monkeypatch, tmp_path, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    start = machine if arguments else []
+    result = cli("engine", *start, *arguments, "-s", "ipc://nobody", "--timeout", "0.1")
+    if "-s" in arguments or "--timeout" in arguments:
+        result = cli("engine", *start, *arguments)
+    assert result.exit_code == 2
+    assert result.out == ""
+    assert result.err.startswith("qops-batsim: error: ")
+    assert said in result.err
+    assert result.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_version_says_which_batsim_and_what_it_is(cli):
+    result = cli("engine", "--version")
+    assert result.exit_code == 0
+    assert result.out.startswith("v4.2.1 ")
+    assert f"qops-batsim {__version__}" in result.out
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_lists_every_option(cli, option):
+    from qops_batsim.cli.batsim_options import SWITCHES, VALUES
+
+    result = cli("engine", option)
+    assert result.exit_code == 0
+    for name, short in {**VALUES, **SWITCHES}.items():
+        assert name in result.out
+        assert not short or f"{short}, {name}" in result.out
+
+
+# Recorded decisions
+
+
+def command_line(case: Case, endpoint: str, prefix: Path) -> list[str]:
+    arguments = ["-p", str(case.directory / case.platform), "-s", endpoint, "-e", str(prefix)]
+    for workload in case.workloads:
+        arguments += ["-w", str(case.directory / workload)]
+    switches = {
+        "profiles-forwarded-on-submission": "--forward-profiles-on-submission",
+        "dynamic-jobs-enabled": "--enable-dynamic-jobs",
+        "dynamic-jobs-acknowledged": "--acknowledge-dynamic-jobs",
+        "profile-reuse-enabled": "--enable-profile-reuse",
+        "forward-unknown-events": "--forward-unknown-events",
+    }
+    arguments += [option for name, option in switches.items() if case.config.get(name)]
+    arguments += ["--enable-compute-sharing"] if case.compute_sharing else []
+    arguments += (
+        ["--sched-cfg", case.config["sched-config"]] if "sched-config" in case.config else []
+    )
+    return [*arguments, "--mmax", str(case.hosts), "--timeout", str(LIMIT), "-q"]
+
+
+def totals(path: Path) -> dict[str, str]:
+    (row,) = csv.DictReader(path.open())
+    return {name: value for name, value in row.items() if name not in WALL_CLOCK_COLUMNS}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ties_nonet",
+        "dyn",
+        "dyn_noack",
+        "schedcfg",
+        "two_workloads",
+        "kill_nonet",
+        "share_ok",
+        "forward_nonet",
+        "metadata_nonet",
+        "batsched_reject",
+        "nowplus_nonet",
+        "empty",
+    ],
+)
+def test_recorded_decisions_give_the_recorded_files(cli, shared, tmp_path, name):
+    (case,) = [case for case in cases(shared) if case.name == name]
+    first: list[bytes] = []
+    answer = recorded_process(case)
+
+    def listening(text: bytes):
+        first.append(text)
+        return answer(text)
+
+    with decision_process(listening) as endpoint:
+        result = cli("engine", *command_line(case, endpoint, tmp_path / "x" / "run"))
+    assert (result.exit_code, result.out, result.err) == (0, "", "")
+    for kind in ("jobs", "machine_states"):
+        assert (tmp_path / "x" / f"run_{kind}.csv").read_text() == case.output(kind), kind
+    theirs = tmp_path / "theirs.csv"
+    theirs.write_text(case.output("schedule"))
+    assert totals(tmp_path / "x" / "run_schedule.csv") == totals(theirs)
+    beginning, recorded = json.loads(first[0]), json.loads(case.messages()[0]["raw"])
+    for message in (beginning, recorded):
+        files = message["events"][0]["data"].pop("workloads")
+        assert [Path(file).name for file in files.values()] == [
+            Path(file).name for file in case.workloads
+        ]
+    assert close(beginning, recorded)
+
+
+@pytest.mark.parametrize(
+    "name", ["err_busy", "err_ts", "err_badtype", "err_exec_twice", "cml_past"]
+)
+def test_what_batsim_aborts_is_one_error_and_no_file(cli, shared, tmp_path, name):
+    (case,) = [case for case in cases(shared) if case.name == name]
+    with decision_process(recorded_process(case)) as endpoint:
+        result = cli("engine", *command_line(case, endpoint, tmp_path / "run"))
+    assert result.exit_code == 2
+    assert result.err.startswith("qops-batsim: error: at ")
+    assert result.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_deadlock_is_an_error(cli, machine, tmp_path):
+    with decision_process(lambda text: b'{"now":%d,"events":[]}' % json.loads(text)["now"]) as here:
+        result = cli("engine", *machine, "-s", here, "-e", tmp_path / "run", "-q")
+    assert result.exit_code == 2
+    assert "deadlock: 1 jobs were submitted and neither started nor rejected" in result.err
+
+
+# Options that change what is told or written
+
+
+def begins(cli, *arguments):
+    """Return SIMULATION_BEGINS as told under these options."""
+    told: list[bytes] = []
+
+    def leave(text: bytes) -> None:
+        told.append(text)
+
+    with decision_process(leave) as endpoint:
+        result = cli("engine", *arguments, "-s", endpoint, "-q", "--timeout", LIMIT)
+    assert result.exit_code == 2
+    assert "has closed the connection" in result.err
+    return json.loads(told[0])["events"][0]["data"]
+
+
+def test_options_reach_the_decision_process(cli, machine, inputs, tmp_path):
+    told = begins(
+        *(cli, *machine, "--mmax", 3, "--enable-compute-sharing", "--disable-storage-sharing"),
+        *("--enable-dynamic-jobs", "--acknowledge-dynamic-jobs", "--enable-profile-reuse"),
+        *("--forward-profiles-on-submission", "--sched-cfg", "a b", "-E"),
+        *("--events", inputs / "ev.txt", "--forward-unknown-events"),
+    )
+    assert told["nb_compute_resources"] == 3
+    assert told["allow_compute_sharing"] is True
+    assert told["allow_storage_sharing"] is False
+    assert told["workloads"] == {"w0": str(inputs / "one.json")}
+    config = told["config"]
+    assert config["sched-config"] == "a b"
+    for name in (
+        *("dynamic-jobs-enabled", "dynamic-jobs-acknowledged", "profile-reuse-enabled"),
+        *("profiles-forwarded-on-submission", "forward-unknown-events"),
+    ):
+        assert config[name] is True
+
+
+def test_the_configuration_may_come_from_a_file(cli, machine, tmp_path):
+    path = tmp_path / "cfg"
+    path.write_text('{"reserve": "hosts"}\n')
+    told = begins(cli, *machine, "--sched-cfg-file", path)
+    assert told["config"]["sched-config"] == '{"reserve": "hosts"}\n'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hosts"),
+    [
+        ([], 4),
+        (["--mmax", 0], 4),
+        (["--mmax", 2], 2),
+        (["--mmax-workload"], 3),
+        (["--mmax-workload", "--mmax", 2], 2),
+        (["--mmax-workload", "--mmax", 4], 3),
+    ],
+)
+def test_the_number_of_hosts(cli, inputs, tmp_path, arguments, hosts):
+    workload = json.loads((inputs / "one.json").read_text())
+    files = []
+    for processors in (3, 2):
+        file = tmp_path / f"w{processors}.json"
+        file.write_text(json.dumps({**workload, "nb_res": processors}))
+        files += ["-w", file]
+    told = begins(cli, "-p", inputs / "p4_nonet.xml", *files, *arguments)
+    assert told["nb_resources"] == hosts
+
+
+def test_the_master_host_runs_no_jobs(cli, machine):
+    told = begins(cli, *machine, "-m", "host1")
+    assert "host1" not in [host["name"] for host in told["compute_resources"]]
+
+
+def served(cli, machine, *arguments):
+    with decision_process(scheduler_process("fcfs")) as endpoint:
+        return cli("engine", *machine, "-s", endpoint, "--timeout", LIMIT, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("option", "missing"),
+    [
+        ([], None),
+        (["--disable-schedule-tracing"], None),
+        (["--disable-machine-state-tracing"], "run_machine_states.csv"),
+    ],
+)
+def test_which_files_are_written(cli, machine, tmp_path, option, missing):
+    assert served(cli, machine, "-e", tmp_path / "run", *option).exit_code == 0
+    names = {"run_jobs.csv", "run_schedule.csv", "run_machine_states.csv"}
+    assert {path.name for path in tmp_path.iterdir()} == names - {missing}
+
+
+def test_the_default_prefix_is_batsims(cli, machine, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert served(cli, machine).exit_code == 0
+    assert (tmp_path / "out_jobs.csv").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "lines", "traced"),
+    [
+        (["-q"], 0, False),
+        (["-v", "quiet"], 0, False),
+        (["-v", "debug", "-q"], 0, False),
+        (["-v", "network-only"], 10, True),
+        ([], 3, False),
+        (["-v", "debug"], 13, True),
+    ],
+)
+def test_how_much_is_said(cli, machine, tmp_path, arguments, lines, traced):
+    result = served(cli, machine, "-e", tmp_path / "run", *arguments)
+    assert result.exit_code == 0
+    assert result.out == ""
+    assert len(result.err.splitlines()) == lines
+    assert ('sent {"now":10.0,"events":[{"timestamp":10.0,"type":"JOB_C' in result.err) is traced
+
+
+# As programs of their own
+
+
+def run_program(*command, environment=None):
+    return subprocess.run(
+        [str(each) for each in command],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        env=environment,
+        check=False,
+    )
+
+
+def test_the_module_starts_without_anything_slow():
+    code = (
+        "import sys\n"
+        "import qops_batsim.cli.engine as engine\n"
+        "import qops_batsim.engine.outputs, qops_batsim.engine.simulation\n"
+        "import qops_batsim.platform.simgrid_read, qops_batsim.protocol.zeromq_peer\n"
+        "import qops_batsim.workload.batsim_json\n"
+        "slow = {'typer', 'rich', 'numpy', 'numba', 'pandas', 'matplotlib', 'asyncio'}\n"
+        "print(sorted(slow & set(sys.modules)))\n"
+        "sys.argv = ['qops-batsim-engine', '--version']\n"
+        "engine.main()\n"
+    )
+    result = run_program(sys.executable, "-c", code)
+    assert result.stdout.splitlines()[0] == "[]"
+    assert result.stdout.splitlines()[1].startswith("v4.2.1 ")
+
+
+def test_the_shim_is_batsim_on_the_path(cli, machine, tmp_path):
+    directory = tmp_path / "a b'c"
+    result = cli("shim", directory)
+    assert result.exit_code == 0
+    environment = {**os.environ, "PATH": f"{directory}{os.pathsep}{os.environ['PATH']}"}
+    batsim = shutil.which("batsim", path=environment["PATH"])
+    assert batsim == str(directory / "batsim")
+    assert run_program("batsim", "--version", environment=environment).stdout.startswith("v4.2.1")
+    with decision_process(scheduler_process("fcfs")) as endpoint:
+        run = run_program(
+            *("batsim", *machine, "-s", endpoint, "-e", tmp_path / "run", "-v", "quiet"),
+            environment=environment,
+        )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+    assert (tmp_path / "run_jobs.csv").is_file()
+    refused = run_program("batsim", "--no-sched", environment=environment)
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        "qops-batsim: error: Batsim's option --no-sched is not supported by the embedded engine\n"
+    )
+
+
+def test_the_shim_is_written_anew(cli, tmp_path):
+    for _ in range(2):
+        result = cli("shim", tmp_path)
+        assert (result.exit_code, result.out) == (0, f"export PATH={tmp_path}:$PATH\n")
+    assert MARK in (tmp_path / "batsim").read_text()
+
+
+def test_the_shim_spares_what_is_not_ours(cli, tmp_path):
+    other = tmp_path / "batsim"
+    other.write_text("#!/bin/sh\nthe real one\n")
+    result = cli("shim", tmp_path)
+    assert result.exit_code == 2
+    assert f"{other}: exists and is no shim of qops-batsim" in result.err
+    assert "the real one" in other.read_text()
+    other.unlink()
+    other.symlink_to(tmp_path / "elsewhere")
+    assert cli("shim", tmp_path).exit_code == 2
+    other.unlink()
+    other.mkdir()
+    assert cli("shim", tmp_path).exit_code == 2
+
+
+def test_two_processes(cli, machine, tmp_path):
+    """Our scheduler and our engine, each on its own, as a user starts them."""
+    main = [sys.executable, "-c", "from qops_batsim.cli.main import main; main()"]
+    endpoint = f"ipc://{tmp_path}/socket"
+    serving = subprocess.Popen(
+        [*main, "serve", "easy", "-s", endpoint, "-o", tmp_path / "run", "-q", "--timeout", "20"]
+    )
+    try:
+        run = run_program(
+            *(*main, "engine", *machine, "-s", endpoint, "-e", tmp_path / "run", "--timeout", "20")
+        )
+        assert (run.returncode, serving.wait(LIMIT)) == (0, 0)
+    finally:
+        serving.kill()
+        serving.wait()
+    assert "simulated 1 jobs until 10.000000 s" in run.stderr
+    assert "w0!1,,,accepted" in (tmp_path / "run_qos.csv").read_text()
+    assert (
+        "1,w0,d10,0.000000,2,100.000000,1,COMPLETED_SUCCESSFULLY"
+        in (tmp_path / "run_jobs.csv").read_text()
+    )
