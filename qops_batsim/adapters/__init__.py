@@ -1,0 +1,1 @@
+"""Our decision modules inside other people's Batsim tools."""

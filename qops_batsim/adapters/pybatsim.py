@@ -1,0 +1,310 @@
+"""Decision modules as schedulers of pybatsim 3.2.1 and 4.0.
+
+pybatsim speaks Batsim's protocol itself and calls a scheduler object once for
+each event. The class made here translates those calls back into events, hands
+all events of a message to the module at once, as every engine does, and sends
+what the module decides through pybatsim's own functions.
+
+Every registered scheduler is an attribute of this module, made when it is first
+asked for: ``easy`` is ``QopsEasy``. pybatsim 4 finds them through its entry
+points; for pybatsim 3.2.1, a file ``qopsEasy.py`` with the line ``from
+qops_batsim.adapters.pybatsim import QopsEasy`` is a scheduler. pybatsim is
+imported only when such a class is made.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from typing import Any, ClassVar
+
+import msgspec
+
+from qops_batsim.errors import InputError, QopsError, SimulationError, did_you_mean
+from qops_batsim.jobs import Job
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol import decisions as d
+from qops_batsim.protocol.events import (
+    NO_MORE_EXTERNAL_EVENTS,
+    NO_MORE_STATIC_JOBS,
+    EngineConfig,
+    Event,
+    HostDescription,
+    JobCompleted,
+    JobKilled,
+    JobSubmitted,
+    Notify,
+    RequestedCall,
+    SimulationBegins,
+    SimulationEnds,
+)
+from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.registry import (
+    make_scheduler,
+    read_options,
+    scheduler_class,
+    scheduler_names,
+)
+
+BASES = ("pybatsim.batsim.batsim", "batsim.batsim")
+"""Modules that hold ``BatsimScheduler``: in pybatsim 4 and in pybatsim 3."""
+
+_CONSUMED_ENERGY: dict[str, Any] = {"requests": {"consumed_energy": {}}}
+
+
+class ModuleScheduler:
+    """The callbacks of a pybatsim scheduler, answered by a decision module.
+
+    :func:`pybatsim_scheduler` combines this class with pybatsim's
+    ``BatsimScheduler``. The names of the methods are pybatsim's.
+
+    pybatsim drops a JOB_KILLED that names no job, so a module never hears that
+    a kill came too late, and the answer to a query is passed over, as everywhere.
+
+    Parameters
+    ----------
+    options
+        The module's options by name, as given to pybatsim with ``-o``.
+
+    Raises
+    ------
+    SystemExit
+        Unknown option or value out of range, here or in a message later on.
+        pybatsim would show a traceback for anything else.
+    """
+
+    bs: Any
+    """pybatsim's ``Batsim`` object, set by pybatsim."""
+
+    scheduler: ClassVar[str | type[DecisionModule]]
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        settings = dict(options or {})
+        super().__init__(settings)  # type: ignore[call-arg]
+        with _errors_on_one_line():
+            self.module = _make_module(self.scheduler, settings)
+        # Before pybatsim listens, so that no engine has to wait while kernels compile.
+        self.module.prepare()
+        self._driver = ModuleDriver(self.module)
+        self._events: list[Event] = []
+
+    # What happens, in the order of the events of a message
+
+    def onSimulationBegins(self) -> None:  # noqa: N802
+        bs = self.bs
+        with _errors_on_one_line():
+            if bs.scheduler is not self:
+                # Its ValidatingMachine keeps onNoMoreEvents to itself: nothing would be decided.
+                raise InputError("schedulers of qops-batsim cannot run with pybatsim's --protect")
+        self._events.append(
+            SimulationBegins(
+                nb_resources=bs.nb_resources,
+                nb_compute_resources=bs.nb_compute_resources,
+                nb_storage_resources=bs.nb_storage_resources,
+                allow_compute_sharing=bs.allow_compute_sharing,
+                allow_storage_sharing=bs.allow_storage_sharing,
+                config=msgspec.convert(bs.batconf, EngineConfig),
+                compute_resources=msgspec.convert(bs.machines["compute"], list[HostDescription]),
+                workloads=bs.workloads,
+                profiles=bs.profiles,
+            )
+        )
+
+    def onJobSubmission(self, job: Any) -> None:  # noqa: N802
+        with _errors_on_one_line():
+            self._events.append(
+                JobSubmitted(job.id, Job.from_fields(job.json_dict, where="JOB_SUBMITTED"))
+            )
+
+    def onJobCompletion(self, job: Any) -> None:  # noqa: N802
+        hosts = HostSet.parse(str(job.allocation))
+        self._events.append(JobCompleted(job.id, job.job_state.name, job.return_code, hosts))
+
+    def onJobsKilled(self, jobs: Any) -> None:  # noqa: N802
+        progress = {job.id: job.progress for job in jobs}
+        self._events.append(JobKilled(list(progress), progress))
+
+    def onRequestedCall(self) -> None:  # noqa: N802
+        self._events.append(RequestedCall())
+
+    def onNoMoreJobsInWorkloads(self) -> None:  # noqa: N802
+        self._events.append(Notify.of(NO_MORE_STATIC_JOBS))
+
+    def onNoMoreExternalEvents(self) -> None:  # noqa: N802
+        self._events.append(Notify.of(NO_MORE_EXTERNAL_EVENTS))
+
+    def onNotifyEventMachineUnavailable(self, machines: Any) -> None:  # noqa: N802
+        self._events.append(Notify.of("event_machine_unavailable", resources=str(machines)))
+
+    def onNotifyEventMachineAvailable(self, machines: Any) -> None:  # noqa: N802
+        self._events.append(Notify.of("event_machine_available", resources=str(machines)))
+
+    def onNotifyGenericEvent(self, event_data: dict[str, Any]) -> None:  # noqa: N802
+        self._events.append(Notify(event_data))
+
+    def onSimulationEnds(self) -> None:  # noqa: N802
+        self._events.append(SimulationEnds())
+
+    def onMachinePStateChanged(self, nodeid: Any, pstate: Any) -> None:  # noqa: N802
+        """Pass over a change of power states; no module needs it."""
+
+    def onReportEnergyConsumed(self, consumed_energy: Any) -> None:  # noqa: N802
+        """Pass over the answer to a query; no module needs it."""
+
+    def onJobMessage(self, timestamp: Any, job: Any, message: Any) -> None:  # noqa: N802
+        """Pass over a message of a job; no module needs it."""
+
+    # What the module decides, after the last event of a message
+
+    def onNoMoreEvents(self) -> None:  # noqa: N802
+        now = self.bs.time()
+        events, self._events = self._events, []
+        with _errors_on_one_line():
+            reply = self._driver.exchange(Message(now, [Stamped(now, each) for each in events]))
+            for item in reply.events:
+                self._send(item.body)
+
+    def _send(self, decision: d.Decision) -> None:
+        bs = self.bs
+        match decision:
+            case d.ExecuteJob():
+                self._execute(decision)
+            case d.RejectJob(job_id):
+                bs.reject_jobs_by_id([job_id])
+            case d.KillJob(job_ids):
+                bs.kill_jobs([bs.jobs[job_id] for job_id in job_ids])
+            case d.CallMeLater(date):
+                bs.wake_me_up_at(date)
+            case d.SetJobMetadata(job_id, metadata):
+                bs.set_job_metadata(job_id, metadata)
+            case d.RegisterProfile(workload, name, profile):
+                bs.register_profiles(workload, {name: profile})
+            case d.RegisterJob(job_id, job):
+                registered = bs.register_job(job_id, job.processors, job.walltime, job.profile)
+                # pybatsim sends this very object: with all our fields, it is the job as decided.
+                registered.json_dict.clear()
+                registered.json_dict.update(job.fields, id=job_id)
+            case d.SetResourceState(resources, state):
+                bs.set_resource_state(resources, state)
+            case d.ToJobMessage(job_id, text):
+                bs.send_message_to_job(bs.jobs[job_id], text)
+            case Notify(type="registration_finished"):
+                bs.notify_registration_finished()
+            case Notify(type="continue_registration"):
+                bs.notify_registration_continue()
+            case d.Query(fields=fields) if fields == _CONSUMED_ENERGY:
+                bs.request_consumed_energy()
+            case _:
+                raise SimulationError(
+                    f"at {bs.time():.6f} s: {decision.TYPE} cannot be sent through pybatsim"
+                )
+
+    def _execute(self, decision: d.ExecuteJob) -> None:
+        from procset import ProcSet
+
+        job = self.bs.jobs[decision.job_id]
+        job.allocation = ProcSet.from_str(str(decision.alloc))
+        if decision.mapping is not None:
+            job.mapping = decision.mapping
+        if decision.storage_mapping is not None:
+            job.storage_mapping = decision.storage_mapping
+        self.bs.execute_job(job)
+
+
+@cache
+def pybatsim_scheduler(
+    scheduler: str | type[DecisionModule], base: type | None = None
+) -> type[ModuleScheduler]:
+    """Return the pybatsim scheduler class that runs a decision module.
+
+    Parameters
+    ----------
+    scheduler
+        A registered name, or a decision module class of your own.
+    base
+        pybatsim's ``BatsimScheduler``. By default that of the pybatsim which is
+        running, else of the installed one, the newer first.
+
+    Raises
+    ------
+    InputError
+        Unknown scheduler, or pybatsim is not installed.
+
+    Examples
+    --------
+    In a file ``myPolicy.py``, for ``pybatsim ./myPolicy.py``::
+
+        MyPolicy = pybatsim_scheduler(MyDecisionModule)
+    """
+    if isinstance(scheduler, str):
+        scheduler_class(scheduler)  # Unknown names are an error now, not when a simulation begins.
+        name = class_name(scheduler)
+    else:
+        name = scheduler.__name__
+    bases = (ModuleScheduler, base if base is not None else _installed_base())
+    return type(name, bases, {"scheduler": scheduler, "__module__": __name__})
+
+
+def class_name(scheduler: str) -> str:
+    """Return the name under which a registered scheduler is found here.
+
+    Examples
+    --------
+    >>> class_name("kill-and_restart")
+    'QopsKillAndRestart'
+    """
+    return "Qops" + "".join(part.capitalize() for part in re.split(r"[^0-9A-Za-z]+", scheduler))
+
+
+def __getattr__(name: str) -> type[ModuleScheduler]:
+    if name.startswith("Qops"):
+        classes = {class_name(scheduler): scheduler for scheduler in scheduler_names()}
+        if name in classes:
+            return pybatsim_scheduler(classes[name])
+        raise AttributeError(f"no scheduler is named {name!r}{did_you_mean(name, classes)}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _make_module(
+    scheduler: str | type[DecisionModule], settings: Mapping[str, Any]
+) -> DecisionModule:
+    if isinstance(scheduler, str):
+        return make_scheduler(scheduler, settings)
+    return scheduler(read_options(scheduler.__name__, scheduler, settings))
+
+
+def _installed_base() -> type:
+    for name in BASES:
+        # With both installed, the running one counts: only its own classes will do.
+        if name in sys.modules:
+            return _base_in(name)
+    for name in BASES:
+        try:
+            return _base_in(name)
+        except ModuleNotFoundError as error:
+            if not name.startswith(error.name or name):
+                raise
+    raise InputError(
+        "pybatsim is not installed; pip install --no-deps pybatsim==3.2.1 (or 4.0.0a0), "
+        "docopt, procset and sortedcontainers are needed"
+    )
+
+
+def _base_in(module: str) -> type:
+    base: type = import_module(module).BatsimScheduler
+    return base
+
+
+@contextmanager
+def _errors_on_one_line() -> Iterator[None]:
+    """Show a user's mistake as one line, although pybatsim catches nothing."""
+    try:
+        yield
+    except QopsError as error:
+        raise SystemExit(f"qops-batsim: error: {error}") from None
