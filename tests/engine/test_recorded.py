@@ -20,7 +20,7 @@ from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob
 from qops_batsim.protocol.events import JobSubmitted
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.workload import read_workload
-from recordings import Case, cases, replay
+from recordings import Case, cases, replay, replay_by_date
 
 # Differ between Batsim's row of totals and ours by design.
 WALL_CLOCK_COLUMNS = ("batsim_version", "scheduling_time", "simulation_time")
@@ -100,6 +100,45 @@ def test_jobs_run_as_long_on_a_platform_with_a_network(
         assert ours[job_id]["execution_time"] == row["execution_time"], job_id
 
 
+LATENCY = 0.01
+"""How much dates may differ on a platform with latencies (seconds)."""
+
+
+def test_sessions_on_a_platform_with_latencies_tell_the_same(shared: Path) -> None:
+    """Decided at the recorded dates, the same events happen to the same jobs within 10 ms."""
+    replayed = []
+    for case in cases(shared):
+        if case.zero_latency or not case.ended:
+            continue
+        simulation, peer = replay_by_date(case)
+        assert contents(peer.told) == contents(peer.recorded), case.name
+        ours, theirs = our_rows(simulation), rows_of(case.output("jobs"))
+        assert ours.keys() == theirs.keys(), case.name
+        for job_id, row in theirs.items():
+            for column, value in row.items():
+                if column in DATES and value:
+                    assert float(ours[job_id][column]) == pytest.approx(float(value), abs=LATENCY)
+                else:
+                    assert ours[job_id][column] == value, (case.name, job_id, column)
+        replayed.append(case.name)
+    assert len(replayed) == 15
+
+
+DATES = (
+    *("starting_time", "execution_time", "finish_time"),
+    *("waiting_time", "turnaround_time", "stretch"),
+)
+
+
+def contents(events: list[dict[str, Any]]) -> list[str]:
+    """Return what events say, without dates; requested calls are the replay's own."""
+    return sorted(
+        f"{event['type']} { ({**event['data'], 'job_progress': None}) }"
+        for event in events
+        if event["type"] not in ("SIMULATION_BEGINS", "REQUESTED_CALL")
+    )
+
+
 class ReplaySchedule:
     """Starts every job at its recorded date on its recorded hosts."""
 
@@ -130,9 +169,13 @@ def recorded_rows(shared: Path, log: str, policy: str) -> dict[str, dict[str, st
         return {f"w0!{row['job_id']}": row for row in csv.DictReader(stream)}
 
 
+def rows_of(text: str) -> dict[str, dict[str, str]]:
+    rows = csv.DictReader(io.StringIO(text))
+    return {f"{row['workload_name']}!{row['job_id']}": row for row in rows}
+
+
 def our_rows(simulation: Simulation) -> dict[str, dict[str, str]]:
-    rows = csv.DictReader(io.StringIO(format_jobs(simulation.ended)))
-    return {f"w0!{row['job_id']}": row for row in rows}
+    return rows_of(format_jobs(simulation.ended))
 
 
 def run(

@@ -1,0 +1,67 @@
+"""What every command prints with: one place for streams, tables and errors."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Timer
+from typing import Any
+
+import typer
+
+
+def print_error(message: str) -> None:
+    """Print one error line to the standard error stream, whatever the message holds."""
+    line = "".join(each if each.isprintable() else repr(each)[1:-1] for each in message)
+    typer.echo(f"qops-batsim: error: {line}", err=True)
+
+
+def note(message: str) -> None:
+    """Tell the user something beside the result (standard error stream)."""
+    typer.echo(message, err=True)
+
+
+@contextmanager
+def announce_slow(message: str, after: float = 1.0) -> Iterator[None]:
+    """Print the message once the block has taken longer than ``after`` seconds."""
+    timer = Timer(after, note, [message])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def print_json(data: Any) -> None:
+    """Print a value as indented JSON."""
+    typer.echo(json.dumps(data, indent=2, allow_nan=False))
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = True
+) -> None:
+    """Print a table; columns after the first are right-aligned if they hold numbers.
+
+    Written to a pipe or a file, the table keeps its full width.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for index, column in enumerate(columns):
+        table.add_column(
+            column, justify="right" if index and numbers else "left", no_wrap=index == 0
+        )
+    for row in rows:
+        table.add_row(*row)
+    # Names of files and jobs are shown as they are: "[/x]" or ":x:" is no markup here.
+    console = Console(
+        width=None if sys.stdout.isatty() else 160, markup=False, emoji=False, highlight=False
+    )
+    # Rich would end the program by itself if the reader of the output has gone.
+    with console.capture() as capture:
+        console.print(table)
+    typer.echo(capture.get(), nl=False)

@@ -1,0 +1,99 @@
+"""The ``qops-batsim`` command: wiring and error handling only.
+
+Every command lives in a module of this folder and imports what it needs when it
+runs, so ``--help`` stays fast.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from qops_batsim import __version__
+from qops_batsim.cli import analysis, diff, platform, run, schedulers, serve, shim, workload
+from qops_batsim.cli.console import print_error
+from qops_batsim.errors import QopsError
+
+app = typer.Typer(
+    name="qops-batsim",
+    help="Deadline and quality-of-service batch scheduling on Batsim workloads.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"qops-batsim {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+run.register(app)
+schedulers.register(app)
+analysis.register(app)
+diff.register(app)
+serve.register(app)
+shim.register(app)
+app.add_typer(workload.app, name="workload")
+app.add_typer(platform.app, name="platform")
+
+
+# Typer exports only a subclass of the error that it raises for a wrong command line.
+_CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
+
+# What a shell reports of an interrupted program; newer versions of Typer return it.
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line; a user's mistake ends in one line and exit code 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Terminals of other encodings, and names of files that are not UTF-8.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        sys.exit(_run())
+    except BrokenPipeError:
+        # The reader of our output (head, less) has gone: nothing left to say, also
+        # not when Python flushes at its end. Typer ends with 1 in this case as well.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        # Our files report their own errors: what is left is the output, as on a full disk.
+        print_error(f"the output cannot be written ({error.strerror or error})")
+        sys.exit(2)
+
+
+def _run() -> int:
+    """Run the command line; return the exit code, errors told."""
+    try:
+        code = app(standalone_mode=False)
+    except _CommandLineError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message())  # type: ignore[attr-defined]
+        else:
+            print_error(error.format_message().replace("\n", " "))  # type: ignore[attr-defined]
+        return 2
+    except QopsError as error:
+        print_error(str(error))
+        return 2
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
+    if code == _INTERRUPTED:
+        print_error("interrupted")
+    return code if isinstance(code, int) else 0

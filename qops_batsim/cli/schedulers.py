@@ -1,0 +1,104 @@
+"""``qops-batsim schedulers``: what can be run, and with which options."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import typer
+
+from qops_batsim.cli.console import print_json, print_table
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from qops_batsim.scheduling.module import DecisionModule
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command that lists schedulers."""
+    app.command("schedulers")(schedulers)
+
+
+def schedulers(
+    name: Annotated[str | None, typer.Argument(help="Show this scheduler and its options.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the schedulers, or describe one and its options.
+
+    **Examples**
+
+    `qops-batsim schedulers`
+
+    `qops-batsim schedulers conservative`
+    """
+    from qops_batsim.scheduling.registry import scheduler_class, scheduler_names
+
+    if name is None:
+        known = {each: scheduler_class(each) for each in scheduler_names()}
+        if as_json:
+            print_json({each: kind.summary for each, kind in known.items()})
+            return
+        print_table(
+            "Schedulers",
+            ["name", "what it does"],
+            [[n, k.summary] for n, k in known.items()],
+            numbers=False,
+        )
+        return
+    kind = scheduler_class(name)
+    options = describe_options(kind)
+    if as_json:
+        print_json({"name": name, "summary": kind.summary, "options": options})
+        return
+    typer.echo(f"{name}: {kind.summary}\n")
+    typer.echo(inspect.getdoc(kind) or "")
+    if not options:
+        typer.echo("\nIt has no options.")
+        return
+    typer.echo("\nOptions (set with --set NAME=VALUE):")
+    for option in options:
+        unit = f" {option['unit']}" if option["unit"] else ""
+        typer.echo(f"  {option['name']} = {option['default']}{unit}   ({option['type']})")
+        typer.echo(f"      {option['description']}")
+
+
+def describe_options(kind: type[DecisionModule]) -> list[dict[str, Any]]:
+    """Return name, type, default, unit and meaning of each option of a scheduler."""
+    import msgspec
+
+    hints = get_type_hints(kind.Options, include_extras=True)
+    described = []
+    for field in msgspec.structs.fields(kind.Options):
+        hint = hints[field.name]
+        meta = next(
+            (m for m in getattr(hint, "__metadata__", ()) if isinstance(m, msgspec.Meta)), None
+        )
+        extra = (meta.extra or {}) if meta is not None else {}
+        described.append(
+            {
+                "name": field.encode_name,
+                "type": _type_name(hint),
+                "default": _default(field),
+                "unit": extra.get("unit", ""),
+                "description": (meta.description or "") if meta is not None else "",
+            }
+        )
+    return described
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    import msgspec
+
+    if field.default_factory is not msgspec.NODEFAULT:
+        return msgspec.to_builtins(field.default_factory())
+    return msgspec.to_builtins(field.default)
+
+
+def _type_name(hint: Any) -> str:
+    if hasattr(hint, "__metadata__"):
+        hint = get_args(hint)[0]
+    if get_origin(hint) is Literal:
+        return " or ".join(repr(choice) for choice in get_args(hint))
+    name = str(hint) if get_args(hint) else getattr(hint, "__name__", str(hint))
+    return name.replace("NoneType", "none").replace("None", "none")

@@ -1,0 +1,211 @@
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import qops_batsim
+from qops_batsim.cli import console, schedulers
+from qops_batsim.cli.main import app
+from qops_batsim.errors import InputError, SimulationError
+
+Cli = Callable[..., Any]
+
+
+def walk(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield every command and group with the words that call it."""
+    yield words, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from walk(inner, (*words, name))
+
+
+ALL = dict(walk(typer.main.get_command(app)))
+GROUPS = [words for words, command in ALL.items() if hasattr(command, "commands")]
+COMMANDS = [words for words in ALL if words not in GROUPS]
+
+
+def refused(result: Any) -> str:
+    """Return the message of a run that ended as a user's mistake has to."""
+    assert result.exit_code == 2, result
+    assert result.out == ""
+    assert result.err.startswith("qops-batsim: error: ")
+    assert result.err.count("\n") == 1
+    assert result.err.endswith("\n")
+    return str(result.err.removeprefix("qops-batsim: error: ").rstrip("\n"))
+
+
+def test_the_walk_finds_the_commands() -> None:
+    assert {("run",), ("schedulers",), ("workload", "lint"), ("platform", "show")} <= set(COMMANDS)
+    assert set(GROUPS) == {(), ("workload",), ("platform",)}
+
+
+def test_the_version(cli: Cli) -> None:
+    result = cli("--version")
+    assert result.exit_code == 0
+    assert result.out == f"qops-batsim {qops_batsim.__version__}\n"
+    assert result.err == ""
+
+
+@pytest.mark.parametrize("words", GROUPS, ids=" ".join)
+def test_a_group_without_a_command_prints_its_help(cli: Cli, words: tuple[str, ...]) -> None:
+    result = cli(*words)
+    for name in ALL[words].commands:
+        assert name in result.out
+    assert "Traceback" not in result.out + result.err
+    assert "error" not in result.err
+
+
+@pytest.mark.parametrize("words", GROUPS, ids=" ".join)
+def test_help_of_a_group_is_printed(cli: Cli, words: tuple[str, ...]) -> None:
+    result = cli(*words, "-h")
+    assert result.exit_code == 0
+    assert result.err == ""
+    assert "Usage" in result.out
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_an_example_and_describes_its_options(
+    cli: Cli, words: tuple[str, ...]
+) -> None:
+    command = ALL[words]
+    assert "**Examples**" in command.help
+    assert f"`qops-batsim {' '.join(words)}" in command.help
+    result = cli(*words, "--help")
+    assert (result.exit_code, result.err) == (0, "")
+    for text in ("Usage", "Examples", f"qops-batsim {' '.join(words)}"):
+        assert text in result.out
+    assert [each.name for each in command.params if not getattr(each, "help", None)] == []
+
+
+@pytest.mark.parametrize("words", GROUPS, ids=" ".join)
+def test_an_unknown_command_is_one_line(cli: Cli, words: tuple[str, ...]) -> None:
+    assert "nonsense" in refused(cli(*words, "nonsense"))
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_an_unknown_option_is_one_line(cli: Cli, words: tuple[str, ...]) -> None:
+    assert "--nonsense" in refused(cli(*words, "--nonsense"))
+
+
+def required(command: Any) -> bool:
+    return any(each.param_type_name == "argument" and each.required for each in command.params)
+
+
+@pytest.mark.parametrize("words", [w for w in COMMANDS if required(ALL[w])], ids=" ".join)
+def test_a_missing_argument_is_one_line(cli: Cli, words: tuple[str, ...]) -> None:
+    assert "argument" in refused(cli(*words))
+
+
+def test_too_many_arguments_are_one_line(cli: Cli) -> None:
+    assert "extra" in refused(cli("schedulers", "easy", "extra"))
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("run", "easy", "--hosts", "many"), "--hosts"),
+        (("run", "easy", "--hosts", "0"), "--hosts"),
+        (("run", "easy", "--workload"), "--workload"),
+        (("workload", "generate", "w.json", "--jobs", "1.5"), "--jobs"),
+        (("schedulers", "--json=perhaps"), "--json"),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_names_the_option(
+    cli: Cli, words: tuple[str, ...], option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert option in refused(cli(*words))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (InputError("w.json: no jobs"), 2, "w.json: no jobs"),
+        (SimulationError("job 'a' at 5 s"), 2, "job 'a' at 5 s"),
+        (InputError("a\nb\x1b[31m\udce9ö"), 2, r"a\nb\x1b[31m\udce9ö"),
+        (OSError(28, "No space left on device"), 2, "the output cannot be written (No space left"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (typer.Abort(), 130, "interrupted"),
+    ],
+)
+def test_what_ends_a_command_is_one_line(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int, line: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(schedulers, "print_table", fail)
+    result = cli("schedulers")
+    assert result.exit_code == code
+    assert result.err.startswith(f"qops-batsim: error: {line}")
+    assert result.err.count("\n") == 1
+
+
+def test_a_defect_of_ours_is_not_hidden(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(schedulers, "print_table", fail)
+    with pytest.raises(RuntimeError, match="a defect"):
+        cli("schedulers")
+
+
+def test_numbers_that_json_has_not_are_not_printed() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        console.print_json({"mean": float("nan")})
+
+
+def run_command(*words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    code = "from qops_batsim.cli.main import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("words", [(), ("schedulers",), ("schedulers", "easy"), ("run", "-h")])
+def test_a_reader_that_has_gone_is_no_error(words: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as stream:
+        result = run_command(*words, stdout=stream)
+    assert result.stderr == b""
+    assert result.returncode == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("words", [("schedulers",), ("schedulers", "easy"), ("run", "--help")])
+def test_a_full_disk_under_the_output_is_one_line(words: tuple[str, ...]) -> None:
+    with open("/dev/full", "wb") as stream:
+        result = run_command(*words, stdout=stream)
+    assert result.stderr.count(b"\n") == 1
+    assert b"the output cannot be written (No space left on device)" in result.stderr
+    assert result.returncode == 2
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8:strict"])
+def test_output_is_printed_in_every_encoding(tmp_path: Path, encoding: str) -> None:
+    name = os.fsdecode(bytes(tmp_path) + b"/h\xc3\xb6\xe9.json")
+    result = run_command(
+        *("workload", "generate", name, "--jobs", "3"),
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PYTHONIOENCODING": encoding},
+    )
+    assert result.stderr == b""
+    assert result.returncode == 0
+    assert b".json: 3 jobs on" in result.stdout
+
+
+def test_tables_show_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    console.print_table("[/title]", ["name", ":x:"], [["[/a]", "[red]1"], ["b", ":smile:"]])
+    out = capsys.readouterr().out
+    for text in ("[/title]", ":x:", "[/a]", "[red]1", ":smile:"):
+        assert text in out

@@ -1,0 +1,83 @@
+"""``qops-batsim run`` from the user's side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run in an empty directory: shipped inputs must be found from anywhere."""
+    monkeypatch.chdir(tmp_path)
+
+
+def test_the_main_job_needs_no_other_argument(cli: Cli) -> None:
+    result = cli("run", "easy")
+    assert result.exit_code == 0, result.err
+    assert "waiting time, mean (s)" in result.out
+    assert "simulated 1,000 jobs on 128 hosts" in result.err
+    assert "verified, " in result.err
+    written = sorted(path.name for path in Path("out").iterdir())
+    assert written == [
+        "easy_jobs.csv",
+        "easy_machine_states.csv",
+        "easy_qos.csv",
+        "easy_run.json",
+        "easy_schedule.csv",
+    ]
+
+
+def test_two_runs_write_the_same_bytes(cli: Cli) -> None:
+    for prefix in ("a/run", "b/run"):
+        arguments = ("--workload", "kth_sp2_1000", "--out", prefix, "--quiet")
+        result = cli("run", "conservative", *arguments)
+        assert (result.exit_code, result.out, result.err) == (0, "", "")
+    for path in Path("a").iterdir():
+        assert path.read_bytes() == (Path("b") / path.name).read_bytes(), path.name
+
+
+def test_the_description_says_how_the_run_was_made(cli: Cli) -> None:
+    cli(
+        "run", "conservative", "--set", "reserve=processors", "--workload", "tiny_8",
+        "--platform", "platforms/kth_sp2_100.xml", "--hosts", "5", "--out", "x/tiny", "-q",
+    )  # fmt: skip
+    description = json.loads(Path("x/tiny_run.json").read_text())
+    assert description["scheduler"] == "conservative"
+    assert description["options"] == {"reserve": "processors"}
+    assert description["workload"] == "tiny_8"
+    assert description["platform"] == "platforms/kth_sp2_100.xml"
+    assert description["hosts"] == 5
+    result = cli("verify", "x/tiny")
+    assert result.exit_code == 0, result.out
+
+
+def test_json_is_all_there_is_on_standard_output(cli: Cli) -> None:
+    result = cli("run", "fcfs", "--workload", "tiny_8", "--json")
+    (metrics,) = json.loads(result.out)
+    assert metrics["jobs_submitted"] == 8
+
+
+def test_a_smaller_machine_must_be_allowed(cli: Cli) -> None:
+    refused = cli("run", "fcfs", "--workload", "tiny_8", "--hosts", "2")
+    assert refused.exit_code == 2
+    assert "is for 4 processors (nb_res), but a cluster of 4 hosts has only 2" in refused.err
+    assert not Path("out").exists()
+    allowed = cli("run", "fcfs", "--workload", "tiny_8", "--hosts", "2", "--smaller-machine")
+    assert allowed.exit_code == 0, allowed.err
+    assert "REJECTED" in Path("out/fcfs_jobs.csv").read_text()
+
+
+def test_the_recorded_rejections_are_ours(cli: Cli, shared: Path) -> None:
+    inputs = shared / "batsim" / "inputs"
+    arguments = ("--workload", inputs / "reject.json", "--platform", inputs / "p4_nonet.xml")
+    result = cli("run", "fcfs", *arguments, "--out", "reject", "--quiet")
+    assert result.exit_code == 0, result.err
+    recorded = (shared / "batsim" / "recorded" / "batsched_reject_jobs.csv").read_text()
+    assert Path("reject_jobs.csv").read_text() == recorded

@@ -1,0 +1,48 @@
+"""What the documentation says is executed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+pytestmark = pytest.mark.skipif(not PAGES[0].is_file(), reason="no documentation beside the tests")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+# Its examples need packages of an environment of their own, in which tests/adapters runs them.
+ELSEWHERE = {"ecosystem.md"}
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name not in ELSEWHERE], ids=lambda page: page.name
+)
+def test_python_examples_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    for block in blocks(page, "python"):
+        exec(compile(block, str(page), "exec"), {"__name__": "example"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_opens_with_exactly_two_commands() -> None:
+    (first, *_) = blocks(ROOT / "README.md", "sh")
+    run, test = first.strip().splitlines()
+    assert run.split("#")[0].strip() == (
+        "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/qops-batsim run easy"
+    )
+    assert test.split("#")[0].strip() == (
+        "python3 -m venv .venv && .venv/bin/pip install '.[test]' && .venv/bin/pytest"
+    )

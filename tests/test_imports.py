@@ -1,0 +1,160 @@
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import qops_batsim
+
+PACKAGE = Path(qops_batsim.__file__).parent
+
+HEAVY = ("numba", "pandas", "matplotlib", "numpy", "evalys", "pooch")
+"""Packages that take long to import and that help texts do not need."""
+
+BASE = {"errors", "files", "timing", "jobs", "shipped"}
+"""Modules at the top of the package, which every room may use."""
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "platform": set(),
+    "workload": set(),
+    "protocol": {"platform"},
+    "scheduling": {"platform", "protocol"},
+    "engine": {"platform", "protocol", "workload.model"},
+    "adapters": {"platform", "protocol", "scheduling"},
+    "analysis": {"platform", "workload"},
+    "campaign": {
+        *("platform", "workload", "protocol", "scheduling", "engine", "analysis"),
+    },
+    "cli": {
+        *("platform", "workload", "protocol", "scheduling", "engine", "analysis", "campaign"),
+    },
+}
+"""Rooms of the package with what each may import beside itself and the base."""
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def loaded_after(code: str) -> set[str]:
+    """Return the heavy packages that a fresh interpreter has loaded after the code."""
+    report = f"import json, sys\n{code}\nprint()\nprint(json.dumps(sorted(sys.modules)))"
+    result = subprocess.run(
+        [sys.executable, "-c", report], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(json.loads(result.stdout.splitlines()[-1])) & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import qops_batsim",
+        "import qops_batsim.platform, qops_batsim.workload, qops_batsim.protocol.messages",
+        "import qops_batsim.scheduling.registry as r\n"
+        "[r.make_scheduler(name) for name in r.scheduler_names()]",
+        "import qops_batsim.adapters.batsim_py\n"
+        "from qops_batsim.adapters.pybatsim import pybatsim_scheduler\n"
+        "pybatsim_scheduler('easy', object)",
+        "import qops_batsim.cli.main",
+    ],
+    ids=["package", "rooms", "schedulers", "adapters", "command"],
+)
+def test_importing_loads_nothing_heavy(code: str) -> None:
+    assert loaded_after(code) == set()
+
+
+def test_no_help_text_loads_anything_heavy() -> None:
+    code = """
+import typer
+from qops_batsim.cli.main import app, main
+
+def walk(command, words):
+    sys.argv = ["qops-batsim", *words, "--help"]
+    try:
+        main()
+    except SystemExit as stop:
+        assert not stop.code, (words, stop.code)
+    for name, inner in getattr(command, "commands", {}).items():
+        walk(inner, [*words, name])
+
+walk(typer.main.get_command(app), [])
+"""
+    assert loaded_after(code) == set()
+
+
+def test_the_guard_sees_a_heavy_package() -> None:
+    assert loaded_after("import numpy") == {"numpy"}
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield line and dotted name of every import at run time, also those in functions."""
+    if isinstance(tree, ast.If) and "TYPE_CHECKING" in ast.unparse(tree.test):
+        for each in tree.orelse:
+            yield from imported(each)
+        return
+    if isinstance(tree, ast.Import):
+        for alias in tree.names:
+            yield tree.lineno, alias.name
+    elif isinstance(tree, ast.ImportFrom):
+        assert tree.level == 0, f"line {tree.lineno}: relative import"
+        assert tree.module is not None
+        for alias in tree.names:
+            yield tree.lineno, f"{tree.module}.{alias.name}"
+    for child in ast.iter_child_nodes(tree):
+        yield from imported(child)
+
+
+def forbidden(room: str, source: str) -> list[str]:
+    """Return what a module of the room imports from our package but may not."""
+    allowed = MAY_IMPORT.get(room, set()) | BASE | ({room} if room else set())
+    found = []
+    for line, name in imported(ast.parse(source)):
+        top, _, inner = name.partition(".")
+        if top != "qops_batsim" or inner == "__version__":
+            continue
+        if not any(inner == each or inner.startswith(f"{each}.") for each in allowed):
+            found.append(f"line {line}: {name}")
+    return found
+
+
+def test_every_room_has_a_rule() -> None:
+    rooms = {path.relative_to(PACKAGE).parts[0] for path in MODULES if path.parent != PACKAGE}
+    assert rooms == set(MAY_IMPORT)
+    assert {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"} == BASE
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_arrows_of_the_house_go_down(path: Path) -> None:
+    parts = path.relative_to(PACKAGE).parts
+    room = parts[0] if len(parts) > 1 else ""
+    assert forbidden(room, path.read_text()) == []
+
+
+def test_arrows_go_no_circles() -> None:
+    done: set[str] = set()
+    for room, below in MAY_IMPORT.items():
+        assert {each.partition(".")[0] for each in below} <= done
+        done.add(room)
+
+
+def test_the_guard_sees_forbidden_imports() -> None:
+    source = """
+from typing import TYPE_CHECKING
+from qops_batsim.errors import InputError
+from qops_batsim.scheduling.module import System
+if TYPE_CHECKING:
+    from qops_batsim.engine.simulation import Simulation
+
+def work():
+    import qops_batsim.engine.simulation
+    from qops_batsim.workload import Workload
+    from qops_batsim import simulate
+"""
+    assert forbidden("scheduling", source) == [
+        "line 9: qops_batsim.engine.simulation",
+        "line 10: qops_batsim.workload.Workload",
+        "line 11: qops_batsim.simulate",
+    ]
+    assert forbidden("engine", "from qops_batsim.workload.model import Workload") == []
+    assert forbidden("engine", "from qops_batsim.workload.swf import SwfLog") != []
