@@ -27,7 +27,8 @@ class JobTable:
     estimates
         Estimated run time of the job in each slot (seconds; infinite when unknown).
     deadlines
-        Requested completion date of the job in each slot (seconds; infinite without one).
+        Latest completion date of the job in each slot (seconds; infinite without one):
+        the requested one, until a plan has to put it off.
     """
 
     __slots__ = ("_slots", "deadlines", "estimates", "jobs", "processors")

@@ -1,0 +1,185 @@
+"""``qops-batsim workload scale`` and ``deadlines``: workloads for deadline experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qops_batsim.cli.console import announce_slow
+from qops_batsim.errors import InputError
+
+if TYPE_CHECKING:
+    from qops_batsim.workload.model import Workload
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="IN", help="Workload of delay jobs (JSON, plain or .gz), or a shipped one."
+    ),
+]
+Out = Annotated[Path, typer.Argument(help="Workload to write (JSON; compressed if named .gz).")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands for deadline experiments to the ``workload`` commands."""
+    app.command("scale")(scale)
+    app.command("deadlines")(deadlines)
+
+
+def scale(
+    source: Source,
+    out: Out,
+    load: Annotated[
+        float,
+        typer.Option(help="Relative load: 1 is the trace itself, 1.3 offers 30 % more work."),
+    ] = 1.0,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="duplication|expansion",
+            help="Submit a random sample of the jobs again, or multiply run times and estimates.",
+        ),
+    ] = "duplication",
+    seed: Annotated[
+        int,
+        typer.Option(help="Seed of the sample; with one seed, greater loads hold smaller ones."),
+    ] = 1,
+    first: Annotated[
+        int, typer.Option(metavar="N", help="Take the first N jobs; 0: all that there are.")
+    ] = 5000,
+    skip: Annotated[int, typer.Option(metavar="N", help="Leave out N jobs before those.")] = 0,
+    same_time: Annotated[
+        bool,
+        typer.Option(
+            "--same-time",
+            help="Submit duplicates with their originals. Default: at random times.",
+        ),
+    ] = False,
+) -> None:
+    """Take a subset of a workload and change the load it offers (Islam et al. 2003).
+
+    By duplication, (load - 1) × jobs are submitted again at a random time of the trace; the
+    first duplicate of job 15 is 15d1 and tells so (`qos.origin`). Deadlines are for
+    `workload deadlines`, afterwards.
+
+    **Examples**
+
+    - The first 5,000 jobs of a log, and 1,500 duplicates:
+      `qops-batsim workload scale ctc.json ctc-1.3.json --load 1.3 --seed 1`
+
+    - The next 5,000 jobs, each running 30 % longer:
+      `qops-batsim workload scale ctc.json long.json --skip 5000 --load 1.3 --method expansion`
+    """
+    from qops_batsim.workload.batsim_json import write_workload
+    from qops_batsim.workload.generate import summarise
+    from qops_batsim.workload.scale import scale_load
+    from qops_batsim.workload.subset import subset
+
+    trace = subset(_read(source, out), first=first or None, skip=skip)
+    scaled = scale_load(trace, load, method=method, seed=seed, same_time=same_time)
+    write_workload(scaled, out)
+    added = len(scaled.jobs) - len(trace.jobs)
+    duplicates = f", {added} of them duplicates" if method == "duplication" else ""
+    typer.echo(f"{out}: {len(scaled.jobs)} jobs on {scaled.processors} processors{duplicates}")
+    offered = [summarise(each).offered_load for each in (trace, scaled)]
+    if None in offered:
+        typer.echo("offered load: undefined (all jobs are submitted at one date)")
+    else:
+        typer.echo(f"offered load: {offered[0]:.4f} of the trace, {offered[1]:.4f} now")
+
+
+def deadlines(
+    source: Source,
+    out: Out,
+    stringency: Annotated[
+        float,
+        typer.Option(
+            metavar="S",
+            help="A user's deadline is submission + max(run time, (1 - S) x EASY response time).",
+        ),
+    ] = 0.2,
+    deadline_share: Annotated[
+        float, typer.Option(help="Share of the jobs, 0 to 1, whose users set a deadline.")
+    ] = 1.0,
+    relaxation: Annotated[
+        float,
+        typer.Option(metavar="R", help="Factor of the artificial deadlines of the other jobs."),
+    ] = 2.0,
+    artificial: Annotated[
+        str,
+        typer.Option(
+            metavar="run-time|turnaround|none",
+            help="Artificial deadlines: the greater of 24 hours and R x run time, or R x EASY "
+            "response time, after the submission; or none at all.",
+        ),
+    ] = "run-time",
+    seed: Annotated[
+        int,
+        typer.Option(help="Seed of the share; with one seed, greater shares hold smaller ones."),
+    ] = 1,
+    reference: Annotated[
+        str,
+        typer.Option(
+            metavar="scaled|unscaled",
+            help="Run EASY on the workload as it is, or without duplicates, which then get the "
+            "response times of their originals.",
+        ),
+    ] = "scaled",
+    keep_estimates: Annotated[
+        bool,
+        typer.Option(
+            "--keep-estimates",
+            help="Leave walltimes and estimates as they are. Default: each job carries its run "
+            "time, cut to its walltime, in qos and has no walltime.",
+        ),
+    ] = False,
+) -> None:
+    """Give jobs deadlines, somewhat earlier than EASY would complete them (Islam et al. 2003).
+
+    Runs EASY backfilling on the workload, on a machine of its size. Deadlines the jobs had are
+    replaced.
+
+    **Examples**
+
+    - A deadline for every job:
+      `qops-batsim workload deadlines ctc-1.3.json ctc-1.3-s02.json --stringency 0.2`
+
+    - For a fifth of them, and lax artificial ones for the rest:
+      `qops-batsim workload deadlines ctc-1.3.json mixed.json --deadline-share 0.2 --relaxation 5`
+    """
+    from qops_batsim.campaign.deadline_workload import give_deadlines
+    from qops_batsim.workload.batsim_json import write_workload
+    from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines
+
+    choices = DeadlineChoices(
+        stringency=stringency,
+        share=deadline_share,
+        artificial=artificial,
+        relaxation=relaxation,
+        seed=seed,
+    )
+    workload = _read(source, out)
+    with announce_slow("running EASY as reference (its first run here compiles it) ..."):
+        result = give_deadlines(
+            workload, choices, reference=reference, keep_estimates=keep_estimates
+        )
+    write_workload(result, out)
+    counts = count_deadlines(result)
+    typer.echo(f"{out}: {len(result.jobs)} jobs on {result.processors} processors")
+    typer.echo(
+        f"user deadlines: {counts.user}, {counts.without_laxity} of them met only by an "
+        "immediate start"
+    )
+    typer.echo(f"artificial deadlines: {counts.artificial}, without deadline: {counts.none}")
+
+
+def _read(source: str, out: Path) -> Workload:
+    from qops_batsim.shipped import find_input
+    from qops_batsim.workload.batsim_json import read_workload
+
+    path = find_input(source, "workloads")
+    if out.exists() and out.samefile(path):
+        raise InputError(f"{out}: is the input itself; another file to write is expected")
+    return read_workload(path)

@@ -1,0 +1,204 @@
+"""A plan that only takes jobs whose deadline, and everybody else's, it can keep."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from qops_batsim.scheduling.admission.common_kernels import REJECTED, running_profile
+from qops_batsim.scheduling.plan import ProcessorPlan
+from qops_batsim.scheduling.profile import STEPS_PER_RESERVATION, Floats, Ints
+from qops_batsim.scheduling.table import JobTable
+from qops_batsim.timing import PLAN_TOLERANCE
+
+
+class Question(NamedTuple):
+    """What a search is asked: can the new job be taken, and how?
+
+    The arrays ``base_times`` and ``base_free`` (running jobs alone), ``times``,
+    ``free``, ``order`` and ``planned`` belong to the plan and may be written.
+
+    Attributes
+    ----------
+    now
+        Date (seconds).
+    base_times, base_free, base_steps
+        Availability profile of the running jobs.
+    waiting, waiting_count
+        Slots of the waiting jobs by promised start, and their number.
+    new
+        Slot of the new job.
+    starts
+        Promised start of the job in each slot (seconds).
+    table
+        Numbers of all jobs by slot.
+    times, free, order, planned
+        Where the search writes the plan that it found: profile, slots and starts.
+    """
+
+    now: float
+    base_times: Floats
+    base_free: Ints
+    base_steps: int
+    waiting: Ints
+    waiting_count: int
+    new: int
+    starts: Floats
+    table: JobTable
+    times: Floats
+    free: Ints
+    order: Ints
+    planned: Floats
+
+
+class Verdict(NamedTuple):
+    """What a search answers.
+
+    Attributes
+    ----------
+    steps
+        Steps of the plan's profile, or ``REJECTED``.
+    blamed
+        If rejected, slot of the job whose deadline stood in the way.
+    detail
+        If rejected, where the search gave up, in words.
+    """
+
+    steps: int
+    blamed: int
+    detail: str
+
+
+class Search(Protocol):
+    """How a scheduler proposes a plan for a new job, or refuses it."""
+
+    def __call__(self, question: Question) -> Verdict:
+        """Return a plan, or which deadline stood in the way."""
+
+
+class Refusal(NamedTuple):
+    """A job that was not taken, and why."""
+
+    slot: int
+    reason: str
+
+
+class AdmissionPlan(ProcessorPlan):
+    """A plan of numbers of processors in which every job keeps its deadline.
+
+    Ends that come early compress the plan as in conservative backfilling, which
+    moves no start to a later date. A running job that outlives its estimate
+    moves promised starts; only then can deadlines be missed. A waiting job that will
+    be late for such a reason gets its new promised end as deadline, in the table as
+    well: otherwise no plan could keep its deadline, and nobody would be admitted any
+    more.
+
+    Parameters
+    ----------
+    machine_size
+        Number of processors.
+    search
+        Proposes a plan for each new job.
+
+    Attributes
+    ----------
+    refusals
+        Jobs refused since the list was last emptied.
+    """
+
+    def __init__(self, machine_size: int, search: Search) -> None:
+        super().__init__(machine_size)
+        self.refusals: list[Refusal] = []
+        self._search = search
+        self._base_times: Floats = np.zeros(0)
+        self._base_free: Ints = np.zeros(0, np.int64)
+        self._new_times: Floats = np.zeros(0)
+        self._new_free: Ints = np.zeros(0, np.int64)
+        self._order: Ints = np.zeros(0, np.int64)
+        self._planned: Floats = np.zeros(0)
+
+    def _extend_overdue(self, now: float) -> bool:
+        overdue = super()._extend_overdue(now)
+        # A start in the past: its processors came free only now, and the plan must know.
+        return overdue or bool(
+            self._waiting_count and self._starts[self._waiting[0]] < now - PLAN_TOLERANCE
+        )
+
+    def _rebuild(self, now: float) -> None:
+        super()._rebuild(now)
+        waiting = self._waiting[: self._waiting_count]
+        ends = self._starts[waiting] + self.table.estimates[waiting]
+        late = ends > self.table.deadlines[waiting] + PLAN_TOLERANCE
+        self.table.deadlines[waiting[late]] = ends[late]
+
+    def _place(self, now: float, first: int, end: int) -> None:
+        for slot in range(first, end):
+            reason = self._impossible(now, slot) or self._admit(now, slot)
+            if reason:
+                self.refusals.append(Refusal(slot, reason))
+
+    def _impossible(self, now: float, slot: int) -> str:
+        """Say why a job could not meet its deadline on an empty machine, if so."""
+        left = float(self.table.deadlines[slot]) - now
+        estimate = float(self.table.estimates[slot])
+        if left == math.inf or estimate <= left + PLAN_TOLERANCE:
+            return ""
+        return f"needs {estimate:g} s and its deadline is {left:g} s away"
+
+    def _admit(self, now: float, slot: int) -> str:
+        """Take a job into the plan, or say why not."""
+        self._make_room_for_trials()
+        steps = running_profile(
+            self._base_times,
+            self._base_free,
+            self.machine_size,
+            now,
+            self._running_slots(),
+            self._ends,
+            self.table.processors,
+        )
+        verdict = self._search(
+            Question(
+                now,
+                self._base_times,
+                self._base_free,
+                steps,
+                self._waiting,
+                self._waiting_count,
+                slot,
+                self._starts,
+                self.table,
+                self._new_times,
+                self._new_free,
+                self._order,
+                self._planned,
+            )
+        )
+        if verdict.steps == REJECTED:
+            blamed = self.table.jobs[verdict.blamed]
+            own = verdict.blamed == slot
+            whose = "its own deadline" if own else f"the deadline of {blamed.id}"
+            date = float(self.table.deadlines[verdict.blamed])
+            return f"{whose} ({date:g} s) would be missed{verdict.detail}"
+        count = self._waiting_count + 1
+        self._starts[self._order[:count]] = self._planned[:count]
+        by_start = np.lexsort((self._order[:count], self._planned[:count]))
+        self._waiting[:count] = self._order[:count][by_start]
+        self._waiting_count = count
+        # The trial's profile is the new one; the old arrays serve the next trial.
+        self._times, self._new_times = self._new_times, self._times
+        self._free, self._new_free = self._new_free, self._free
+        self._steps = verdict.steps
+        return ""
+
+    def _make_room_for_trials(self) -> None:
+        size = len(self._times)
+        if len(self._new_times) < size:
+            self._base_times, self._base_free = np.zeros(size), np.zeros(size, np.int64)
+            self._new_times, self._new_free = np.zeros(size), np.zeros(size, np.int64)
+        jobs = len(self._waiting) + 1
+        if len(self._order) < jobs:
+            self._order, self._planned = np.zeros(jobs, np.int64), np.zeros(jobs)
+        assert size >= STEPS_PER_RESERVATION * (self._waiting_count + len(self._running) + 1)

@@ -1,0 +1,204 @@
+"""Deadlines from the response times of a reference schedule.
+
+M. Islam, P. Balaji, P. Sadayappan and D. K. Panda, "QoPS: A QoS based scheme for
+parallel job scheduling", 2003, section 4: logs tell nothing about deadlines, so
+each job must end somewhat earlier than it would under EASY backfilling.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.jobs import Job
+from qops_batsim.workload.delay_jobs import (
+    changed_job,
+    derived,
+    plain_number,
+    run_times_until_killed,
+)
+from qops_batsim.workload.model import Workload
+
+ARTIFICIAL = ("run-time", "turnaround", "none")
+
+DAY = 86400
+"""Least time until an artificial deadline (seconds)."""
+
+
+class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
+    """How jobs get deadlines.
+
+    Attributes
+    ----------
+    stringency
+        S, from 0 (the job may end when it does in the reference schedule) to below 1.
+    share
+        Share of the jobs, 0 to 1, whose users set a deadline.
+    artificial
+        Deadline of the other jobs, against starvation: ``"run-time"`` is max(24 h,
+        R × run time) after the submission (the paper's text), ``"turnaround"`` max(24 h,
+        R × response time in the reference schedule) (its slides), ``"none"`` is none.
+    relaxation
+        R, from 1 up.
+    seed
+        Chooses whose users set a deadline.
+    """
+
+    stringency: float = 0.2
+    share: float = 1.0
+    artificial: str = "run-time"
+    relaxation: float = 2.0
+    seed: int = 1
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        if not 0 <= self.stringency < 1:
+            raise InputError(
+                f"stringency is {self.stringency:g}; a number from 0 to below 1 is accepted"
+            )
+        if not 0 <= self.share <= 1:
+            raise InputError(f"deadline share is {self.share:g}; a number from 0 to 1 is accepted")
+        if self.artificial not in ARTIFICIAL:
+            raise InputError(
+                f"artificial is {shown(self.artificial)}{did_you_mean(self.artificial, ARTIFICIAL)}"
+            )
+        if not 1 <= self.relaxation < math.inf:
+            raise InputError(f"relaxation is {self.relaxation:g}; a number from 1 up is accepted")
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}; a whole number from 0 up is accepted")
+
+
+class DeadlineCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many jobs have which deadline.
+
+    Attributes
+    ----------
+    user, artificial, none
+        Jobs with a user's deadline, with an artificial one, without any.
+    without_laxity
+        Jobs with a user's deadline that must start at once to meet it.
+    """
+
+    user: int
+    artificial: int
+    none: int
+    without_laxity: int
+
+
+def assign_deadlines(
+    workload: Workload, response_times: Mapping[str, float], choices: DeadlineChoices | None = None
+) -> Workload:
+    """Return the workload with deadlines; any that jobs had are replaced.
+
+    A user's deadline is submission + max(run time, (1 - S) × response time). Fields set
+    in ``qos``: ``deadline`` (seconds, absolute) and ``has_user_deadline``. With one
+    seed the shares nest: the fifth of the jobs that has a user's deadline at 0.2 is
+    among the four fifths at 0.8. A job keeps its place in that order in any
+    workload, so a load scaled by duplication hardly changes who is chosen.
+
+    Parameters
+    ----------
+    workload
+        Jobs of type ``delay``; estimates should be exact.
+    response_times
+        Completion - submission in the reference schedule (seconds) by job id.
+    choices
+        Parameters; None: the defaults.
+
+    Raises
+    ------
+    InputError
+        A parameter is out of range, a job is none of type ``delay``, or a response
+        time is missing.
+    """
+    choices = choices or DeadlineChoices()
+    choices.check()
+    by_users = users_with_deadline(workload, choices.share, choices.seed)
+    jobs = []
+    for job, run_time in zip(workload.jobs, run_times_until_killed(workload), strict=True):
+        response_time = response_times.get(job.id)
+        if response_time is None:
+            raise InputError(
+                f"{workload.source}: job {shown(job.id)} has no response time in the reference "
+                "schedule; one for each job is expected"
+            )
+        of_user = job.id in by_users
+        if of_user:
+            seconds: float | None = max(run_time, (1 - choices.stringency) * response_time)
+        else:
+            seconds = _artificial(run_time, response_time, choices)
+        deadline = None if seconds is None else plain_number(job.submission_time + seconds)
+        qos: dict[str, Any] = {"deadline": deadline, "has_user_deadline": of_user}
+        jobs.append(changed_job(job, {}, qos, workload=workload))
+    return derived(workload, jobs, None, {"step": "deadlines", **_recorded(choices)})
+
+
+def without_deadlines(workload: Workload) -> Workload:
+    """Return the workload without any deadline."""
+    qos = {"deadline": None, "has_user_deadline": None}
+    jobs = [
+        job if job.qos is None else changed_job(job, {}, qos, workload=workload)
+        for job in workload.jobs
+    ]
+    return derived(workload, jobs, None, {"step": "without deadlines"})
+
+
+def users_with_deadline(workload: Workload, share: float, seed: int) -> frozenset[str]:
+    """Return the ids of a random share of the jobs, rounded to the nearest whole number.
+
+    Each job has a random number of its own, made from seed and id; the least are taken.
+    """
+
+    def drawn(job: Job) -> tuple[bytes, str]:
+        return blake2b(f"{seed} {job.id}".encode(), digest_size=8).digest(), job.id
+
+    ordered = sorted(map(drawn, workload.jobs))
+    return frozenset(job_id for _, job_id in ordered[: round(share * len(ordered))])
+
+
+def count_deadlines(workload: Workload) -> DeadlineCounts:
+    """Return how many jobs have which deadline.
+
+    Raises
+    ------
+    InputError
+        A job is none of type ``delay``.
+    """
+    user = artificial = none = without_laxity = 0
+    for job, run_time in zip(workload.jobs, run_times_until_killed(workload), strict=True):
+        if job.qos is None or job.qos.deadline is None:
+            none += 1
+        elif job.qos.has_user_deadline is False:
+            artificial += 1
+        else:
+            user += 1
+            without_laxity += job.qos.deadline <= job.submission_time + run_time
+    return DeadlineCounts(
+        user=user, artificial=artificial, none=none, without_laxity=without_laxity
+    )
+
+
+def _recorded(choices: DeadlineChoices) -> dict[str, Any]:
+    """Return the choices that matter, whole numbers without a fraction."""
+    step = {
+        name: plain_number(value) if isinstance(value, float) else value
+        for name, value in msgspec.to_builtins(choices).items()
+    }
+    if choices.artificial == "none" or choices.share == 1:
+        del step["relaxation"]
+    if choices.share == 1:
+        del step["artificial"]
+    return step
+
+
+def _artificial(run_time: float, response_time: float, choices: DeadlineChoices) -> float | None:
+    """Return the time from submission to the deadline of a job whose user sets none."""
+    if choices.artificial == "none":
+        return None
+    base = run_time if choices.artificial == "run-time" else response_time
+    return max(DAY, choices.relaxation * base)

@@ -1,0 +1,185 @@
+"""Workloads of jobs that simply last: their run times, and changed copies of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from qops_batsim import __version__
+from qops_batsim.errors import InputError, shown
+from qops_batsim.jobs import Job
+from qops_batsim.workload.model import Profile, Workload, delay_profile
+
+
+def run_times(workload: Workload) -> list[float]:
+    """Return the delay of each job (seconds), whatever its walltime.
+
+    Raises
+    ------
+    InputError
+        There is no job, or a job's profile is none of type ``delay``.
+    """
+    if not workload.jobs:
+        raise InputError(f"{workload.source}: holds no job; at least one is expected")
+    found = []
+    for job in workload.jobs:
+        profile = workload.profiles[job.profile]
+        if profile["type"] != "delay":
+            raise InputError(
+                f"{workload.source}: job {shown(job.id)}: profile {shown(job.profile)} is of type "
+                f"{profile['type']}; only type delay, which has a run time, is accepted here"
+            )
+        found.append(float(profile["delay"]))
+    return found
+
+
+def run_times_until_killed(workload: Workload) -> list[float]:
+    """Return how long each job runs on its own (seconds): to its end or its walltime.
+
+    Raises
+    ------
+    InputError
+        As :func:`run_times`.
+    """
+    return [
+        seconds if job.walltime is None else min(seconds, job.walltime)
+        for job, seconds in zip(workload.jobs, run_times(workload), strict=True)
+    ]
+
+
+def exact_estimates(workload: Workload) -> Workload:
+    """Return the workload with estimates that equal the run times.
+
+    Every job carries its run time as ``qos.estimated_runtime`` and has no walltime,
+    since Batsim calls a job killed whose run time equals its walltime. A job that
+    would exceed its walltime is cut to it first.
+
+    Raises
+    ------
+    InputError
+        As :func:`run_times`.
+    """
+    profiles = ProfileTable(workload.profiles)
+    jobs = []
+    for job, seconds in zip(workload.jobs, run_times_until_killed(workload), strict=True):
+        fields = {"profile": profiles.name(job.profile, seconds), "walltime": None}
+        jobs.append(
+            changed_job(
+                job, fields, {"estimated_runtime": plain_number(seconds)}, workload=workload
+            )
+        )
+    return derived(workload, jobs, profiles.new, {"step": "exact estimates"})
+
+
+class ProfileTable:
+    """The profiles of a new workload, made from those of an old one.
+
+    Attributes
+    ----------
+    new
+        Profiles named so far, in the order of their first use.
+    """
+
+    def __init__(self, old: Mapping[str, Profile]) -> None:
+        self._old = old
+        self._names: dict[tuple[str, float], str] = {}
+        self.new: dict[str, Profile] = {}
+
+    def name(self, old_name: str, seconds: float) -> str:
+        """Return the name of an old delay profile that now lasts ``seconds``.
+
+        Equal profiles share a name; an unchanged one keeps its own.
+        """
+        key = (old_name, seconds)
+        name = self._names.get(key)
+        if name is None:
+            name = self._names[key] = self._add(old_name, seconds)
+        return name
+
+    def _add(self, old_name: str, seconds: float) -> str:
+        body = self._old[old_name]
+        if body["delay"] == seconds:
+            self.new[old_name] = body
+            return old_name
+        base, delay = delay_profile(seconds)
+        body = {**body, **delay}
+        # An old profile of that name may last another time and still be needed.
+        name, number = base, 1
+        while self._old.get(name, body) != body or self.new.get(name, body) != body:
+            number += 1
+            name = f"{base}_{number}"
+        self.new[name] = body
+        return name
+
+
+def changed_job(
+    job: Job, fields: Mapping[str, Any], qos: Mapping[str, Any], *, workload: Workload
+) -> Job:
+    """Return a job with other fields, and other fields in its ``qos`` object.
+
+    Parameters
+    ----------
+    job
+        The job to copy.
+    fields, qos
+        New values by name; None removes the field.
+    workload
+        Where the job comes from, for messages.
+
+    Raises
+    ------
+    InputError
+        A new value is out of range.
+    """
+    name = "extra_data" if job.qos is not None and job.fields.get("qos") is None else "qos"
+    asked = _updated(job.fields.get(name) or {} if job.qos is not None else {}, qos)
+    result = _updated(job.fields, fields)
+    if asked or name in result:
+        result[name] = asked
+    return Job.from_fields(result, where=workload.source)
+
+
+def _updated(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    result = {**old, **changes}
+    for name, value in changes.items():
+        if value is None:
+            del result[name]
+    return result
+
+
+def derived(
+    workload: Workload,
+    jobs: list[Job],
+    profiles: dict[str, Profile] | None,
+    step: Mapping[str, Any],
+) -> Workload:
+    """Return a workload made from another, which remembers how.
+
+    Parameters
+    ----------
+    workload
+        What it was made from.
+    jobs
+        The new jobs.
+    profiles
+        The new profiles; None: those of the old that the jobs use.
+    step
+        What was done, with every parameter and seed. The provenance of the old
+        workload goes into its field ``made_from``, so steps form a chain.
+    """
+    if profiles is None:
+        profiles = {job.profile: workload.profiles[job.profile] for job in jobs}
+    before = workload.provenance or {"file": Path(workload.source).name}
+    return Workload(
+        jobs=jobs,
+        profiles=profiles,
+        processors=workload.processors,
+        provenance={**step, "version": __version__, "made_from": before},
+        source=workload.source,
+    )
+
+
+def plain_number(value: float) -> float | int:
+    """Return a whole number as int, so that JSON shows it without a fraction."""
+    return int(value) if float(value).is_integer() else float(value)

@@ -1,0 +1,180 @@
+"""Jobs that fill a machine completely: every deadline can be met, and it is known how.
+
+The synthetic job sets of Islam et al. (2003), section 4.1, and of the real-time
+scheduling that they start from (Ramamritham, Stankovic and Shiah, 1990). There, as
+here, nothing is said about how jobs are cut out of the full schedule; this module
+starts new jobs whenever some end.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+import msgspec
+import numpy as np
+
+from qops_batsim import __version__
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import MAX_PROCESSORS, Job, QosRequest
+from qops_batsim.workload.delay_jobs import plain_number
+from qops_batsim.workload.lublin import random_stream
+from qops_batsim.workload.model import Profile, Workload, delay_profile
+
+MAX_JOBS = 10_000_000
+MAX_LAXITY = 1e6
+LONGEST = 10**7
+"""Longest run time that can be asked for (seconds)."""
+
+# A stream of the seed that nothing else uses.
+_PACKED = 17
+
+
+class PackedWorkload(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload together with a schedule that meets all its deadlines.
+
+    Attributes
+    ----------
+    workload
+        The jobs, in the order in which the known schedule starts them.
+    starts
+        Start of each job in the known schedule (seconds) by id.
+    end
+        T: until then all processors are busy in the known schedule (seconds).
+    """
+
+    workload: Workload
+    starts: dict[str, int]
+    end: int
+
+
+def packed_workload(
+    processors: int,
+    jobs: int,
+    laxity: float,
+    seed: int,
+    *,
+    static: bool = False,
+    run_times: tuple[int, int] = (60, 36_000),
+) -> PackedWorkload:
+    """Make jobs that a perfect scheduler can all admit.
+
+    The known schedule keeps all processors busy from 0 to T, without a hole. Sizes
+    and run times are uniform in their logarithm; a size is cut to the processors that
+    are free. The jobs that are left at the end last until T, so some of them run
+    longer than asked for.
+
+    Each job is submitted when the known schedule starts it, with the deadline
+    start + (1 + r) × run time. With r = 0 there is only one way to meet all
+    deadlines, and any scheduler finds it; more laxity allows choices that end badly,
+    so *fewer* jobs are admitted, which is why the paper gave this method up.
+
+    Parameters
+    ----------
+    processors
+        Size of the machine.
+    jobs
+        Number of jobs.
+    laxity
+        r, from 0 up.
+    seed
+        Any whole number from 0 up; jobs and known schedule do not depend on the laxity.
+    static
+        The set of the real-time paper instead: all jobs are submitted at 0, with the
+        deadline (1 + r) × T.
+    run_times
+        Shortest and longest run time (whole seconds).
+
+    Raises
+    ------
+    InputError
+        A parameter is out of range.
+    """
+    _check(processors, jobs, laxity, run_times)
+    starts, ends, sizes = _fill(processors, jobs, seed, run_times)
+    end = max(ends)
+    profiles: dict[str, Profile] = {}
+    made = []
+    for index, (start, finish, size) in enumerate(zip(starts, ends, sizes, strict=True)):
+        run_time = finish - start
+        name, profiles[name] = delay_profile(run_time)
+        deadline = (1 + laxity) * end if static else start + (1 + laxity) * run_time
+        qos = QosRequest(
+            deadline=float(deadline), estimated_runtime=float(run_time), has_user_deadline=True
+        )
+        submission = 0.0 if static else float(start)
+        made.append(Job(str(index + 1), submission, size, name, qos=qos))
+    provenance = {
+        "step": "packed",
+        "processors": processors,
+        "jobs": jobs,
+        "laxity": plain_number(laxity),
+        "seed": seed,
+        "static": static,
+        "run_times": list(run_times),
+        "version": __version__,
+    }
+    workload = Workload(
+        jobs=made,
+        profiles=profiles,
+        processors=processors,
+        provenance=provenance,
+        source=f"the packed workload of seed {seed}",
+    )
+    known = {job.id: start for job, start in zip(made, starts, strict=True)}
+    return PackedWorkload(workload=workload, starts=known, end=end)
+
+
+def _fill(
+    processors: int, jobs: int, seed: int, run_times: tuple[int, int]
+) -> tuple[list[int], list[int], list[int]]:
+    """Return start, end and size of each job, in the order of starts."""
+    random = random_stream(seed, _PACKED)
+    shortest, longest = run_times
+    drawn_sizes = _between(1, processors, random.random(jobs))
+    drawn_times = _between(shortest, longest, random.random(jobs))
+    starts: list[int] = []
+    ends: list[int] = []
+    sizes: list[int] = []
+    running: list[tuple[int, int]] = []
+    now, free = 0, processors
+    while True:
+        while free and len(starts) < jobs:
+            index = len(starts)
+            # The last job takes all that is left, or the schedule would have a hole.
+            size = free if index == jobs - 1 else min(drawn_sizes[index], free)
+            starts.append(now)
+            ends.append(now + drawn_times[index])
+            sizes.append(size)
+            heapq.heappush(running, (ends[index], index))
+            free -= size
+        if len(starts) == jobs:
+            break
+        now = running[0][0]
+        while running and running[0][0] == now:
+            free += sizes[heapq.heappop(running)[1]]
+    last = max(when for when, _ in running)
+    for _, index in running:
+        ends[index] = last
+    return starts, ends, sizes
+
+
+def _between(low: int, high: int, position: np.ndarray) -> list[int]:
+    """Return whole numbers from low to high, uniform in their logarithm."""
+    values = np.floor(np.exp(math.log(low) + position * math.log((high + 1) / low)))
+    whole: list[int] = np.clip(values, low, high).astype(np.int64).tolist()
+    return whole
+
+
+def _check(processors: int, jobs: int, laxity: float, run_times: tuple[int, int]) -> None:
+    for value, name, most in ((processors, "processors", MAX_PROCESSORS), (jobs, "jobs", MAX_JOBS)):
+        if not 1 <= value <= most:
+            raise InputError(f"{name} is {value}; a whole number from 1 to {most} is accepted")
+    if not 0 <= laxity <= MAX_LAXITY:
+        raise InputError(f"laxity is {laxity:g}; a number from 0 to {MAX_LAXITY:g} is accepted")
+    shortest, longest = run_times
+    if not 1 <= shortest <= longest <= LONGEST:
+        raise InputError(
+            f"run times are from {shortest} to {longest}; whole seconds from 1 to {LONGEST}, "
+            "the shortest first, are accepted"
+        )

@@ -1,0 +1,190 @@
+"""Changing the load that a workload offers, as in Islam et al. (2003), section 4.2.
+
+A load is relative: 1.0 is the workload itself, 1.2 offers a fifth more work.
+
+*Duplication* submits some jobs again. With one seed the workloads nest: that of
+load 1.6 holds all jobs of that of load 1.4, with the same submissions. *Expansion*
+multiplies run times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.jobs import Job
+from qops_batsim.workload.delay_jobs import (
+    ProfileTable,
+    changed_job,
+    derived,
+    plain_number,
+    run_times,
+)
+from qops_batsim.workload.lublin import random_stream
+from qops_batsim.workload.model import Workload
+
+METHODS = ("duplication", "expansion")
+
+MAX_LOAD = 100.0
+"""Greatest load that can be asked for."""
+
+MIN_EXPANSION = 0.01
+
+# A stream of the seed that the generator of workloads does not use.
+_DUPLICATES = 16
+
+_DECIMALS = 6
+"""Decimals of expanded run times (seconds): Batsim sends dates with as many."""
+
+
+def scale_load(
+    workload: Workload,
+    load: float,
+    *,
+    method: str = "duplication",
+    seed: int = 1,
+    same_time: bool = False,
+) -> Workload:
+    """Return a workload that offers ``load`` times the work, sorted by submission.
+
+    Parameters
+    ----------
+    workload
+        Jobs of type ``delay``.
+    load
+        Relative load: from 1 for duplication, from 0.01 for expansion, up to 100.
+    method
+        ``"duplication"``: a random sample of (load - 1) × jobs, rounded to the
+        nearest whole number, is submitted again. No job gets a second duplicate
+        before every job has one. The n-th duplicate of job ``15`` is ``15d<n>``, and
+        its ``qos.origin`` is ``15``; a deadline moves with the submission.
+
+        ``"expansion"``: run times, walltimes and estimates are multiplied by the
+        load and rounded to microseconds.
+    seed
+        Chooses duplicates and their submissions; not used by expansion.
+    same_time
+        Duplicates are submitted with their originals (Islam et al. 2004). Otherwise
+        at a random time, uniform between first and last submission; a whole second
+        if all submissions are.
+
+    Raises
+    ------
+    InputError
+        A parameter is out of range, a job is none of type ``delay``, the workload
+        already has duplicates, or jobs to be expanded have deadlines.
+    """
+    if method not in METHODS:
+        raise InputError(f"method is {shown(method)}{did_you_mean(method, METHODS)}")
+    least = 1.0 if method == "duplication" else MIN_EXPANSION
+    if not least <= load <= MAX_LOAD:
+        raise InputError(
+            f"load is {load:g}; by {method}, a number from {least:g} to {MAX_LOAD:g} is accepted "
+            "(1.2 offers 20 % more work)"
+        )
+    if method == "expansion" and same_time:
+        raise InputError(
+            "same time is asked for with expansion; only duplicates can be submitted at the "
+            "time of their originals"
+        )
+    step: dict[str, Any] = {"step": "scale", "load": plain_number(load), "method": method}
+    if method == "expansion":
+        return _expanded(workload, load, step)
+    step |= {"seed": seed, "same_time": same_time}
+    return _with_duplicates(workload, load, seed, same_time, step)
+
+
+def origin_of_duplicate(job: Job) -> str | None:
+    """Return the id of the job that :func:`scale_load` made this one from, or None."""
+    if job.qos is None or job.qos.origin is None:
+        return None
+    origin, _, number = job.id.rpartition("d")
+    return origin if origin == job.qos.origin and number.isdecimal() else None
+
+
+def originals(workload: Workload) -> Workload:
+    """Return the workload without its duplicates, as it was before :func:`scale_load`."""
+    jobs = [job for job in workload.jobs if origin_of_duplicate(job) is None]
+    return derived(workload, jobs, None, {"step": "without duplicates"})
+
+
+def _with_duplicates(
+    workload: Workload, load: float, seed: int, same_time: bool, step: dict[str, Any]
+) -> Workload:
+    run_times(workload)  # refuses what has none
+    jobs = sorted(workload.jobs, key=lambda job: job.submission_time)
+    ids = {job.id for job in jobs}
+    for job in jobs:
+        origin = origin_of_duplicate(job)
+        if origin is not None:
+            raise InputError(
+                f"{workload.source}: job {shown(job.id)} is a duplicate of {shown(origin)}; "
+                "a workload whose load has not been scaled by duplication is expected"
+            )
+    count = round((load - 1) * len(jobs))
+    duplicates = []
+    for job, number, submission in islice(_sample(jobs, seed), count):
+        new_id = f"{job.id}d{number}"
+        if new_id in ids:
+            raise InputError(
+                f"{workload.source}: job id {shown(new_id)} is needed for a duplicate of "
+                f"{shown(job.id)}; ids that do not end in d and a number are expected"
+            )
+        if same_time:
+            submission = job.submission_time
+        fields = {"id": new_id, "subtime": plain_number(submission)}
+        qos: dict[str, Any] = {"origin": job.id}
+        if job.qos is not None and job.qos.deadline is not None:
+            qos["deadline"] = plain_number(job.qos.deadline + submission - job.submission_time)
+        duplicates.append(changed_job(job, fields, qos, workload=workload))
+    # Sorting is stable: at one date, originals come before duplicates at every load.
+    ordered = sorted([*jobs, *duplicates], key=lambda job: job.submission_time)
+    return derived(workload, ordered, None, {**step, "duplicates": count})
+
+
+def _sample(jobs: list[Job], seed: int) -> Iterator[tuple[Job, int, float]]:
+    """Yield jobs to duplicate, for ever: the job, which duplicate of it, its submission.
+
+    What comes first does not depend on how much is taken, so loads nest.
+    """
+    random = random_stream(seed, _DUPLICATES)
+    submissions = np.array([job.submission_time for job in jobs])
+    begin, period = float(submissions[0]), float(submissions[-1] - submissions[0])
+    whole = bool((submissions == np.floor(submissions)).all())
+    number = 0
+    while True:
+        number += 1
+        order = np.argsort(random.random(len(jobs)), kind="stable").tolist()
+        positions = random.random(len(jobs))
+        moments = np.floor(positions * (period + 1)) if whole else positions * period
+        for index, moment in zip(order, (begin + moments).tolist(), strict=True):
+            yield jobs[index], number, moment
+
+
+def _expanded(workload: Workload, load: float, step: dict[str, Any]) -> Workload:
+    def times(seconds: float | None) -> float | int | None:
+        if seconds is None:
+            return None
+        # Nothing may last no time at all.
+        return plain_number(max(round(seconds * load, _DECIMALS), 10**-_DECIMALS))
+
+    profiles = ProfileTable(workload.profiles)
+    jobs = []
+    for job, seconds in zip(workload.jobs, run_times(workload), strict=True):
+        if job.qos is not None and job.qos.deadline is not None:
+            raise InputError(
+                f"{workload.source}: job {shown(job.id)} has a deadline, which says nothing about "
+                "a longer job; jobs without deadlines are expected (first scale, then set them)"
+            )
+        fields: dict[str, Any] = {"profile": profiles.name(job.profile, times(seconds) or 0.0)}
+        if job.walltime is not None:
+            fields["walltime"] = times(job.walltime)
+        estimate = None if job.qos is None else job.qos.estimated_runtime
+        qos = {} if estimate is None else {"estimated_runtime": times(estimate)}
+        jobs.append(changed_job(job, fields, qos, workload=workload))
+    jobs.sort(key=lambda job: job.submission_time)
+    return derived(workload, jobs, profiles.new, step)

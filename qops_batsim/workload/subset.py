@@ -1,0 +1,45 @@
+"""A stretch of a workload: so many jobs in the order of their submission."""
+
+from __future__ import annotations
+
+from qops_batsim.errors import InputError
+from qops_batsim.workload.delay_jobs import derived
+from qops_batsim.workload.model import Workload
+
+PAPER_JOBS = 5000
+"""Jobs of the subsets in Islam et al. (2003), section 4.1."""
+
+
+def subset(workload: Workload, *, first: int | None = PAPER_JOBS, skip: int = 0) -> Workload:
+    """Return some consecutive jobs of a workload, sorted by submission.
+
+    Jobs with equal submissions keep the order of the file. Dates stay as they are.
+
+    Parameters
+    ----------
+    workload
+        Any workload.
+    first
+        Number of jobs, or as many as there are; None: all that follow.
+    skip
+        Number of jobs to leave out before these.
+
+    Raises
+    ------
+    InputError
+        A number is out of range, or no job is left.
+    """
+    if first is not None and first < 1:
+        raise InputError(f"first is {first}; a whole number above 0 is expected")
+    if skip < 0:
+        raise InputError(f"skip is {skip}; a whole number from 0 up is expected")
+    ordered = sorted(workload.jobs, key=lambda job: job.submission_time)
+    jobs = ordered[skip : None if first is None else skip + first]
+    if not jobs:
+        raise InputError(
+            f"{workload.source}: skip is {skip}, but the workload holds {len(ordered)} jobs; "
+            "a smaller number, and at least one job, is expected"
+        )
+    return derived(
+        workload, jobs, None, {"step": "subset", "skip": skip, "first": first, "jobs": len(jobs)}
+    )
