@@ -207,15 +207,16 @@ class Job:
 
     def renamed(self, new_id: str) -> Job:
         """Return the same job under another identifier."""
-        return Job(
-            new_id,
-            self.submission_time,
-            self.processors,
-            self.profile,
-            self.walltime,
-            self.qos,
-            {**self.fields, "id": new_id},
-        )
+        job = Job.__new__(Job)
+        job.id = new_id
+        job.submission_time = self.submission_time
+        job.processors = self.processors
+        job.walltime = self.walltime
+        job.profile = self.profile
+        job.qos = self.qos
+        job.estimate = self.estimate
+        job.fields = {**self.fields, "id": new_id}
+        return job
 
     def __repr__(self) -> str:
         return (

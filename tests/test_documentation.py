@@ -41,7 +41,7 @@ def test_the_readme_opens_with_exactly_two_commands() -> None:
     (first, *_) = blocks(ROOT / "README.md", "sh")
     run, test = first.strip().splitlines()
     assert run.split("#")[0].strip() == (
-        "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/qops-batsim run easy"
+        "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/qops-batsim run qops"
     )
     assert test.split("#")[0].strip() == (
         "python3 -m venv .venv && .venv/bin/pip install '.[test]' && .venv/bin/pytest"

@@ -2,7 +2,8 @@
 
 A run is named by its prefix: ``PREFIX_jobs.csv`` (one row a job),
 ``PREFIX_schedule.csv`` (totals), ``PREFIX_machine_states.csv`` (hosts by state)
-and, for our own runs, ``PREFIX_run.json`` (how it was made). Only the first is
+and, for our own runs, ``PREFIX_qos.csv`` (what was decided about each job) and
+``PREFIX_run.json`` (how it was made). Only the first is
 needed; each may be gzip-compressed.
 """
 
@@ -24,6 +25,7 @@ from qops_batsim.analysis.tables import (
     Integers,
     read_jobs_table,
     read_machine_states,
+    read_qos,
     read_schedule,
 )
 from qops_batsim.errors import InputError
@@ -41,6 +43,7 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
     jobs: Path
     schedule: Path | None = None
     machine_states: Path | None = None
+    qos: Path | None = None
     info: Path | None = None
 
 
@@ -80,6 +83,9 @@ class RunResult:
         ``_machine_states.csv``, or None.
     info
         ``_run.json``, or None.
+    qos
+        ``_qos.csv``: full identifier, decision and admitted deadline (seconds; NaN
+        without one) of each job, or None.
     """
 
     name: str
@@ -90,6 +96,7 @@ class RunResult:
     schedule: dict[str, float] | None = None
     machine_states: pd.DataFrame | None = None
     info: RunInfo | None = None
+    qos: pd.DataFrame | None = None
 
     @property
     def hosts_are_assumed(self) -> bool:
@@ -217,6 +224,7 @@ def read_run(name: str | Path, *, hosts: int | None = None) -> RunResult:
             None if files.machine_states is None else read_machine_states(files.machine_states)
         ),
         info=None if files.info is None else _read_info(files.info),
+        qos=None if files.qos is None else read_qos(files.qos),
     )
 
 
@@ -241,6 +249,7 @@ def _assemble(
     schedule: dict[str, float] | None = None,
     machine_states: pd.DataFrame | None = None,
     info: RunInfo | None = None,
+    qos: pd.DataFrame | None = None,
 ) -> RunResult:
     jobs = read_jobs_table(path)
     recorded = None if schedule is None else schedule["nb_computing_machines"]
@@ -255,7 +264,7 @@ def _assemble(
     else:
         alone = RunResult(name, str(path), jobs, 1, _ASSUMED)
         known = (int(alone.allocations[2].max(initial=0)) + 1, _ASSUMED)
-    return RunResult(name, str(path), jobs, *known, schedule, machine_states, info)
+    return RunResult(name, str(path), jobs, *known, schedule, machine_states, info, qos)
 
 
 def _existing(prefix: str, ending: str) -> Path | None:
@@ -271,6 +280,7 @@ def _siblings(prefix: str, jobs: Path) -> RunFiles:
         jobs=jobs,
         schedule=_existing(prefix, "_schedule.csv"),
         machine_states=_existing(prefix, "_machine_states.csv"),
+        qos=_existing(prefix, "_qos.csv"),
         info=_existing(prefix, "_run.json"),
     )
 

@@ -29,6 +29,10 @@ FINAL_STATES = (
 )
 """States in which Batsim leaves a job."""
 
+QOS_ACCEPTED = "accepted"
+QOS_REJECTED = "rejected"
+"""Decisions in ``_qos.csv``."""
+
 EXECUTION_COLUMNS = (
     "starting_time",
     "execution_time",
@@ -176,3 +180,23 @@ def read_machine_states(path: Path) -> pd.DataFrame:
         wrong = ~(np.abs(numbers[column]) <= MAX_SECONDS)
         _refuse(path, table, column, wrong, f"a number up to {MAX_SECONDS:g}")
     return pd.DataFrame(numbers)
+
+
+def read_qos(path: Path) -> pd.DataFrame:
+    """Read decisions and admitted deadlines of a ``_qos.csv``.
+
+    Raises
+    ------
+    InputError
+        A column is missing, a decision is unknown or a deadline is not a number.
+    """
+    table = _read_table(path, "a _qos.csv", ("job_id", "decision", "admitted_deadline"))
+    known = table["decision"].isin(("", QOS_ACCEPTED, QOS_REJECTED)).to_numpy()
+    _refuse(path, table, "decision", ~known, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
+    deadlines = _numbers(table, "admitted_deadline")
+    given = (table["admitted_deadline"] != "").to_numpy()
+    wrong = given & ~(np.abs(deadlines) <= MAX_SECONDS)
+    _refuse(path, table, "admitted_deadline", wrong, f"a number up to {MAX_SECONDS:g}, or nothing,")
+    return pd.DataFrame(
+        {"id": table["job_id"], "decision": table["decision"], "admitted_deadline": deadlines}
+    )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from qops_batsim.analysis import rules_files, rules_jobs, rules_workload
+from qops_batsim.analysis import rules_files, rules_jobs, rules_qos, rules_workload
 from qops_batsim.analysis.results import RunResult
 from qops_batsim.analysis.rules import DATE_TOLERANCE, Rule, Subject, Violation
 from qops_batsim.errors import InputError
@@ -32,7 +32,12 @@ __all__ = [
     "verify",
 ]
 
-RULES: tuple[Rule, ...] = (*rules_jobs.RULES, *rules_files.RULES, *rules_workload.RULES)
+RULES: tuple[Rule, ...] = (
+    *rules_jobs.RULES,
+    *rules_files.RULES,
+    *rules_workload.RULES,
+    *rules_qos.RULES,
+)
 """Every rule, in the order in which they are checked."""
 
 

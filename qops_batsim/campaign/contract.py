@@ -18,6 +18,7 @@ from qops_batsim.errors import InputError, QopsError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.qos_log import write_qos_log
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
@@ -33,8 +34,8 @@ def check_scheduler(scheduler: str | type[DecisionModule] | Callable[[], Decisio
     no processor, early ends, walltime kills, jobs without estimate and jobs that
     outlive it, dates that differ by less than a tolerance, deadlines (possible and
     impossible), a machine of one host, and random bursts. On each, the module must
-    end every job, keep the invariants of the schedule verifier, reject what can
-    never run, and decide the same again in a second run.
+    end every job, keep the invariants of the schedule verifier (promised deadlines
+    among them), reject what can never run, and decide the same again in a second run.
 
     Parameters
     ----------
@@ -60,33 +61,34 @@ def check_scheduler(scheduler: str | type[DecisionModule] | Callable[[], Decisio
     passed = 0
     for name, hosts, workload in _cases():
         try:
-            first = _run(scheduler, hosts, workload)
-            again = _run(scheduler, hosts, workload)
+            first, module = _run(scheduler, hosts, workload)
+            again, _ = _run(scheduler, hosts, workload)
         except InputError:
             raise
         except QopsError as error:
             raise SchedulerContractError(f"case {name!r}: {error}") from error
         if format_jobs(first.ended) != format_jobs(again.ended):
             raise SchedulerContractError(f"case {name!r}: two runs differ on the same input")
-        _verify(name, first, workload)
+        _verify(name, first, module, workload)
         passed += 1
     return passed
 
 
 def _run(
     scheduler: str | Callable[[], DecisionModule], hosts: int, workload: Workload
-) -> Simulation:
+) -> tuple[Simulation, DecisionModule]:
     module = make_scheduler(scheduler) if isinstance(scheduler, str) else scheduler()
-    return simulate(
+    simulation = simulate(
         workload,
         make_cluster(hosts),
         module,
         engine=EngineOptions(dynamic_jobs=False),
         allow_smaller_machine=True,
     )
+    return simulation, module
 
 
-def _verify(name: str, simulation: Simulation, workload: Workload) -> None:
+def _verify(name: str, simulation: Simulation, module: DecisionModule, workload: Workload) -> None:
     hosts = len(simulation.hosts)
     for record in simulation.ended:
         fits = 1 <= record.job.processors <= hosts
@@ -98,6 +100,7 @@ def _verify(name: str, simulation: Simulation, workload: Workload) -> None:
     with tempfile.TemporaryDirectory() as directory:
         prefix = Path(directory) / "check"
         write_outputs(simulation, prefix)
+        write_qos_log(module.qos_log, prefix)
         violations = verify(read_run(prefix, hosts=hosts), workloads={"w0": workload})
     if violations:
         raise SchedulerContractError(f"case {name!r}: {violations[0].message}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,33 @@ def simulate(
         The scheduler broke the protocol or left jobs waiting for ever.
     """
     module = make_scheduler(scheduler, settings) if isinstance(scheduler, str) else scheduler
+    with _without_garbage_collection():
+        return _simulate(workload, platform, module, engine, allow_smaller_machine, on_progress)
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """Keep the collector from walking through all jobs again and again.
+
+    A simulation makes no reference cycles while it runs: what it drops goes at once.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _simulate(
+    workload: Workload,
+    platform: Platform,
+    module: DecisionModule,
+    engine: EngineOptions | None,
+    allow_smaller_machine: bool,
+    on_progress: Callable[[int], None] | None,
+) -> Simulation:
     simulation = Simulation(platform, [workload], ModuleDriver(module), engine, on_progress)
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, len(simulation.hosts))

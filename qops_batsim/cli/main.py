@@ -14,7 +14,17 @@ from typing import Annotated
 import typer
 
 from qops_batsim import __version__
-from qops_batsim.cli import analysis, diff, platform, run, schedulers, serve, shim, workload
+from qops_batsim.cli import (
+    analysis,
+    compare,
+    diff,
+    platform,
+    run,
+    schedulers,
+    serve,
+    shim,
+    workload,
+)
 from qops_batsim.cli.console import print_error
 from qops_batsim.errors import QopsError
 
@@ -48,6 +58,7 @@ run.register(app)
 schedulers.register(app)
 analysis.register(app)
 diff.register(app)
+compare.register(app)
 serve.register(app)
 shim.register(app)
 app.add_typer(workload.app, name="workload")

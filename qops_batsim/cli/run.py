@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from qops_batsim.workload.model import Workload
 
 DEFAULT_WORKLOAD = "sdsc_sp2_1000"
+DEFAULT_DEADLINE_WORKLOAD = "sdsc_sp2_deadlines_500"
 ENGINES = ("embedded", "batsim")
 
 
@@ -33,14 +34,16 @@ def run(
         str, typer.Argument(help="Name of the scheduler; `qops-batsim schedulers` lists them.")
     ],
     workload: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--workload",
             "-w",
             metavar="FILE",
-            help="Batsim workload (JSON, also .gz), or the name of a shipped one.",
+            help="Batsim workload (JSON, also .gz), or the name of a shipped one. "
+            f"Default: {DEFAULT_WORKLOAD}; for deadline schedulers {DEFAULT_DEADLINE_WORKLOAD}.",
+            show_default=False,
         ),
-    ] = DEFAULT_WORKLOAD,
+    ] = None,
     platform: Annotated[
         str | None,
         typer.Option(
@@ -122,7 +125,7 @@ def run(
 
     **Examples**
 
-    `qops-batsim run easy`
+    `qops-batsim run qops`
 
     `qops-batsim run easy --workload kth.json --platform kth_sp2_100 --out out/kth`
 
@@ -139,6 +142,8 @@ def run(
     if batsim is not None and engine != "batsim":
         raise InputError(f"--batsim {batsim}: only --engine batsim starts it")
     module = make_scheduler(scheduler, parse_settings(settings or []))
+    if workload is None:
+        workload = DEFAULT_DEADLINE_WORKLOAD if module.needs_deadlines else DEFAULT_WORKLOAD
     jobs = read_workload(find_input(workload, "workloads"))
     machine = _machine(platform, jobs)
     request = _Request(

@@ -73,6 +73,9 @@ class DecisionModule:
 
     Options: ClassVar[type[SchedulerOptions]] = SchedulerOptions
 
+    needs_deadlines: ClassVar[bool] = False
+    """Whether the scheduler is of interest only where jobs have deadlines."""
+
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         self.options = options if options is not None else self.Options()
         self.qos_log = QosLog()

@@ -46,7 +46,9 @@ class Plan:
         self._waiting: Ints = np.zeros(FIRST_CAPACITY, np.int64)
         self._waiting_count = 0
         self._first_new = 0
-        self._running: set[int] = set()
+        # Slots of the running jobs in any order, and the place of each among them.
+        self._running: Ints = np.zeros(machine_size + 1, np.int64)
+        self._running_place: dict[int, int] = {}
         self._expected_ends: list[tuple[float, int]] = []
         self._gone: list[int] = []
 
@@ -54,6 +56,11 @@ class Plan:
     def decided(self) -> int:
         """Number of jobs that a decision was made about: their slots are below it."""
         return self._first_new
+
+    @property
+    def waiting(self) -> int:
+        """Number of jobs that wait for their promised start."""
+        return self._waiting_count
 
     def arrived(self, job: Job) -> None:
         """Add a job that waits from now on. Amortised O(1)."""
@@ -83,8 +90,6 @@ class Plan:
             The jobs in order of their promised starts, with their hosts if the
             plan has chosen them. O(waiting × steps).
         """
-        self._make_room()
-        self._trim(now)
         early = self._forget_gone(now)
         if self._extend_overdue(now):
             self._rebuild(now)
@@ -92,6 +97,8 @@ class Plan:
             self._compress(now)
         new_end = len(self.table)
         if new_end > self._first_new:
+            self._make_room()
+            self._trim(now)
             self._place(now, self._first_new, new_end)
             self._first_new = new_end
         started, late = self._start_due(now, free)
@@ -105,7 +112,7 @@ class Plan:
         """Give back the rest of ended jobs' reservations; return whether to compress."""
         early = self.compresses_on_every_end and bool(self._gone)
         for slot in self._gone:
-            self._running.discard(slot)
+            self._stop_running(slot)
             end = float(self._ends[slot])
             if end > now + PLAN_TOLERANCE:
                 self._give_back(slot, now, end)
@@ -119,7 +126,7 @@ class Plan:
         expected = self._expected_ends
         while expected and expected[0][0] < now - PLAN_TOLERANCE:
             end, slot = heapq.heappop(expected)
-            if slot in self._running and self._ends[slot] == end:
+            if slot in self._running_place and self._ends[slot] == end:
                 self._ends[slot] = now + max(now - self._starts[slot], 1.0)
                 heapq.heappush(expected, (float(self._ends[slot]), slot))
                 overdue = True
@@ -130,10 +137,13 @@ class Plan:
     ) -> tuple[list[tuple[Job, HostSet | None]], bool]:
         started: list[tuple[Job, HostSet | None]] = []
         late = False
+        if not free:
+            return started, late
+        limit = now + PLAN_TOLERANCE
         while len(started) < self._waiting_count:
             slot = int(self._waiting[len(started)])
             start = float(self._starts[slot])
-            if start > now + PLAN_TOLERANCE:
+            if start > limit:
                 break
             hosts = self._hosts_for(slot, free)
             if hosts is None:
@@ -143,7 +153,8 @@ class Plan:
             end = now + float(self.table.estimates[slot])
             self._starts[slot] = now
             self._ends[slot] = end
-            self._running.add(slot)
+            self._running[len(self._running_place)] = slot
+            self._running_place[slot] = len(self._running_place)
             heapq.heappush(self._expected_ends, (end, slot))
             started.append((self.table.jobs[slot], hosts))
         if started:
@@ -156,13 +167,22 @@ class Plan:
         jobs = self._waiting_count + len(self.table) - self._first_new
         while len(self._waiting) < jobs:
             self._waiting = grown(self._waiting)
-        steps = STEPS_PER_RESERVATION * (jobs + len(self._running) + 2)
+        steps = STEPS_PER_RESERVATION * (jobs + len(self._running_place) + 2)
         while len(self._times) < steps:
             self._times = grown(self._times)
             self._steps_grew()
 
+    def _stop_running(self, slot: int) -> None:
+        """Take a job out of the running ones; the last of them takes its place. O(1)."""
+        place = self._running_place.pop(slot)
+        last = len(self._running_place)
+        if place < last:
+            moved = int(self._running[last])
+            self._running[place] = moved
+            self._running_place[moved] = place
+
     def _running_slots(self) -> Ints:
-        return np.array(sorted(self._running), np.int64)
+        return self._running[: len(self._running_place)]
 
     # What depends on the kind of reservation
 

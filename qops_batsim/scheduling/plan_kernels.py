@@ -47,6 +47,18 @@ def sort_by_start(waiting: Ints, count: int, starts: Floats) -> None:
 
 
 @kernel
+def adopt(waiting: Ints, starts: Floats, order: Ints, planned: Floats, count: int) -> None:
+    """Make a new plan the plan: slots and their starts, in any order.
+
+    O(count²), and linear if they are nearly in order of start.
+    """
+    for index in range(count):
+        waiting[index] = order[index]
+        starts[order[index]] = planned[index]
+    sort_by_start(waiting, count, starts)
+
+
+@kernel
 def place(
     times: Floats,
     free: Ints,

@@ -15,6 +15,10 @@ HEADER = (
     "stretch,allocated_resources,consumed_energy,metadata"
 )
 COLUMNS = HEADER.split(",")
+QOS_HEADER = (
+    "job_id,requested_deadline,offered_deadline,decision,reason,admitted_deadline,category,"
+    "resource_charge,qos_charge,kills"
+)
 
 
 @dataclass
@@ -113,6 +117,15 @@ def machine_states_csv(jobs: list[Ran], hosts: int) -> str:
     return "\n".join(lines) + "\n"
 
 
+def qos_csv(jobs: list[Ran]) -> str:
+    """As the jobs were: none was promised anything."""
+    rows = [
+        f"{job.workload}!{job.id},,,{'rejected' if job.hosts is None else 'accepted'},,,,,,0"
+        for job in jobs
+    ]
+    return "\n".join([QOS_HEADER, *rows]) + "\n"
+
+
 @dataclass
 class Writer:
     """Writes the files of a run below a directory and returns its prefix."""
@@ -123,7 +136,7 @@ class Writer:
     def __call__(
         self, jobs: list[Ran], *, hosts: int | None = None, name: str = "run", totals: bool = False
     ) -> Path:
-        """Write ``_jobs.csv``, with ``totals`` the two other files, with ``hosts`` the info."""
+        """Write ``_jobs.csv``, with ``totals`` the three other files, with ``hosts`` the info."""
         prefix = self.directory / name
         Path(f"{prefix}_jobs.csv").write_text(jobs_csv(jobs))
         if hosts is not None:
@@ -132,6 +145,7 @@ class Writer:
             assert hosts is not None
             Path(f"{prefix}_schedule.csv").write_text(schedule_csv(jobs, hosts))
             Path(f"{prefix}_machine_states.csv").write_text(machine_states_csv(jobs, hosts))
+            Path(f"{prefix}_qos.csv").write_text(qos_csv(jobs))
         return prefix
 
 

@@ -55,6 +55,8 @@ def test_rules_apply_to_the_files_that_exist(write_run, mixed_run):
         "workload-jobs",
         "workload-fields",
         "workload-run-time",
+        "rejected-never-runs",
+        "admitted-deadline",
     }
 
 

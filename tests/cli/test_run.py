@@ -34,6 +34,15 @@ def test_the_main_job_needs_no_other_argument(cli: Cli) -> None:
     ]
 
 
+def test_a_deadline_scheduler_runs_on_deadlines_by_default(cli: Cli) -> None:
+    result = cli("run", "qops")
+    assert result.exit_code == 0, result.err
+    assert "simulated 500 jobs on 128 hosts" in result.err
+    rows = Path("out/qops_qos.csv").read_text().splitlines()
+    assert any(",accepted,," in row for row in rows)
+    assert any("deadline" in row and ",rejected," in row for row in rows)
+
+
 def test_two_runs_write_the_same_bytes(cli: Cli) -> None:
     for prefix in ("a/run", "b/run"):
         arguments = ("--workload", "kth_sp2_1000", "--out", prefix, "--quiet")

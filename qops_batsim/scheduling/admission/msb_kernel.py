@@ -13,13 +13,21 @@ from qops_batsim.scheduling.admission.common_kernels import (
 from qops_batsim.scheduling.kernels import kernel
 from qops_batsim.scheduling.profile import Floats, Ints, earliest_fit
 
+FOREVER = 1e12
+"""Price of a delay without end (seconds): more than any date, and sums stay precise."""
+
 
 @kernel
 def price_of(delay: float, processors: int, only_delays: bool) -> float:
-    """Return what it costs that a job starts ``delay`` seconds later than planned."""
-    if (only_delays and delay < 0.0) or not np.isfinite(delay):
-        return 0.0  # A job without estimate ahead of others may leave them without any start.
-    return delay * processors
+    """Return what it costs that a job starts ``delay`` seconds later than planned.
+
+    A job without estimate ahead of others may leave them without any start: an
+    infinite delay, which counts as :data:`FOREVER`. A job that had none before and
+    has none now (the delay is no number) costs nothing.
+    """
+    if np.isnan(delay) or (only_delays and delay < 0.0):
+        return 0.0
+    return max(-FOREVER, min(delay, FOREVER)) * processors
 
 
 @kernel

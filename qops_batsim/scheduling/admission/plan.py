@@ -9,6 +9,7 @@ import numpy as np
 
 from qops_batsim.scheduling.admission.common_kernels import REJECTED, running_profile
 from qops_batsim.scheduling.plan import ProcessorPlan
+from qops_batsim.scheduling.plan_kernels import adopt
 from qops_batsim.scheduling.profile import STEPS_PER_RESERVATION, Floats, Ints
 from qops_batsim.scheduling.table import JobTable
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -183,9 +184,7 @@ class AdmissionPlan(ProcessorPlan):
             date = float(self.table.deadlines[verdict.blamed])
             return f"{whose} ({date:g} s) would be missed{verdict.detail}"
         count = self._waiting_count + 1
-        self._starts[self._order[:count]] = self._planned[:count]
-        by_start = np.lexsort((self._order[:count], self._planned[:count]))
-        self._waiting[:count] = self._order[:count][by_start]
+        adopt(self._waiting, self._starts, self._order, self._planned, count)
         self._waiting_count = count
         # The trial's profile is the new one; the old arrays serve the next trial.
         self._times, self._new_times = self._new_times, self._times
@@ -201,4 +200,4 @@ class AdmissionPlan(ProcessorPlan):
         jobs = len(self._waiting) + 1
         if len(self._order) < jobs:
             self._order, self._planned = np.zeros(jobs, np.int64), np.zeros(jobs)
-        assert size >= STEPS_PER_RESERVATION * (self._waiting_count + len(self._running) + 1)
+        assert size >= STEPS_PER_RESERVATION * (self._waiting_count + len(self._running_place) + 1)

@@ -26,6 +26,8 @@ class AdmissionScheduler(SpaceSharingScheduler):
     are ``qos.deadline``. A subclass implements :meth:`search`.
     """
 
+    needs_deadlines = True
+
     def search(self) -> Search:
         """Return the search, with this scheduler's options."""
         raise NotImplementedError
@@ -66,6 +68,14 @@ class AdmissionScheduler(SpaceSharingScheduler):
         plan = self._plan
         first_new = plan.decided
         due = plan.decide(now, self.free_hosts)
+        if plan.decided > first_new:
+            self._note_verdicts(first_new)
+        for job, hosts in due:
+            self.start(job, hosts)
+
+    def _note_verdicts(self, first_new: int) -> None:
+        """Reject the new jobs that the plan refused, and note what it promised the others."""
+        plan = self._plan
         refused = {refusal.slot: refusal.reason for refusal in plan.refusals}
         plan.refusals.clear()
         for slot in range(first_new, plan.decided):
@@ -76,5 +86,3 @@ class AdmissionScheduler(SpaceSharingScheduler):
                 self._decisions.append(RejectJob(job.id))
             elif deadline is not None:
                 self.qos_log.record(job.id).admitted_deadline = deadline
-        for job, hosts in due:
-            self.start(job, hosts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from qops_batsim.scheduling.admission.mrt import MrtOptions
@@ -28,15 +30,13 @@ class _Keys:
         known, end = self._known, len(table)
         while len(self._values) < end:
             self._values = grown(self._values)
-        if known < end:
-            deadlines = table.deadlines[known:end]
-            self._values[known:end] = deadlines
-            if self._least_laxity:
-                with np.errstate(invalid="ignore"):
-                    laxity = deadlines - table.estimates[known:end]
-                # Neither deadline nor estimate: nothing is as patient.
-                self._values[known:end] = np.where(np.isnan(laxity), np.inf, laxity)
-            self._known = end
+        for slot in range(known, end):
+            key = float(table.deadlines[slot])
+            if self._least_laxity and key < math.inf:
+                # Without deadline nothing is as patient, estimate or not.
+                key -= float(table.estimates[slot])
+            self._values[slot] = key
+        self._known = end
         return self._values
 
 

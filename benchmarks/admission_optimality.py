@@ -1,0 +1,156 @@
+"""How often a deadline scheduler refuses a job that some order of the jobs could take.
+
+Small bursts of jobs run through each scheduler. Whenever its search refuses a job with
+few others waiting, every order of these is tried, each job at its earliest fit: if one
+meets all deadlines, the refusal was a loss. Jobs whose deadline is impossible even on
+an empty machine are never asked about and do not count.
+
+    python benchmarks/admission_optimality.py [--bursts 300] [--jobs 60] [--most 7] [--seed 1]
+
+Runs of different schedulers part ways at the first different verdict, so each row is
+about the questions that this scheduler met, not about the same ones. Questions with
+more jobs than ``--most`` are counted apart, since trying all orders takes too long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+from typing import Any
+
+from qops_batsim.campaign.simulate import simulate
+from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.scheduling.admission.common_kernels import REJECTED
+from qops_batsim.scheduling.admission.plan import Question, Search, Verdict
+from qops_batsim.scheduling.profile import AvailabilityProfile
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.workload.model import Workload, delay_profile
+
+CONTESTANTS: list[tuple[str, dict[str, Any]]] = [
+    ("qops", {}),
+    ("qops", {"k_factor": 0}),
+    ("qops", {"k_factor": 20}),
+    ("qops", {"order": "earliest_deadline"}),
+    ("qops", {"on_failure": "reject"}),
+    ("qops", {"new_job": "first"}),
+    ("msb", {}),
+    ("msb", {"price": "delays"}),
+    ("mrt", {}),
+    ("mrt", {"max_backtracks": 0}),
+    ("mrt", {"max_backtracks": 100}),
+    ("mrt", {"order": "earliest_deadline"}),
+]
+
+
+class WatchedSearch:
+    """Passes questions on to a search and judges its refusals."""
+
+    def __init__(self, search: Search, machine: int, most: int) -> None:
+        self.search, self.machine, self.most = search, machine, most
+        self.questions = self.refusals = self.judged = self.losses = 0
+
+    def __call__(self, question: Question) -> Verdict:
+        # The search may change the base profile, so it is copied before.
+        base = profile_of(question, self.machine)
+        verdict = self.search(question)
+        self.questions += 1
+        if verdict.steps == REJECTED:
+            self.refusals += 1
+            if question.waiting_count < self.most:
+                self.judged += 1
+                waiting = question.waiting[: question.waiting_count].tolist()
+                self.losses += some_order(question, base, [*waiting, question.new])
+        return verdict
+
+
+def profile_of(question: Question, machine: int) -> AvailabilityProfile:
+    """Return the availability profile of the running jobs."""
+    profile = AvailabilityProfile(machine, question.now)
+    steps = question.base_steps
+    times = [*question.base_times[:steps].tolist(), math.inf]
+    for index, free in enumerate(question.base_free[:steps].tolist()):
+        profile.reserve(times[index], times[index + 1] - times[index], machine - free)
+    return profile
+
+
+def some_order(question: Question, profile: AvailabilityProfile, slots: list[int]) -> bool:
+    """Tell whether the jobs in some order, each at its earliest fit, all end in time."""
+    table = question.table
+    starts = {}
+    for slot in slots:
+        duration = float(table.estimates[slot])
+        starts[slot] = profile.earliest_fit(question.now, duration, int(table.processors[slot]))
+        if starts[slot] + duration > table.deadlines[slot] + PLAN_TOLERANCE:
+            return False  # Further reservations only make it later.
+    for slot in slots:
+        rest = [other for other in slots if other != slot]
+        extended = profile.copy()
+        extended.reserve(starts[slot], float(table.estimates[slot]), int(table.processors[slot]))
+        if some_order(question, extended, rest):
+            return True
+    return not slots
+
+
+def burst(machine: int, jobs: int, spare: float, seed: int) -> Workload:
+    """Make a workload with an offered load of about 1.3 and deadlines of mixed laxity."""
+    rng = random.Random(seed)
+    made, profiles, date = [], {}, 0.0
+    for index in range(jobs):
+        run_time = round(math.exp(rng.uniform(math.log(5), math.log(500))))
+        processors = min(machine, round(math.exp(rng.uniform(0, math.log(machine + 1)))))
+        name, profiles[name] = delay_profile(run_time)
+        deadline = date + run_time + rng.uniform(0, spare) * rng.choice([run_time, 100])
+        qos = QosRequest(deadline=float(deadline), estimated_runtime=float(run_time))
+        made.append(Job(f"{index:04d}", date, processors, name, qos=qos))
+        date += round(rng.expovariate(1.3 * machine / (processors * run_time)))
+    return Workload(jobs=made, profiles=profiles, processors=machine)
+
+
+def measure(
+    scheduler: str, settings: dict[str, Any], machine: int, arguments: argparse.Namespace
+) -> list[WatchedSearch]:
+    """Run all bursts; return the watched search of each."""
+    watched = []
+    for index in range(arguments.bursts):
+        module: Any = make_scheduler(scheduler, settings)
+        search = WatchedSearch(module.search(), machine, arguments.most)
+        module.search = lambda search=search: search
+        seed = arguments.seed * 1_000_000 + index
+        simulate(
+            burst(machine, arguments.jobs, arguments.spare, seed), make_cluster(machine), module
+        )
+        watched.append(search)
+    return watched
+
+
+def main() -> None:
+    """Print one row for each scheduler and its options."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bursts", type=int, default=300)
+    parser.add_argument("--jobs", type=int, default=60)
+    parser.add_argument(
+        "--most", type=int, default=7, help="most jobs tried in all orders, the new one included"
+    )
+    parser.add_argument("--processors", type=int, default=16)
+    parser.add_argument("--spare", type=float, default=5, help="most run times to spare")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    print("| scheduler | options | questions | refused | judged | some order could | share |")
+    print("|---|---|---:|---:|---:|---:|---:|")
+    for scheduler, settings in CONTESTANTS:
+        watched = measure(scheduler, settings, arguments.processors, arguments)
+        questions, refusals, judged, losses = (
+            sum(getattr(search, name) for search in watched)
+            for name in ("questions", "refusals", "judged", "losses")
+        )
+        options = ", ".join(f"`{name}={value}`" for name, value in settings.items())
+        share = f"{losses / judged:.1%}" if judged else "-"
+        counts = f"{questions} | {refusals} | {judged} | {losses}"
+        print(f"| {scheduler} | {options} | {counts} | {share} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""Speed of the deadline schedulers: whole runs, and single decisions by queue length.
+
+    python benchmarks/bench_admission.py [--rounds 3] [--picture growth.png]
+
+Whole runs are the KTH log (QOPS_SHARED, default ../shared) at load 1.3 with deadlines of
+stringency 0.2, about 36,000 jobs, in process on one core after a first run to warm up; the
+schedulers take turns and are compared with EASY of the same round. Single decisions are about one
+new job beside a number of waiting jobs whose deadlines leave room, on a machine that is full.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+
+from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.scheduling.admission.plan import AdmissionPlan
+from qops_batsim.scheduling.admission.scheduler import AdmissionScheduler
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.model import Workload
+
+SHARED = Path(
+    os.environ.get("QOPS_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")
+)
+SCHEDULERS = ("easy", "qops", "msb", "mrt")
+PROCESSORS = 100
+QUEUES = (25, 50, 100, 200, 400)
+
+
+def kth_with_deadlines() -> Workload | None:
+    """Return the KTH log at load 1.3 with deadlines, or None where the log is not at hand."""
+    from qops_batsim.campaign.deadline_workload import deadline_workload
+    from qops_batsim.workload.deadlines import DeadlineChoices
+    from qops_batsim.workload.from_swf import convert_swf
+    from qops_batsim.workload.swf import read_swf
+
+    path = SHARED / "traces" / "KTH-SP2-1996-2.swf.gz"
+    if not path.is_file():
+        return None
+    trace = convert_swf(read_swf(path), processors=PROCESSORS).workload
+    choices = DeadlineChoices(stringency=0.2, seed=1)
+    return deadline_workload(trace, choices, load=1.3, first=len(trace.jobs))
+
+
+def whole_runs(rounds: int) -> None:
+    from qops_batsim.campaign.simulate import simulate
+    from qops_batsim.platform.generate import make_cluster
+
+    workload = kth_with_deadlines()
+    if workload is None:
+        print("the KTH log is not at hand (set QOPS_SHARED)")
+        return
+    machine = make_cluster(PROCESSORS)
+    best: dict[str, float] = {}
+    ratios: dict[str, list[float]] = {name: [] for name in SCHEDULERS}
+    for _ in range(rounds):
+        seconds = {}
+        for name in SCHEDULERS:
+            make_scheduler(name).prepare()
+            began = time.process_time()
+            simulate(workload, machine, name)
+            seconds[name] = time.process_time() - began
+            best[name] = min(best.get(name, np.inf), seconds[name])
+        for name in SCHEDULERS:
+            ratios[name].append(seconds[name] / seconds["easy"])
+    print(f"KTH at load 1.3: {len(workload.jobs):,} jobs, {PROCESSORS} processors, S = 0.2")
+    print(f"{'scheduler':<12}{'CPU seconds':>12}{'time/easy':>12}")
+    for name in SCHEDULERS:
+        ratio = sorted(ratios[name])[len(ratios[name]) // 2]
+        print(f"{name:<12}{best[name]:>12.2f}{ratio:>12.2f}")
+
+
+def decision_times(name: str, waiting: int, repeats: int = 300) -> np.ndarray:
+    """Return the milliseconds of single decisions beside so many waiting jobs."""
+    random = np.random.default_rng(waiting)
+    scheduler = make_scheduler(name)
+    assert isinstance(scheduler, AdmissionScheduler)
+    plan = AdmissionPlan(PROCESSORS, scheduler.search())
+    serial = 0
+
+    def arrive(processors: int, estimate: float, deadline: float) -> None:
+        nonlocal serial
+        qos = QosRequest(deadline=deadline, estimated_runtime=estimate)
+        plan.arrived(Job(f"j{serial}", 0.0, processors, "none", qos=qos))
+        serial += 1
+
+    for _ in range(PROCESSORS // 4):
+        arrive(4, float(random.integers(1000, 20000)), 1e7)
+    plan.decide(0.0, HostSet.first(PROCESSORS))
+    while plan.waiting < waiting:
+        estimate = float(random.integers(100, 20000))
+        arrive(int(random.integers(1, 32)), estimate, 2e4 + waiting * 3e3 * random.random())
+        plan.decide(1.0, HostSet())
+    times = []
+    for _ in range(repeats):
+        # A job that needs the machine at once is refused, so the queue stays as long.
+        arrive(int(random.integers(1, 32)), 5000.0, 5010.0)
+        began = time.perf_counter()
+        plan.decide(1.0, HostSet())
+        times.append(time.perf_counter() - began)
+    return np.array(times) * 1e3
+
+
+def single_decisions(picture: Path | None) -> None:
+    print(f"\none decision (ms), machine of {PROCESSORS} processors")
+    print(f"{'waiting jobs':<14}" + "".join(f"{n + ' p50':>12}{'p99':>9}" for n in SCHEDULERS[1:]))
+    medians: dict[str, list[float]] = {name: [] for name in SCHEDULERS[1:]}
+    for waiting in QUEUES:
+        row = f"{waiting:<14}"
+        for name in SCHEDULERS[1:]:
+            times = decision_times(name, waiting)
+            medians[name].append(float(np.median(times)))
+            row += f"{np.median(times):>12.3f}{np.percentile(times, 99):>9.3f}"
+        print(row)
+    for name, values in medians.items():
+        growth = np.polyfit(np.log(QUEUES), np.log(values), 1)[0]
+        print(f"{name}: time grows like waiting jobs to the power {growth:.2f}")
+    if picture is not None:
+        draw(medians, picture)
+
+
+def draw(medians: dict[str, list[float]], picture: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4))
+    for name, values in medians.items():
+        axes.loglog(QUEUES, values, marker="o", label=name)
+    axes.set_xlabel("Waiting jobs")
+    axes.set_ylabel("One decision, median (ms)")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend()
+    figure.savefig(picture, dpi=110, bbox_inches="tight", metadata={"Software": None})
+    print(f"wrote {picture}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--picture", type=Path, help="draw the growth with the queue here")
+    arguments = parser.parse_args()
+    whole_runs(arguments.rounds)
+    single_decisions(arguments.picture)
+
+
+if __name__ == "__main__":
+    main()

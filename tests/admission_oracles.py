@@ -1,0 +1,293 @@
+"""Naive references for the admission searches, written from the papers' pseudo-code.
+
+Everything is planned by counting the processors in use in each whole second, so all
+dates and durations are whole seconds (or infinite). Nothing is shared with the
+package, nothing is clever, nothing is reused from one trial to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A job to plan. ``slot`` is its place in the order of arrivals."""
+
+    slot: int
+    processors: int
+    estimate: float
+    deadline: float = math.inf
+
+
+@dataclass(frozen=True)
+class Case:
+    """A machine at a date: what runs, what waits and until when, and who asks.
+
+    ``running`` are (processors, expected end), ``waiting`` the accepted jobs with
+    their promised starts, in the order of these.
+    """
+
+    machine: int
+    now: int
+    running: tuple[tuple[int, float], ...]
+    waiting: tuple[tuple[Asking, float], ...]
+    new: Asking
+
+    @property
+    def jobs(self) -> list[Asking]:
+        return [job for job, _ in self.waiting] + [self.new]
+
+    @property
+    def promised(self) -> dict[int, float]:
+        return {job.slot: start for job, start in self.waiting}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A plan (start by slot), or None and the slot of the job that was late."""
+
+    starts: dict[int, float] | None
+    blamed: int | None = None
+    tried: int = 0
+
+
+class Seconds:
+    """Processors in use, second by second; whatever is in use in the last one stays so."""
+
+    def __init__(self, case: Case) -> None:
+        dates = [end for _, end in case.running]
+        dates += [start + job.estimate for job, start in case.waiting]
+        dates += [start for _, start in case.waiting]
+        latest = max([d for d in dates if d < math.inf], default=0)
+        work = sum(job.estimate for job in case.jobs if job.estimate < math.inf)
+        self.first = case.now
+        self.end = int(max(latest, case.now) + work) + 2
+        self.machine = case.machine
+        self.used = [0] * self.end
+        for processors, end in case.running:
+            self.take(self.first, end - self.first, processors)
+
+    def take(self, start: float, duration: float, processors: int) -> None:
+        if start < math.inf:
+            for second in range(int(start), int(min(start + duration, self.end))):
+                self.used[second] += processors
+
+    def earliest(self, job: Asking) -> float:
+        """The first second from which the job's processors are free; infinite if none."""
+        for start in range(self.first, self.end):
+            # A job of no length still needs its processors when it starts.
+            until = int(min(start + max(job.estimate, 1), self.end))
+            if all(self.used[s] + job.processors <= self.machine for s in range(start, until)):
+                return start
+        return math.inf
+
+    def place(self, job: Asking) -> float:
+        start = self.earliest(job)
+        self.take(start, job.estimate, job.processors)
+        return start
+
+
+def in_time(job: Asking, start: float) -> bool:
+    return job.deadline == math.inf or start + job.estimate <= job.deadline
+
+
+def by_least_laxity(job: Asking) -> tuple[float, int]:
+    laxity = job.deadline - job.estimate
+    return (math.inf if math.isnan(laxity) else laxity, job.slot)
+
+
+def by_earliest_deadline(job: Asking) -> tuple[float, int]:
+    return (job.deadline, job.slot)
+
+
+ORDERS = {"least_laxity": by_least_laxity, "earliest_deadline": by_earliest_deadline}
+
+
+def seconds_with(case: Case, starts: dict[int, float]) -> Seconds:
+    """The machine with the running jobs and jobs that start at the given dates."""
+    seconds = Seconds(case)
+    for job in case.jobs:
+        if job.slot in starts:
+            seconds.take(starts[job.slot], job.estimate, job.processors)
+    return seconds
+
+
+def qops(
+    case: Case,
+    *,
+    order: str,
+    k_factor: int,
+    on_failure: str,
+    new_job: str,
+    give_up_hopeless: bool = True,
+) -> Answer:
+    """Figure 3 of Islam et al. (2003), with the choices of ``docs/admission.md``.
+
+    ``give_up_hopeless`` ends an insertion point at a job that would be late directly
+    behind the jobs that stay where they are; it changes who is blamed, nothing else.
+    """
+    key = ORDERS[order]
+    last = None
+    for point in insertion_points(len(case.waiting)):
+        stay = {job.slot: start for job, start in case.waiting[:point]}
+        to_place = sorted([job for job, _ in case.waiting[point:]] + [case.new], key=key)
+        if new_job == "first" and point > 0:
+            to_place.remove(case.new)
+            to_place.insert(0, case.new)
+        answer = _qops_at(case, stay, to_place, key, k_factor, give_up_hopeless, point)
+        if answer.starts is not None:
+            return answer
+        last = answer
+        if on_failure == "reject":
+            break
+    assert last is not None
+    return last
+
+
+def insertion_points(count: int) -> Iterator[int]:
+    """0, N/2, 3N/4, 7N/8, ... up to the last one that is new."""
+    point, previous = 0, -1
+    while point != previous:
+        yield point
+        previous, point = point, point + (count - point) // 2
+
+
+def _qops_at(
+    case: Case,
+    stay: dict[int, float],
+    to_place: list[Asking],
+    key: Callable[[Asking], tuple[float, int]],
+    k_factor: int,
+    give_up_hopeless: bool,
+    point: int,
+) -> Answer:
+    placed: list[tuple[Asking, float]] = []
+    violations = 0
+    while to_place:
+        job = to_place.pop(0)
+        start = seconds_with(case, stay | {j.slot: s for j, s in placed}).earliest(job)
+        if in_time(job, start):
+            placed.append((job, start))
+            continue
+        violations += 1
+        hopeless = not in_time(job, seconds_with(case, stay).earliest(job))
+        if violations > k_factor or (give_up_hopeless and hopeless):
+            return Answer(None, job.slot, point)
+        middle = len(placed) // 2
+        again = [j for j, _ in placed[middle:]] + to_place
+        placed = placed[:middle]
+        to_place = [job, *sorted(again, key=key)]
+    return Answer(stay | {job.slot: start for job, start in placed}, None, point)
+
+
+def msb(case: Case, *, price: str) -> Answer:
+    """Figure 1 of Islam et al. (2003): the cheapest of all positions."""
+    cheapest, plan = math.inf, None
+    blamed = None
+    for position in range(len(case.waiting) + 1):
+        starts = {job.slot: start for job, start in case.waiting[:position]}
+        cost = 0.0
+        late = None
+        for job in [case.new, *(job for job, _ in case.waiting[position:])]:
+            start = seconds_with(case, starts).earliest(job)
+            if not in_time(job, start):
+                late = job.slot
+                break
+            starts[job.slot] = start
+            delay = start - case.promised.get(job.slot, case.now)
+            if not math.isnan(delay) and (price == "moves" or delay > 0):
+                # No start at all is a delay too, longer than any other.
+                cost += max(-1e12, min(delay, 1e12)) * job.processors
+        if late is not None:
+            blamed = late
+        elif cost < cheapest:
+            cheapest, plan = cost, starts
+    return Answer(plan, None if plan else blamed)
+
+
+def mrt(case: Case, *, order: str, max_backtracks: int) -> Answer:
+    """Figure 2 of Islam et al. (2003): strongly feasible partial schedules, with backtracking."""
+    remaining = sorted(case.jobs, key=ORDERS[order])
+    late = _late_one(case, {}, remaining)
+    if late is not None:
+        return Answer(None, late)
+    search = _Mrt(case, max_backtracks)
+    plan = search.extend({}, remaining)
+    return Answer(plan, None if plan else search.blamed, search.backtracks)
+
+
+class _Mrt:
+    def __init__(self, case: Case, max_backtracks: int) -> None:
+        self.case = case
+        self.max_backtracks = max_backtracks
+        self.backtracks = 0
+        self.blamed: int | None = None
+
+    def extend(self, partial: dict[int, float], remaining: list[Asking]) -> dict[int, float] | None:
+        if not remaining:
+            return partial
+        for job in remaining:
+            others = [other for other in remaining if other is not job]
+            start = seconds_with(self.case, partial).earliest(job)
+            extended = {**partial, job.slot: start}
+            late = _late_one(self.case, extended, others)
+            if late is None:
+                plan = self.extend(extended, others)
+                if plan is not None or self.exhausted:
+                    return plan
+            else:
+                self.blamed = late
+            self.backtracks += 1
+            if self.exhausted:
+                return None
+        return None
+
+    @property
+    def exhausted(self) -> bool:
+        return self.backtracks > self.max_backtracks
+
+
+def _late_one(case: Case, partial: dict[int, float], remaining: list[Asking]) -> int | None:
+    """The first job that would be late as the next one."""
+    seconds = seconds_with(case, partial)
+    for job in remaining:
+        if not in_time(job, seconds.earliest(job)):
+            return job.slot
+    return None
+
+
+def some_order(case: Case) -> dict[int, float] | None:
+    """A plan that meets all deadlines, if there is any: try every order, each job at its earliest.
+
+    Whoever has such a plan can place its jobs again by their starts, each at its
+    earliest fit, and none will start later; so no plan is overlooked.
+    """
+
+    def extend(partial: dict[int, float], remaining: list[Asking]) -> dict[int, float] | None:
+        if not remaining:
+            return partial
+        # Reservations to come only make it later, so who is late now will be late.
+        if _late_one(case, partial, remaining) is not None:
+            return None
+        for job in remaining:
+            start = seconds_with(case, partial).earliest(job)
+            others = [other for other in remaining if other is not job]
+            plan = extend({**partial, job.slot: start}, others)
+            if plan is not None:
+                return plan
+        return None
+
+    return extend({}, case.jobs)
+
+
+def check_plan(case: Case, starts: dict[int, float]) -> None:
+    """A plan must have every job, in time, and never more processors than there are."""
+    assert set(starts) == {job.slot for job in case.jobs}
+    seconds = seconds_with(case, starts)
+    assert max(seconds.used) <= case.machine
+    for job in case.jobs:
+        assert starts[job.slot] >= case.now
+        assert in_time(job, starts[job.slot]), f"{job} starts at {starts[job.slot]}"

@@ -1,0 +1,111 @@
+"""``qops-batsim compare``."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from qops_batsim.cli.compare import read_loads
+from qops_batsim.errors import InputError
+
+SMALL = ("--workload", "sdsc_sp2_1000", "--first", "100", "--loads", "1.2,1.4", "--seeds", "2")
+
+
+def test_files_are_written_and_equal_again(cli, tmp_path: Path) -> None:
+    arguments = ("compare", "easy", "msb", "qops", *SMALL, "--set", "qops.k_factor=3")
+    result = cli(*arguments, "--out", tmp_path / "one")
+    assert result.exit_code == 0, result.err
+    assert "unadmitted jobs (%)" in result.out
+    assert "12 runs" in result.err
+    with open(tmp_path / "one" / "compare.csv") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 12
+    assert {row["unadmitted_jobs"] for row in rows if row["scheduler"] == "easy"} == {"0.000000"}
+    document = json.loads((tmp_path / "one" / "compare.json").read_text())
+    assert document["made_by"]["baseline"] == "msb"
+    assert document["made_by"]["contestants"][2]["settings"] == {"k_factor": 3}
+    assert len(document["results"]) == 6
+    names = {path.name for path in (tmp_path / "one").iterdir()}
+    assert names == {
+        "compare.csv",
+        "compare.json",
+        "unadmitted.png",
+        "utilization.png",
+        "versus_utilization.png",
+    }
+
+    again = cli(*arguments, "--out", tmp_path / "two")
+    assert again.out == result.out
+    for name in names:
+        one, two = ((tmp_path / each / name).read_bytes() for each in ("one", "two"))
+        assert one == two, name
+
+
+def test_mixed_jobs_and_json(cli, tmp_path: Path) -> None:
+    arguments = ("compare", "easy", "qops", *SMALL, "--deadline-share", "0.5", "--json")
+    result = cli(*arguments, "--out", tmp_path)
+    assert result.exit_code == 0, result.err
+    document = json.loads(result.out)
+    assert document["made_by"]["choices"]["share"] == 0.5
+    assert document["results"][0]["metrics"]["response_time"]["mean"] > 0
+    assert (tmp_path / "response.png").exists()
+    assert (tmp_path / "unadmitted_deadline.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "loads"),
+    [
+        ("1.0:1.6:0.1", (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6)),
+        ("1:1.5:0.2", (1.0, 1.2, 1.4)),
+        ("1.3", (1.3,)),
+        ("1, 1.6", (1.0, 1.6)),
+    ],
+)
+def test_loads(text: str, loads: tuple[float, ...]) -> None:
+    assert read_loads(text) == loads
+
+
+@pytest.mark.parametrize("text", ["", "1:2", "1:2:0", "2:1:0.1", "x", "1:2:1e-9", "nan", "1:inf:1"])
+def test_impossible_loads(text: str) -> None:
+    with pytest.raises(InputError, match=f"--loads {text}: .* expected"):
+        read_loads(text)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["eazy"], "unknown scheduler 'eazy'; did you mean 'easy'?"),
+        (["easy", "--set", "qops.k_factor=1"], "--set qops.k_factor: qops is not compared"),
+        (["easy", "--set", "x=1"], "--set x: SCHEDULER.OPTION=VALUE is expected"),
+        (["qops", "--set", "qops.k=1"], "has no option 'k'"),
+        (["easy", "--baseline", "msb"], "--baseline msb: is not compared"),
+        (["easy", "--workload", "nothing"], "nothing: no such file"),
+        (["easy", "--stringency", "1"], "stringency is 1"),
+        (["easy", "--loads", "0.5"], "load is 0.5"),
+        (["easy", "--method", "magic"], "method is 'magic'"),
+        (["easy", "--platform", "kth_sp2_100"], "is for 128 processors"),
+    ],
+)
+def test_a_mistake_is_one_line(cli, tmp_path: Path, arguments: list[str], message: str) -> None:
+    result = cli("compare", *arguments, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert message in result.err
+    assert len(result.err.strip().splitlines()) == 1
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_the_directory_must_be_possible(cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = cli("compare", "easy", *SMALL, "--out", tmp_path / "file" / "out")
+    assert result.exit_code == 2
+    assert "out: cannot be made (Not a directory)" in result.err
+
+
+def test_the_directory_must_not_be_a_file(cli, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    result = cli("compare", "easy", *SMALL, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "is a file; the name of a directory is expected" in result.err

@@ -1,0 +1,134 @@
+"""The compiled searches against the naive references, on thousands of random small cases."""
+
+from __future__ import annotations
+
+import math
+import random
+from itertools import pairwise
+
+import pytest
+
+import admission_oracles as oracles
+from admission_cases import Found, ask, random_case
+from admission_oracles import Asking, Case
+from qops_batsim.scheduling.admission.mrt import MrtOptions
+from qops_batsim.scheduling.admission.msb import MsbOptions
+from qops_batsim.scheduling.admission.qops import QopsOptions
+from qops_batsim.scheduling.admission.searches import MrtSearch, MsbSearch, QopsSearch
+
+ORDERS = ("least_laxity", "earliest_deadline")
+
+
+def check(case: Case, found: Found, expected: oracles.Answer) -> None:
+    assert found.starts == expected.starts, case
+    if found.starts is None:
+        assert found.blamed == expected.blamed, case
+    else:
+        oracles.check_plan(case, found.starts)
+        seconds = oracles.seconds_with(case, found.starts)
+        assert found.free == [case.machine - used for used in seconds.used[case.now :]], case
+
+
+@pytest.mark.parametrize("on_failure", ["next_point", "reject"])
+@pytest.mark.parametrize("new_job", ["in_order", "first"])
+def test_qops_agrees_with_its_oracle(on_failure: str, new_job: str) -> None:
+    rng = random.Random(f"{on_failure} {new_job}")
+    verdicts = set()
+    for _ in range(1000):
+        case = random_case(rng)
+        options = {
+            "order": rng.choice(ORDERS),
+            "k_factor": rng.randint(0, 5),
+            "on_failure": on_failure,
+            "new_job": new_job,
+        }
+        found = ask(QopsSearch(QopsOptions(**options)), case)
+        expected = oracles.qops(case, **options)
+        check(case, found, expected)
+        verdicts.add(expected.starts is None)
+        # To give up hopeless insertion points early spares work and changes nothing else.
+        assert oracles.qops(case, **options, give_up_hopeless=False).starts == expected.starts
+    assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize("price", ["moves", "delays"])
+def test_msb_agrees_with_its_oracle(price: str) -> None:
+    rng = random.Random(price)
+    verdicts = set()
+    for _ in range(1500):
+        case = random_case(rng)
+        expected = oracles.msb(case, price=price)
+        check(case, ask(MsbSearch(MsbOptions(price=price)), case), expected)
+        verdicts.add(expected.starts is None)
+    assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_mrt_agrees_with_its_oracle(order: str) -> None:
+    rng = random.Random(order)
+    verdicts = set()
+    for _ in range(1500):
+        case = random_case(rng)
+        limit = rng.choice([0, 1, 2, 3, 5, 10, 100])
+        expected = oracles.mrt(case, order=order, max_backtracks=limit)
+        found = ask(MrtSearch(MrtOptions(order=order, max_backtracks=limit)), case)
+        check(case, found, expected)
+        if expected.starts is None:
+            assert found.detail == f" after {expected.tried} steps back"
+            verdicts.add("refused" if expected.tried <= limit else "gave up")
+        else:
+            verdicts.add("taken back" if expected.tried else "straight on")
+    assert verdicts == {"refused", "gave up", "taken back", "straight on"}
+
+
+# Four processors, all busy until 8. B, C and the new E have laxity 11, D has 12.
+#
+#   |AAADDBB         D needs all processors and must be the next, though by laxity it is the
+#   |AAADDCCC        last. Qops finds this at its second insertion point, where D keeps its
+#   |AAADDEEEEEEE    place. Mrt starts with B, learns only later that this was wrong, and
+#   |AAADDEEEEEEE    takes too many steps back.
+#       8 10     17
+WIDE_LAST = Case(
+    machine=4,
+    now=5,
+    running=((4, 8),),
+    waiting=(
+        (Asking(slot=2, processors=4, estimate=2, deadline=14), 8),
+        (Asking(slot=0, processors=1, estimate=2, deadline=13), 10),
+        (Asking(slot=1, processors=1, estimate=3, deadline=14), 10),
+    ),
+    new=Asking(slot=3, processors=2, estimate=7, deadline=18),
+)
+
+
+def test_qops_admits_what_mrt_refuses() -> None:
+    plan = {2: 8, 0: 10, 1: 10, 3: 10}
+    assert ask(QopsSearch(QopsOptions()), WIDE_LAST).starts == plan
+    assert ask(QopsSearch(QopsOptions(on_failure="reject")), WIDE_LAST).starts is None
+    assert ask(MrtSearch(MrtOptions()), WIDE_LAST).detail == " after 11 steps back"
+    assert ask(MrtSearch(MrtOptions(max_backtracks=100)), WIDE_LAST).starts == plan
+
+
+@pytest.mark.parametrize("count", range(20))
+def test_insertion_points(count: int) -> None:
+    points = list(oracles.insertion_points(count))
+    assert points[0] == 0
+    assert all(a < b for a, b in pairwise(points))
+    assert points[-1] == max(count - 1, 0)
+    assert len(points) <= 1 + math.ceil(math.log2(count + 1))
+
+
+def test_a_job_of_no_length_needs_its_processors_when_it_starts() -> None:
+    # One processor is busy until 5, the whole machine is asked for an instant.
+    new = Asking(0, 2, 0, deadline=4)
+    for search in (QopsSearch(QopsOptions()), MsbSearch(MsbOptions()), MrtSearch(MrtOptions())):
+        assert ask(search, Case(2, 0, ((1, 5),), (), new)).starts is None
+    later = Asking(0, 2, 0, deadline=5)
+    for search in (QopsSearch(QopsOptions()), MsbSearch(MsbOptions()), MrtSearch(MrtOptions())):
+        assert ask(search, Case(2, 0, ((1, 5),), (), later)).starts == {0: 5}
+
+
+def test_dates_need_not_be_whole() -> None:
+    case = Case(1, 0, ((1, 0.1 + 0.2),), (), Asking(0, 1, 0.1, deadline=0.4))
+    found = ask(QopsSearch(QopsOptions()), case, whole=False)
+    assert found.starts == {0: pytest.approx(0.3)}
