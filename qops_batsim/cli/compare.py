@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli.console import announce_slow, note, print_json, print_table
+from qops_batsim.cli.console import announce_slow, note, print_json, print_table, progress_bar
 from qops_batsim.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -186,7 +183,7 @@ def compare(
         for each in contestants:
             _prepare(each)
     began = time.perf_counter()
-    with _progress(runs) as on_progress:
+    with progress_bar(runs, "runs") as on_progress:
         rows = run_grid(
             trace, grid, platform=machine, workers=jobs_parallel, on_progress=on_progress
         )
@@ -266,26 +263,6 @@ def _prepare(contestant: Contestant) -> None:
     from qops_batsim.scheduling.registry import scheduler_class
 
     scheduler_class(contestant.scheduler).prepare()
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None] | None]:
-    """Show a bar while runs end, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("runs", total=total)
-        yield lambda done: bar.update(task, completed=done)
 
 
 def _document(made: dict[str, Any], summaries: list[Summary]) -> dict[str, Any]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from qops_batsim.cli.console import announce_slow, note, print_error
+from qops_batsim.cli.console import announce_slow, note, print_error, progress_bar
 from qops_batsim.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -199,7 +196,7 @@ def _run_embedded(request: _Request) -> tuple[list[Path], str]:
     request.prepare()
     began = time.perf_counter()
     title = f"{request.scheduler} on {request.workload}"
-    with _progress(len(request.jobs.jobs), title, request.quiet) as on_progress:
+    with progress_bar(len(request.jobs.jobs), title, request.quiet) as on_progress:
         simulation = simulate(
             request.jobs,
             request.machine,
@@ -293,26 +290,6 @@ def _machine(platform: str | None, workload: Workload) -> Platform:
     if platform is None:
         return make_cluster(workload.processors)
     return read_platform(find_input(platform, "platforms"))
-
-
-@contextmanager
-def _progress(total: int, title: str, quiet: bool) -> Iterator[Callable[[int], None] | None]:
-    """Show a bar while jobs end, on a terminal only."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda ended: bar.update(task, completed=ended)
 
 
 def _verify(prefix: str | Path, workload: Workload) -> int:
