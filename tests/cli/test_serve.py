@@ -388,10 +388,16 @@ def test_no_engine_at_all(cli, endpoint, tmp_path):
 
 def test_a_loop_goes_on_after_engines_that_fail(cli, endpoint, tmp_path):
     def engines():
-        for play in (whole_simulation, leaves, talks_nonsense, whole_simulation):
+        plays = {"": whole_simulation, "-2": leaves, "-3": talks_nonsense, "-4": whole_simulation}
+        for number, play in plays.items():
             with Engine(endpoint) as engine:
                 play(engine)
-            time.sleep(0.1)
+            # An engine that came before the command has noticed the end of the last one
+            # would speak into that one's session.
+            until = time.monotonic() + LIMIT
+            while not (tmp_path / f"run{number}_qos.csv").exists():
+                assert time.monotonic() < until
+                time.sleep(0.02)
 
     def leaves(engine):
         engine.begin(4)
@@ -403,7 +409,7 @@ def test_a_loop_goes_on_after_engines_that_fail(cli, endpoint, tmp_path):
     with in_thread(engines):
         result = cli(
             *("serve", "easy", "--socket", endpoint, "--loop"),
-            *("--timeout", 1, "-o", tmp_path / "run"),
+            *("--timeout", 3, "-o", tmp_path / "run"),
         )
     assert result.exit_code == 3
     assert result.err.count("error:") == 2
