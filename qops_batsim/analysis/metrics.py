@@ -102,7 +102,7 @@ def compute_metrics(
     InputError
         The threshold is not above 0, or a job ran on a host that does not exist.
     """
-    if not bounded_slowdown_threshold > 0:
+    if not 0 < bounded_slowdown_threshold < float("inf"):
         raise InputError(
             f"bounded slowdown threshold is {bounded_slowdown_threshold}; "
             "a number of seconds above 0 is expected"

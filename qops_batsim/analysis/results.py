@@ -30,7 +30,7 @@ from qops_batsim.analysis.tables import (
 )
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.hostset import MAX_HOST_ID, HostSet
 
 MAX_OCCUPATIONS = 200_000_000
 """Most (job, host) pairs accepted, so that a damaged file cannot exhaust memory."""
@@ -309,8 +309,10 @@ def _read_info(path: Path) -> RunInfo:
     content = read_bytes(path, what="the description of a run (JSON)", max_bytes=64 << 20)
     try:
         info = msgspec.json.decode(content, type=RunInfo)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path}: {error}; the description of a run is expected") from None
-    if info.hosts is not None and info.hosts < 1:
-        raise InputError(f"{path}: hosts is {info.hosts}; a whole number above 0 is expected")
+    if info.hosts is not None and not 1 <= info.hosts <= MAX_HOST_ID + 1:
+        raise InputError(
+            f"{path}: hosts is {info.hosts}; a whole number from 1 to {MAX_HOST_ID + 1} is expected"
+        )
     return info

@@ -56,7 +56,7 @@ def check_scheduler(scheduler: str | type[DecisionModule] | Callable[[], Decisio
     Examples
     --------
     >>> check_scheduler("fcfs")
-    16
+    18
     """
     passed = 0
     for name, hosts, workload in _cases():
@@ -122,6 +122,8 @@ def _cases() -> Iterator[tuple[str, int, Workload]]:
     yield "no estimate", 4, _workload(4, [(0, 3, 5, None), (1, 2, 5, 10), (2, 2, 5, None)])
     yield "outlives its estimate", 4, _underestimated()
     yield "dates within the tolerance", 2, _nearly_equal_dates()
+    yield "estimates off by less than a tolerance", 1, _barely_overestimated()
+    yield "estimates that are far off", 2, _far_off()
     yield "deadlines", 4, _deadlines()
     for seed in range(3):
         yield f"random burst {seed}", 8, _random_burst(seed)
@@ -151,6 +153,17 @@ def _with_qos(workload: Workload, requests: list[QosRequest]) -> Workload:
 def _underestimated() -> Workload:
     rows: list[Row] = [(0, 3, 100, None), (1, 4, 5, None), (2, 1, 30, None), (60, 2, 5, None)]
     return _with_qos(_workload(4, rows), [QosRequest(estimated_runtime=10.0)] * len(rows))
+
+
+def _barely_overestimated() -> Workload:
+    rows: list[Row] = [(0, 1, 2, 2.0000009), (0.1, 1, 1, 1.0000004), (0.1, 1, 1, None)]
+    return _workload(1, rows)
+
+
+def _far_off() -> Workload:
+    rows: list[Row] = [(0, 2, 9, None), (0, 2, 4, None), (0, 2, 4, None), (3.5, 3, 4, None)]
+    guesses = [QosRequest(estimated_runtime=guess) for guess in (1.0, 0.04, 7.0)]
+    return _with_qos(_workload(2, rows), [*guesses, QosRequest()])
 
 
 def _nearly_equal_dates() -> Workload:

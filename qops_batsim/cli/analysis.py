@@ -36,6 +36,7 @@ Hosts = Annotated[
     int | None,
     typer.Option(
         min=1,
+        max=10_000_001,
         metavar="N",
         help="Hosts of the machine. Default: what the run's files say, else the largest "
         "allocated host id + 1.",

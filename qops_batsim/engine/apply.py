@@ -22,20 +22,19 @@ from qops_batsim.engine.records import (
     SUBMITTED,
     JobRecord,
 )
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import (
     CallMeLater,
     Decision,
     ExecuteJob,
     KillJob,
-    Query,
     RegisterJob,
     RegisterProfile,
     RejectJob,
     SetJobMetadata,
 )
-from qops_batsim.protocol.events import Answer, JobCompleted, JobKilled, Notify
+from qops_batsim.protocol.events import Answer, JobCompleted, JobKilled, Notify, Query
 
 if TYPE_CHECKING:
     from qops_batsim.engine.simulation import Simulation
@@ -116,10 +115,11 @@ def _check_mapping(simulation: Simulation, decision: ExecuteJob, job: Job) -> No
             f"job {job.id!r}: the mapping must name the executors 0 to {job.processors - 1}"
         )
     for executor, place in mapping.items():
-        if not (place.isdigit() and int(place) < len(decision.alloc)):
+        places = {str(index) for index in range(len(decision.alloc))}
+        if place not in places:
             raise simulation.error(
-                f"job {job.id!r}: executor {executor} is mapped to {place!r}; an index into the "
-                f"{len(decision.alloc)} allocated hosts is expected"
+                f"job {job.id!r}: executor {executor} is mapped to {shown(place)}; an index into "
+                f"the {len(decision.alloc)} allocated hosts is expected"
             )
 
 

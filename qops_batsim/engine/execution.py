@@ -34,6 +34,9 @@ WALLTIME_RETURN_CODE = -1
 MAX_STEPS = 1_000_000
 """Most steps of one composed profile, repetitions included."""
 
+MAX_AMOUNT = 1e300
+"""Largest number of seconds, flop or bytes accepted, so that no sum overflows."""
+
 Profiles = Mapping[str, Mapping[str, Any]]
 
 
@@ -222,8 +225,5 @@ def _whole(
 
 def _is_amount(value: object) -> bool:
     return (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-        and value >= 0
+        isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MAX_AMOUNT
     )

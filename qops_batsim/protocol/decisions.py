@@ -12,7 +12,9 @@ import msgspec
 
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.protocol.events import Answer, Notify, OpenObject
+from qops_batsim.protocol.events import Answer as Answer
+from qops_batsim.protocol.events import Notify as Notify
+from qops_batsim.protocol.events import Query as Query
 
 
 class ExecuteJob(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -107,13 +109,6 @@ class ToJobMessage(msgspec.Struct, frozen=True):
 
     job_id: str
     msg: Any
-
-
-class Query(OpenObject):
-    """Ask the engine something, e.g. ``{"requests": {"consumed_energy": {}}}``."""
-
-    __slots__ = ()
-    TYPE = "QUERY"
 
 
 Decision = (

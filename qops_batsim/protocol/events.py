@@ -174,8 +174,18 @@ class Notify(OpenObject):
         return str(self.fields.get("type", ""))
 
 
+class Query(OpenObject):
+    """A question, from either side, e.g. ``{"requests": {"consumed_energy": {}}}``.
+
+    Batsim asks for ``estimate_waiting_time``; a module asks for ``consumed_energy``.
+    """
+
+    __slots__ = ()
+    TYPE = "QUERY"
+
+
 class Answer(OpenObject):
-    """Answer to a :class:`~qops_batsim.protocol.decisions.Query`, e.g. ``consumed_energy``."""
+    """Answer to a :class:`Query`, e.g. ``consumed_energy``."""
 
     __slots__ = ()
     TYPE = "ANSWER"
@@ -191,6 +201,7 @@ Event = (
     | ResourceStateChanged
     | FromJobMessage
     | Notify
+    | Query
     | Answer
 )
 
@@ -206,6 +217,7 @@ EVENT_TYPES: dict[str, type] = {
         ResourceStateChanged,
         FromJobMessage,
         Notify,
+        Query,
         Answer,
     )
 }

@@ -91,7 +91,7 @@ class Plan:
             plan has chosen them. O(waiting × steps).
         """
         early = self._forget_gone(now)
-        if self._extend_overdue(now):
+        if self._extend_overdue(now) or self._has_missed_promise(now):
             self._rebuild(now)
         elif early and self._waiting_count:
             self._compress(now)
@@ -102,6 +102,11 @@ class Plan:
             self._place(now, self._first_new, new_end)
             self._first_new = new_end
         started, late = self._start_due(now, free)
+        if not started and self._waiting_count and not self._running_place:
+            # Nothing runs, so nothing would ever ask again: promises that rested on dates a
+            # little off must not keep the machine idle.
+            self._rebuild(now)
+            started, late = self._start_due(now, free)
         if late:
             # A job started after its promise (the news of an end took time to
             # arrive), so it will also end later than the plan says.
@@ -131,6 +136,10 @@ class Plan:
                 heapq.heappush(expected, (float(self._ends[slot]), slot))
                 overdue = True
         return overdue
+
+    def _has_missed_promise(self, now: float) -> bool:
+        """Whether a job should have started before: its processors come free only now."""
+        return bool(self._waiting_count and self._starts[self._waiting[0]] < now - PLAN_TOLERANCE)
 
     def _start_due(
         self, now: float, free: HostSet

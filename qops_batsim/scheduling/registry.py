@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
 
 GROUP = "qops_batsim.schedulers"
@@ -77,8 +77,18 @@ def read_options(
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$.")
         option = where.rstrip("`")
-        value = settings.get(option)
-        raise InputError(f"scheduler {name!r}: option {option} is {value!r}: {message}") from None
+        value = shown(settings.get(option))
+        choices = _choices(kind, option)
+        raise InputError(
+            f"scheduler {name!r}: option {option} is {value}: {message}{choices}"
+        ) from None
+
+
+def _choices(kind: type[DecisionModule], option: str) -> str:
+    """Return the values that an option accepts, if they are listed, for a message."""
+    hint = get_type_hints(kind.Options).get(option)
+    accepted = ", ".join(str(choice) for choice in get_args(hint))
+    return f"; accepted: {accepted}" if get_origin(hint) is Literal else ""
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
@@ -99,7 +109,8 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
             raise InputError(f"option {name!r} is given twice")
         try:
             settings[name] = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
+            # No JSON: a text; whether it is one that the option accepts is checked later.
             settings[name] = text.strip()
     return settings
 

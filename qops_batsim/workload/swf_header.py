@@ -10,7 +10,7 @@ from functools import cached_property
 from qops_batsim.errors import InputError
 
 _KEY = re.compile(r"([A-Za-z][\w.-]*)\s*:(?:\s+(.*))?")
-_INTEGER = re.compile(r"([+-]?[0-9]+)(?:\s.*)?", re.DOTALL)
+_INTEGER = re.compile(r"([+-]?[0-9]{1,18})(?:\s.*)?", re.DOTALL)
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,11 @@ def lint_swf(path: str | Path, *, processors: int | None = None) -> LintReport:
         The file cannot be read, or ``processors`` is below 1.
     """
     log, malformed = scan_swf(path)
+    if not len(log.records):
+        others = f" ({len(malformed)} lines are none)" if malformed else ""
+        raise InputError(
+            f"{path}: no record{others}; a log in the Standard Workload Format is expected"
+        )
     return lint_log(log, malformed, processors=processors)
 
 

@@ -119,6 +119,7 @@ EVENTS = [
     ResourceStateChanged(HostSet.parse("3"), "1"),
     FromJobMessage("w0!1", {"any": ["thing"]}),
     Notify.of("no_more_static_job_to_submit"),
+    Query({"requests": {"estimate_waiting_time": {"job_id": "w0!1"}}}),
     Answer({"consumed_energy": 3.5}),
     SimulationEnds(),
 ]

@@ -101,7 +101,7 @@ def test_options_are_converted_and_checked() -> None:
         ({"k_facto": 3}, "has no option 'k_facto'; did you mean 'k_factor'"),
         ({"k_factor": "many"}, "option k_factor is 'many'"),
         ({"k_factor": -1}, "option k_factor is -1"),
-        ({"share": None}, "option share is None"),
+        ({"share": None}, "option share is null"),
     ],
 )
 def test_wrong_options_are_refused(settings: dict[str, object], message: str) -> None:

@@ -152,3 +152,11 @@ def test_real_lines_equal_a_naive_search(shared: Path, log: str, width: int) -> 
     assert report.get("overrun", []) == overrun
     assert report["too_wide"] == wide
     assert wide
+
+
+@pytest.mark.parametrize("content", [b"; Version: 2.2\n", b"", b"\x00\x01garbage\n"])
+def test_what_holds_no_record_is_no_log(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "log.swf"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="no record.*Standard Workload Format"):
+        lint_swf(path)

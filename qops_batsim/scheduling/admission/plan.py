@@ -120,13 +120,6 @@ class AdmissionPlan(ProcessorPlan):
         self._order: Ints = np.zeros(0, np.int64)
         self._planned: Floats = np.zeros(0)
 
-    def _extend_overdue(self, now: float) -> bool:
-        overdue = super()._extend_overdue(now)
-        # A start in the past: its processors came free only now, and the plan must know.
-        return overdue or bool(
-            self._waiting_count and self._starts[self._waiting[0]] < now - PLAN_TOLERANCE
-        )
-
     def _rebuild(self, now: float) -> None:
         super()._rebuild(now)
         waiting = self._waiting[: self._waiting_count]
