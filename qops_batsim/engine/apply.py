@@ -114,8 +114,8 @@ def _check_mapping(simulation: Simulation, decision: ExecuteJob, job: Job) -> No
         raise simulation.error(
             f"job {job.id!r}: the mapping must name the executors 0 to {job.processors - 1}"
         )
+    places = {str(index) for index in range(len(decision.alloc))}
     for executor, place in mapping.items():
-        places = {str(index) for index in range(len(decision.alloc))}
         if place not in places:
             raise simulation.error(
                 f"job {job.id!r}: executor {executor} is mapped to {shown(place)}; an index into "

@@ -107,11 +107,6 @@ class JobRecord:
         self.wait_number = 0
 
     @property
-    def workload_name(self) -> str:
-        """Name of the workload, the part of the identifier before ``!``."""
-        return self.job.id.partition("!")[0]
-
-    @property
     def local_id(self) -> str:
         """Identifier within the workload, the part after ``!``."""
         return self.job.id.partition("!")[2]

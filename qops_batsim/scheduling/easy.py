@@ -47,7 +47,6 @@ class Easy(SpaceSharingScheduler):
         super().begin(system)
         self._pass = easy_pass
         self._table: JobTable = JobTable()
-        self._make_arrays = arrays
         self._queue, *_ = arrays(1024)
         # No more jobs run than there are processors.
         _, self._slots, self._ends, self._gone, self._started = arrays(self.machine_size + 1)

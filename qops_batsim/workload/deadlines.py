@@ -19,10 +19,9 @@ from qops_batsim.jobs import Job
 from qops_batsim.workload.delay_jobs import (
     changed_job,
     derived,
-    plain_number,
     run_times_until_killed,
 )
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.model import Workload, plain_number
 
 ARTIFICIAL = ("run-time", "turnaround", "none")
 

@@ -9,7 +9,7 @@ from typing import Any
 from qops_batsim import __version__
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
-from qops_batsim.workload.model import Profile, Workload, delay_profile
+from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_number
 
 
 def run_times(workload: Workload) -> list[float]:
@@ -178,8 +178,3 @@ def derived(
         provenance={**step, "version": __version__, "made_from": before},
         source=workload.source,
     )
-
-
-def plain_number(value: float) -> float | int:
-    """Return a whole number as int, so that JSON shows it without a fraction."""
-    return int(value) if float(value).is_integer() else float(value)

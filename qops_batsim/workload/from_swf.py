@@ -14,7 +14,7 @@ import numpy as np
 from qops_batsim import __version__
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
-from qops_batsim.workload.model import Profile, Workload, delay_profile
+from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_number
 from qops_batsim.workload.swf import Records, SwfLog
 from qops_batsim.workload.swf_calendar import LogCalendar
 from qops_batsim.workload.swf_repairs import RepairCount, Repairs, repair_records
@@ -157,7 +157,7 @@ def convert_swf(
         "repairs": {count.rule: {count.choice: count.jobs} for count in counts},
         "skip": skip,
         "first": first,
-        "rebased_by": _plain(begin) if rebase else 0,
+        "rebased_by": plain_number(begin) if rebase else 0,
         "jobs": len(jobs),
     }
     area = float(np.dot(records["run_time"], records["requested_processors"].astype(np.float64)))
@@ -219,9 +219,9 @@ def _build(records: Records, origin: float) -> tuple[list[Job], dict[str, Profil
     ]
     jobs = []
     for number, submitted, width, walltime, run_time, *extras in zip(*columns, strict=True):
-        fields: dict[str, Any] = {"id": number, "subtime": _plain(submitted), "res": width}
+        fields: dict[str, Any] = {"id": number, "subtime": plain_number(submitted), "res": width}
         if walltime > 0:
-            fields["walltime"] = _plain(walltime)
+            fields["walltime"] = plain_number(walltime)
         fields["profile"] = profile = names[run_time]
         for name, value in zip(_EXTRA_FIELDS, extras, strict=True):
             if value != -1:
@@ -239,14 +239,8 @@ def _build(records: Records, origin: float) -> tuple[list[Job], dict[str, Profil
     return jobs, profiles
 
 
-def _plain(value: float) -> float | int:
-    """Return a whole number as int, so that JSON shows it as the log does."""
-    value = float(value)
-    return int(value) if value.is_integer() else value
-
-
 def _plain_values(data: dict[str, Any]) -> dict[str, Any]:
-    return {k: _plain(v) if isinstance(v, float) else v for k, v in data.items()}
+    return {k: plain_number(v) if isinstance(v, float) else v for k, v in data.items()}
 
 
 def _credits(log: SwfLog) -> dict[str, str]:

@@ -37,10 +37,15 @@ class Workload(msgspec.Struct, kw_only=True):
     source: str = "a workload"
 
 
+def plain_number(value: float) -> float | int:
+    """Return a whole number as int, so that JSON shows it without a fraction."""
+    return int(value) if float(value).is_integer() else float(value)
+
+
 def delay_profile(run_time: float) -> tuple[str, Profile]:
     """Return name and content of the profile that runs for ``run_time`` seconds.
 
     Equal run times share one profile, so a workload stays small.
     """
-    seconds: float | int = int(run_time) if float(run_time).is_integer() else float(run_time)
+    seconds = plain_number(run_time)
     return f"delay{seconds}", {"type": "delay", "delay": seconds}

@@ -17,9 +17,8 @@ import numpy as np
 from qops_batsim import __version__
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import MAX_PROCESSORS, Job, QosRequest
-from qops_batsim.workload.delay_jobs import plain_number
 from qops_batsim.workload.lublin import random_stream
-from qops_batsim.workload.model import Profile, Workload, delay_profile
+from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_number
 
 MAX_JOBS = 10_000_000
 MAX_LAXITY = 1e6

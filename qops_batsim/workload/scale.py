@@ -21,11 +21,10 @@ from qops_batsim.workload.delay_jobs import (
     ProfileTable,
     changed_job,
     derived,
-    plain_number,
     run_times,
 )
 from qops_batsim.workload.lublin import random_stream
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.model import Workload, plain_number
 
 METHODS = ("duplication", "expansion")
 
