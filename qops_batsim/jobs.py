@@ -47,6 +47,11 @@ class QosRequest(
         Memory needed on each host (bytes).
     origin
         Where the job comes from (a site of a grid, or the job it is a duplicate of).
+    queue
+        Queue of the site that the user chose (not empty).
+    application
+        Application that the job is part of (not empty): jobs submitted at one
+        date with the same value are its tasks, and are mapped together.
     """
 
     deadline: float | None = None
@@ -59,6 +64,8 @@ class QosRequest(
     category: str | None = None
     memory: float | None = None
     origin: str | None = None
+    queue: str | None = None
+    application: str | None = None
 
     def problem(self) -> str | None:
         """Return what is wrong with the values, or None."""
@@ -81,6 +88,9 @@ class QosRequest(
             value = getattr(self, name)
             if isinstance(value, (int, float)) and not 0 <= value <= 1:
                 return f"{name} is {value}; a number from 0 to 1 is accepted"
+        for name in ("queue", "application"):
+            if getattr(self, name) == "":
+                return f"{name} is empty; a name is accepted"
         return None
 
 

@@ -73,8 +73,8 @@ def random_case(rng: random.Random, most_waiting: int = 7) -> Case:
     return Case(machine, now, tuple(running), tuple(waiting), new)
 
 
-def ask(search: Search, case: Case, *, whole: bool = True) -> Found:
-    """Ask a search directly, as the plan of a scheduler does."""
+def question_of(case: Case) -> Question:
+    """Return what the plan of a scheduler would ask a search."""
     table = JobTable()
     for job in sorted(case.jobs, key=lambda job: job.slot):
         qos = QosRequest(
@@ -104,7 +104,7 @@ def ask(search: Search, case: Case, *, whole: bool = True) -> Found:
     for index, (job, start) in enumerate(case.waiting):
         waiting[index] = job.slot
         starts[job.slot] = start
-    question = Question(
+    return Question(
         now=float(case.now),
         base_times=base_times,
         base_free=base_free,
@@ -119,15 +119,20 @@ def ask(search: Search, case: Case, *, whole: bool = True) -> Found:
         order=np.zeros(count + 1, np.int64),
         planned=np.zeros(count + 1),
     )
+
+
+def ask(search: Search, case: Case, *, whole: bool = True) -> Found:
+    """Ask a search directly, as the plan of a scheduler does."""
+    question = question_of(case)
     verdict = search(question)
     if verdict.steps == REJECTED:
         return Found(None, verdict.blamed, verdict.detail, [])
     plan = dict(zip(question.order.tolist(), question.planned.tolist(), strict=True))
-    free = _by_second(question, verdict.steps, case) if whole else []
+    free = free_by_second(question, verdict.steps, case) if whole else []
     return Found(plan, -1, verdict.detail, free)
 
 
-def _by_second(question: Question, steps: int, case: Case) -> list[int]:
+def free_by_second(question: Question, steps: int, case: Case) -> list[int]:
     """Free processors in each second that the references count."""
     seconds = np.arange(case.now, Seconds(case).end)
     index = np.searchsorted(question.times[:steps], seconds, side="right") - 1

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -181,6 +182,40 @@ def _qops_at(
         placed = placed[:middle]
         to_place = [job, *sorted(again, key=key)]
     return Answer(stay | {job.slot: start for job, start in placed}, None, point)
+
+
+@dataclass(frozen=True)
+class Feedback:
+    """A plan, or None; the latest deadline that failed and the earliest that did not."""
+
+    starts: dict[int, float] | None
+    failed: float = math.inf
+    deadline: float = math.inf
+
+
+def with_deadline(case: Case, deadline: float) -> Case:
+    """The same question with another deadline of the new job."""
+    return replace(case, new=replace(case.new, deadline=deadline))
+
+
+def feedback(case: Case, *, retry_count: int, **options: Any) -> Feedback:
+    """Figure 2 of Islam et al. (2004), for a job whose deadline QoPS cannot keep."""
+    start_position = case.new.deadline
+    plan = qops(with_deadline(case, math.inf), **options).starts
+    if plan is None:
+        return Feedback(None)
+    end_position = plan[case.new.slot] + case.new.estimate
+    if end_position == math.inf:
+        return Feedback(plan, start_position)
+    end_position = max(end_position, start_position)
+    for _ in range(retry_count):
+        middle = (start_position + end_position) / 2
+        trial = qops(with_deadline(case, middle), **options).starts
+        if trial is not None:
+            plan, end_position = trial, middle
+        else:
+            start_position = middle
+    return Feedback(plan, start_position, end_position)
 
 
 def msb(case: Case, *, price: str) -> Answer:

@@ -21,15 +21,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "platform": set(),
     "workload": set(),
     "protocol": {"platform"},
-    "scheduling": {"platform", "protocol"},
+    "economics": set(),
+    "scheduling": {"platform", "protocol", "economics"},
     "engine": {"platform", "protocol", "workload.model"},
     "adapters": {"platform", "protocol", "scheduling"},
-    "analysis": {"platform", "workload"},
+    "analysis": {"platform", "workload", "economics"},
     "campaign": {
-        *("platform", "workload", "protocol", "scheduling", "engine", "analysis"),
+        *("platform", "workload", "protocol", "economics", "scheduling", "engine", "analysis"),
     },
     "cli": {
-        *("platform", "workload", "protocol", "scheduling", "engine", "analysis", "campaign"),
+        *("platform", "workload", "protocol", "economics", "scheduling", "engine", "analysis"),
+        "campaign",
     },
 }
 """Rooms of the package with what each may import beside itself and the base."""

@@ -138,12 +138,23 @@ def test_every_field_of_a_request() -> None:
         "category": "short",
         "memory": 1e9,
         "origin": "site-a",
+        "queue": "express",
+        "application": "climate-12",
     }
     request = read(qos=qos).qos
     assert request is not None
     assert request.service_class == "dedicated"
     assert request.political_priority == 1.0
     assert msgspec.to_builtins(request) == qos
+
+
+def test_queue_and_application_are_as_written() -> None:
+    request = read(qos={"queue": "short jobs", "application": "3"}).qos
+    assert request == QosRequest(queue="short jobs", application="3")
+    assert Job("1", 0.0, 1, "p", qos=request).fields["qos"] == {
+        "queue": "short jobs",
+        "application": "3",
+    }
 
 
 def test_no_request_and_an_empty_one() -> None:
@@ -188,6 +199,10 @@ def test_over_quota_is_not_the_same_as_no_political_priority() -> None:
         ({"political_priority": "high"}, "political_priority is 'high': Expected"),
         ({"has_user_deadline": 1}, "has_user_deadline is 1: Expected"),
         ({"category": 3}, "category is 3: Expected"),
+        ({"queue": 3}, "queue is 3: Expected `str | null`"),
+        ({"queue": ""}, "queue is empty; a name is accepted"),
+        ({"application": ["a"]}, 'application is ["a"]: Expected `str | null`'),
+        ({"application": ""}, "application is empty; a name is accepted"),
     ],
 )
 @pytest.mark.parametrize("name", ["qos", "extra_data"])
@@ -242,6 +257,8 @@ requests = st.builds(
     category=st.none() | st.text(),
     memory=st.none() | amounts,
     origin=st.none() | st.text(),
+    queue=st.none() | st.text(min_size=1),
+    application=st.none() | st.text(min_size=1),
 )
 jobs = st.builds(
     Job,

@@ -6,6 +6,9 @@ work of a job that was refused is known from the workload.
 Notation: a job asks for ``q`` processors for ``p`` seconds; it is a *deadline job* if
 its user set the deadline (``qos.has_user_deadline`` is not false). All other jobs,
 those with an artificial deadline included, are *jobs without user deadline*.
+
+A job that was killed and run again (``15``, then ``15#1``) is one job: what counts is its
+last run. The runs before it are lost work.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.metrics import BOUNDED_SLOWDOWN_THRESHOLD, bounded_slowdown
+from qops_batsim.analysis.restarts import RunOfJob, runs_by_job
 from qops_batsim.analysis.results import RunResult
 from qops_batsim.analysis.tables import REJECTED, Booleans, Floats
 from qops_batsim.errors import InputError, shown
@@ -45,8 +49,8 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
         Jobs that ended after the deadline of their user, in % of the deadline jobs.
         Refused jobs are not among them.
     utilization
-        Share of the hosts' time that ran jobs, in %, from the first submission to the
-        last completion: the window of ``qops-batsim metrics``.
+        Share of the hosts' time that ran jobs, lost runs included, in %, from the first
+        submission to the last completion: the window of ``qops-batsim metrics``.
     utilization_during_submissions
         The same from the first to the last submission, so without the time in which the
         machine only drains.
@@ -54,6 +58,10 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
         Means over the jobs without user deadline that ran: completion - submission
         (seconds), that divided by the run time (jobs with run time 0 left out), and
         max(1, response time / max(run time, 10 s)).
+    kills
+        Runs that were killed for another job, and repeated.
+    wasted_work
+        Processor-seconds of these, in % of Σ q p.
     """
 
     jobs: int
@@ -69,6 +77,8 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     response_time: float | None
     slowdown: float | None
     bounded_slowdown: float | None
+    kills: int
+    wasted_work: float | None
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,9 @@ class JobOutcomes:
         Whether the deadline is the user's own.
     refused
         Whether the job was rejected.
+    lost
+        Runs that were killed before the last one of the same job: array of shape (runs, 3)
+        of start and finish (seconds) and processors.
     """
 
     source: str
@@ -105,6 +118,7 @@ class JobOutcomes:
     deadline: Floats
     of_user: Booleans
     refused: Booleans
+    lost: Floats
 
 
 class Ended(Protocol):
@@ -140,8 +154,8 @@ def outcomes_of_simulation(ended: Iterable[Ended], workload: Workload) -> JobOut
     InputError
         A job is none of type ``delay``, or did not end.
     """
-    known = {record.local_id: (record.state, record.start, record.finish) for record in ended}
-    return _outcomes(known, workload, workload.source)
+    rows = ((each.local_id, RunOfJob(each.state, each.start, each.finish)) for each in ended)
+    return _outcomes(rows, workload, workload.source)
 
 
 def outcomes_of_run(result: RunResult, workload: Workload) -> JobOutcomes:
@@ -152,19 +166,14 @@ def outcomes_of_run(result: RunResult, workload: Workload) -> JobOutcomes:
     InputError
         A job is none of type ``delay``, or is not in the run.
     """
-    known = dict(
-        zip(
-            (str(full).partition("!")[2] for full in result.jobs["id"]),
-            zip(
-                map(str, result.jobs["final_state"]),
-                result.column("starting_time").tolist(),
-                result.column("finish_time").tolist(),
-                strict=True,
-            ),
-            strict=True,
-        )
+    names = (str(full).partition("!")[2] for full in result.jobs["id"])
+    runs = map(
+        RunOfJob,
+        map(str, result.jobs["final_state"]),
+        result.column("starting_time").tolist(),
+        result.column("finish_time").tolist(),
     )
-    return _outcomes(known, workload, result.source)
+    return _outcomes(zip(names, runs, strict=True), workload, result.source)
 
 
 def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
@@ -213,6 +222,10 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
         response_time=_mean(response),
         slowdown=_mean(stretches),
         bounded_slowdown=_mean(bounded_slowdown(response, run_time, BOUNDED_SLOWDOWN_THRESHOLD)),
+        kills=len(outcomes.lost),
+        wasted_work=_percent(
+            ((outcomes.lost[:, 1] - outcomes.lost[:, 0]) * outcomes.lost[:, 2]).sum(), work.sum()
+        ),
     )
 
 
@@ -260,9 +273,10 @@ def broken_rule(
             row = int(np.flatnonzero(broken)[0])
             date = o.submission[row] if math.isnan(o.start[row]) else o.start[row]
             return f"job {shown(o.ids[row])} {words} {date:.6f} s {rest}"
-    real = ran & (o.finish > o.start)
-    dates = np.concatenate([o.start[real], o.finish[real]])
-    changes = np.concatenate([o.processors[real], -o.processors[real]])
+    spans = _spans(o)
+    start, finish, processors = spans[spans[:, 1] > spans[:, 0]].T
+    dates = np.concatenate([start, finish])
+    changes = np.concatenate([processors, -processors])
     # At one date, ends come before starts.
     order = np.lexsort((changes, dates))
     busy = np.cumsum(changes[order])
@@ -272,18 +286,20 @@ def broken_rule(
     return None
 
 
-def _outcomes(
-    known: Mapping[str, tuple[str, float, float]], workload: Workload, source: str
-) -> JobOutcomes:
+def _outcomes(rows: Iterable[tuple[str, RunOfJob]], workload: Workload, source: str) -> JobOutcomes:
     lasting = run_times_until_killed(workload)
-    ends = []
+    runs = runs_by_job(rows, {job.id for job in workload.jobs})
+    ends: list[RunOfJob] = []
+    lost: list[tuple[float, float, int]] = []
     for job in workload.jobs:
-        if job.id not in known:
+        if job.id not in runs:
             raise InputError(
                 f"{source}: job {shown(job.id)} of {workload.source} is not in the run; "
                 "the workload that was run is expected"
             )
-        ends.append(known[job.id])
+        *killed, last = runs[job.id]
+        ends.append(last)
+        lost += ((run.start, run.finish, job.processors) for run in killed)
     deadlines = [None if job.qos is None else job.qos.deadline for job in workload.jobs]
     return JobOutcomes(
         source=source,
@@ -298,6 +314,7 @@ def _outcomes(
         ),
         of_user=np.array([has_user_deadline(job) for job in workload.jobs], dtype=np.bool_),
         refused=np.array([state == REJECTED for state, _, _ in ends], dtype=np.bool_),
+        lost=np.array(lost, dtype=np.float64).reshape(-1, 3),
     )
 
 
@@ -305,10 +322,17 @@ def _utilization(outcomes: JobOutcomes, hosts: int, begin: float, end: float) ->
     """Return the share (%) of the hosts' time between two dates that ran jobs."""
     if not end > begin:
         return None
-    ran = ~outcomes.refused
-    inside = np.minimum(outcomes.finish[ran], end) - np.maximum(outcomes.start[ran], begin)
-    used = float((outcomes.processors[ran] * np.maximum(inside, 0.0)).sum())
+    start, finish, processors = _spans(outcomes).T
+    inside = np.minimum(finish, end) - np.maximum(start, begin)
+    used = float((processors * np.maximum(inside, 0.0)).sum())
     return 100.0 * used / (hosts * (end - begin))
+
+
+def _spans(outcomes: JobOutcomes) -> Floats:
+    """Return start, finish and processors of every run: array of shape (runs, 3)."""
+    ran = ~outcomes.refused
+    last = np.column_stack([outcomes.start, outcomes.finish, outcomes.processors])[ran]
+    return np.concatenate([last, outcomes.lost])
 
 
 def _percent(part: float, whole: float) -> float | None:

@@ -10,11 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from qops_batsim.analysis.bootstrap import Interval
-from qops_batsim.analysis.drawing import picture
-
-# Okabe and Ito's colours, which colour-blind people tell apart.
-_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+from qops_batsim.analysis.drawing import COLORS, MARKERS, picture
 
 _LABELS = {
     "unadmitted_jobs": "Unadmitted jobs (%)",
@@ -97,8 +93,8 @@ def _panels(path: Path, curves: Curves, metrics: Sequence[str], draw: _Draw) -> 
         for axes, metric in zip(panels, metrics, strict=True):
             for index, (name, by_load) in enumerate(curves.items()):
                 style = {
-                    "color": _COLORS[index % len(_COLORS)],
-                    "marker": _MARKERS[index % len(_MARKERS)],
+                    "color": COLORS[index % len(COLORS)],
+                    "marker": MARKERS[index % len(MARKERS)],
                     "markersize": 4.5,
                     "label": name,
                 }

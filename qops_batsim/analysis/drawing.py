@@ -22,6 +22,12 @@ FORMATS = ("png", "pdf", "svg")
 
 DOTS_PER_INCH = 150
 
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Okabe and Ito's colours, which colour-blind people tell apart."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+"""Shapes of points, one beside each colour."""
+
 # Without dates, program versions and random identifiers, equal data give equal bytes.
 _METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},

@@ -1,7 +1,8 @@
 """Metrics of a run, each defined in ``docs/metrics.md``.
 
 Unless said otherwise they are about executed jobs: those that ran, whether they
-succeeded, failed or were killed, but not rejected ones.
+succeeded, failed or were killed, but not rejected ones. A job that was killed and run
+again is one job: its last run tells how it ended.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from qops_batsim.analysis.restarts import goes_on
 from qops_batsim.analysis.results import RunResult
 from qops_batsim.analysis.series import StepSeries, busy_hosts, queue_length, window
 from qops_batsim.analysis.tables import (
@@ -43,7 +45,9 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
         Hosts of the machine.
     jobs_submitted, jobs_successful, jobs_walltime_killed, jobs_killed, jobs_failed, jobs_rejected
         Numbers of jobs: all, and by final state. ``jobs_killed`` counts those that
-        the scheduler killed.
+        the scheduler killed for good.
+    runs_killed
+        Runs that the scheduler killed of jobs that were run again or went on later.
     waiting_time, turnaround_time
         Seconds, over executed jobs.
     slowdown
@@ -71,6 +75,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     jobs_killed: int
     jobs_failed: int
     jobs_rejected: int
+    runs_killed: int
     waiting_time: Summary
     turnaround_time: Summary
     slowdown: Summary
@@ -113,23 +118,23 @@ def compute_metrics(
             f"{result.source}: a job ran on host {highest}, but the number of hosts is "
             f"{result.hosts} ({result.hosts_source}); at least {highest + 1} is expected"
         )
-    ran = result.executed
-    counts = result.jobs["final_state"].value_counts()
-    turnaround = result.column("turnaround_time")[ran]
-    run_time = result.column("execution_time")[ran]
-    stretch = result.column("stretch")[ran]
+    last = result.last_runs
+    ran = result.executed & last
+    counts = result.jobs["final_state"][last].value_counts()
+    waiting, turnaround, run_time, stretch = (each[ran] for each in _times(result))
     begin, end = window(result)
     some = end > begin
     busy, queue = busy_hosts(result), queue_length(result)
     return Metrics(
         hosts=result.hosts,
-        jobs_submitted=len(result.jobs),
+        jobs_submitted=int(last.sum()),
         jobs_successful=int(counts.get(COMPLETED_SUCCESSFULLY, 0)),
         jobs_walltime_killed=int(counts.get(WALLTIME_REACHED, 0)),
         jobs_killed=int(counts.get(COMPLETED_KILLED, 0)),
         jobs_failed=int(counts.get(COMPLETED_FAILED, 0)),
         jobs_rejected=int(counts.get(REJECTED, 0)),
-        waiting_time=summarize(result.column("waiting_time")[ran]),
+        runs_killed=len(result.earlier_runs),
+        waiting_time=summarize(waiting),
         turnaround_time=summarize(turnaround),
         # The stretch was divided before rounding, so it is exact for short jobs too.
         slowdown=summarize(stretch[np.isfinite(stretch)]),
@@ -145,6 +150,27 @@ def compute_metrics(
         queue_length_mean=queue.integral(begin, end) / (end - begin) if some else None,
         queue_length_max=round(queue.maximum(begin, end)) if some else None,
     )
+
+
+def _times(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return waiting, turnaround and run times (seconds) and stretch, by row of the last run.
+
+    A job that goes on where it was stopped waited only for its first run, and ran as
+    long as all its runs together; one that was run again from scratch, for its last one.
+    """
+    names = ("waiting_time", "turnaround_time", "execution_time", "stretch")
+    waiting, turnaround, run_time, stretch = (result.column(name).copy() for name in names)
+    profiles = result.jobs["profile"].astype(str)
+    earlier = result.earlier_runs
+    for row in earlier.keys() - earlier.values():
+        ran, at = run_time[row], row
+        while at in earlier and goes_on(profiles.iloc[at]):
+            at = earlier[at]
+            ran += run_time[at]
+        if at != row:
+            run_time[row], waiting[row] = ran, waiting[at]
+            stretch[row] = turnaround[row] / ran if ran > 0 else np.nan
+    return waiting, turnaround, run_time, stretch
 
 
 def summarize(values: Floats) -> Summary:

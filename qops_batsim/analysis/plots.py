@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from qops_batsim.analysis.drawing import (
+    COLORS,
     READABLE_DURATIONS,
     duration_text,
     output_format,
@@ -21,8 +22,6 @@ from qops_batsim.analysis.series import StepSeries, busy_hosts, queue_length, wi
 from qops_batsim.analysis.tables import Floats
 from qops_batsim.errors import InputError
 
-# Okabe and Ito's colours, which colour-blind people tell apart.
-_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _LINES = ("-", "--", ":", "-.")
 
 _MOST_EVENTS = 500
@@ -73,8 +72,8 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
         top, bottom = figure.subplots(2, 1, sharex=True)
         for index, (result, (begin, end)) in enumerate(zip(results, windows, strict=True)):
             busy, queue = series[index]
-            color = _COLORS[index % len(_COLORS)]
-            dashes = _LINES[index // len(_COLORS) % len(_LINES)]
+            color = COLORS[index % len(COLORS)]
+            dashes = _LINES[index // len(COLORS) % len(_LINES)]
             for axes, values, factor, unit in (
                 (top, busy, 100 / result.hosts, " %"),
                 (bottom, queue, 1.0, ""),

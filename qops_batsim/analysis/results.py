@@ -18,7 +18,9 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from qops_batsim.analysis.restarts import rows_before
 from qops_batsim.analysis.tables import (
+    COMPLETED_KILLED,
     REJECTED,
     Booleans,
     Floats,
@@ -84,8 +86,8 @@ class RunResult:
     info
         ``_run.json``, or None.
     qos
-        ``_qos.csv``: full identifier, decision and admitted deadline (seconds; NaN
-        without one) of each job, or None.
+        ``_qos.csv``: full identifier, decision, admitted deadline and latest start
+        (seconds; NaN without one) of each job, or None.
     """
 
     name: str
@@ -113,6 +115,20 @@ class RunResult:
         """Whether each job ran, that is, was not rejected."""
         ran: Booleans = (self.jobs["final_state"] != REJECTED).to_numpy()
         return ran
+
+    @cached_property
+    def earlier_runs(self) -> dict[int, int]:
+        """Row of the run that was killed before it, for each row of a job that was run again."""
+        states = self.jobs["final_state"]
+        before = rows_before(self.jobs["id"].tolist())
+        return {row: lost for row, lost in before.items() if states.iloc[lost] == COMPLETED_KILLED}
+
+    @cached_property
+    def last_runs(self) -> Booleans:
+        """Whether each row is the last run of its job; of most jobs it is the only one."""
+        last: Booleans = np.ones(len(self.jobs), dtype=np.bool_)
+        last[list(self.earlier_runs.values())] = False
+        return last
 
     @cached_property
     def allocations(self) -> tuple[Integers, Integers, Integers]:
@@ -223,7 +239,7 @@ def read_run(name: str | Path, *, hosts: int | None = None) -> RunResult:
         machine_states=(
             None if files.machine_states is None else read_machine_states(files.machine_states)
         ),
-        info=None if files.info is None else _read_info(files.info),
+        info=None if files.info is None else read_info(files.info),
         qos=None if files.qos is None else read_qos(files.qos),
     )
 
@@ -305,7 +321,14 @@ def _parse_allocations(result: RunResult) -> tuple[Integers, Integers, Integers]
     return np.array(rows, dtype=np.int64), pairs[:, 0].copy(), pairs[:, 1].copy()
 
 
-def _read_info(path: Path) -> RunInfo:
+def read_info(path: Path) -> RunInfo:
+    """Read a ``_run.json``.
+
+    Raises
+    ------
+    InputError
+        The file cannot be used.
+    """
     content = read_bytes(path, what="the description of a run (JSON)", max_bytes=64 << 20)
     try:
         info = msgspec.json.decode(content, type=RunInfo)

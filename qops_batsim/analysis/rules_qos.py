@@ -6,8 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from qops_batsim.analysis.crowding import most_at_once
+from qops_batsim.analysis.restarts import original_id
 from qops_batsim.analysis.rules import Rule, Subject, Violation, tolerance, violations
-from qops_batsim.analysis.tables import QOS_ACCEPTED, QOS_REJECTED, Floats
+from qops_batsim.analysis.rules_restarts import last_runs
+from qops_batsim.analysis.tables import QOS_ACCEPTED, QOS_REJECTED, Booleans, Floats
 
 
 def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
@@ -29,25 +32,14 @@ def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
 
 
 def admitted_deadline(subject: Subject) -> Iterator[Violation]:
-    """An accepted job finishes by the deadline it was admitted with.
+    """An accepted job finishes by the deadline it was admitted with: its last run, if several.
 
     A job that runs longer than its estimate frees its processors later than anybody
-    could plan, so no promise beyond the date when the first one does is checked.
+    could plan, so no promise beyond the date when the first one does is checked, nor its
+    own if it would have ended by then without that.
     """
-    result = subject.result
-    assert result.qos is not None
-    accepted = result.qos["decision"] != QOS_REJECTED
-    promised = dict(
-        zip(result.qos["id"][accepted], result.qos["admitted_deadline"][accepted], strict=True)
-    )
-    deadlines: Floats = np.array([promised.get(name, np.nan) for name in result.jobs["id"]])
-    finish, start = result.column("finish_time"), result.column("starting_time")
-    estimates = _estimates(subject)
-    slack = tolerance(finish, np.nan_to_num(deadlines))
-    planned_end = start + estimates
-    outlived = result.executed & (finish > planned_end + slack)
-    exact_until = planned_end[outlived].min(initial=np.inf)
-    wrong = result.executed & (deadlines <= exact_until) & (finish > deadlines + slack)
+    last = last_runs(subject)
+    deadlines, finish, wrong = _broken(subject, "admitted_deadline", "finish_time", last)
     return violations(
         subject,
         "admitted-deadline",
@@ -60,6 +52,69 @@ def admitted_deadline(subject: Subject) -> Iterator[Violation]:
     )
 
 
+def latest_start(subject: Subject) -> Iterator[Violation]:
+    """An accepted job starts by the latest start it was promised.
+
+    As with deadlines, no promise beyond the date when the first job outlives its
+    estimate is checked; nor is one for that date, when its processors were to be free.
+    """
+    names = {row: str(name) for row, name in enumerate(subject.result.jobs["id"])}
+    latest, start, wrong = _broken(subject, "latest_start", "starting_time", names)
+    return violations(
+        subject,
+        "latest-start",
+        wrong,
+        lambda row: (
+            f"starts at {start[row]:.6f} s, but was promised to start by {latest[row]:.6f} s"
+        ),
+        dates="starting_time",
+    )
+
+
+def _broken(
+    subject: Subject, promise: str, kept: str, names: dict[int, str]
+) -> tuple[Floats, Floats, Booleans]:
+    """Compare promised dates with what came of them.
+
+    Parameters
+    ----------
+    promise, kept
+        Columns of ``_qos.csv`` and of ``_jobs.csv``.
+    names
+        Of each row that must keep a promise, the job to which it was given.
+
+    Returns
+    -------
+    tuple
+        Promised and real date of each job (seconds), and whether a promise that
+        had to be kept was not.
+    """
+    result = subject.result
+    assert result.qos is not None
+    accepted = result.qos["decision"] != QOS_REJECTED
+    dates = dict(zip(result.qos["id"][accepted], result.qos[promise][accepted], strict=True))
+    rows = range(len(result.jobs))
+    promised: Floats = np.array([dates.get(names.get(row, ""), np.nan) for row in rows])
+    finish, start = result.column("finish_time"), result.column("starting_time")
+    estimates = _estimates(subject)
+    if subject.compute_sharing:
+        # Whoever shares a host with n - 1 others may take n times as long.
+        estimates = estimates * np.maximum(most_at_once(result), 1)
+    planned_end = start + estimates
+    outlived = result.executed & (finish > planned_end + tolerance(finish))
+    exact_until = planned_end[outlived].min(initial=np.inf)
+    # Who outlives its own estimate is late through no fault of the plan, if that kept the promise.
+    excused = outlived & (planned_end <= promised + tolerance(promised))
+    real = result.column(kept)
+    margin = tolerance(real, np.nan_to_num(promised))
+    known = promised <= exact_until
+    if kept == "starting_time":
+        # A start takes what others leave at that very date.
+        known &= promised < exact_until - margin
+    late = real > promised + margin
+    return promised, real, result.executed & known & late & ~excused
+
+
 def _estimates(subject: Subject) -> Floats:
     """Return what planning could know of each job's run time (seconds)."""
     walltimes = subject.result.column("requested_time")
@@ -70,7 +125,7 @@ def _estimates(subject: Subject) -> Floats:
         for job in workload.jobs
     }
     for row, name in enumerate(subject.result.jobs["id"]):
-        estimates[row] = known.get(name, estimates[row])
+        estimates[row] = known.get(original_id(name, known) or name, estimates[row])
     return estimates
 
 
@@ -84,6 +139,12 @@ RULES = (
     Rule(
         "admitted-deadline",
         admitted_deadline,
+        lambda subject: subject.result.qos is not None and bool(subject.workloads),
+        "a _qos.csv and the workload",
+    ),
+    Rule(
+        "latest-start",
+        latest_start,
         lambda subject: subject.result.qos is not None and bool(subject.workloads),
         "a _qos.csv and the workload",
     ),

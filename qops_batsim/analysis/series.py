@@ -128,8 +128,8 @@ def queue_length(result: RunResult) -> StepSeries:
     """Return the number of waiting jobs over time.
 
     A job waits from its submission (a date before 0 counts as 0, when Batsim
-    submits it) to its start. Rejected jobs do not count: nothing tells when they
-    were rejected.
+    submits it) to its start, and from the end of a run that is killed to the start of
+    the next one. Rejected jobs do not count: nothing tells when they were rejected.
     """
     begins, ends = _waiting(result)
     return step_series(begins, ends, np.ones(len(begins)))
@@ -144,8 +144,11 @@ def queued_processors(result: RunResult) -> StepSeries:
 
 def _waiting(result: RunResult) -> tuple[Floats, Floats]:
     ran = result.executed
-    submitted = np.maximum(result.column("submission_time")[ran], 0.0)
-    return submitted, result.column("starting_time")[ran]
+    waits_from = np.maximum(result.column("submission_time"), 0.0)
+    if result.earlier_runs:
+        later, earlier = list(result.earlier_runs), list(result.earlier_runs.values())
+        waits_from[later] = result.column("finish_time")[earlier]
+    return waits_from[ran], result.column("starting_time")[ran]
 
 
 def window(result: RunResult) -> tuple[float, float]:

@@ -183,20 +183,36 @@ def read_machine_states(path: Path) -> pd.DataFrame:
 
 
 def read_qos(path: Path) -> pd.DataFrame:
-    """Read decisions and admitted deadlines of a ``_qos.csv``.
+    """Read decisions, admitted deadlines and latest starts of a ``_qos.csv``.
+
+    A file of an earlier version has no latest starts; they are NaN then.
 
     Raises
     ------
     InputError
-        A column is missing, a decision is unknown or a deadline is not a number.
+        A column is missing, a decision is unknown or a date is not a number.
     """
     table = _read_table(path, "a _qos.csv", ("job_id", "decision", "admitted_deadline"))
     known = table["decision"].isin(("", QOS_ACCEPTED, QOS_REJECTED)).to_numpy()
     _refuse(path, table, "decision", ~known, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
-    deadlines = _numbers(table, "admitted_deadline")
-    given = (table["admitted_deadline"] != "").to_numpy()
-    wrong = given & ~(np.abs(deadlines) <= MAX_SECONDS)
-    _refuse(path, table, "admitted_deadline", wrong, f"a number up to {MAX_SECONDS:g}, or nothing,")
-    return pd.DataFrame(
-        {"id": table["job_id"], "decision": table["decision"], "admitted_deadline": deadlines}
-    )
+    dates = {}
+    for column in ("admitted_deadline", "latest_start"):
+        if column not in table.columns:
+            table[column] = ""
+        dates[column] = _numbers(table, column)
+        given = (table[column] != "").to_numpy()
+        wrong = given & ~(np.abs(dates[column]) <= MAX_SECONDS)
+        _refuse(path, table, column, wrong, f"a number up to {MAX_SECONDS:g}, or nothing,")
+    return pd.DataFrame({"id": table["job_id"], "decision": table["decision"], **dates})
+
+
+def read_reasons(path: Path) -> dict[str, str]:
+    """Read what a ``_qos.csv`` says in words about jobs, by full identifier.
+
+    Raises
+    ------
+    InputError
+        A column is missing.
+    """
+    table = _read_table(path, "a _qos.csv", ("job_id", "reason"))
+    return dict(zip(table["job_id"], table["reason"], strict=True))

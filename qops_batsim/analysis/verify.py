@@ -13,7 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from qops_batsim.analysis import rules_files, rules_jobs, rules_qos, rules_workload
+from qops_batsim.analysis import (
+    rules_aroma,
+    rules_files,
+    rules_jobs,
+    rules_qos,
+    rules_restarts,
+    rules_workload,
+)
 from qops_batsim.analysis.results import RunResult
 from qops_batsim.analysis.rules import DATE_TOLERANCE, Rule, Subject, Violation
 from qops_batsim.errors import InputError
@@ -37,6 +44,8 @@ RULES: tuple[Rule, ...] = (
     *rules_files.RULES,
     *rules_workload.RULES,
     *rules_qos.RULES,
+    *rules_restarts.RULES,
+    *rules_aroma.RULES,
 )
 """Every rule, in the order in which they are checked."""
 

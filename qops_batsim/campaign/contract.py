@@ -10,10 +10,10 @@ import numpy as np
 
 from qops_batsim.analysis.results import read_run
 from qops_batsim.analysis.verify import verify
-from qops_batsim.campaign.simulate import simulate
+from qops_batsim.campaign.simulate import default_engine, simulate
 from qops_batsim.engine.outputs import format_jobs, write_outputs
 from qops_batsim.engine.records import REJECTED
-from qops_batsim.engine.simulation import EngineOptions, Simulation
+from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, QopsError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
@@ -27,7 +27,11 @@ class SchedulerContractError(QopsError):
     """A scheduler broke the contract; the message names the case and what went wrong."""
 
 
-def check_scheduler(scheduler: str | type[DecisionModule] | Callable[[], DecisionModule]) -> int:
+def check_scheduler(
+    scheduler: str | type[DecisionModule] | Callable[[], DecisionModule],
+    *,
+    compute_sharing: bool | None = None,
+) -> int:
     """Run a scheduler on small adversarial workloads and verify every schedule.
 
     The cases hold equal arrivals, jobs that are wider than the machine or ask for
@@ -42,6 +46,9 @@ def check_scheduler(scheduler: str | type[DecisionModule] | Callable[[], Decisio
     scheduler
         A registered name, a decision module class, or a function that returns a
         new decision module.
+    compute_sharing
+        Whether several jobs may run on one host; by default what the scheduler is
+        meant for.
 
     Returns
     -------
@@ -61,8 +68,8 @@ def check_scheduler(scheduler: str | type[DecisionModule] | Callable[[], Decisio
     passed = 0
     for name, hosts, workload in _cases():
         try:
-            first, module = _run(scheduler, hosts, workload)
-            again, _ = _run(scheduler, hosts, workload)
+            first, module = _run(scheduler, hosts, workload, compute_sharing)
+            again, _ = _run(scheduler, hosts, workload, compute_sharing)
         except InputError:
             raise
         except QopsError as error:
@@ -75,14 +82,17 @@ def check_scheduler(scheduler: str | type[DecisionModule] | Callable[[], Decisio
 
 
 def _run(
-    scheduler: str | Callable[[], DecisionModule], hosts: int, workload: Workload
+    scheduler: str | Callable[[], DecisionModule],
+    hosts: int,
+    workload: Workload,
+    compute_sharing: bool | None,
 ) -> tuple[Simulation, DecisionModule]:
     module = make_scheduler(scheduler) if isinstance(scheduler, str) else scheduler()
     simulation = simulate(
         workload,
         make_cluster(hosts),
         module,
-        engine=EngineOptions(dynamic_jobs=False),
+        engine=default_engine(module, compute_sharing=compute_sharing),
         allow_smaller_machine=True,
     )
     return simulation, module
@@ -101,7 +111,11 @@ def _verify(name: str, simulation: Simulation, module: DecisionModule, workload:
         prefix = Path(directory) / "check"
         write_outputs(simulation, prefix)
         write_qos_log(module.qos_log, prefix)
-        violations = verify(read_run(prefix, hosts=hosts), workloads={"w0": workload})
+        violations = verify(
+            read_run(prefix, hosts=hosts),
+            workloads={"w0": workload},
+            compute_sharing=simulation.options.compute_sharing,
+        )
     if violations:
         raise SchedulerContractError(f"case {name!r}: {violations[0].message}")
 

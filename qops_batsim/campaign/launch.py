@@ -26,6 +26,7 @@ from qops_batsim.campaign.installation import Batsim
 from qops_batsim.campaign.simulate import (
     describe_run,
     refuse_smaller_machine,
+    write_decisions,
     write_description,
 )
 from qops_batsim.engine.options import EngineOptions
@@ -355,6 +356,8 @@ def write_batsim_run(
 ) -> list[Path]:
     """Write ``PREFIX_qos.csv`` and ``PREFIX_run.json`` beside Batsim's files; return all paths.
 
+    Decision logs are treated as by :func:`~qops_batsim.campaign.simulate.write_run`.
+
     Raises
     ------
     InputError
@@ -365,4 +368,5 @@ def write_batsim_run(
     )
     made_by = {**description, "engine": "batsim", "batsim_version": batsim.version}
     path = write_description(made_by, prefix)
-    return [*run.paths, write_qos_log(module.qos_log, prefix), path]
+    decisions = write_decisions(module, prefix, scheduler)
+    return [*run.paths, write_qos_log(module.qos_log, prefix), *decisions, path]

@@ -16,6 +16,8 @@ from qops_batsim.engine.simulation import EngineOptions, Simulation
 from qops_batsim.errors import InputError
 from qops_batsim.files import write_text
 from qops_batsim.platform.model import Platform
+from qops_batsim.scheduling.admission.scheduler import AdmissionScheduler
+from qops_batsim.scheduling.decision_log import remove_decision_log, write_decision_log
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import write_qos_log
@@ -46,7 +48,7 @@ def simulate(
     settings
         The scheduler's options by name; only with a registered name.
     engine
-        What the simulation allows.
+        What the simulation allows; by default :func:`default_engine` of the scheduler.
     allow_smaller_machine
         Run even if the workload is for a machine with more processors; the
         scheduler then has to reject jobs that are too wide.
@@ -68,6 +70,32 @@ def simulate(
     module = make_scheduler(scheduler, settings) if isinstance(scheduler, str) else scheduler
     with _without_garbage_collection():
         return _simulate(workload, platform, module, engine, allow_smaller_machine, on_progress)
+
+
+def default_engine(
+    module: DecisionModule, *, hosts: int | None = None, compute_sharing: bool | None = None
+) -> EngineOptions:
+    """Return what an engine has to allow for a scheduler to work as it is meant to.
+
+    Parameters
+    ----------
+    module
+        The scheduler.
+    hosts
+        Use only the first so many hosts; None for all.
+    compute_sharing
+        Whether several jobs may run on one host; None for what the scheduler is meant for.
+    """
+    if compute_sharing is None:
+        compute_sharing = module.wants_compute_sharing
+    dynamic = module.needs_dynamic_jobs
+    return EngineOptions(
+        hosts=hosts,
+        compute_sharing=compute_sharing,
+        dynamic_jobs=dynamic,
+        # What is registered again runs a profile that Batsim would otherwise have forgotten.
+        profile_reuse=dynamic,
+    )
 
 
 @contextmanager
@@ -93,6 +121,9 @@ def _simulate(
     allow_smaller_machine: bool,
     on_progress: Callable[[int], None] | None,
 ) -> Simulation:
+    module.use_platform(platform)
+    if engine is None:
+        engine = default_engine(module)
     simulation = Simulation(platform, [workload], ModuleDriver(module), engine, on_progress)
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, len(simulation.hosts))
@@ -135,18 +166,45 @@ def write_run(
     """Write a run's output files.
 
     Beside Batsim's, these are ``PREFIX_qos.csv``, what was decided about each job,
-    and ``PREFIX_run.json``, which says how the run was made.
+    ``PREFIX_run.json``, which says how the run was made, and if the module kept a
+    decision log (:func:`~qops_batsim.scheduling.decision_log.keep_decisions`),
+    ``PREFIX_decisions.jsonl``; if not, such a file of an earlier run is removed.
 
     Raises
     ------
     InputError
         A file cannot be written.
     """
-    paths = [*write_outputs(simulation, prefix), write_qos_log(module.qos_log, prefix)]
+    paths = [
+        *write_outputs(simulation, prefix),
+        write_qos_log(module.qos_log, prefix),
+        *write_decisions(module, prefix, scheduler),
+    ]
     description = describe_run(
         scheduler, module, workload, platform, len(simulation.hosts), simulation.options
     )
     return [*paths, write_description({**description, "engine": "embedded"}, prefix)]
+
+
+def write_decisions(module: DecisionModule, prefix: str | Path, scheduler: str) -> list[Path]:
+    """Write ``PREFIX_decisions.jsonl`` if the module kept a log, else remove an old one.
+
+    Returns
+    -------
+    list of Path
+        The file, if it was written.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written or removed.
+    """
+    log = module.decision_log if isinstance(module, AdmissionScheduler) else None
+    if log is None:
+        remove_decision_log(prefix)
+        return []
+    options = msgspec.to_builtins(module.options)
+    return [write_decision_log(log, prefix, scheduler=scheduler, options=options)]
 
 
 def describe_run(
@@ -165,6 +223,7 @@ def describe_run(
         "platform": platform,
         "hosts": hosts,
         "compute_sharing": options.compute_sharing,
+        "dynamic_jobs": options.dynamic_jobs,
         "package_version": __version__,
     }
 

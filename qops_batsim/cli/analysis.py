@@ -1,4 +1,4 @@
-"""``qops-batsim metrics``, ``verify``, ``gantt`` and ``plot``: what a run produced."""
+"""``qops-batsim metrics``, ``verify``, ``gantt``, ``occupation``, ``plot``: what a run gave."""
 
 from __future__ import annotations
 
@@ -45,6 +45,19 @@ Hosts = Annotated[
 Picture = Annotated[
     Path, typer.Option("--out", "-o", help="Picture to write: a .png, .pdf or .svg file.")
 ]
+Begin = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="TIME",
+        help="Left edge: seconds since the start of the simulation, or with a unit: "
+        "90m, 12h, 100d. Default: the first submission.",
+    ),
+]
+End = Annotated[
+    str | None,
+    typer.Option("--to", metavar="TIME", help="Right edge. Default: the last completion."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -52,6 +65,7 @@ def register(app: typer.Typer) -> None:
     app.command("metrics")(metrics)
     app.command("verify")(verify)
     app.command("gantt")(gantt)
+    app.command("occupation")(occupation)
     app.command("plot")(plot)
 
 
@@ -95,7 +109,8 @@ def metrics(
             ]
         )
         return
-    rows = [_metric_rows(values) for values in computed]
+    restarts = any(values.runs_killed for values in computed)
+    rows = [_metric_rows(values, restarts=restarts) for values in computed]
     print_table(
         "Metrics",
         ["", *(result.name for result in results)],
@@ -194,19 +209,8 @@ def verify(
 def gantt(
     run: Run,
     out: Picture,
-    begin: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="TIME",
-            help="Left edge: seconds since the start of the simulation, or with a unit: "
-            "90m, 12h, 100d. Default: the first submission.",
-        ),
-    ] = None,
-    end: Annotated[
-        str | None,
-        typer.Option("--to", metavar="TIME", help="Right edge. Default: the last completion."),
-    ] = None,
+    begin: Begin = None,
+    end: End = None,
     engine: Annotated[
         str,
         typer.Option(
@@ -231,6 +235,48 @@ def gantt(
     (result,) = _read([run], hosts)
     chart.draw(
         result, out, begin=_seconds(begin, "--from"), end=_seconds(end, "--to"), engine=engine
+    )
+    typer.echo(f"wrote {out}")
+
+
+def occupation(
+    run: Run,
+    out: Picture,
+    workload: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Workload that was run (JSON), which tells the classes of service; repeat it for "
+            "several, in their order. Default: the one that PREFIX_run.json names, if it still "
+            "exists.",
+        ),
+    ] = None,
+    begin: Begin = None,
+    end: End = None,
+    hosts: Hosts = None,
+) -> None:
+    """Draw how many tasks each host runs over time, coloured by class of service.
+
+    For runs in which jobs share hosts: a host has a lane for each task that it runs at once.
+
+    **Examples**
+
+    `qops-batsim occupation out/mixed -o mixed.png`
+
+    `qops-batsim occupation out/mixed --from 1h --to 2h -o hour.svg`
+    """
+    from qops_batsim.analysis import occupation as chart
+    from qops_batsim.analysis.drawing import output_format
+    from qops_batsim.analysis.verify import read_workloads, recorded_workloads
+
+    output_format(out)
+    (result,) = _read([run], hosts)
+    chart.draw(
+        result,
+        out,
+        workloads=read_workloads(workload or recorded_workloads(result)),
+        begin=_seconds(begin, "--from"),
+        end=_seconds(end, "--to"),
     )
     typer.echo(f"wrote {out}")
 
@@ -286,7 +332,7 @@ def _seconds(text: str | None, option: str) -> float | None:
     return float(match[1]) * _UNITS[match[2]]
 
 
-def _metric_rows(values: Metrics) -> dict[str, str]:
+def _metric_rows(values: Metrics, *, restarts: bool) -> dict[str, str]:
     """Return the rows of the table: label with unit, and value as text."""
     threshold = f"{values.bounded_slowdown_threshold:g}"
     rows = {
@@ -298,6 +344,8 @@ def _metric_rows(values: Metrics) -> dict[str, str]:
         "jobs failed": f"{values.jobs_failed:,}",
         "jobs rejected": f"{values.jobs_rejected:,}",
     }
+    if restarts:
+        rows["runs killed, job run later"] = f"{values.runs_killed:,}"
     summaries: list[tuple[str, str, Summary]] = [
         ("waiting time", " (s)", values.waiting_time),
         ("turnaround time", " (s)", values.turnaround_time),

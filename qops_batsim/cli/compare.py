@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli.console import announce_slow, note, print_json, print_table, progress_bar
+from qops_batsim.cli.console import (
+    announce_slow,
+    make_directory,
+    note,
+    print_json,
+    print_table,
+    progress_bar,
+)
 from qops_batsim.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -152,8 +159,6 @@ def compare(
     from qops_batsim.workload.batsim_json import read_workload
     from qops_batsim.workload.deadlines import DeadlineChoices
 
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out}: is a file; the name of a directory is expected")
     contestants = _contestants(schedulers or DEFAULT_SCHEDULERS, settings or [])
     names = [each.name for each in contestants]
     if baseline is None:
@@ -177,7 +182,7 @@ def compare(
     grid.check()
     trace = read_workload(find_input(workload, "workloads"))
     machine = None if platform is None else read_platform(find_input(platform, "platforms"))
-    _make_directory(out)
+    make_directory(out, "--out")
     runs = len(names) * len(grid.loads) * seeds
     with announce_slow("compiling kernels for this machine (once) and running ..."):
         for each in contestants:
@@ -249,14 +254,6 @@ def _contestants(schedulers: list[str], settings: list[str]) -> tuple[Contestant
     return tuple(
         Contestant(name=name, scheduler=name, settings=options[name]) for name in schedulers
     )
-
-
-def _make_directory(path: Path) -> None:
-    """Make the directory before the work of hours, not after it."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out {path}: cannot be made ({error.strerror or error})") from None
 
 
 def _prepare(contestant: Contestant) -> None:

@@ -6,10 +6,13 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Timer
 from typing import Any
 
 import typer
+
+from qops_batsim.errors import InputError
 
 
 def print_error(message: str) -> None:
@@ -38,10 +41,11 @@ def announce_slow(message: str, after: float = 1.0) -> Iterator[None]:
 @contextmanager
 def progress_bar(
     total: int, title: str, quiet: bool = False
-) -> Iterator[Callable[[int], None] | None]:
+) -> Iterator[Callable[..., None] | None]:
     """Show a bar while things get done, on a terminal only.
 
-    The block gets a function that takes how many of ``total`` are done, or None.
+    The block gets a function that takes how many of ``total`` are done, and as second
+    argument another total if it turns out to be one; or None.
     """
     if quiet or not sys.stderr.isatty():
         yield None
@@ -57,7 +61,23 @@ def progress_bar(
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=total)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda done, of=total: bar.update(task, completed=done, total=of)
+
+
+def make_directory(path: Path, option: str) -> None:
+    """Make the directory that an option names, before the work of hours and not after it.
+
+    Raises
+    ------
+    InputError
+        It cannot be made, or is a file.
+    """
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{option} {path}: is a file; the name of a directory is expected")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{option} {path}: cannot be made ({error.strerror or error})") from None
 
 
 def print_json(data: Any) -> None:

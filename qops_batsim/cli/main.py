@@ -16,9 +16,12 @@ import typer
 from qops_batsim import __version__
 from qops_batsim.cli import (
     analysis,
+    charges,
     compare,
     diff,
+    explain,
     platform,
+    quote,
     run,
     schedulers,
     serve,
@@ -59,6 +62,9 @@ schedulers.register(app)
 analysis.register(app)
 diff.register(app)
 compare.register(app)
+charges.register(app)
+explain.register(app)
+quote.register(app)
 serve.register(app)
 shim.register(app)
 app.add_typer(workload.app, name="workload")

@@ -12,12 +12,14 @@ from qops_batsim.cli.console import announce_slow, note, print_error, progress_b
 from qops_batsim.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
+    from qops_batsim.engine.options import EngineOptions
     from qops_batsim.platform.model import Platform
     from qops_batsim.scheduling.module import DecisionModule
     from qops_batsim.workload.model import Workload
 
 DEFAULT_WORKLOAD = "sdsc_sp2_1000"
 DEFAULT_DEADLINE_WORKLOAD = "sdsc_sp2_deadlines_500"
+DEFAULT_SHARING_WORKLOAD, DEFAULT_SHARING_PLATFORM = "aroma_mixed", "aroma_grid"
 ENGINES = ("embedded", "batsim")
 
 
@@ -37,7 +39,8 @@ def run(
             "-w",
             metavar="FILE",
             help="Batsim workload (JSON, also .gz), or the name of a shipped one. "
-            f"Default: {DEFAULT_WORKLOAD}; for deadline schedulers {DEFAULT_DEADLINE_WORKLOAD}.",
+            f"Default: {DEFAULT_WORKLOAD}; for deadline schedulers {DEFAULT_DEADLINE_WORKLOAD}; "
+            f"for aroma {DEFAULT_SHARING_WORKLOAD}, on platform {DEFAULT_SHARING_PLATFORM}.",
             show_default=False,
         ),
     ] = None,
@@ -80,6 +83,15 @@ def run(
             help="Run even if the workload is for a larger machine; wider jobs are rejected.",
         ),
     ] = False,
+    compute_sharing: Annotated[
+        bool | None,
+        typer.Option(
+            "--compute-sharing/--no-compute-sharing",
+            help="Whether several jobs may run on one host. Default: what the scheduler is "
+            "meant for.",
+            show_default=False,
+        ),
+    ] = None,
     engine: Annotated[
         str,
         typer.Option(
@@ -117,7 +129,8 @@ def run(
 
     Writes Batsim's output files, PREFIX_jobs.csv, PREFIX_schedule.csv and
     PREFIX_machine_states.csv, PREFIX_qos.csv, what was decided about each job, and
-    PREFIX_run.json, which says how they were made; verifies the schedule and prints
+    PREFIX_run.json, which says how they were made; of deadline schedulers also
+    PREFIX_decisions.jsonl, for `explain` and `quote`. Verifies the schedule and prints
     its metrics.
 
     **Examples**
@@ -130,6 +143,7 @@ def run(
 
     `qops-batsim run easy --engine batsim --out out/real`
     """
+    from qops_batsim.scheduling.decision_log import keep_decisions
     from qops_batsim.scheduling.registry import make_scheduler, parse_settings
     from qops_batsim.shipped import find_input
     from qops_batsim.workload.batsim_json import read_workload
@@ -139,7 +153,11 @@ def run(
     if batsim is not None and engine != "batsim":
         raise InputError(f"--batsim {batsim}: only --engine batsim starts it")
     module = make_scheduler(scheduler, parse_settings(settings or []))
-    if workload is None:
+    keep_decisions(module)
+    if workload is None and module.wants_compute_sharing:
+        workload = DEFAULT_SHARING_WORKLOAD
+        platform = platform or DEFAULT_SHARING_PLATFORM
+    elif workload is None:
         workload = DEFAULT_DEADLINE_WORKLOAD if module.needs_deadlines else DEFAULT_WORKLOAD
     jobs = read_workload(find_input(workload, "workloads"))
     machine = _machine(platform, jobs)
@@ -152,6 +170,7 @@ def run(
         machine=machine,
         hosts=hosts,
         smaller_machine=smaller_machine,
+        compute_sharing=compute_sharing,
         prefix=out if out is not None else f"out/{scheduler}",
         quiet=quiet,
     )
@@ -163,6 +182,8 @@ def run(
     if quiet:
         return
     _report(request.prefix, as_json)
+    if request.engine_options().compute_sharing:
+        summary = f"{summary}, which several jobs may share"
     note(f"{summary}; verified, {rules} rules hold")
     note(f"wrote {', '.join(str(path) for path in paths)}")
 
@@ -178,8 +199,14 @@ class _Request(NamedTuple):
     machine: Platform
     hosts: int | None
     smaller_machine: bool
+    compute_sharing: bool | None
     prefix: str
     quiet: bool
+
+    def engine_options(self) -> EngineOptions:
+        from qops_batsim.campaign.simulate import default_engine
+
+        return default_engine(self.module, hosts=self.hosts, compute_sharing=self.compute_sharing)
 
     def prepare(self) -> None:
         with announce_slow(
@@ -191,7 +218,6 @@ class _Request(NamedTuple):
 def _run_embedded(request: _Request) -> tuple[list[Path], str]:
     """Run with the embedded engine; return the files written and a summary."""
     from qops_batsim.campaign.simulate import simulate, write_run
-    from qops_batsim.engine.simulation import EngineOptions
 
     request.prepare()
     began = time.perf_counter()
@@ -201,7 +227,7 @@ def _run_embedded(request: _Request) -> tuple[list[Path], str]:
             request.jobs,
             request.machine,
             request.module,
-            engine=EngineOptions(hosts=request.hosts),
+            engine=request.engine_options(),
             allow_smaller_machine=request.smaller_machine,
             on_progress=on_progress,
         )
@@ -234,7 +260,6 @@ def _run_batsim(
         run_batsim,
         write_batsim_run,
     )
-    from qops_batsim.engine.options import EngineOptions
     from qops_batsim.scheduling.driver import ModuleDriver
     from qops_batsim.shipped import find_input
 
@@ -246,6 +271,8 @@ def _run_batsim(
     )
     batsim = find_batsim(executable)
     request.prepare()
+    request.module.use_platform(request.machine)
+    options = request.engine_options()
     began = time.perf_counter()
     try:
         run = run_batsim(
@@ -258,7 +285,7 @@ def _run_batsim(
                 else find_input(request.platform, "platforms")
             ),
             prefix=request.prefix,
-            options=EngineOptions(hosts=request.hosts),
+            options=options,
             timeout=timeout,
             log_level="quiet" if request.quiet else log_level,
             on_log_line=None if request.quiet else lambda line: note(f"batsim: {line}"),
@@ -275,6 +302,7 @@ def _run_batsim(
         module=request.module,
         workload=request.workload,
         platform=request.platform,
+        options=options,
     )
     return paths, (
         f"batsim {batsim.version} simulated {run.jobs_ended:,} jobs on {run.hosts} hosts "

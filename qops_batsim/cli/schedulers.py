@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
 
@@ -100,5 +110,7 @@ def _type_name(hint: Any) -> str:
         hint = get_args(hint)[0]
     if get_origin(hint) is Literal:
         return " or ".join(repr(choice) for choice in get_args(hint))
+    if isinstance(hint, UnionType) or get_origin(hint) is Union:
+        return " | ".join(_type_name(each) for each in get_args(hint))
     name = str(hint) if get_args(hint) else getattr(hint, "__name__", str(hint))
     return name.replace("NoneType", "none").replace("None", "none")

@@ -86,6 +86,7 @@ class ModuleDriver:
 
     def _killed(self, event: JobKilled) -> None:
         self.log.kills.update(event.job_ids)
+        self.module.progressed(event.job_progress)
         self.module.killed(event.job_ids)
 
 

@@ -9,7 +9,7 @@ decisions under every engine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -17,6 +17,9 @@ from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import HostDescription, JobCompleted, Notify
 from qops_batsim.scheduling.qos_log import QosLog
+
+if TYPE_CHECKING:
+    from qops_batsim.platform.model import Platform
 
 
 class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -76,13 +79,28 @@ class DecisionModule:
     needs_deadlines: ClassVar[bool] = False
     """Whether the scheduler is of interest only where jobs have deadlines."""
 
+    wants_compute_sharing: ClassVar[bool] = False
+    """Whether the scheduler is meant for engines that let several jobs run on one host."""
+
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         self.options = options if options is not None else self.Options()
         self.qos_log = QosLog()
 
+    @property
+    def needs_dynamic_jobs(self) -> bool:
+        """Whether the scheduler, with its options, registers jobs."""
+        return False
+
     @classmethod
     def prepare(cls) -> None:
         """Load what is slow to load (compiled kernels) before the first message."""
+
+    def use_platform(self, platform: Platform) -> None:
+        """Take note of the platform, where whoever starts the engine knows it.
+
+        Called before :meth:`begin`, if at all. The protocol tells neither the speeds
+        of hosts nor anything of the network.
+        """
 
     def begin(self, system: System) -> None:
         """Start a simulation; called once, before everything else."""
@@ -92,6 +110,9 @@ class DecisionModule:
 
     def completed(self, event: JobCompleted) -> None:
         """Take note that a job has left its hosts, by itself or killed."""
+
+    def progressed(self, progress: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take note how far jobs had come that were killed; called before :meth:`killed`."""
 
     def killed(self, job_ids: list[str]) -> None:
         """Take note that an own KILL_JOB was carried out, for these jobs."""

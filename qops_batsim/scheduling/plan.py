@@ -62,6 +62,26 @@ class Plan:
         """Number of jobs that wait for their promised start."""
         return self._waiting_count
 
+    @property
+    def waiting_slots(self) -> Ints:
+        """Slots of the waiting jobs by promised start: a view, good until the next decision."""
+        return self._waiting[: self._waiting_count]
+
+    @property
+    def running_slots(self) -> Ints:
+        """Slots of the running jobs in any order: a view, good until the next decision."""
+        return self._running[: len(self._running_place)]
+
+    @property
+    def starts(self) -> Floats:
+        """Promised or actual start of the job in each slot (seconds): a view, with room to grow."""
+        return self._starts
+
+    @property
+    def ends(self) -> Floats:
+        """Expected end of each slot's running job (seconds): a view, with room to grow."""
+        return self._ends
+
     def arrived(self, job: Job) -> None:
         """Add a job that waits from now on. Amortised O(1)."""
         slot = self.table.add(job)

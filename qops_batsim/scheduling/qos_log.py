@@ -32,6 +32,8 @@ QOS_COLUMNS = (
     "resource_charge",
     "qos_charge",
     "kills",
+    "latest_start",
+    "wasted_processor_seconds",
 )
 """The columns of ``PREFIX_qos.csv``."""
 
@@ -63,6 +65,10 @@ class QosRecord(msgspec.Struct, kw_only=True):
     kills
         How often the job was killed and started anew by the scheduler, beyond
         the kills that the protocol tells.
+    latest_start
+        Date by which the scheduler promised to start the job (seconds, absolute).
+    wasted_processor_seconds
+        Work that was lost when the job was killed to be run again from scratch.
     """
 
     requested_deadline: float | None = None
@@ -74,6 +80,8 @@ class QosRecord(msgspec.Struct, kw_only=True):
     resource_charge: float | None = None
     qos_charge: float | None = None
     kills: int = 0
+    latest_start: float | None = None
+    wasted_processor_seconds: float | None = None
 
 
 class QosLog:
@@ -95,7 +103,7 @@ class QosLog:
         How often each job was really killed, by full id.
     """
 
-    __slots__ = ("_records", "jobs", "kills", "rejected", "started")
+    __slots__ = ("_originals", "_records", "jobs", "kills", "rejected", "started")
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
@@ -103,6 +111,7 @@ class QosLog:
         self.rejected: list[str] = []
         self.kills: Counter[str] = Counter()
         self._records: dict[str, QosRecord] = {}
+        self._originals: dict[str, str] = {}
 
     def record(self, job_id: str) -> QosRecord:
         """Return the record of a job (full id), made empty at the first call. O(1).
@@ -116,14 +125,23 @@ class QosLog:
             record = self._records[job_id] = QosRecord()
         return record
 
+    def restarted(self, job_id: str, original: str) -> None:
+        """Note that a job (full id) is another one run again: all that is noted is of that one."""
+        self._originals[job_id] = original
+
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield the cells of each job under :data:`QOS_COLUMNS`, in the order of submission.
 
-        O(jobs).
+        A job that was registered again is in the row of the original. O(jobs).
         """
         nothing, nothing_asked = QosRecord(), QosRequest()
         decisions = self.decisions()
+        kills: Counter[str] = Counter()
+        for job_id, count in self.kills.items():
+            kills[self._originals.get(job_id, job_id)] += count
         for job in {job.id: job for job in self.jobs}.values():
+            if job.id in self._originals:
+                continue
             record = self._records.get(job.id, nothing)
             asked = job.qos or nothing_asked
             requested = record.requested_deadline
@@ -137,7 +155,9 @@ class QosLog:
                 record.category or asked.category or "",
                 _number(record.resource_charge),
                 _number(record.qos_charge),
-                str(self.kills[job.id] + record.kills),
+                str(kills[job.id] + record.kills),
+                _number(record.latest_start),
+                _number(record.wasted_processor_seconds),
             )
 
     def decisions(self) -> dict[str, str]:
@@ -145,6 +165,8 @@ class QosLog:
         made = dict.fromkeys(self.started, ACCEPTED)
         made.update((job_id, r.decision) for job_id, r in self._records.items() if r.decision)
         made.update(dict.fromkeys(self.rejected, REJECTED))
+        for job_id in self._originals:
+            made.pop(job_id, None)
         return made
 
 

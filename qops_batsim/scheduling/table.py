@@ -58,6 +58,14 @@ class JobTable:
         self._slots[job.id] = slot
         return slot
 
+    def replace(self, slot: int, job: Job) -> None:
+        """Put another job into a slot, whose numbers are the same. O(1).
+
+        The slot is found under both identifiers.
+        """
+        self.jobs[slot] = job
+        self._slots[job.id] = slot
+
     def slot_of(self, job_id: str) -> int:
         """Return the slot of a job that was added. O(1)."""
         return self._slots[job_id]

@@ -21,6 +21,7 @@ from qops_batsim.workload.lublin import (
     sample_sizes_and_run_times,
     sample_submissions,
 )
+from qops_batsim.workload.mixed_classes import mixed_workload
 from qops_batsim.workload.model import Profile, Workload, delay_profile
 from qops_batsim.workload.presets import find_preset
 
@@ -201,6 +202,7 @@ def shipped_workloads() -> dict[str, Callable[[], Workload]]:
         "kth_sp2_mixed_500": partial(
             generate_workload, "kth-sp2", jobs=500, seed=1, load=0.9, deadlines=a_fifth
         ),
+        "aroma_mixed": mixed_workload,
         "tiny_8": tiny_workload,
     }
 

@@ -17,7 +17,7 @@ HEADER = (
 COLUMNS = HEADER.split(",")
 QOS_HEADER = (
     "job_id,requested_deadline,offered_deadline,decision,reason,admitted_deadline,category,"
-    "resource_charge,qos_charge,kills"
+    "resource_charge,qos_charge,kills,latest_start"
 )
 
 
@@ -120,7 +120,7 @@ def machine_states_csv(jobs: list[Ran], hosts: int) -> str:
 def qos_csv(jobs: list[Ran]) -> str:
     """As the jobs were: none was promised anything."""
     rows = [
-        f"{job.workload}!{job.id},,,{'rejected' if job.hosts is None else 'accepted'},,,,,,0"
+        f"{job.workload}!{job.id},,,{'rejected' if job.hosts is None else 'accepted'},,,,,,0,"
         for job in jobs
     ]
     return "\n".join([QOS_HEADER, *rows]) + "\n"

@@ -50,6 +50,50 @@ def test_the_threshold_bounds_the_slowdown(write_run, mixed_run):
         compute_metrics(result, bounded_slowdown_threshold=0)
 
 
+def test_a_job_that_was_run_again_is_one_job(write_run):
+    # host 0: 1 1 1 2 2 1#1 1#1 1#1 1#1 (killed at 3 for job 2, run again from scratch at 5)
+    killed = write_run.ran("1", 0, 1, 0, 3, [0], state="COMPLETED_KILLED", profile="d4")
+    jobs = [
+        killed,
+        write_run.ran("2", 3, 1, 3, 2, [0], profile="d2"),
+        write_run.ran("1#1", 0, 1, 5, 4, [0], profile="d4"),
+    ]
+    metrics = compute_metrics(read_run(write_run(jobs, hosts=1)))
+    assert (metrics.jobs_submitted, metrics.jobs_successful, metrics.jobs_killed) == (2, 2, 0)
+    assert metrics.runs_killed == 1
+    assert metrics.waiting_time.mean == (5 + 0) / 2
+    assert metrics.turnaround_time.mean == (9 + 2) / 2
+    assert metrics.slowdown.mean == pytest.approx((9 / 4 + 1) / 2)
+    # It waits again from 3 to 5, and the lost run used the machine.
+    assert metrics.queue_length_mean == pytest.approx(2 / 9)
+    assert metrics.utilization == 1
+
+
+def test_a_job_that_goes_on_later_ran_as_long_as_all_its_runs(write_run):
+    # host 0: . 1 1 1 2 2 1#1 1#1 (submitted at 0, stopped at 4, goes on at 6)
+    jobs = [
+        write_run.ran("1", 0, 1, 1, 3, [0], state="COMPLETED_KILLED", profile="work"),
+        write_run.ran("2", 4, 1, 4, 2, [0], profile="work"),
+        write_run.ran("1#1", 0, 1, 6, 2, [0], profile="work#1#1"),
+    ]
+    metrics = compute_metrics(read_run(write_run(jobs, hosts=1)))
+    assert metrics.jobs_submitted == metrics.jobs_successful == 2
+    assert metrics.waiting_time.max == 1
+    assert metrics.turnaround_time.max == 8
+    assert metrics.slowdown.max == pytest.approx(8 / 5)
+    assert metrics.queue_length_mean == pytest.approx((1 + 2) / 8)
+
+
+def test_an_unrelated_job_with_such_a_name_is_a_job_of_its_own(write_run):
+    jobs = [
+        write_run.ran("1", 0, 1, 0, 3, [0], profile="d3"),
+        write_run.ran("1#1", 0, 1, 3, 3, [0], profile="d3"),
+    ]
+    metrics = compute_metrics(read_run(write_run(jobs, hosts=1)))
+    assert (metrics.jobs_submitted, metrics.runs_killed) == (2, 0)
+    assert metrics.queue_length_mean == pytest.approx(3 / 6)
+
+
 @pytest.mark.parametrize("rejected", [True, False])
 def test_without_executed_jobs_there_is_nothing_to_average(write_run, rejected):
     jobs = [write_run.ran("1", 7, 1)] if rejected else []

@@ -57,6 +57,8 @@ def test_rules_apply_to_the_files_that_exist(write_run, mixed_run):
         "workload-run-time",
         "rejected-never-runs",
         "admitted-deadline",
+        "latest-start",
+        "dedicated-alone",
     }
 
 
@@ -228,6 +230,19 @@ def test_a_run_time_that_batsim_made_up_does_not_overlap(write_run):
     ran = write_run.ran
     jobs = [ran("null", 0, 1, 0, 1e-5, [0]), ran("next", 0, 1, 0, 5, [0])]
     assert verify(read_run(write_run(jobs))) == []
+
+
+def test_a_run_time_that_batsim_made_up_is_no_time_of_a_host(write_run):
+    ran = write_run.ran
+    # One at the end of a longer job: together they are one period, which does last.
+    jobs = [ran("long", 0, 1, 0, 5, [0]), ran("null", 0, 1, 5, 1e-5, [0])]
+    prefix = write_run(jobs, hosts=1, totals=True)
+    schedule = Path(f"{prefix}_schedule.csv")
+    names, values = (line.split(",") for line in schedule.read_text().splitlines())
+    for found, expected in ((5.0, set()), (4.9, {"schedule-host-time"})):
+        values[names.index("time_computing")] = f"{found:.6f}"
+        schedule.write_text("\n".join([",".join(names), ",".join(values), ""]))
+        assert rules_broken(verify(read_run(prefix))) == expected
 
 
 def test_other_allocation_sizes_can_be_allowed(write_run, mixed_run):

@@ -12,7 +12,7 @@ from qops_batsim.analysis.verify import verify
 from qops_batsim.errors import InputError
 from qops_batsim.workload.batsim_json import parse_workload
 
-HEADER = "job_id,decision,admitted_deadline"
+HEADER = "job_id,decision,admitted_deadline,latest_start"
 
 
 @pytest.fixture
@@ -32,7 +32,12 @@ def promised(write_run):
         ]
         prefix = write_run(jobs, hosts=1)
         rows = {"1": "accepted,", "2": "accepted,15", "3": "accepted,18.000001", "4": "rejected,"}
-        lines = [f"w0!{name},{row}" for name, row in {**rows, **qos}.items() if row]
+        # A row without the last column says nothing about the latest start.
+        lines = [
+            f"w0!{name},{row}" + "," * (2 - row.count(","))
+            for name, row in {**rows, **qos}.items()
+            if row
+        ]
         Path(f"{prefix}_qos.csv").write_text("\n".join([HEADER, *lines]) + "\n")
         listed = [
             {
@@ -77,6 +82,43 @@ def test_a_job_that_outlives_its_estimate_excuses_what_follows(promised) -> None
     # 2 was to end by 13, so what was promised until then had to be kept.
     (violation,) = promised(missed, {"2": 3})
     assert violation.jobs == ("w0!1",)
+    # 2 was to end by its deadline and not later, so it is excused itself; 1 is not.
+    assert promised({"2": "accepted,14"}, {"2": 4}) == []
+    (violation,) = promised({"1": "accepted,9.5", "2": "accepted,14"}, {"2": 4})
+    assert violation.jobs == ("w0!1",)
+    (violation,) = promised({"2": "accepted,13.9"}, {"2": 4})
+    assert violation.jobs == ("w0!2",)
+
+
+def test_a_late_start(promised) -> None:
+    assert promised({"1": "accepted,,0", "2": "accepted,,9.999999", "3": "accepted,,99"}) == []
+    (violation,) = promised({"2": "accepted,,9.5"})
+    assert violation.rule == "latest-start"
+    assert violation.jobs == ("w0!2",)
+    assert violation.time == 10
+    assert "starts at 10.000000 s, but was promised to start by 9.500000 s" in violation.message
+    assert promised({"2": ",,9.5"}) != []  # undecided in the file, but it ran
+
+
+def test_a_late_start_is_excused_as_a_late_end_is(promised) -> None:
+    missed = {"2": "accepted,,8", "3": "accepted,,14"}
+    assert len(promised(missed)) == 2
+    assert promised(missed, {"1": 7}) == []
+    # 1 was to leave its processor at 8, just when 2 was to start: nobody could know better.
+    assert promised(missed, {"1": 8}) == []
+    (violation,) = promised({"2": "accepted,,7.9"}, {"1": 8})
+    assert violation.jobs == ("w0!2",)
+    (violation,) = promised(missed, {"2": 3})
+    assert violation.jobs == ("w0!2",)
+
+
+def test_files_without_latest_starts_are_read(promised, tmp_path) -> None:
+    promised({})
+    path = tmp_path / "run_qos.csv"
+    path.write_text("job_id,decision,admitted_deadline\nw0!1,accepted,5\n")
+    qos = read_run(tmp_path / "run").qos
+    assert qos is not None
+    assert qos["latest_start"].isna().all()
 
 
 @pytest.mark.parametrize(
@@ -99,6 +141,7 @@ def test_a_rejected_job_that_runs(promised, row, job, message) -> None:
         ("maybe,", "decision is 'maybe'; accepted, rejected or nothing is expected"),
         ("accepted,soon", "admitted_deadline is 'soon'; a number up to 1e+12, or nothing, is"),
         ("accepted,inf", "admitted_deadline is 'inf'; a number up to 1e+12, or nothing, is"),
+        ("accepted,,x", "latest_start is 'x'; a number up to 1e+12, or nothing, is"),
     ],
 )
 def test_a_damaged_qos_file(promised, row, message) -> None:

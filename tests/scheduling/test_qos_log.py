@@ -109,6 +109,8 @@ def test_a_module_volunteers_what_it_knows():
             record.resource_charge = 12.5
             record.qos_charge = 1 / 3
             record.kills += 2
+            record.latest_start = 45.5
+            record.wasted_processor_seconds = 7.25
 
     driver = ModuleDriver(Offers([], []))
     say(driver, 0.0, BEGINS)
@@ -123,6 +125,8 @@ def test_a_module_volunteers_what_it_knows():
         "resource_charge": "12.500000",
         "qos_charge": "0.333333",
         "kills": "2",
+        "latest_start": "45.500000",
+        "wasted_processor_seconds": "7.250000",
     }
 
 
@@ -203,3 +207,16 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="file/x_qos.csv: cannot be written"):
         write_qos_log(QosLog(), tmp_path / "file" / "x")
+
+
+def test_later_runs_of_a_job_are_noted_in_its_row():
+    log = QosLog()
+    first = Job("w0!1", 0.0, 1, "p")
+    log.jobs += [first, first.renamed("w0!1#1"), Job("w0!2", 0.0, 1, "p")]
+    log.restarted("w0!1#1", "w0!1")
+    log.started += ["w0!1", "w0!1#1"]
+    log.kills.update(["w0!1", "w0!1#1", "w0!1#2"])
+    log.restarted("w0!1#2", "w0!1")
+    found = {row[0]: row[QOS_COLUMNS.index("kills")] for row in log.rows()}
+    assert found == {"w0!1": "3", "w0!2": "0"}
+    assert log.decisions() == {"w0!1": "accepted"}

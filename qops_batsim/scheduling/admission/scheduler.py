@@ -11,6 +11,7 @@ from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.admission.plan import AdmissionPlan, Search
+    from qops_batsim.scheduling.decision_log import DecisionLog
 
 
 class AdmissionScheduler(SpaceSharingScheduler):
@@ -28,9 +29,23 @@ class AdmissionScheduler(SpaceSharingScheduler):
 
     needs_deadlines = True
 
+    decision_log: DecisionLog | None = None
+    """Where every decision and its effects are noted, if anywhere; set it before the start."""
+
     def search(self) -> Search:
         """Return the search, with this scheduler's options."""
         raise NotImplementedError
+
+    def empty_plan(self, machine_size: int) -> AdmissionPlan:
+        """Return an empty plan of this scheduler for a machine, beside any simulation."""
+        self.machine_size = machine_size
+        return self._new_plan()
+
+    def _new_plan(self) -> AdmissionPlan:
+        """Return an empty plan that searches with this scheduler's options."""
+        from qops_batsim.scheduling.admission.plan import AdmissionPlan
+
+        return AdmissionPlan(self.machine_size, self.search())
 
     @classmethod
     def prepare(cls) -> None:
@@ -50,10 +65,16 @@ class AdmissionScheduler(SpaceSharingScheduler):
 
     def begin(self, system: System) -> None:
         """Start with an empty plan."""
-        from qops_batsim.scheduling.admission.plan import AdmissionPlan
-
         super().begin(system)
-        self._plan: AdmissionPlan = AdmissionPlan(self.machine_size, self.search())
+        self._plan = self._new_plan()
+        if self.decision_log is not None:
+            self.decision_log.begin(self._plan)
+
+    def submitted(self, job: Job) -> None:
+        """Queue a job that fits the machine, reject one that never will."""
+        super().submitted(job)
+        if self.decision_log is not None and not 1 <= job.processors <= self.machine_size:
+            self.decision_log.refused_at_once(job, self.qos_log.record(job.id).reason)
 
     def arrived(self, job: Job) -> None:
         """Note the job; it is admitted or refused at the next decision."""
@@ -61,6 +82,8 @@ class AdmissionScheduler(SpaceSharingScheduler):
 
     def left(self, job_id: str) -> None:
         """Note the end; its reservation is given back at the next decision."""
+        if self.decision_log is not None:
+            self.decision_log.left(job_id)
         self._plan.left(job_id)
 
     def schedule(self, now: float) -> None:
@@ -70,6 +93,8 @@ class AdmissionScheduler(SpaceSharingScheduler):
         due = plan.decide(now, self.free_hosts)
         if plan.decided > first_new:
             self._note_verdicts(first_new)
+        if self.decision_log is not None:
+            self.decision_log.decided(now, [job.id for job, _ in due])
         for job, hosts in due:
             self.start(job, hosts)
 
@@ -79,10 +104,13 @@ class AdmissionScheduler(SpaceSharingScheduler):
         refused = {refusal.slot: refusal.reason for refusal in plan.refusals}
         plan.refusals.clear()
         for slot in range(first_new, plan.decided):
-            job = plan.table.jobs[slot]
-            deadline = None if job.qos is None else job.qos.deadline
-            if slot in refused:
-                self.qos_log.record(job.id).reason = refused[slot]
-                self._decisions.append(RejectJob(job.id))
-            elif deadline is not None:
-                self.qos_log.record(job.id).admitted_deadline = deadline
+            self._note_verdict(slot, refused.get(slot, ""))
+
+    def _note_verdict(self, slot: int, refusal: str) -> None:
+        """Reject a new job for that reason, or, without one, note what was promised."""
+        job = self._plan.table.jobs[slot]
+        if refusal:
+            self.qos_log.record(job.id).reason = refusal
+            self._decisions.append(RejectJob(job.id))
+        elif job.qos is not None and job.qos.deadline is not None:
+            self.qos_log.record(job.id).admitted_deadline = job.qos.deadline

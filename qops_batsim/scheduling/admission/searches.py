@@ -17,7 +17,7 @@ from qops_batsim.scheduling.profile import Floats, Ints
 from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable, grown
 
 
-class _Keys:
+class Keys:
     """What the order heuristic compares, by slot; filled in as jobs arrive."""
 
     def __init__(self, order: str) -> None:
@@ -31,13 +31,21 @@ class _Keys:
         while len(self._values) < end:
             self._values = grown(self._values)
         for slot in range(known, end):
-            key = float(table.deadlines[slot])
-            if self._least_laxity and key < math.inf:
-                # Without deadline nothing is as patient, estimate or not.
-                key -= float(table.estimates[slot])
-            self._values[slot] = key
+            self._values[slot] = self._key(table, slot)
         self._known = end
         return self._values
+
+    def update(self, table: JobTable, slot: int) -> None:
+        """Compute the key of one job again, after its deadline has changed. O(1)."""
+        if slot < self._known:
+            self._values[slot] = self._key(table, slot)
+
+    def _key(self, table: JobTable, slot: int) -> float:
+        key = float(table.deadlines[slot])
+        if self._least_laxity and key < math.inf:
+            # Without deadline nothing is as patient, estimate or not.
+            key -= float(table.estimates[slot])
+        return key
 
 
 class QopsSearch:
@@ -45,7 +53,11 @@ class QopsSearch:
 
     def __init__(self, options: QopsOptions) -> None:
         self._options = options
-        self._keys = _Keys(options.order)
+        self._keys = Keys(options.order)
+
+    def note(self, table: JobTable) -> None:
+        """Take note of jobs with the deadlines that they were admitted with."""
+        self._keys.of(table)
 
     def __call__(self, question: Question) -> Verdict:
         """Return a plan, or which deadline stood in the way."""
@@ -86,6 +98,9 @@ class MsbSearch:
         self._best: Floats = np.zeros(0)
         self._least: Floats = np.zeros(0)
 
+    def note(self, table: JobTable) -> None:
+        """Do nothing: deadlines are looked up when they count."""
+
     def __call__(self, question: Question) -> Verdict:
         """Return a plan, or which deadline stood in the way."""
         q, table = question, question.table
@@ -123,9 +138,13 @@ class MrtSearch:
 
     def __init__(self, options: MrtOptions) -> None:
         self._options = options
-        self._keys = _Keys(options.order)
+        self._keys = Keys(options.order)
         self._spare: Floats = np.zeros(0)
         self._tried: Ints = np.zeros(0, np.int64)
+
+    def note(self, table: JobTable) -> None:
+        """Take note of jobs with the deadlines that they were admitted with."""
+        self._keys.of(table)
 
     def __call__(self, question: Question) -> Verdict:
         """Return a plan, or which deadline stood in the way."""

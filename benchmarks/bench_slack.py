@@ -1,0 +1,176 @@
+"""Slack-based backfilling on the KTH log: speed, options, and jobs that reach their estimates.
+
+    python benchmarks/bench_slack.py speed [--rounds 3]
+    python benchmarks/bench_slack.py choices
+    python benchmarks/bench_slack.py overruns
+
+All take the months from September 1996 to August 1997 of KTH-SP2-1996-2.swf.gz (QOPS_SHARED,
+default ../shared), each on its own, on 128 processors. Speed is processor time in process after
+a first run to warm up. Choices are compared by the mean wait over all months with that of
+conservative backfilling. For the overruns, the walltimes become estimates, so that the scheduler
+decides about the jobs which ran longer than they asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from qops_batsim.campaign.simulate import simulate
+from qops_batsim.engine.records import COMPLETED_KILLED, JobRecord
+from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.workload.from_swf import convert_swf
+from qops_batsim.workload.model import Workload
+from qops_batsim.workload.swf import read_swf
+from qops_batsim.workload.swf_calendar import log_months
+
+SHARED = Path(
+    os.environ.get("QOPS_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")
+)
+PROCESSORS = 128
+HEURISTICS = (
+    "ascending_scheduled_time",
+    "ascending_arrival_time",
+    "descending_priority",
+    "descending_cost",
+    "descending_utilization",
+)
+EDGES = [600, 3600, 28800]
+OTHER_OPTIONS: tuple[dict[str, Any], ...] = (
+    {"slack_factor": 9},
+    {"slack_factor": 0},
+    {"slack_factor": 0, "removal": "compression", "early_gain": "promise"},
+    {"average_wait": 100},
+    {"average_wait": 24010},
+    {"average_wait_source": "learned"},
+    {"average_wait_source": "learned", "average_wait_edges": EDGES},
+    {"heuristic": "exhaustive"},
+    {"heuristic": "exhaustive", "exhaustive_up_to": 8},
+)
+
+
+def months() -> Iterator[tuple[str, Workload]]:
+    """Yield the months of the paper's year with their jobs."""
+    log = read_swf(SHARED / "traces" / "KTH-SP2-1996-2.swf.gz")
+    for month in log_months(log):
+        workload = convert_swf(log, month=month, processors=PROCESSORS, rebase=True).workload
+        yield month, workload
+
+
+def speed(rounds: int) -> None:
+    machine = make_cluster(PROCESSORS)
+    print(f"{'month':8} {'jobs':>5} {'slack (s)':>10} {'conservative (s)':>17}")
+    for month, workload in months():
+        best = {}
+        for name, options in (("slack", {}), ("conservative", {"reserve": "processors"})):
+            make_scheduler(name, options).prepare()
+            simulate(workload, machine, name, options)
+            times = []
+            for _ in range(rounds):
+                began = time.process_time()
+                simulate(workload, machine, name, options)
+                times.append(time.process_time() - began)
+            best[name] = min(times)
+        row = f"{best['slack']:10.3f} {best['conservative']:17.3f}"
+        print(f"{month:8} {len(workload.jobs):5} {row}", flush=True)
+
+
+def choices() -> None:
+    machine = make_cluster(PROCESSORS)
+    year = [workload for _, workload in months()]
+
+    def year_of(scheduler: str, each: Sequence[dict[str, Any]]) -> tuple[float, list[float]]:
+        """Return the mean wait, and that of each month (seconds)."""
+        sums = []
+        for workload, options in zip(year, each, strict=True):
+            ended = simulate(workload, machine, make_scheduler(scheduler, options)).ended
+            sums.append(sum(record.start - record.submission_time for record in ended))
+        counts = [len(workload.jobs) for workload in year]
+        monthly = [total / count for total, count in zip(sums, counts, strict=True)]
+        return sum(sums) / sum(counts), monthly
+
+    base, monthly = year_of("conservative", [{"reserve": "processors"}] * len(year))
+    print(f"conservative {base:.1f} s, {sum(len(workload.jobs) for workload in year)} jobs")
+    for removal, gain in product(("cheapest", "compression", "null_job"), ("slack", "promise")):
+        for heuristic in HEURISTICS:
+            options = {"removal": removal, "early_gain": gain, "heuristic": heuristic}
+            found, _ = year_of("slack", [options] * len(year))
+            print(
+                f"{removal:12} {gain:8} {heuristic:25} {100 * (1 - found / base):6.1f}", flush=True
+            )
+    for options in OTHER_OPTIONS:
+        found, _ = year_of("slack", [options] * len(year))
+        print(f"{options!s:70} {100 * (1 - found / base):6.1f}", flush=True)
+    own = [{"average_wait": max(wait, 1.0)} for wait in monthly]
+    found, _ = year_of("slack", own)
+    print(f"{'the own average of each month':70} {100 * (1 - found / base):6.1f}", flush=True)
+
+
+def overruns() -> None:
+    machine = make_cluster(PROCESSORS)
+    header = f"{'killed':>6} {'lost proc-s':>12} {'wait (s)':>9} {'late':>5}"
+    print(f"{'month':8} {'jobs':>5} {'option':8} {header}")
+    totals: dict[str, list[float]] = {}
+    for month, workload in months():
+        workload.jobs = [without_walltime(job) for job in workload.jobs]
+        for option in ("kill", "extend", "none"):
+            module = make_scheduler("slack", {"on_overrun": option})
+            ended = simulate(workload, machine, module).ended
+            killed = [record for record in ended if record.state == COMPLETED_KILLED]
+            lost = sum((r.finish - r.start) * r.job.processors for r in killed)
+            waits = sum(record.start - record.submission_time for record in ended)
+            late = sum(starts_late(module, record) for record in ended)
+            row = (len(ended), len(killed), lost, waits, late)
+            show(month, option, *row)
+            total = totals.setdefault(option, [0, 0, 0, 0, 0])
+            for place, value in enumerate(row):
+                total[place] += value
+    for option, (jobs, kills, lost, waits, late) in totals.items():
+        show("all", option, int(jobs), int(kills), lost, waits, int(late))
+
+
+def starts_late(module: DecisionModule, record: JobRecord) -> bool:
+    """Whether a job has started after the latest start it was promised."""
+    latest = module.qos_log.record(record.job.id).latest_start
+    return latest is not None and record.start > latest + PLAN_TOLERANCE
+
+
+def without_walltime(job: Job) -> Job:
+    """Return the job with its walltime as estimate only."""
+    qos = QosRequest(estimated_runtime=job.walltime)
+    return Job(job.id, job.submission_time, job.processors, job.profile, None, qos)
+
+
+def show(
+    month: str, option: str, jobs: int, killed: int, lost: float, waits: float, late: int
+) -> None:
+    found = f"{killed:6} {lost:12.0f} {waits / jobs:9.1f} {late:5}"
+    print(f"{month:8} {jobs:5} {option:8} {found}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("what", choices=("speed", "choices", "overruns"))
+    parser.add_argument("--rounds", type=int, default=3, help="runs of which the fastest counts")
+    arguments = parser.parse_args()
+    if not (SHARED / "traces" / "KTH-SP2-1996-2.swf.gz").is_file():
+        print("the KTH log is not at hand (set QOPS_SHARED)")
+    elif arguments.what == "speed":
+        speed(arguments.rounds)
+    elif arguments.what == "choices":
+        choices()
+    else:
+        overruns()
+
+
+if __name__ == "__main__":
+    main()

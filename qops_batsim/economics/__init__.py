@@ -1,0 +1,1 @@
+"""What quality of service costs: categories, slowdowns, charges, and what users tolerate."""

@@ -1,0 +1,211 @@
+"""What a job pays, and which of two policies earns more.
+
+M. Islam, P. Balaji, P. Sadayappan and D. K. Panda, "Towards provision of quality of
+service guarantees in job scheduling", IEEE Cluster 2004, section 3: a job pays for the
+resources that it uses and for the urgency with which it is served.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from qops_batsim.economics.slowdowns import SlowdownTable, slowdown
+from qops_batsim.errors import InputError, shown
+
+
+class ServedJob(NamedTuple):
+    """What a price depends on.
+
+    Attributes
+    ----------
+    processors
+        Processors asked for.
+    run_time
+        Seconds that the job ran to its end; work lost in earlier runs does not count.
+    category
+        Label of the job's category.
+    category_slowdown
+        Mean slowdown of that category in the reference run; NaN where
+        ``obtained_slowdown`` is None, or infinite.
+    obtained_slowdown
+        (admitted deadline - arrival) / run time; None for a job whose user asked for no
+        deadline.
+    """
+
+    processors: float
+    run_time: float
+    category: str
+    category_slowdown: float
+    obtained_slowdown: float | None
+
+
+class Charge(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job, or many, pay.
+
+    Attributes
+    ----------
+    resource
+        For processors and time (processor-seconds in the paper's prices).
+    qos
+        For urgency (a ratio of slowdowns in the paper's prices).
+    """
+
+    resource: float = 0.0
+    qos: float = 0.0
+
+
+Price = Callable[[ServedJob], Charge]
+"""Says what a job pays; it must depend on nothing else, so that reports are repeatable."""
+
+
+def islam2004(job: ServedJob) -> Charge:
+    """Return the charge of Islam et al. (2004), section 3.
+
+    ResourceCharge = processors × run time. QoSCharge = category slowdown / obtained
+    slowdown for a job whose user asked for a deadline, else 0 (section 8: the others pay
+    only the resource charge). The paper writes *RequestedSlowdown*; a user who took an
+    offer gets, and pays for, what was offered, or the charge could not fall with the
+    tolerance of users (section 6.1).
+    """
+    resource = job.processors * job.run_time
+    if job.obtained_slowdown is None or job.obtained_slowdown == math.inf:
+        return Charge(resource=resource)
+    return Charge(resource=resource, qos=job.category_slowdown / job.obtained_slowdown)
+
+
+def served_job(
+    table: SlowdownTable,
+    *,
+    category: str,
+    processors: float,
+    run_time: float,
+    arrival: float,
+    deadline: float | None,
+) -> ServedJob:
+    """Return what a price depends on.
+
+    Parameters
+    ----------
+    table
+        Slowdowns of the categories.
+    category
+        Label of the job's category.
+    processors, run_time
+        Of the job (run time in seconds).
+    arrival
+        First submission (seconds); a job that was killed and started anew keeps it.
+    deadline
+        Deadline that the scheduler promised to a user (seconds), or None.
+
+    Raises
+    ------
+    InputError
+        The category of a job with a deadline has no slowdown, or the deadline is not
+        after the arrival.
+    """
+    if deadline is None:
+        return ServedJob(processors, run_time, category, math.nan, None)
+    if deadline <= arrival and run_time > 0:
+        raise InputError(
+            f"admitted deadline is {deadline:g} s, and the arrival {arrival:g} s; a later deadline "
+            "is expected"
+        )
+    obtained = slowdown(run_time, deadline - arrival, table.bound)
+    known = math.nan if obtained == math.inf else table.of(category)
+    return ServedJob(processors, run_time, category, known, obtained)
+
+
+def total(charges: Iterable[Charge]) -> Charge:
+    """Return the sum of charges, rounded once."""
+    listed = list(charges)
+    return Charge(
+        resource=math.fsum(each.resource for each in listed),
+        qos=math.fsum(each.qos for each in listed),
+    )
+
+
+class Weights(msgspec.Struct, frozen=True, kw_only=True):
+    """What a unit of each charge is worth: profit = w_r × resource + w_q × QoS.
+
+    How to combine both is an open problem (Islam et al. 2004, section 1), so it is up to
+    the centre.
+    """
+
+    resource: float = 1.0
+    qos: float = 1.0
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a weight is out of range."""
+        for name in ("resource", "qos"):
+            value = getattr(self, name)
+            if not 0 <= value < math.inf:
+                raise InputError(f"weight of the {name} charge is {value:g}; 0 or more is expected")
+
+    def profit(self, charge: Charge) -> float:
+        """Return w_r × resource charge + w_q × QoS charge."""
+        return self.resource * charge.resource + self.qos * charge.qos
+
+
+class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
+    """Which of two policies earns more, depending on the ratio w_q / w_r.
+
+    Attributes
+    ----------
+    ratio
+        The ratio at which both earn the same; None if there is none above 0, or if they
+        always do.
+    below, above
+        Which policy earns more at smaller and at greater ratios: ``"first"``,
+        ``"second"``, or ``"equal"``. The same where there is no ratio.
+    """
+
+    ratio: float | None
+    below: Literal["first", "second", "equal"]
+    above: Literal["first", "second", "equal"]
+
+
+def break_even(first: Charge, second: Charge) -> BreakEven:
+    """Return the ratio w_q / w_r at which two policies earn the same.
+
+    w_r R₁ + w_q Q₁ = w_r R₂ + w_q Q₂ gives w_q / w_r = (R₁ - R₂) / (Q₂ - Q₁), which
+    only counts if it is above 0: otherwise one policy earns no less of both charges.
+    """
+    resource = first.resource - second.resource
+    qos = first.qos - second.qos
+    if resource == 0 and qos == 0:
+        return BreakEven(ratio=None, below="equal", above="equal")
+    if resource * qos < 0:
+        below: Literal["first", "second"] = "first" if resource > 0 else "second"
+        above: Literal["first", "second"] = "second" if resource > 0 else "first"
+        return BreakEven(ratio=-resource / qos, below=below, above=above)
+    better: Literal["first", "second"] = "first" if resource > 0 or qos > 0 else "second"
+    return BreakEven(ratio=None, below=better, above=better)
+
+
+def load_price(name: str) -> Price:
+    """Return a price function by its place, ``MODULE:FUNCTION``.
+
+    Raises
+    ------
+    InputError
+        There is no such function.
+    """
+    from importlib import import_module
+
+    module_name, _, function = name.partition(":")
+    if not module_name or not function or module_name.startswith("."):
+        raise InputError(f"price is {shown(name)}; MODULE:FUNCTION is expected")
+    try:
+        found = getattr(import_module(module_name), function, None)
+    except ImportError as error:
+        raise InputError(f"price {shown(name)}: cannot be imported ({error})") from None
+    if not callable(found):
+        raise InputError(
+            f"price {shown(name)}: module {module_name} has no function {shown(function)}"
+        )
+    price: Price = found
+    return price

@@ -1,0 +1,101 @@
+"""Whether users take what they are offered when their deadline cannot be met.
+
+Islam et al. (2004), section 6: a user takes an offered deadline if it is not more than a
+factor, the tolerance factor TF, later than the requested one, both counted from the
+arrival of the job: offered − arrival ≤ TF × (requested − arrival).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Protocol
+
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import Job
+
+
+class Tolerance(Protocol):
+    """Any function of a job and an offer can speak for the users."""
+
+    def __call__(self, job: Job, offered: float) -> bool:
+        """Return whether the job's user takes an offered deadline (seconds, absolute)."""
+
+
+class FactorTolerance:
+    """Users with a tolerance factor; a subclass says which one.
+
+    Parameters
+    ----------
+    factor
+        Tolerance factor of users in general, from 0 up. The factor that a job brings
+        along, ``qos.tolerance_factor``, goes before.
+
+    Raises
+    ------
+    InputError
+        The factor is negative or no number.
+    """
+
+    def __init__(self, factor: float) -> None:
+        if not factor >= 0:
+            raise InputError(f"tolerance factor is {factor}; a number from 0 up is accepted")
+        self.factor = factor
+
+    def factor_of(self, job: Job) -> float:
+        """Return the factor of a job's user."""
+        own = None if job.qos is None else job.qos.tolerance_factor
+        return self._general_factor(job) if own is None else own
+
+    def _general_factor(self, job: Job) -> float:
+        raise NotImplementedError
+
+    def __call__(self, job: Job, offered: float) -> bool:
+        """Return whether the job's user takes an offered deadline (seconds, absolute)."""
+        requested = None if job.qos is None else job.qos.deadline
+        if requested is None:
+            return True
+        arrival = arrival_of(job)
+        return offered - arrival <= self.factor_of(job) * (requested - arrival)
+
+
+class FixedTolerance(FactorTolerance):
+    """All users have the same tolerance factor (section 6.1, "Fixed TF")."""
+
+    def _general_factor(self, job: Job) -> float:
+        return self.factor
+
+
+class RandomTolerance(FactorTolerance):
+    """Each user has a factor of their own (section 6.1, "Random TF").
+
+    It is uniform between 0 and 2 × ``factor`` and follows from the seed and the job's
+    identifier alone: equal in every run, whatever the order of the jobs, and growing
+    with ``factor``, so that scenarios can be compared job by job.
+
+    Parameters
+    ----------
+    factor
+        Mean tolerance factor, from 0 up.
+    seed
+        Chooses the users.
+
+    Raises
+    ------
+    InputError
+        The factor is negative or no number.
+    """
+
+    def __init__(self, factor: float, seed: int = 0) -> None:
+        super().__init__(factor)
+        self.seed = seed
+
+    def _general_factor(self, job: Job) -> float:
+        return 2.0 * self.factor * random.Random(f"{self.seed}:{job.id}").random()
+
+
+def arrival_of(job: Job) -> float:
+    """Return the date from which a job's response time counts (seconds).
+
+    Engines submit a job with a negative submission time at 0.
+    """
+    return max(job.submission_time, 0.0)

@@ -1,0 +1,256 @@
+"""FQoPS: QoPS with feedback, tolerance, slack, kill-and-restart (Islam et al. 2004)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from qops_batsim.economics.tolerance import FixedTolerance, RandomTolerance, Tolerance
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import MAX_SECONDS, Job
+from qops_batsim.protocol.decisions import KillJob, RegisterJob, SetJobMetadata
+from qops_batsim.protocol.events import (
+    COMPLETED_KILLED,
+    NO_MORE_STATIC_JOBS,
+    JobCompleted,
+    Notify,
+)
+from qops_batsim.scheduling.admission.qops import Qops, QopsOptions
+from qops_batsim.scheduling.module import SchedulerOptions, System
+
+if TYPE_CHECKING:
+    from qops_batsim.scheduling.admission.feedback import FeedbackPlan
+    from qops_batsim.scheduling.admission.feedback_search import FeedbackSearch
+    from qops_batsim.scheduling.admission.restarts import Kill, RestartPlan
+
+
+class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
+    """Options of :class:`Fqops`: those of QoPS and the following."""
+
+    retry_count: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=60,
+            description="how often the interval of the earliest deadline is halved; what is "
+            "left of it is the resolution of offers",
+        ),
+    ] = 10
+    tolerance: Annotated[
+        Literal["fixed", "random"],
+        Meta(
+            description="tolerance factors of jobs that bring none along: all alike, or each "
+            "uniform between 0 and twice tolerance_factor"
+        ),
+    ] = "fixed"
+    tolerance_factor: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e6,
+            description="users take an offer up to this many times the requested response time; "
+            "qos.tolerance_factor of a job goes before",
+        ),
+    ] = 1.0
+    seed: Annotated[int, Meta(description="chooses random tolerance factors")] = 0
+    slack_factor: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=1e6,
+            description="artificial slack: offers are later than the earliest deadline by this "
+            "factor, counted from the arrival",
+        ),
+    ] = 1.0
+    kill_and_restart: Annotated[
+        bool,
+        Meta(
+            description="before an offer is made, try to meet the request by killing a running "
+            "job that can be run again from scratch by its own deadline"
+        ),
+    ] = False
+    max_kills_per_job: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="most kills of one job; none for any number"),
+    ] = None
+    kill_after: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=MAX_SECONDS,
+            description="run time before which no job is killed",
+            extra={"unit": "s"},
+        ),
+    ] = 1.0
+
+
+class Fqops(Qops):
+    """QoPS with feedback (Islam et al. 2004): who cannot be served in time gets an offer.
+
+    If QoPS refuses a job, the earliest deadline that it could keep is looked for, and
+    offered; the job is admitted with it if the user's tolerance allows. With
+    ``kill_and_restart``, a running job may be killed for it before that; it is
+    registered again, as ``w0!12#1`` if it was ``w0!12``, which needs dynamic jobs.
+
+    Parameters
+    ----------
+    options
+        See :class:`FqopsOptions`.
+    accepts
+        Speaks for the users instead of the options ``tolerance``, ``tolerance_factor``
+        and ``seed``: a function of the job and the offered deadline (seconds).
+    """
+
+    summary = "QoPS with feedback, tolerance, slack, kill-and-restart (Islam et al. 2004)"
+    Options = FqopsOptions
+    options: FqopsOptions
+    _plan: FeedbackPlan
+
+    def __init__(
+        self, options: SchedulerOptions | None = None, accepts: Tolerance | None = None
+    ) -> None:
+        super().__init__(options)
+        self._accepts = accepts
+        self._restarts: RestartPlan | None = None
+        self._kills: dict[str, Kill] = {}
+        self._dead: list[tuple[Kill, bool]] = []
+        self._restarted: set[str] = set()
+        self._registering = False
+        self._all_submitted = False
+
+    @property
+    def needs_dynamic_jobs(self) -> bool:
+        """Whether killed jobs are registered again."""
+        return self.options.kill_and_restart
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Compile the kernels by small plans in which each of them works once."""
+        from qops_batsim.jobs import QosRequest
+        from qops_batsim.platform.hostset import HostSet
+        from qops_batsim.scheduling.admission.restarts import KillRules, RestartPlan
+
+        super().prepare()
+        plan = RestartPlan(1, cls().search(), FixedTolerance(2.0), 1.0, KillRules(None, 1.0))
+        # B is admitted by killing A, C gets an offer.
+        for name, date, deadline in (("A", 0.0, None), ("B", 2.0, 7.0), ("C", 2.0, 8.0)):
+            qos = QosRequest(deadline=deadline, estimated_runtime=5.0)
+            plan.arrived(Job(name, date, 1, "none", qos=qos))
+            plan.decide(date, HostSet.first(1))
+
+    def begin(self, system: System) -> None:
+        """Start with an empty plan; killing needs an engine that lets jobs be registered."""
+        if self.options.kill_and_restart and not system.dynamic_jobs:
+            raise InputError(
+                "scheduler 'fqops': kill_and_restart is on, but the engine does not let jobs be "
+                "registered; an engine with --enable-dynamic-jobs and --enable-profile-reuse "
+                "is expected"
+            )
+        super().begin(system)
+        self._kills = {}
+        self._dead = []
+        self._restarted = set()
+        self._registering = system.dynamic_jobs
+        self._all_submitted = False
+
+    def search(self) -> FeedbackSearch:
+        """Return the search with these options."""
+        from qops_batsim.scheduling.admission.feedback_search import FeedbackSearch
+
+        return FeedbackSearch(self.options, self.options.retry_count)
+
+    def tolerance(self) -> Tolerance:
+        """Return who speaks for the users."""
+        options = self.options
+        if self._accepts is not None:
+            return self._accepts
+        if options.tolerance == "random":
+            return RandomTolerance(options.tolerance_factor, options.seed)
+        return FixedTolerance(options.tolerance_factor)
+
+    def _new_plan(self) -> FeedbackPlan:
+        from qops_batsim.scheduling.admission.feedback import FeedbackPlan
+        from qops_batsim.scheduling.admission.restarts import KillRules, RestartPlan
+
+        options, size = self.options, self.machine_size
+        if not options.kill_and_restart:
+            return FeedbackPlan(size, self.search(), self.tolerance(), options.slack_factor)
+        rules = KillRules(options.max_kills_per_job, options.kill_after)
+        self._restarts = RestartPlan(
+            size, self.search(), self.tolerance(), options.slack_factor, rules
+        )
+        return self._restarts
+
+    def submitted(self, job: Job) -> None:
+        """Queue a job, unless it is the announcement of one that was registered here."""
+        if job.id not in self._restarted:
+            super().submitted(job)
+
+    def completed(self, event: JobCompleted) -> None:
+        """Take the job's hosts back; one that was to be killed is registered again if it was."""
+        super().completed(event)
+        kill = self._kills.pop(event.job_id, None)
+        if kill is not None:
+            self._dead.append((kill, event.job_state == COMPLETED_KILLED))
+
+    def notified(self, notification: Notify) -> None:
+        """Take note that users submit nothing more, and as every scheduler."""
+        super().notified(notification)
+        if notification.type == NO_MORE_STATIC_JOBS:
+            self._all_submitted = True
+
+    def schedule(self, now: float) -> None:
+        """Register what was killed, then admit, refuse, kill and start."""
+        for kill, was_killed in self._dead:
+            self._run_again(now, kill, was_killed)
+        self._dead.clear()
+        super().schedule(now)
+        if self._restarts is not None and self._restarts.kills:
+            kills = self._restarts.kills
+            self._kills.update((kill.victim.id, kill) for kill in kills)
+            self._decisions.append(KillJob([kill.victim.id for kill in kills]))
+            kills.clear()
+        if self._registering and self._all_submitted and not self._kills:
+            # Only new jobs lead to kills. Batsim goes on until it hears this.
+            self._registering = False
+            self._decisions.append(Notify.of("registration_finished"))
+
+    def _run_again(self, now: float, kill: Kill, was_killed: bool) -> None:
+        """Register a killed job again; drop it from the plan if it has ended by itself."""
+        plan = self._restarts
+        assert plan is not None
+        if not was_killed:
+            if self.decision_log is not None:
+                self.decision_log.withdrawn(kill.again.id)
+            plan.withdraw(kill)
+            return
+        original = plan.original(kill.slot)
+        self._restarted.add(kill.again.id)
+        self.qos_log.restarted(kill.again.id, original.id)
+        record = self.qos_log.record(original.id)
+        wasted = kill.victim.processors * (now - kill.since)
+        record.wasted_processor_seconds = (record.wasted_processor_seconds or 0.0) + wasted
+        sake = plan.original(kill.sake)
+        self.qos_log.record(sake.id).reason = f"{kill.victim.id} was killed for it"
+        self._decisions += (
+            RegisterJob(kill.again.id, kill.again),
+            SetJobMetadata(kill.again.id, f"restart_of={original.id};killed_for={sake.id}"),
+        )
+        plan.registered(kill.slot)
+
+    def _note_verdict(self, slot: int, refusal: str) -> None:
+        offer = self._plan.offers.pop(slot, None)
+        job = self._plan.table.jobs[slot]
+        if offer is not None:
+            self.qos_log.record(job.id).offered_deadline = offer.deadline
+            # Before a rejection, with which Batsim is done with a job. Batsim's files could
+            # not take quotation marks.
+            answer = "accepted" if offer.taken else "rejected"
+            text = f"offered_deadline={offer.deadline:.6f};decision={answer}"
+            self._decisions.append(SetJobMetadata(job.id, text))
+        super()._note_verdict(slot, refusal)
+        if offer is not None and offer.taken:
+            record = self.qos_log.record(job.id)
+            record.admitted_deadline = offer.deadline
+            record.reason = f"{offer.reason}; the offer was taken"

@@ -1,0 +1,1 @@
+"""AROMA: mapping applications of four classes of service on hosts that share time."""

@@ -1,0 +1,305 @@
+"""Keeping the book up to date: ends, estimates that were wrong, starts that are due."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+
+import msgspec
+import numpy as np
+
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.scheduling.aroma.application import Application
+from qops_batsim.scheduling.aroma.book import Mapped
+from qops_batsim.scheduling.aroma.fallbacks import Fallbacks, Stopped, map_all
+from qops_batsim.scheduling.aroma.mapping import Mapper
+from qops_batsim.scheduling.aroma.recurrence import Flags, Ints
+from qops_batsim.timing import PLAN_TOLERANCE
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True):
+    """When an application was expected to end.
+
+    Attributes
+    ----------
+    first
+        End predicted when it was mapped (s).
+    last
+        End predicted when something was mapped or started for the last time before
+        it ended (s).
+    end
+        Real end (s).
+    """
+
+    first: float
+    last: float
+    end: float
+
+
+class Planner:
+    """The mapped applications over time.
+
+    Parameters
+    ----------
+    mapper
+        Maps applications into :attr:`book`.
+    fallbacks
+        Makes room where there is none.
+
+    Attributes
+    ----------
+    book
+        What is mapped.
+    waiting
+        Applications that can be mapped only once something has ended that nobody
+        knows the end of.
+    predictions
+        What was predicted of each application that has ended by itself, by job.
+    """
+
+    def __init__(self, mapper: Mapper, fallbacks: Fallbacks) -> None:
+        self.book = mapper.book
+        self.waiting: list[Application] = []
+        self.predictions: dict[str, Prediction] = {}
+        self._mapper = mapper
+        self._fallbacks = fallbacks
+        self._first_ends: dict[str, float] = {}
+        self._gone: list[str] = []
+        self._hosts_changed = False
+        # Whether ends have to be predicted anew before the next look at them.
+        self._outdated = False
+        # Whether anything was mapped or started since the last conclusion.
+        self._mapped = False
+        # Whether anything that runs cannot keep its deadline any more.
+        self._relaxed = False
+        self._alone: Flags = np.zeros(len(mapper.machine), np.bool_)
+        # Hosts of stopped applications, until the engine says that they are gone.
+        self._stopping: dict[str, Ints] = {}
+
+    # What happens
+
+    def left(self, job_id: str) -> None:
+        """Note that an application has left its hosts."""
+        self._gone.append(job_id)
+
+    def withdraw(self, application: Application) -> None:
+        """Take an application out that is not needed any more."""
+        slot = self.book.slot_of.get(application.job.id)
+        if slot is None:
+            self.waiting.remove(application)
+        else:
+            self.book.remove(slot)
+        self._hosts_changed = True
+
+    def set_available(self, hosts: HostSet, available: bool) -> None:
+        """Note that hosts may be used from now on, or not."""
+        for host in hosts:
+            self._mapper.available[host] = available
+        self._hosts_changed = True
+
+    def update(self, now: float) -> None:
+        """Bring the book to a date, after all events of a message.
+
+        Applications that have ended make room: planned ones are mapped anew if they
+        can start earlier. Those that run longer than estimated are assumed to run as
+        long again, and what is planned where that breaks a constraint is mapped anew.
+        """
+        book = self.book
+        book.advance(now)
+        early, late, freed = self._forget(now)
+        late = self._extend_overdue(now) or late
+        changed, self._hosts_changed = self._hosts_changed, False
+        if not (freed or late or changed):
+            return
+        book.settle()
+        self._outdated = True
+        broken = changed or ((late or self._relaxed) and not book.is_kept())
+        if broken:
+            self._map_anew()
+        elif self._relaxed:
+            self._refresh()
+            self._relax()
+        if early or broken:
+            self._bring_forward()
+        if self.waiting:
+            waiting, self.waiting = self.waiting, []
+            for application in waiting:
+                self._map_or_wait(application)
+
+    # What is decided
+
+    def map(self, parts: Sequence[Application]) -> list[Stopped] | None:
+        """Map the parts of an application, all or none; see :meth:`Fallbacks.map`.
+
+        What is never refused waits where nobody can tell when it might start.
+        """
+        self._refresh()
+        stops = self._fallbacks.map(parts)
+        if stops is None:
+            if any(part.may_be_refused for part in parts):
+                return None
+            self.waiting += parts
+            return []
+        for part in parts:
+            self._note_mapped(part)
+        for each in stops:
+            self._stopping[each.stopped.application.job.id] = each.stopped.hosts
+            self._note_mapped(each.rest)
+        if stops:
+            self.book.settle()
+        return stops
+
+    def due(self) -> list[tuple[Application, Ints]]:
+        """Start the applications whose start has come and whose hosts are really free.
+
+        Returns
+        -------
+        list of (Application, hosts)
+            In the order of their planned starts.
+        """
+        book = self.book
+        if not book.next_start() <= book.date + PLAN_TOLERANCE:
+            return []
+        load = self._present()
+        started = []
+        for slot in book.planned_slots().tolist():
+            if book.starts[slot] > book.date + PLAN_TOLERANCE:
+                break
+            application, hosts = book.application(slot), book.hosts_of(slot)
+            taken = load[hosts].any() if book.exclusive[slot] else self._alone[hosts].any()
+            if taken or not application.known or not self._mapper.available[hosts].all():
+                continue  # What should have ended has not yet: the end will be told.
+            load[hosts] += 1
+            self._alone[hosts] |= book.exclusive[slot]
+            book.starts[slot] = book.date
+            book.deadlines[slot] = book.demanded(slot)
+            book.running[slot] = True
+            self._mapped = True
+            started.append((application, hosts.copy()))
+        return started
+
+    def conclude(self) -> None:
+        """Work out how things go on, after all decisions of a date."""
+        if self._mapped:
+            self._mapped = False
+            self.book.settle()
+            self._outdated = True
+            self._refresh()
+
+    def _refresh(self) -> None:
+        if self._outdated:
+            self.book.refresh()
+            self._outdated = False
+
+    def _map_or_wait(self, application: Application) -> None:
+        self._refresh()
+        if map_all(self._mapper, [application]):
+            self._note_mapped(application)
+        else:
+            self.waiting.append(application)
+
+    def _note_mapped(self, application: Application) -> None:
+        job_id = application.job.id
+        self._mapped = True
+        self._first_ends.setdefault(job_id, float(self.book.ends[self.book.slot_of[job_id]]))
+
+    def _present(self) -> Ints:
+        """Return how many applications are really on each host, and note which are alone."""
+        book = self.book
+        self._alone[:] = False
+        for slot in book.running_slots():
+            if book.exclusive[slot]:
+                self._alone[book.hosts_of(slot)] = True
+        load = book.load.copy()
+        for hosts in self._stopping.values():
+            load[hosts] += 1
+        return load
+
+    # What has happened
+
+    def _forget(self, now: float) -> tuple[bool, bool, bool]:
+        """Remove what has ended; return whether anything ended early, late, or at all."""
+        early = late = False
+        freed = bool(self._gone)
+        for job_id in self._gone:
+            self._stopping.pop(job_id, None)
+            slot = self.book.slot_of.get(job_id)
+            if slot is None:
+                continue  # Stopped by this module, or never started by it.
+            self.predictions[job_id] = Prediction(
+                first=self._first_ends.pop(job_id), last=float(self.book.ends[slot]), end=now
+            )
+            early = early or self.book.ends[slot] > now + PLAN_TOLERANCE
+            late = late or self.book.ends[slot] < now - PLAN_TOLERANCE
+            self.book.remove(slot)
+        self._gone.clear()
+        return early, late, freed
+
+    def _extend_overdue(self, now: float) -> bool:
+        """Assume that what outlives its estimate runs as long again; tell if anything does."""
+        book = self.book
+        slots = book.overdue()
+        for slot in slots:
+            again = max(now - float(book.starts[slot]), 1.0)
+            book.left[slot] = book.rates[slot] * again
+        return bool(slots)
+
+    def _map_anew(self) -> None:
+        """Map anew what is planned and cannot stay so, the most important class first.
+
+        What was promised to it and cannot be kept any more, because somebody's estimate
+        was wrong or hosts have gone, is from now on the earliest end that is possible.
+        """
+        book = self.book
+        planned = [book.take(slot) for slot in book.planned_slots().tolist()]
+        book.refresh()
+        self._outdated = False
+        self._relax()
+        planned.sort(key=lambda each: each.application.rank)
+        for _, of_class in groupby(planned, key=lambda each: each.application.rank):
+            for each in [each for each in of_class if not self._put_back(each)]:
+                application = each.application
+                if map_all(self._mapper, [application]):
+                    self._mapped = True
+                    continue
+                promised = application.deadline < math.inf
+                application.deadline = application.latest_start = math.inf
+                self._map_or_wait(application)
+                slot = book.slot_of.get(application.job.id)
+                if promised and slot is not None:
+                    application.deadline = book.deadlines[slot] = float(book.ends[slot])
+
+    def _put_back(self, planned: Mapped) -> bool:
+        """Let an application stay planned as it was, if that keeps every constraint."""
+        if not self._mapper.available[planned.hosts].all():
+            return False
+        slot = self.book.put_back(planned)
+        if self._mapper.keeps(slot):
+            return True
+        self.book.remove(slot)
+        return False
+
+    def _relax(self) -> None:
+        """Demand of what runs what was demanded before, or else the end predicted now."""
+        book = self.book
+        self._relaxed = False
+        for slot in book.running_slots().tolist():
+            demanded, end = book.demanded(slot), float(book.ends[slot])
+            if demanded < math.inf:
+                missed = end > demanded + PLAN_TOLERANCE
+                book.deadlines[slot] = end if missed else demanded
+                self._relaxed |= missed
+
+    def _bring_forward(self) -> None:
+        """Map planned applications anew if they can start earlier, in the order of starts."""
+        book = self.book
+        for slot in book.planned_slots().tolist():
+            if book.starts[slot] <= book.date + PLAN_TOLERANCE:
+                continue
+            self._refresh()
+            planned = book.take(slot)
+            if self._mapper.map(planned.application, before=planned.start) is None:
+                book.put_back(planned)
+            else:
+                self._mapped = True

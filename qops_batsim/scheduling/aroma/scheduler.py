@@ -1,0 +1,302 @@
+"""AROMA: classes of service on heterogeneous hosts that share time (Pascal et al. 2004)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from qops_batsim.jobs import Job
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, KillJob, RejectJob
+from qops_batsim.protocol.events import (
+    COMPLETED_KILLED,
+    MACHINES_AWAY,
+    MACHINES_BACK,
+    NO_MORE_STATIC_JOBS,
+    JobCompleted,
+    Notify,
+)
+from qops_batsim.scheduling.aroma.options import AromaOptions
+from qops_batsim.scheduling.module import DecisionModule, System
+from qops_batsim.timing import PLAN_TOLERANCE
+
+if TYPE_CHECKING:
+    from qops_batsim.platform.model import Platform
+    from qops_batsim.scheduling.aroma.application import Application
+    from qops_batsim.scheduling.aroma.fallbacks import Stopped
+    from qops_batsim.scheduling.aroma.machine import Machine
+    from qops_batsim.scheduling.aroma.mapping import Mapper
+    from qops_batsim.scheduling.aroma.planner import Planner, Prediction
+
+
+class Aroma(DecisionModule):
+    """Task mapping with quality of service (Pascal, Richard, Miegemolle, Monteil 2004).
+
+    Applications of four classes (``qos.class``) run on the same hosts at the same
+    time, in this order of importance: ``deadline`` (ends by ``qos.deadline``, or is
+    rejected), ``high_priority`` (starts at once, or is rejected), ``dedicated`` (alone
+    on its hosts), ``best_effort`` (as soon as possible). An application is mapped
+    only if the predicted execution of everything that is mapped keeps every promise.
+
+    Predicts with the work in the jobs' profiles and the speeds of the hosts, or with
+    ``qos.estimated_runtime`` on hosts of the reference speed. Jobs that only sleep
+    (profiles of type ``delay``) are alone on their hosts, since sharing would not slow
+    them down; so is everybody without compute sharing.
+    """
+
+    summary = "AROMA: four classes of service on shared, unequal hosts (Pascal et al. 2004)"
+    Options = AromaOptions
+    wants_compute_sharing = True
+
+    options: AromaOptions
+
+    def __init__(self, options: AromaOptions | None = None) -> None:
+        super().__init__(options)
+        self._platform: Platform | None = None
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Compile the kernels by mapping a few applications."""
+        from qops_batsim.scheduling.aroma.warm_up import warm_up
+
+        warm_up()
+
+    def use_platform(self, platform: Platform) -> None:
+        """Look up speeds and routes in this platform."""
+        self._platform = platform
+
+    @property
+    def needs_dynamic_jobs(self) -> bool:
+        """Whether running applications may be stopped, to go on later as new jobs."""
+        return self.options.stops > 0
+
+    @property
+    def predictions(self) -> dict[str, Prediction]:
+        """What was predicted of each job that has ended by itself."""
+        return self._planner.predictions
+
+    def begin(self, system: System) -> None:
+        """Start with an empty book."""
+        from qops_batsim.scheduling.aroma.book import Book
+        from qops_batsim.scheduling.aroma.fallbacks import Fallbacks
+        from qops_batsim.scheduling.aroma.machine import Machine
+        from qops_batsim.scheduling.aroma.mapping import Mapper
+        from qops_batsim.scheduling.aroma.planner import Planner
+
+        options = self.options
+        self._machine: Machine = Machine(
+            system.hosts, self._known_platform(), options.reference_speed or None
+        )
+        book = Book(self._machine.processors)
+        self._mapper: Mapper = Mapper(self._machine, book, options.memory_weight, options.revisions)
+        stops = options.stops if system.dynamic_jobs else 0
+        fallbacks = Fallbacks(self._mapper, options.moves, stops, self._name_of_rest)
+        self._planner: Planner = Planner(self._mapper, fallbacks)
+        self._system = system
+        self._arrived: list[Application] = []
+        self._arrivals = 0
+        # Applications with a job that does not fit the machine, by name.
+        self._too_wide: set[str] = set()
+        self._decisions: list[Decision] = []
+        self._called = -math.inf
+        # Stopped jobs until the engine says how far they had come; then what goes on.
+        self._stopped: dict[str, Stopped] = {}
+        self._progress: dict[str, float] = {}
+        self._rests: set[str] = set()
+        self._registered_profiles: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._may_arrive = True
+        self._registering = system.dynamic_jobs
+
+    def _known_platform(self) -> Platform | None:
+        if not self.options.platform:
+            return self._platform
+        from qops_batsim.platform.simgrid_read import read_platform
+        from qops_batsim.shipped import find_input
+
+        return read_platform(find_input(self.options.platform, "platforms"))
+
+    # What happens
+
+    def submitted(self, job: Job) -> None:
+        """Note the job; it is mapped or refused at the next decision."""
+        if job.id in self._rests:
+            return  # Registered by this module, and planned already.
+        size = len(self._system.hosts)
+        if 1 <= job.processors <= size:
+            self._arrived.append(self._application(job))
+            return
+        if job.qos is not None and job.qos.application is not None:
+            self._too_wide.add(job.qos.application)
+        wanted = "no processor" if job.processors == 0 else f"{job.processors} processors"
+        self._reject(job.id, f"asks for {wanted}, the machine has {size}")
+
+    def completed(self, event: JobCompleted) -> None:
+        """Note the end; what it leaves is given away at the next decision."""
+        self._planner.left(event.job_id)
+        stopped = self._stopped.get(event.job_id)
+        if stopped is not None and event.job_state != COMPLETED_KILLED:
+            # It had ended by itself before it was stopped.
+            del self._stopped[event.job_id]
+            self._planner.withdraw(stopped.rest)
+
+    def progressed(self, progress: Mapping[str, Mapping[str, Any]]) -> None:
+        """Note how far stopped jobs had come."""
+        for job_id, told in progress.items():
+            share = told.get("progress")
+            if isinstance(share, (int, float)):
+                self._progress[job_id] = float(share)
+
+    def killed(self, job_ids: list[str]) -> None:
+        """Register what is left of stopped jobs, so that it can go on later."""
+        for job_id in job_ids:
+            stopped = self._stopped.pop(job_id, None)
+            if stopped is not None:
+                self._register(stopped)
+
+    def notified(self, notification: Notify) -> None:
+        """Take hosts out of use while they are unavailable; what runs there goes on."""
+        if notification.type == NO_MORE_STATIC_JOBS:
+            self._may_arrive = False
+        elif notification.type in (MACHINES_AWAY, MACHINES_BACK):
+            hosts = HostSet.parse(str(notification.fields.get("resources", "")))
+            self._planner.set_available(hosts, notification.type == MACHINES_BACK)
+
+    def _application(self, job: Job) -> Application:
+        from qops_batsim.scheduling.aroma.application import DEADLINE, HIGH_PRIORITY, Application
+        from qops_batsim.scheduling.aroma.work import work_of
+
+        profiles = self._system.profiles.get(job.id.partition("!")[0], {})
+        deadline = None if job.qos is None else job.qos.deadline
+        service_class = None if job.qos is None else job.qos.service_class
+        if service_class is None:
+            service_class = self.options.default_class if deadline is None else DEADLINE
+        self._arrivals += 1
+        work = work_of(job, profiles, self._machine.reference_speed)
+        promised = service_class == DEADLINE and deadline is not None
+        latest = max(job.submission_time, 0.0) + self.options.start_tolerance
+        return Application(
+            job,
+            service_class,
+            work,
+            self._arrivals,
+            # An engine lets sleeps share a host at no cost, which would be no time sharing.
+            exclusive=not self._system.compute_sharing or work.is_sleep,
+            deadline=deadline if promised and deadline is not None else math.inf,
+            latest_start=latest if service_class == HIGH_PRIORITY else math.inf,
+        )
+
+    # What is decided
+
+    def decide(self, now: float) -> list[Decision]:
+        """Return the rejections, what is stopped, and the applications that start now."""
+        planner = self._planner
+        planner.update(now)
+        for application in self._applications():
+            self.map_application(application)
+        for application, hosts in planner.due():
+            self._decisions.append(ExecuteJob(application.job.id, HostSet.of(hosts.tolist())))
+        planner.conclude()
+        self._ask_for_call(now)
+        if self._registering and not self._may_arrive and not self._stopped:
+            # Only an arrival makes room for itself.
+            self._registering = False
+            self._decisions.append(Notify.of("registration_finished"))
+        decisions, self._decisions = self._decisions, []
+        return decisions
+
+    def _applications(self) -> list[Application]:
+        """Return what has arrived, the most important class first, then in order of arrival.
+
+        Jobs of one class that name the same application (``qos.application``) are one.
+        """
+        arrived, self._arrived = self._arrived, []
+        too_wide, self._too_wide = self._too_wide, set()
+        first: dict[tuple[str, str], Application] = {}
+        found = []
+        for part in arrived:
+            qos = part.job.qos
+            name = None if qos is None else qos.application
+            if name in too_wide:
+                self._reject(part.job.id, f"another job of application {name} is too wide")
+                continue
+            if name is not None:
+                whole = first.setdefault((part.service_class, name), part)
+                if whole is not part:
+                    whole.others.append(part)
+                    continue
+            found.append(part)
+        return sorted(found, key=lambda each: (each.rank, each.arrival))
+
+    def map_application(self, application: Application) -> bool:
+        """Map an application, or reject it; tell which.
+
+        Called once for each application that fits the machine. Override it to measure
+        or to record.
+        """
+        parts = application.parts
+        stops = self._planner.map(parts)
+        for part in parts:
+            record = self.qos_log.record(part.job.id)
+            record.category = part.service_class
+            if stops is None:
+                self._reject(part.job.id, _reason(parts))
+            elif part.deadline < math.inf:
+                record.admitted_deadline = part.deadline
+            elif part.latest_start < math.inf:
+                record.latest_start = part.latest_start
+        for each in stops or ():
+            job = each.stopped.application.job
+            self._stopped[job.id] = each
+            self._rests.add(each.rest.job.id)
+            reason = f"stopped for {application.job.id}, goes on as {each.rest.job.id}"
+            self.qos_log.record(job.id).reason = reason
+        if stops:
+            self._decisions.append(KillJob([each.stopped.application.job.id for each in stops]))
+        return stops is not None
+
+    # Stopping
+
+    def _profile_of(self, job: Job) -> Mapping[str, Any]:
+        workload = job.id.partition("!")[0]
+        known = self._registered_profiles.get((workload, job.profile))
+        return known or self._system.profiles.get(workload, {}).get(job.profile, {})
+
+    def _name_of_rest(self, application: Application) -> str | None:
+        """Return the name of the job by which an application would go on if it was stopped."""
+        from qops_batsim.scheduling.aroma.remainder import can_be_stopped, next_name
+
+        job = application.job
+        return next_name(job.id) if can_be_stopped(self._profile_of(job)) else None
+
+    def _register(self, stopped: Stopped) -> None:
+        from qops_batsim.scheduling.aroma.remainder import remainder
+
+        job, rest = stopped.stopped.application.job, stopped.rest
+        share = 1.0 - self._progress.pop(job.id, 1.0 - stopped.stopped.left)
+        ran = self._mapper.book.date - stopped.stopped.start
+        profile, registered = remainder(rest.job.id, job, self._profile_of(job), share, ran)
+        self._registered_profiles[profile.workload_name, profile.profile_name] = profile.profile
+        rest.job = registered.job
+        rest.known = True
+        self.qos_log.record(rest.job.id).category = rest.service_class
+        self._decisions += [profile, registered]
+
+    def _reject(self, job_id: str, reason: str) -> None:
+        self.qos_log.record(job_id).reason = reason
+        self._decisions.append(RejectJob(job_id))
+
+    def _ask_for_call(self, now: float) -> None:
+        """Ask to be called at the next planned start."""
+        date = self._planner.book.next_start()
+        if now + PLAN_TOLERANCE < date < math.inf and date != self._called:
+            self._called = date
+            self._decisions.append(CallMeLater(date))
+
+
+def _reason(parts: Sequence[Application]) -> str:
+    tasks = sum(part.tasks for part in parts)
+    deadline = min(part.deadline for part in parts)
+    if deadline < math.inf:
+        return f"no start lets {tasks} tasks end by {deadline:g} s and keeps every promise"
+    return f"no hosts for {tasks} tasks at once without breaking a promise"

@@ -1,0 +1,307 @@
+"""What a deadline scheduler decided and what became of its promises: ``PREFIX_decisions.jsonl``.
+
+The log watches the scheduler's plan: before and after each answer to a new job, and at
+the end of each decision, it notes what has changed since it looked last. Nothing is
+noted, and nothing is done, unless a log was given to the scheduler::
+
+    module.decision_log = DecisionLog()
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from qops_batsim import __version__
+from qops_batsim.errors import InputError
+from qops_batsim.files import write_text
+from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.scheduling.decision_events import (
+    FORMAT,
+    VERSION,
+    Admitted,
+    Ended,
+    Event,
+    Killed,
+    Late,
+    LogHeader,
+    Moved,
+    Outlived,
+    Refused,
+    Started,
+    Submitted,
+    Withdrawn,
+)
+from qops_batsim.timing import PLAN_TOLERANCE
+
+if TYPE_CHECKING:
+    from qops_batsim.scheduling.admission.plan import AdmissionPlan
+    from qops_batsim.scheduling.module import DecisionModule
+    from qops_batsim.scheduling.profile import Floats, Ints
+
+Cause = Literal["admission", "early_end", "outlived", "late_start", "kill"]
+
+_NO_REQUEST = QosRequest()
+
+
+class DecisionLog:
+    """The decisions of one simulation, as lines of JSON.
+
+    One decision is noted as: jobs ended; running jobs outlived their estimates; what
+    was moved for that; then for each new job: submitted, admitted or refused, and
+    what was moved for it; at last jobs started, and what was moved because a job
+    started late. O(waiting) for each of these looks.
+    """
+
+    def __init__(self) -> None:
+        self.processors = 0
+        self._lines: list[bytes] = []
+        self._encode = msgspec.json.Encoder().encode
+
+    def begin(self, plan: AdmissionPlan) -> None:
+        """Start anew, and watch this plan."""
+        plan.observer = self
+        self.processors = plan.machine_size
+        self._lines.clear()
+        self._plan = plan
+        # What was noted last of each slot.
+        self._starts = plan.starts.copy()
+        self._ends = plan.ends.copy()
+        self._deadlines = plan.table.deadlines.copy()
+        # What happened since the last decision, and is dated at the next one.
+        self._gone: list[tuple[str, float]] = []
+        self._refused_at_once: list[tuple[Job, str]] = []
+        self._withdrawn: list[str] = []
+        self._looked = False
+
+    def lines(self) -> Iterable[bytes]:
+        """Return the events so far, one JSON object each, in order."""
+        return self._lines
+
+    # Called by the scheduler
+
+    def refused_at_once(self, job: Job, reason: str) -> None:
+        """Note a job that the plan is not asked about."""
+        self._refused_at_once.append((job, reason))
+
+    def left(self, job_id: str) -> None:
+        """Note an end, before the plan is told."""
+        self._gone.append((job_id, float(self._plan.ends[self._plan.table.slot_of(job_id)])))
+
+    def withdrawn(self, job_id: str) -> None:
+        """Note that a killed job is not run again, because it had ended before."""
+        self._withdrawn.append(job_id)
+
+    def decided(self, now: float, started: list[str]) -> None:
+        """Note the end of a decision, and the jobs that it starts."""
+        slots = [self._plan.table.slot_of(job_id) for job_id in started]
+        if self._looked:
+            self._note_moves(now, "late_start", [], slots)
+        else:
+            self._look_first(now, slots)
+        self._looked = False
+        for job, reason in self._refused_at_once:
+            self._note_submission(now, job)
+            self._note(Refused(date=now, job=job.id, reason=reason))
+        self._refused_at_once.clear()
+        for job_id, slot in zip(started, slots, strict=True):
+            self._ends[slot] = self._plan.ends[slot]
+            self._note(Started(date=now, job=job_id, end=_finite(self._ends[slot])))
+
+    # Called by the plan
+
+    def asked(self, now: float, slot: int) -> None:
+        """Note that a job asks for admission, and what was moved before."""
+        if not self._looked:
+            self._look_first(now, [])
+            self._looked = True
+        self._note_submission(now, self._plan.table.jobs[slot])
+
+    def answered(self, now: float, slot: int, reason: str, blamed: int) -> None:
+        """Note the answer to a job, and what was moved for it."""
+        table = self._plan.table
+        job_id = table.jobs[slot].id
+        offered, why = self._plan.offered(slot) or (None, "")
+        name = table.jobs[blamed].id if blamed >= 0 else None
+        if reason:
+            self._note(Refused(date=now, job=job_id, reason=reason, blamed=name, offered=offered))
+            return
+        self._make_room()
+        self._starts[slot] = self._plan.starts[slot]
+        self._deadlines[slot] = table.deadlines[slot]
+        self._note(
+            Admitted(
+                date=now,
+                job=job_id,
+                start=_finite(self._starts[slot]),
+                deadline=_finite(self._deadlines[slot]),
+                offered=offered is not None,
+                reason=why,
+                blamed=None if offered is None else name,
+            )
+        )
+        victims = self._plan.victims_of(slot)
+        for victim, place in victims:
+            self._starts[place] = self._plan.starts[place]
+            self._ends[place] = self._plan.ends[place]
+            self._note(
+                Killed(
+                    date=now,
+                    job=victim,
+                    again=table.jobs[place].id,
+                    by=job_id,
+                    start=_finite(self._starts[place]),
+                )
+            )
+        self._note_moves(now, "kill" if victims else "admission", [job_id], [])
+
+    def _look_first(self, now: float, started: list[int]) -> None:
+        """Note what happened to running jobs, and what was moved for that."""
+        self._make_room()
+        early = []
+        for job_id, end in self._gone:
+            self._note(Ended(date=now, job=job_id, early=_finite(end - now)))
+            if end > now + PLAN_TOLERANCE:
+                early.append(job_id)
+        self._gone.clear()
+        for job_id in self._withdrawn:
+            self._note(Withdrawn(date=now, job=job_id))
+        early += self._withdrawn
+        self._withdrawn.clear()
+        plan = self._plan
+        late = []
+        for slot in sorted(_changed(plan.running_slots, plan.ends, self._ends)):
+            if slot in started:
+                continue
+            self._ends[slot] = plan.ends[slot]
+            late.append(plan.table.jobs[slot].id)
+            self._note(Outlived(date=now, job=late[-1], end=_finite(plan.ends[slot])))
+        cause: Cause = "outlived" if late else "early_end" if early else "late_start"
+        self._note_moves(now, cause, late or early, started)
+
+    def _note_moves(self, now: float, cause: Cause, by: list[str], started: list[int]) -> None:
+        plan = self._plan
+        self._make_room()
+        waiting = plan.waiting_slots
+        jobs = plan.table.jobs
+        moves = []
+        for slot in sorted([*_changed(waiting, plan.starts, self._starts), *started]):
+            before, after = float(self._starts[slot]), float(plan.starts[slot])
+            self._starts[slot] = after
+            # A job may start off its promise by as much as dates may differ.
+            if slot not in started or abs(after - before) > PLAN_TOLERANCE:
+                moves.append((jobs[slot].id, _finite(before), _finite(after)))
+        if moves:
+            self._note(Moved(date=now, cause=cause, by=by, moves=moves))
+        for slot in sorted(_changed(waiting, plan.table.deadlines, self._deadlines)):
+            self._deadlines[slot] = plan.table.deadlines[slot]
+            deadline = _finite(self._deadlines[slot])
+            self._note(Late(date=now, job=jobs[slot].id, deadline=deadline))
+
+    def _note_submission(self, now: float, job: Job) -> None:
+        asked = job.qos or _NO_REQUEST
+        self._note(
+            Submitted(
+                date=now,
+                job=job.id,
+                submission=job.submission_time,
+                processors=job.processors,
+                estimate=_finite(job.estimate),
+                deadline=asked.deadline,
+                tolerance=asked.tolerance_factor,
+                user_deadline=asked.has_user_deadline,
+            )
+        )
+
+    def _note(self, event: Event) -> None:
+        self._lines.append(self._encode(event))
+
+    def _make_room(self) -> None:
+        plan = self._plan
+        if len(self._starts) < len(plan.starts):
+            self._starts = _enlarged(self._starts, plan.starts)
+            self._ends = _enlarged(self._ends, plan.ends)
+        if len(self._deadlines) < len(plan.table.deadlines):
+            self._deadlines = _enlarged(self._deadlines, plan.table.deadlines)
+
+
+def keep_decisions(module: DecisionModule) -> bool:
+    """Give a scheduler a decision log, if it is one that can fill it; tell whether.
+
+    Call it before the simulation; write the log with :func:`write_decision_log`.
+    """
+    from qops_batsim.scheduling.admission.scheduler import AdmissionScheduler
+
+    if not isinstance(module, AdmissionScheduler):
+        return False
+    module.decision_log = DecisionLog()
+    return True
+
+
+def write_decision_log(
+    log: DecisionLog, prefix: str | Path, *, scheduler: str, options: dict[str, Any]
+) -> Path:
+    """Write ``PREFIX_decisions.jsonl`` and return its path.
+
+    Parameters
+    ----------
+    log
+        The decisions.
+    prefix
+        Prefix of the run's files.
+    scheduler, options
+        Registered name and all options by name.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    header = LogHeader(
+        format=FORMAT,
+        version=VERSION,
+        scheduler=scheduler,
+        options=options,
+        processors=log.processors,
+        package_version=__version__,
+    )
+    lines = [msgspec.json.encode(header), *log.lines(), b""]
+    path = Path(f"{prefix}_decisions.jsonl")
+    write_text(path, b"\n".join(lines).decode())
+    return path
+
+
+def remove_decision_log(prefix: str | Path) -> None:
+    """Remove ``PREFIX_decisions.jsonl``, if there is one: it would tell of another run.
+
+    Raises
+    ------
+    InputError
+        The file cannot be removed.
+    """
+    path = Path(f"{prefix}_decisions.jsonl")
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be removed ({error.strerror or error})") from None
+
+
+def _changed(slots: Ints, now: Floats, before: Floats) -> list[int]:
+    """Return the slots whose numbers differ."""
+    changed: list[int] = slots[now[slots] != before[slots]].tolist()
+    return changed
+
+
+def _enlarged(before: Floats, now: Floats) -> Floats:
+    larger = now.copy()
+    larger[: len(before)] = before
+    return larger
+
+
+def _finite(number: float) -> float | None:
+    """Return a number for JSON, which has no infinity."""
+    return float(number) if abs(number) < math.inf else None

@@ -1,0 +1,156 @@
+"""Queues of the Network Queueing System, the baseline of Pascal et al. (2004).
+
+B. A. Kingsbury, "The Network Queueing System", Sterling Software, is what that
+paper cites (reference 16): a batch queue has limits, and a request may be in it only
+if it asks for no more; queues have priorities and limits of requests that run at
+once. Which queues a site has, it decides itself.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import Counter, deque
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.jobs import Job
+from qops_batsim.scheduling.module import SchedulerOptions, System
+from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
+
+SDSC_QUEUES = ("express", "high", "normal", "low", "standby")
+"""Batch queues of the SDSC SP2, the dearest first, as its log names them."""
+
+
+class NqsOptions(SchedulerOptions, frozen=True, kw_only=True):
+    """Options of :class:`Nqs`."""
+
+    queues: Annotated[
+        tuple[str, ...],
+        Meta(
+            description=(
+                "queues that users choose from (qos.queue), the highest priority first; others "
+                "come after them in the order of their names"
+            )
+        ),
+    ] = SDSC_QUEUES
+    default_queue: Annotated[
+        str, Meta(min_length=1, description="queue of jobs whose users choose none")
+    ] = "normal"
+    time_limits: Annotated[
+        tuple[float, ...],
+        Meta(
+            description=(
+                "each of those queues is split by requested time: up to the first limit, up to "
+                "the next, ..., and the rest; shorter requests go first"
+            ),
+            extra={"unit": "s"},
+        ),
+    ] = (3_600.0, 14_400.0, 43_200.0, 64_800.0)
+    run_limits: Annotated[
+        dict[str, int],
+        Meta(
+            description="most jobs of a queue of users that run at once; not named: no limit",
+            extra={"unit": "jobs"},
+        ),
+    ] = {}  # noqa: RUF012 - each instance gets its own
+    blocked: Annotated[
+        Literal["queue", "machine"],
+        Meta(
+            description=(
+                "what a head of a queue that does not fit holds up: its own queue only, as in "
+                "NQS, or all queues of lower priority as well"
+            )
+        ),
+    ] = "queue"
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        limits = self.time_limits
+        if not all(0 < limit < math.inf for limit in limits) or list(limits) != sorted(set(limits)):
+            raise _error("time_limits", limits, "growing numbers of seconds above 0 are accepted")
+        if not all(limit >= 1 for limit in self.run_limits.values()):
+            raise _error("run_limits", self.run_limits, "whole numbers from 1 up are accepted")
+        if len(set(self.queues)) < len(self.queues) or "" in self.queues:
+            raise _error("queues", self.queues, "different names are accepted")
+
+
+def _error(option: str, value: object, accepted: str) -> InputError:
+    return InputError(f"scheduler 'nqs': option {option} is {shown(value)}; {accepted}")
+
+
+Place = tuple[int, str, int]
+"""A queue: rank of the name, name, and number of time limits that its requests exceed.
+
+The least has the highest priority.
+"""
+
+
+class Nqs(SpaceSharingScheduler):
+    """Queues by name and requested time, first come first served in each, no reservation.
+
+    Whenever something happens, the queues are visited in the order of their
+    priorities: names in the order of the options, and of one name the shorter
+    requests first. Each starts jobs from its head as long as they fit and its run
+    limit allows. A head that does not fit waits, and nothing is kept free for it:
+    jobs of other queues, however long, may start in its place for ever.
+
+    The requested time of a job is its walltime, else its estimate; jobs without
+    either are in the queue of the longest requests. O(queues + jobs started) a
+    message.
+    """
+
+    summary = "NQS: FIFO queues by name and requested time, priorities, no reservations"
+    Options = NqsOptions
+
+    def __init__(self, options: SchedulerOptions | None = None) -> None:
+        super().__init__(options)
+        assert isinstance(self.options, NqsOptions)
+        self.options.check()
+        self._blocks_all = self.options.blocked == "machine"
+        self._default = self.options.default_queue
+        self._time_limits = self.options.time_limits
+        self._run_limits = self.options.run_limits
+        self._ranks = {name: rank for rank, name in enumerate(self.options.queues)}
+
+    def begin(self, system: System) -> None:
+        """Start with empty queues."""
+        super().begin(system)
+        self._lines: dict[Place, deque[Job]] = {}
+        self._running: Counter[str] = Counter()
+        self._queue_of: dict[str, str] = {}
+
+    def arrived(self, job: Job) -> None:
+        """Append the job to its queue, which is made for its first job."""
+        place = self.place(job)
+        if place not in self._lines:
+            self._lines[place] = deque()
+            self._lines = dict(sorted(self._lines.items()))
+        self._lines[place].append(job)
+
+    def place(self, job: Job) -> Place:
+        """Return which queue a job belongs to."""
+        queue = (job.qos.queue if job.qos is not None else None) or self._default
+        requested = job.estimate if job.walltime is None else job.walltime
+        rank = self._ranks.get(queue, len(self._ranks))
+        return rank, queue, bisect_left(self._time_limits, requested)
+
+    def left(self, job_id: str) -> None:
+        """Count one running job less for its queue."""
+        self._running[self._queue_of.pop(job_id)] -= 1
+
+    def schedule(self, now: float) -> None:
+        """Start jobs from the heads of the queues, those of high priority first."""
+        for (_, queue, _), jobs in self._lines.items():
+            limit = self._run_limits.get(queue, math.inf)
+            while jobs and self._running[queue] < limit:
+                if jobs[0].processors > self.free_count:
+                    if self._blocks_all:
+                        return
+                    break
+                job = jobs.popleft()
+                self._running[queue] += 1
+                self._queue_of[job.id] = queue
+                self.start(job)

@@ -1,0 +1,311 @@
+"""Classes of service for the jobs of a log, as Pascal et al. (2004) give them.
+
+P. Pascal, S. Richard, B. Miegemolle and T. Monteil, "Tasks Mapping with Quality of
+Service for Coarse Grain Parallel Applications", section 4: the queue that a user of
+the SDSC SP2 chose stands for a class, and the required CPU time is all work there is.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from hashlib import blake2b
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.jobs import QOS_CLASSES, Job
+from qops_batsim.workload.delay_jobs import changed_job, derived, run_times_until_killed
+from qops_batsim.workload.model import Profile, Workload, plain_number
+from qops_batsim.workload.swf import SwfLog
+
+CLASS_OF_QUEUE = {
+    "express": "high_priority",
+    "high": "dedicated",
+    "normal": "deadline",
+    "low": "best_effort",
+    "standby": "best_effort",
+}
+"""Class of each queue of the SDSC SP2 (section 4.2; the paper does not mention standby)."""
+
+SDSC_MIX = {"express": 662, "high": 602, "normal": 2765, "low": 867, "standby": 65}
+"""Jobs in each queue among the first 4,961 of the SDSC SP2 log, cancelled ones included."""
+
+TOGETHER, APART = "together", "apart"
+"""What becomes of the tasks of a job (:attr:`ClassChoices.tasks`)."""
+
+LEAST_CPU_TIME = 1.0
+"""CPU time of a task that used less, or none that was measured as more than 0 (seconds)."""
+
+
+class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
+    """How jobs get classes and work.
+
+    Attributes
+    ----------
+    every
+        Put all jobs into this class, whatever their queues; None: by queue.
+    mix
+        Relative frequency of each queue, from which jobs without a queue draw one.
+    seed
+        Of the draws. A job draws the same in every workload.
+    deadline_factor
+        Deadline of jobs of class deadline: submission + this × CPU time.
+    speed
+        Flop/s of the host on which the CPU times were measured.
+    tasks
+        What a job of n processors becomes: ``"together"``, one job of n processors,
+        whose parts progress at one rate; ``"apart"``, n jobs of one processor, the
+        tasks of one application (``qos.application``), which may share a host.
+    """
+
+    every: str | None = None
+    mix: Mapping[str, float] = msgspec.field(default_factory=lambda: dict(SDSC_MIX))
+    seed: int = 1
+    deadline_factor: float = 5.0
+    speed: float = 1e9
+    tasks: str = TOGETHER
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        if self.every is not None and self.every not in QOS_CLASSES:
+            raise InputError(f"class is {shown(self.every)}{did_you_mean(self.every, QOS_CLASSES)}")
+        if self.tasks not in (TOGETHER, APART):
+            hint = did_you_mean(self.tasks, (TOGETHER, APART))
+            raise InputError(f"tasks is {shown(self.tasks)}{hint}")
+        if self.seed < 0:
+            raise InputError(f"seed is {self.seed}; a whole number from 0 up is accepted")
+        if not 1 <= self.deadline_factor < math.inf:
+            raise InputError(
+                f"deadline factor is {self.deadline_factor:g}; a number from 1 up is accepted"
+            )
+        if not 0 < self.speed < math.inf:
+            raise InputError(f"speed is {self.speed:g}; a number of flop/s above 0 is accepted")
+        weights = self.mix.values()
+        if not all(0 <= weight < math.inf for weight in weights) or not sum(weights):
+            raise InputError(f"mix is {shown(dict(self.mix))}; numbers from 0 up are accepted")
+        for queue in self.mix:
+            _class_of(queue, "mix")
+
+
+class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a log knows of its jobs and a workload made from it does not.
+
+    Attributes
+    ----------
+    queue_names
+        Name of each queue number, from the header's ``Queue`` lines.
+    cpu_times
+        CPU time a processor (seconds) by job number; jobs without one are missing.
+    waits
+        Recorded wait (seconds) by job number; jobs without one are missing.
+    """
+
+    queue_names: Mapping[str, str] = {}
+    cpu_times: Mapping[str, float] = {}
+    waits: Mapping[str, float] = {}
+
+    @classmethod
+    def of(cls, log: SwfLog) -> LogFacts:
+        """Return what a log tells; what it does not is empty."""
+        numbers = [str(number) for number in log.records["job_number"].tolist()]
+
+        def known(field: str) -> dict[str, float]:
+            values = log.records[field].tolist()
+            return {n: value for n, value in zip(numbers, values, strict=True) if value >= 0}
+
+        names = {}
+        for text in log.header.values("Queue"):
+            match = re.fullmatch(r"([0-9]+)\s+(\S+).*", text, re.DOTALL)
+            if match:
+                names[match[1]] = match[2]
+        return cls(queue_names=names, cpu_times=known("average_cpu_time"), waits=known("wait_time"))
+
+
+def name_queues(
+    workload: Workload, choices: ClassChoices | None = None, facts: LogFacts | None = None
+) -> Workload:
+    """Return the workload with the name of a queue in every job's ``qos``.
+
+    A job keeps the name it has; else the number in its field ``queue`` counts, by the
+    log's header; else it draws a name.
+
+    Parameters
+    ----------
+    workload
+        Any workload.
+    choices
+        Mix and seed of the draws.
+    facts
+        What the log tells of queue numbers.
+
+    Raises
+    ------
+    InputError
+        A parameter is out of range.
+    """
+    choices = choices or ClassChoices()
+    choices.check()
+    names = (facts or LogFacts()).queue_names
+    jobs = [
+        changed_job(job, {}, {"queue": _queue_of(job, choices, names)}, workload=workload)
+        for job in workload.jobs
+    ]
+    drawn = sum(_known_queue(job, names) is None for job in workload.jobs)
+    step: dict[str, Any] = {"step": "queues", "drawn": drawn}
+    if drawn:
+        step |= {"mix": dict(choices.mix), "seed": choices.seed}
+    return derived(workload, jobs, None, step)
+
+
+def assign_classes(
+    workload: Workload,
+    choices: ClassChoices | None = None,
+    facts: LogFacts | None = None,
+    *,
+    cpu_times: Mapping[str, float] | None = None,
+) -> Workload:
+    """Return compute jobs with classes of service, made from jobs that simply last.
+
+    Each task has to compute what the reference host does in its CPU time (profile
+    ``parallel_homogeneous``); no communication, since logs tell of none. Set in ``qos``:
+    ``queue``, ``class``, ``estimated_runtime`` (the CPU time), and ``deadline`` in the
+    class of that name. Walltimes are removed: where tasks share hosts they last longer
+    than they compute.
+
+    Parameters
+    ----------
+    workload
+        Jobs of type ``delay``.
+    choices
+        Parameters; None: the defaults.
+    facts
+        What the log tells of queues.
+    cpu_times
+        CPU time a processor (seconds) by job id; jobs that are missing, or all, have
+        their run time, cut to their walltime.
+
+    Raises
+    ------
+    InputError
+        A parameter is out of range, a job is none of type ``delay``, or a queue has no
+        class.
+    """
+    choices = choices or ClassChoices()
+    named = name_queues(workload, choices, facts)
+    measured = cpu_times or {}
+    jobs: list[Job] = []
+    profiles: dict[str, Profile] = {}
+    replaced = 0
+    for job, run_time in zip(named.jobs, run_times_until_killed(named), strict=True):
+        seconds = run_time
+        if job.id in measured:
+            seconds = max(LEAST_CPU_TIME, measured[job.id])
+            replaced += 1
+        name, profiles[name] = compute_profile(seconds, choices.speed)
+        assert job.qos is not None
+        service = choices.every or _class_of(job.qos.queue or "", workload.source)
+        qos: dict[str, Any] = {"class": service, "estimated_runtime": plain_number(seconds)}
+        if service == "deadline":
+            date = job.submission_time + choices.deadline_factor * seconds
+            qos |= {"deadline": plain_number(date), "has_user_deadline": True}
+        fields = {"profile": name, "walltime": None}
+        jobs += _tasks(changed_job(job, fields, qos, workload=workload), choices, workload)
+    step = {
+        "step": "classes",
+        "every": choices.every,
+        "deadline_factor": plain_number(choices.deadline_factor),
+        "speed": plain_number(choices.speed),
+        "tasks": choices.tasks,
+        "cpu_times": {"run time": len(named.jobs) - replaced, "measured": replaced},
+    }
+    return derived(named, jobs, profiles, step)
+
+
+def compute_profile(
+    seconds: float, speed: float, communication: float = 0.0
+) -> tuple[str, Profile]:
+    """Return name and content of the profile that computes for ``seconds`` on a host.
+
+    Parameters
+    ----------
+    seconds
+        CPU time of every task on a host of ``speed`` flop/s.
+    speed
+        Flop/s.
+    communication
+        Bytes between each ordered pair of tasks.
+    """
+    body = {
+        "type": "parallel_homogeneous",
+        "cpu": plain_number(seconds * speed),
+        "com": plain_number(communication),
+    }
+    name = f"compute{plain_number(seconds)}"
+    return (f"{name}_send{plain_number(communication)}" if communication else name), body
+
+
+def count_classes(workload: Workload) -> dict[str, int]:
+    """Return the number of jobs in each class, tasks of one application counted once."""
+    seen: dict[str, str] = {}
+    for job in workload.jobs:
+        service = (job.qos.service_class if job.qos is not None else None) or "none"
+        seen[application_of(job)] = service
+    counts = Counter(seen.values())
+    return {name: counts[name] for name in (*QOS_CLASSES, "none") if counts[name]}
+
+
+def application_of(job: Job) -> str:
+    """Return the name of the application that a job is part of: its own id if of none."""
+    named = job.qos.application if job.qos is not None else None
+    return job.id if named is None else named
+
+
+def _known_queue(job: Job, names: Mapping[str, str]) -> str | None:
+    if job.qos is not None and job.qos.queue is not None:
+        return job.qos.queue
+    number = job.fields.get("queue")
+    return None if number is None else names.get(str(number), str(number))
+
+
+def _queue_of(job: Job, choices: ClassChoices, names: Mapping[str, str]) -> str:
+    known = _known_queue(job, names)
+    if known is not None:
+        return known
+    digest = blake2b(f"{choices.seed} {job.id}".encode(), digest_size=8, person=b"queue").digest()
+    drawn = int.from_bytes(digest, "big") / 2**64 * sum(choices.mix.values())
+    bounds = accumulate(choices.mix.values())
+    # A float may round up to the sum itself, which is below no bound.
+    queues = [queue for queue, bound in zip(choices.mix, bounds, strict=True) if drawn < bound]
+    return queues[0] if queues else list(choices.mix)[-1]
+
+
+def _class_of(queue: str, where: str) -> str:
+    service = CLASS_OF_QUEUE.get(queue)
+    if service is None:
+        hint = (
+            "; the log (--log) tells the names of queue numbers"
+            if queue.isdigit()
+            else did_you_mean(queue, CLASS_OF_QUEUE)
+        )
+        raise InputError(f"{where}: queue {shown(queue)} has no class of service{hint}")
+    return service
+
+
+def _tasks(job: Job, choices: ClassChoices, workload: Workload) -> list[Job]:
+    """Return a job as it is, or its tasks: 15 becomes 15t1, 15t2, …"""
+    if choices.tasks == TOGETHER:
+        return [job]
+    return [
+        changed_job(
+            job,
+            {"id": f"{job.id}t{number}", "res": 1},
+            {"application": job.id},
+            workload=workload,
+        )
+        for number in range(1, job.processors + 1)
+    ]

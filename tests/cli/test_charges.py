@@ -1,0 +1,160 @@
+"""``qops-batsim charges``."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with runs of qops, msb and easy on a small deadline workload."""
+    from qops_batsim.campaign.simulate import simulate, write_run
+    from qops_batsim.platform.generate import make_cluster
+    from qops_batsim.scheduling.registry import make_scheduler
+    from qops_batsim.shipped import find_input
+    from qops_batsim.workload.batsim_json import read_workload
+
+    directory = tmp_path_factory.mktemp("runs")
+    name = "sdsc_sp2_deadlines_500"
+    workload = read_workload(find_input(name, "workloads"))
+    for scheduler in ("qops", "msb", "easy"):
+        module = make_scheduler(scheduler)
+        simulation = simulate(workload, make_cluster(workload.processors), module)
+        write_run(
+            simulation,
+            directory / scheduler,
+            scheduler=scheduler,
+            module=module,
+            workload=name,
+            platform=None,
+        )
+    return directory
+
+
+def test_the_table(cli, runs: Path) -> None:
+    result = cli("charges", runs / "qops")
+    assert result.exit_code == 0, result.err
+    assert "very-long-very-wide" in result.out
+    assert "QoS charge" in result.out
+    assert "profit of" in result.out
+    assert cli("charges", runs / "qops").out == result.out
+
+
+def test_json_and_the_break_even_weight(cli, runs: Path) -> None:
+    result = cli("charges", runs / "msb", "--against", runs / "easy", "--json", "--weights", "2,3")
+    assert result.exit_code == 0, result.err
+    document = json.loads(result.out)
+    msb, easy = document["runs"]
+    # EASY refuses nobody and promises nothing.
+    assert easy["total"]["charged_jobs"] == easy["total"]["jobs"] == 500
+    assert easy["total"]["charge"]["qos"] == 0
+    charge = msb["total"]["charge"]
+    assert msb["profit"] == pytest.approx(2 * charge["resource"] + 3 * charge["qos"])
+    ratio = (easy["total"]["charge"]["resource"] - charge["resource"]) / charge["qos"]
+    assert document["break_even"]["ratio"] == pytest.approx(ratio)
+    assert document["break_even"]["below"] == "second"
+    assert document["break_even"]["above"] == "first"
+    assert sum(each["charge"]["qos"] for each in msb["categories"]) == pytest.approx(charge["qos"])
+
+
+def test_which_earns_more_in_words(cli, runs: Path) -> None:
+    crossing = cli("charges", runs / "msb", "--against", runs / "easy")
+    assert "both earn the same at W_Q / W_R =" in crossing.out
+    same = cli("charges", runs / "msb", "--against", runs / "msb")
+    assert "both earn the same with any weights" in same.out
+
+
+def test_the_reference_run_is_easy(cli, runs: Path) -> None:
+    by_default = cli("charges", runs / "qops", "--json")
+    given = cli("charges", runs / "qops", "--json", "--reference", runs / "easy")
+    first, second = (json.loads(each.out)["runs"][0]["total"] for each in (by_default, given))
+    assert first["charge"]["qos"] == pytest.approx(second["charge"]["qos"], rel=1e-6)
+
+
+def test_options_change_the_categories(cli, runs: Path) -> None:
+    options = ("--run-time-edges", "1,2,3", "--processor-edges", "100,200,300", "--json")
+    result = cli("charges", runs / "qops", *options, "--slowdown-bound", "10")
+    assert result.exit_code == 0, result.err
+    document = json.loads(result.out)
+    assert document["categories"] == {"run_times": [1, 2, 3], "processors": [100, 200, 300]}
+    assert document["slowdown_bound"] == 10
+    counts = {each["category"]: each["jobs"] for each in document["runs"][0]["categories"]}
+    assert counts["very-long-sequential"] > 450
+    assert counts["very-short-very-wide"] == 0
+
+
+def test_filling_in(cli, runs: Path, tmp_path: Path) -> None:
+    for path in runs.glob("qops_*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    result = cli("charges", tmp_path / "qops", "--fill", "--json")
+    assert result.exit_code == 0, result.err
+    total = json.loads(result.out)["runs"][0]["total"]
+    with open(tmp_path / "qops_qos.csv") as stream:
+        rows = list(csv.DictReader(stream))
+    assert all(row["category"] for row in rows)
+    paid = [float(row["qos_charge"]) for row in rows if row["qos_charge"]]
+    assert len(paid) == total["charged_jobs"]
+    assert sum(paid) == pytest.approx(total["charge"]["qos"], abs=1e-3)
+    # The filled file still is that of a valid run.
+    assert cli("verify", tmp_path / "qops").exit_code == 0
+
+
+def test_a_price_of_ones_own(cli, runs: Path, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "our_prices.py").write_text(
+        "from qops_batsim.economics.charges import Charge\n"
+        "def flat(job):\n"
+        "    return Charge(resource=1.0, qos=0.5)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    result = cli("charges", runs / "qops", "--price", "our_prices:flat", "--json")
+    assert result.exit_code == 0, result.err
+    total = json.loads(result.out)["runs"][0]["total"]
+    assert total["charge"]["resource"] == total["charged_jobs"]
+    assert total["charge"]["qos"] == total["charged_jobs"] / 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--weights", "1"), "--weights 1: 2 numbers separated by commas are expected"),
+        (("--weights", "1,x"), "--weights 1,x: 2 numbers"),
+        (("--weights", "1,-2"), "weight of the qos charge is -2"),
+        (("--run-time-edges", "1,2"), "--run-time-edges 1,2: 3 numbers"),
+        (("--run-time-edges", "3,2,1"), "edges of run times are 3, 2, 1; three ascending"),
+        (("--processor-edges", "0,1,2"), "edges of processors are 0, 1, 2"),
+        (("--processor-edges", "1,2,inf"), "--processor-edges 1,2,inf: 3 numbers"),
+        (("--slowdown-bound", "0"), "slowdown bound is 0"),
+        (("--price", "nowhere"), "price is 'nowhere'; MODULE:FUNCTION is expected"),
+        (("--price", "math:nothing"), "no function 'nothing'"),
+        (("--against", "nowhere"), "nowhere: no such run"),
+        (("--reference", "nowhere"), "nowhere: no such run"),
+        (("--workload", "nowhere.json"), "nowhere.json: no such file"),
+    ],
+)
+def test_mistakes(cli, runs: Path, options: tuple[str, str], message: str) -> None:
+    result = cli("charges", runs / "qops", *options)
+    assert result.exit_code == 2
+    assert message in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+def test_a_run_whose_workload_is_unknown(cli, runs: Path, tmp_path: Path) -> None:
+    for path in runs.glob("qops_*.csv"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    result = cli("charges", tmp_path / "qops")
+    assert result.exit_code == 2
+    assert "its workload is not known; --workload FILE is expected" in result.err
+
+
+def test_several_workloads_need_a_reference(cli, runs: Path) -> None:
+    from qops_batsim.shipped import find_input
+
+    path = find_input("sdsc_sp2_deadlines_500", "workloads")
+    both = ("--workload", path, "--workload", path)
+    result = cli("charges", runs / "qops", *both)
+    assert result.exit_code == 2
+    assert "--reference PREFIX" in result.err

@@ -1,0 +1,217 @@
+"""``qops-batsim explain`` and ``quote`` from the user's side."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qops_batsim.cli.times import date_text, duration_text
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("operators")
+
+
+@pytest.fixture(autouse=True)
+def runs(folder: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    """Runs out/qops, out/kill (as the documentation has them) and out/easy, made once."""
+    monkeypatch.chdir(folder)
+    if not Path("out").exists():
+        kills = ("--set", "kill_and_restart=true", "--set", "tolerance_factor=4")
+        for arguments in (
+            ("qops",),
+            ("fqops", *kills, "--out", "out/kill"),
+            ("easy", "--workload", "tiny_8"),
+        ):
+            result = cli("run", *arguments, "--quiet")
+            assert result.exit_code == 0, result.err
+
+
+QUOTE = ("quote", "--processors", "64", "--runtime", "2h")
+
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "operators.md"
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="no documentation beside the tests")
+def test_the_documentation_shows_what_is_printed(cli: Cli) -> None:
+    shown = 0
+    for block in re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.M | re.S):
+        command, *expected = block.splitlines()
+        if not expected or expected[0].startswith("$") or "|" in command:
+            continue
+        out = cli(*shlex.split(command)[2:]).out
+        assert [line.rstrip() for line in out.splitlines()] == expected, command
+        shown += 1
+    assert shown == 4
+
+
+def test_a_run_tells_of_its_decision_log(cli: Cli) -> None:
+    result = cli("run", "msb", "--out", "again/msb")
+    assert result.exit_code == 0, result.err
+    assert "again/msb_decisions.jsonl" in result.err
+
+
+def test_a_quote_in_words(cli: Cli) -> None:
+    result = cli(*QUOTE, "--state", "out/qops@2d", "--deadline", "6h")
+    assert result.exit_code == 0, result.err
+    assert result.err == ""
+    lines = result.out.splitlines()
+    assert lines[0] == (
+        "out/qops (qops) at 172,800 s (2 d): 21 of 128 processors free, jobs: 6 running, 2 waiting"
+    )
+    assert lines[2] == "request            64 processors for 2 h by 194,400 s (6 h from then)"
+    assert lines[3].startswith("answer             refused: its own deadline (194400 s) would be")
+    assert lines[4] == (
+        "earliest deadline  194,597 s (6 h 3 min 17 s after submission; start 187,397 s)"
+    )
+    assert lines[5].startswith("                   resource charge 460,800 processor-s, QoS charge")
+
+
+def test_a_quote_that_is_granted(cli: Cli) -> None:
+    result = cli(*QUOTE, "--state", "out/qops@2d", "--deadline", "1d", "--json")
+    found = json.loads(result.out)
+    assert found["admitted"] is True
+    assert found["requested_deadline"] == 3 * 86400
+    assert found["granted"]["price"]["resource"] == 64 * 7200
+    assert found["earliest"]["price"]["qos"] > found["granted"]["price"]["qos"] > 0
+    assert found["earliest"]["deadline"] == 194597
+    # What is quoted as the earliest is granted, and nothing an hour earlier is.
+    seconds = found["earliest"]["deadline"] - found["time"]
+    for deadline, admitted in ((seconds, True), (seconds - 3600, False)):
+        again = cli(*QUOTE, "--state", "out/qops@2d", "--deadline", str(deadline), "--json")
+        assert json.loads(again.out)["admitted"] is admitted
+
+
+def test_a_quote_changes_nothing(cli: Cli) -> None:
+    before = {path: path.read_bytes() for path in Path("out").iterdir()}
+    one, two = (cli(*QUOTE, "--state", "out/kill@100000").out for _ in range(2))
+    assert one == two
+    assert {path: path.read_bytes() for path in Path("out").iterdir()} == before
+
+
+def test_before_a_moment(cli: Cli) -> None:
+    first = json.loads(Path("out/qops_decisions.jsonl").read_text().splitlines()[1])
+    state = f"out/qops@{first['date']}"
+    after = json.loads(cli(*QUOTE, "--state", state, "--json").out)
+    before = json.loads(cli(*QUOTE, "--state", state, "--before", "--json").out)
+    assert (before["running_jobs"], after["running_jobs"]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--state", "out/qops"), "--state out/qops: PREFIX@TIME is expected, as in out/qops@6h"),
+        (("--state", "out/qops@soon"), "--state out/qops@soon: TIME is 'soon'; a duration"),
+        (("--state", "out/qops@90d"), "a date from 0 to 407888 s, the end of the run, is expected"),
+        (("--state", "out/nothing@1h"), "out/nothing: no such run"),
+        (("--state", "out/easy@0"), "scheduler 'easy' keeps no decision log"),
+        (("--state", "out/qops@1d", "--deadline", "0"), "--deadline is 0; more than 0"),
+        (("--state", "out/qops@1d", "--processors", "129"), "processors is 129; a number from 1"),
+        (("--state", "out/qops@1d", "--workload", "gone.json"), "gone.json: no such file"),
+    ],
+)
+def test_quotes_that_cannot_be_made(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
+    result = cli(*QUOTE, *arguments)
+    assert result.exit_code == 2
+    assert result.out == ""
+    assert result.err.count("\n") == 1
+    assert message in result.err
+
+
+def test_a_refused_job_in_words(cli: Cli) -> None:
+    result = cli("explain", "out/qops", "29")
+    assert result.exit_code == 0, result.err
+    assert result.out.startswith("w0!29 of out/qops (qops): refused\n")
+    for text in (
+        "asked for          32 of 128 processors for 2 min 50 s by 25,501 s",
+        "refused because    its own deadline (25501 s) would be missed",
+        "earliest deadline  34,223 s (2 h 36 min 47 s after submission; start 34,053 s)",
+        "cheapest accepted  none: the user would take a deadline up to 25,501 s",
+        "w0!12",
+    ):
+        assert text in result.out
+    short = cli("explain", "out/qops", "w0!29", "--first", "2", "--tolerance", "50").out
+    assert "… and 4 more (--first N, --json)" in short
+    assert "cheapest accepted  59,066 s" in short
+
+
+def test_a_killed_job_in_words(cli: Cli) -> None:
+    log = Path("out/kill_decisions.jsonl").read_text().splitlines()
+    kill = next(event for event in map(json.loads, log) if event.get("event") == "killed")
+    out = cli("explain", "out/kill", kill["again"]).out
+    assert f"for {kill['by']}; " in out
+    assert f"run again as {kill['again']}" in out
+    assert "Promised starts" in out
+    assert f"killed for it      {kill['job']}" in cli("explain", "out/kill", kill["by"]).out
+
+
+def test_an_offer_in_words(cli: Cli) -> None:
+    log = Path("out/kill_decisions.jsonl").read_text().splitlines()
+    taken = next(event for event in map(json.loads, log) if event.get("offered") is True)
+    out = cli("explain", "out/kill", taken["job"]).out
+    assert "offered deadline   " in out
+    assert ", taken\n" in out
+    found = json.loads(cli("explain", "out/kill", taken["job"], "--json").out)
+    assert found["offered_deadline"] == found["admitted_deadline"] == taken["deadline"]
+    assert found["reason"] == taken["reason"]
+
+
+def test_other_schedulers_in_words(cli: Cli) -> None:
+    out = cli("explain", "out/easy", "3").out
+    assert out.startswith("w0!3 of out/easy (easy): COMPLETED_SUCCESSFULLY\n")
+    assert "keeps no decision log" in out
+    assert json.loads(cli("explain", "out/easy", "3", "--json").out)["scheduler"] == "easy"
+
+
+@pytest.mark.parametrize(
+    ("run", "job", "message"),
+    [
+        ("out/qops", "w0!5000", "no job 'w0!5000'; did you mean 'w0!500'? (known: 500 jobs)"),
+        ("out/easy", "no", "no job 'no' (known: 8 jobs)"),
+        ("out/none", "1", "out/none: no such run"),
+    ],
+)
+def test_jobs_that_cannot_be_explained(cli: Cli, run: str, job: str, message: str) -> None:
+    result = cli("explain", run, job)
+    assert result.exit_code == 2
+    assert result.out == ""
+    assert result.err.count("\n") == 1
+    assert message in result.err
+
+
+def test_a_workload_that_is_gone_leaves_no_qos_charges(cli: Cli) -> None:
+    description = Path("out/qops_run.json")
+    text = description.read_text()
+    try:
+        description.write_text(text.replace("sdsc_sp2_deadlines_500", "gone.json"))
+        result = cli("explain", "out/qops", "29")
+        assert result.exit_code == 0
+        assert "QoS charge unknown" in result.out
+        assert "no QoS charges: gone.json: no such file" in result.err
+    finally:
+        description.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"), (59.4, "59 s"), (60, "1 min"), (9407, "2 h 36 min 47 s"),
+        (86400, "1 d"), (90061, "1 d 1 h 1 min 1 s"), (-61, "-1 min 1 s"),
+    ],
+)  # fmt: skip
+def test_durations(seconds: float, text: str) -> None:
+    assert duration_text(seconds) == text
+
+
+def test_dates() -> None:
+    assert [date_text(each) for each in (None, 12345.0, 1.256)] == ["-", "12,345", "1.26"]

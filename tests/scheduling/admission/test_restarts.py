@@ -1,0 +1,514 @@
+"""Kill-and-restart: drawn schedules, the exchange with the engine, and promises kept.
+
+In the drawings, a column is a second and a row a processor.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decision_process import decision_process, scheduler_process
+from qops_batsim.analysis.admission import admission_metrics, outcomes_of_simulation
+from qops_batsim.analysis.results import read_run
+from qops_batsim.analysis.verify import verify
+from qops_batsim.campaign.contract import check_scheduler
+from qops_batsim.campaign.launch import batsim_arguments
+from qops_batsim.campaign.simulate import default_engine, simulate, write_run
+from qops_batsim.engine.outputs import format_jobs
+from qops_batsim.engine.records import REJECTED
+from qops_batsim.engine.simulation import EngineOptions, Simulation
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.decisions import Decision, ExecuteJob, KillJob, RegisterJob
+from qops_batsim.protocol.events import (
+    COMPLETED_KILLED,
+    COMPLETED_SUCCESSFULLY,
+    EngineConfig,
+    Event,
+    HostDescription,
+    JobCompleted,
+    JobKilled,
+    JobSubmitted,
+    Notify,
+    SimulationBegins,
+)
+from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.protocol.zeromq_peer import RemotePeer
+from qops_batsim.scheduling.admission.fqops import Fqops, FqopsOptions
+from qops_batsim.scheduling.admission.restarts import RestartPlan
+from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.model import Workload, delay_profile
+
+
+def job(
+    name: str,
+    arrival: float,
+    processors: int,
+    run_time: float,
+    deadline: float | None = None,
+) -> Job:
+    qos = QosRequest(deadline=deadline, estimated_runtime=run_time)
+    return Job(name, arrival, processors, delay_profile(run_time)[0], qos=qos)
+
+
+def workload_of(machine: int, jobs: list[Job]) -> Workload:
+    profiles = dict(delay_profile(job.estimate) for job in jobs)
+    return Workload(jobs=jobs, profiles=profiles, processors=machine)
+
+
+def killer(**options: Any) -> Fqops:
+    return Fqops(FqopsOptions(kill_and_restart=True, **options))
+
+
+Runs = dict[str, tuple[float, float] | None]
+
+
+def run(machine: int, jobs: list[Job], module: Fqops) -> Runs:
+    """Run and return start and end of each run of each job, None if rejected."""
+    simulation = simulate(workload_of(machine, jobs), make_cluster(machine), module)
+    return {
+        record.local_id: None if record.state == REJECTED else (record.start, record.finish)
+        for record in simulation.ended
+    }
+
+
+def rows_of(module: Fqops) -> dict[str, tuple[str, ...]]:
+    return {row[0]: row for row in module.qos_log.rows()}
+
+
+# Drawn schedules
+
+# One processor. A (10 s) may end by 30; at 2 B wants 3 s by 6.
+#
+#   |AABBBAAAAAAAAAA   2 s of A are lost
+#    0 2  5        15
+URGENT = [job("A", 0, 1, 10, 30), job("B", 2, 1, 3, 6)]
+
+
+def test_a_running_job_is_killed_for_an_urgent_one_and_run_again() -> None:
+    module = killer()
+    assert run(1, URGENT, module) == {"A": (0, 2), "B": (2, 5), "A#1": (5, 15)}
+    rows = rows_of(module)
+    assert list(rows) == ["w0!A", "w0!B"]
+    assert rows["w0!A"][3:6] == ("accepted", "", "30.000000")
+    assert rows["w0!A"][9:] == ("1", "", "2.000000")
+    assert rows["w0!B"][2:6] == ("", "accepted", "w0!A was killed for it", "6.000000")
+    assert rows["w0!B"][9:] == ("0", "", "")
+    # Without, B is offered the end behind A.
+    module = Fqops()
+    assert run(1, URGENT, module) == {"A": (0, 10), "B": None}
+    assert module.qos_log.record("w0!B").offered_deadline == 13
+
+
+def test_a_job_is_not_killed_if_it_would_miss_its_own_deadline() -> None:
+    # |AABBBAAAAAAAAAA   A would end at 15.
+    module = killer()
+    assert run(1, [job("A", 0, 1, 10, 14.5), URGENT[1]], module) == {"A": (0, 10), "B": None}
+    assert module.qos_log.record("w0!B").offered_deadline == 13
+    assert run(1, [job("A", 0, 1, 10, 15), URGENT[1]], killer())["A#1"] == (5, 15)
+
+
+def test_a_job_without_deadline_can_always_be_killed() -> None:
+    jobs = [job("A", 0, 1, 10), URGENT[1]]
+    assert run(1, jobs, killer()) == {"A": (0, 2), "B": (2, 5), "A#1": (5, 15)}
+
+
+# Two processors. At 4, A has used 4 processor-seconds, B, begun at 2, has used 2. C wants
+# one processor for 3 s by 8; D, at 5, would not do with B's rest.
+#
+#   |AAAAAAAAAA        B is killed, since it loses less
+#   |  BBCCCBBBBBBBB
+#    0 2 4  7       15
+CHOICE = [job("A", 0, 1, 10, 40), job("B", 2, 1, 8, 40), job("C", 4, 1, 3, 8)]
+
+
+def test_the_job_that_has_used_least_is_killed() -> None:
+    found = run(2, CHOICE, killer())
+    assert found == {"A": (0, 10), "B": (2, 4), "C": (4, 7), "B#1": (7, 15)}
+    # If B has no time to spare, it is A.
+    found = run(2, [CHOICE[0], job("B", 2, 1, 8, 10), CHOICE[2]], killer())
+    assert found == {"A": (0, 4), "B": (2, 10), "C": (4, 7), "A#1": (7, 17)}
+    # Processors count as much as seconds: A has used 8, B 12.
+    wide = [job("A", 0, 1, 20, 99), job("B", 4, 3, 20, 99), job("C", 8, 1, 3, 11)]
+    assert "A#1" in run(4, wide, killer())
+
+
+# A is killed at 2 for B, and A#1, started at 5, at 7 for C.
+#
+#   |AABBBAACCAAAAAAAAAA
+#    0 2  5 7 9         19
+TWICE = [job("A", 0, 1, 10, 40), job("B", 2, 1, 3, 5), job("C", 7, 1, 2, 9)]
+
+
+def test_kills_of_one_job_are_counted_and_can_be_limited() -> None:
+    module = killer()
+    assert run(1, TWICE, module) == {
+        "A": (0, 2),
+        "B": (2, 5),
+        "A#1": (5, 7),
+        "C": (7, 9),
+        "A#2": (9, 19),
+    }
+    assert rows_of(module)["w0!A"][9:] == ("2", "", "4.000000")
+    module = killer(max_kills_per_job=1)
+    assert run(1, TWICE, module) == {"A": (0, 2), "B": (2, 5), "A#1": (5, 15), "C": None}
+    assert "A#1" not in run(1, URGENT, killer(max_kills_per_job=0))
+
+
+def test_a_job_must_have_run_for_a_while_to_be_killed() -> None:
+    assert "A#1" not in run(1, URGENT, killer(kill_after=2.1))
+    assert "A#1" in run(1, URGENT, killer(kill_after=2))
+    fresh = [job("A", 0, 1, 10, 30), job("B", 0.5, 1, 3, 4)]
+    assert "A#1" not in run(1, fresh, killer())
+    assert "A#1" in run(1, fresh, killer(kill_after=0))
+
+
+def test_offers_are_guarantees_too() -> None:
+    # B is offered 13 and takes it. At 11, B cannot be killed for C, as it must end by 13, so
+    # C takes an offer of its own.
+    jobs = [job("A", 0, 1, 10, 10), job("B", 1, 1, 3, 5), job("C", 11, 1, 1, 12)]
+    module = killer(tolerance_factor=3)
+    assert run(1, jobs, module) == {"A": (0, 10), "B": (10, 13), "C": (13, 14)}
+    # With slack B ends by 1 + 1.5 × 12 = 19.
+    module = killer(tolerance_factor=5, slack_factor=1.5)
+    found = run(1, jobs, module)
+    assert found["C"] == (11, 12)
+    assert found["B#1"] == (12, 15)
+    assert module.qos_log.record("w0!B").admitted_deadline == 19
+
+
+def test_several_kills_at_one_date() -> None:
+    jobs = [job("A", 0, 1, 9, 40), job("B", 0, 1, 9, 40)]
+    jobs += [job("C", 3, 1, 2, 5), job("D", 3, 1, 2, 5), job("E", 3, 1, 2, 5)]
+    found = run(2, jobs, killer())
+    assert found["C"] == found["D"] == (3, 5)
+    assert found["A#1"] == found["B#1"] == (5, 14)
+    assert found["E"] is None
+
+
+def test_many_kills_at_one_date() -> None:
+    # As many kills as processors, so that the arrays have to grow by more than the new jobs.
+    for machine in (15, 31, 70):
+        jobs = [job(f"A{index:02}", 0, 1, 50, 1000) for index in range(machine)]
+        jobs += [job(f"B{index:02}", 5, 1, 3, 8) for index in range(machine)]
+        found = run(machine, jobs, killer())
+        assert len(found) == 3 * machine
+        for index in range(machine):
+            assert found[f"A{index:02}"] == (0, 5)
+            assert found[f"B{index:02}"] == (5, 8)
+            assert found[f"A{index:02}#1"] == (8, 58)
+
+
+def test_jobs_of_a_walltime_keep_it_when_they_run_again(tmp_path: Path) -> None:
+    qos = QosRequest(deadline=60)
+    jobs = [Job("A", 0.0, 1, "delay_99", 10.0, qos), job("B", 2, 1, 3, 6)]
+    profiles = {"delay_99": {"type": "delay", "delay": 99}, **dict([delay_profile(3)])}
+    workload = Workload(jobs=jobs, profiles=profiles, processors=1)
+    simulation = simulate(workload, make_cluster(1), killer())
+    assert [(r.local_id, r.state, r.finish) for r in simulation.ended] == [
+        ("A", "COMPLETED_KILLED", 2),
+        ("B", "COMPLETED_SUCCESSFULLY", 5),
+        ("A#1", "COMPLETED_WALLTIME_REACHED", 15),
+    ]
+
+
+def test_metrics_count_a_job_once() -> None:
+    workload = workload_of(1, TWICE)
+    simulation = simulate(workload, make_cluster(1), killer())
+    outcomes = outcomes_of_simulation(simulation.ended, workload)
+    metrics = admission_metrics(outcomes, 1)
+    assert (metrics.jobs, metrics.kills) == (3, 2)
+    assert metrics.wasted_work == pytest.approx(100 * 4 / 15)
+    assert metrics.unadmitted_jobs == 0
+    assert metrics.missed_deadlines == 0
+    assert metrics.utilization == pytest.approx(100)  # lost work also kept the machine busy
+    assert outcomes.finish.tolist() == [19, 5, 9]
+
+
+# The exchange with the engine
+
+
+def test_an_engine_without_dynamic_jobs_is_refused() -> None:
+    with pytest.raises(InputError, match="kill_and_restart is on, but .* --enable-dynamic-jobs"):
+        simulate(workload_of(1, URGENT), make_cluster(1), killer(), engine=EngineOptions())
+    assert not default_engine(Fqops()).dynamic_jobs
+    assert default_engine(killer()).dynamic_jobs
+    flags = {"--enable-dynamic-jobs", "--acknowledge-dynamic-jobs", "--enable-profile-reuse"}
+    assert flags <= set(batsim_arguments(default_engine(killer())))
+    assert not flags & set(batsim_arguments(default_engine(Fqops())))
+
+
+@pytest.mark.parametrize("kill", [False, True])
+@pytest.mark.parametrize("jobs", [[], URGENT, TWICE])
+@pytest.mark.parametrize("acknowledge", [False, True])
+def test_registration_is_finished_acknowledged_or_not(
+    kill: bool, jobs: list[Job], acknowledge: bool
+) -> None:
+    options = EngineOptions(dynamic_jobs=True, acknowledge_dynamic_jobs=acknowledge)
+    module = Fqops(FqopsOptions(kill_and_restart=kill))
+    found = simulate(workload_of(1, jobs), make_cluster(1), module, engine=options)
+    if kill or not jobs:
+        expected = simulate(workload_of(1, jobs), make_cluster(1), killer())
+        assert format_jobs(found.ended) == format_jobs(expected.ended)
+
+
+class Engine:
+    """An engine by hand: tells events, keeps decisions."""
+
+    def __init__(self, module: Fqops, hosts: int) -> None:
+        self.driver = ModuleDriver(module)
+        described = [HostDescription(index, f"h{index}") for index in range(hosts)]
+        begins = SimulationBegins(
+            nb_resources=hosts,
+            nb_compute_resources=hosts,
+            config=EngineConfig(dynamic_jobs_enabled=True),
+            compute_resources=described,
+        )
+        self.tell(0.0, begins)
+
+    def tell(self, now: float, *events: Event) -> list[Decision]:
+        reply = self.driver.exchange(Message(now, [Stamped(now, event) for event in events]))
+        return [item.body for item in reply.events]
+
+    def submit(self, now: float, *jobs: Job) -> list[Decision]:
+        renamed = [each.renamed(f"w0!{each.id}") for each in jobs]
+        return self.tell(now, *(JobSubmitted(each.id, each) for each in renamed))
+
+
+ONE = HostSet.parse("0")
+
+
+def test_a_job_that_ends_before_its_kill_arrives_is_not_run_again() -> None:
+    module = killer()
+    engine = Engine(module, 1)
+    engine.submit(0.0, URGENT[0], job("W", 0, 1, 4, 99))
+    assert engine.submit(2.0, URGENT[1]) == [KillJob(["w0!A"])]
+    # A has ended by itself at that very moment.
+    ended = JobCompleted("w0!A", COMPLETED_SUCCESSFULLY, 0, ONE)
+    assert engine.tell(2.0, ended, JobKilled([])) == [ExecuteJob("w0!B", ONE)]
+    # W starts right behind B: nothing is left of A in the plan.
+    done = JobCompleted("w0!B", COMPLETED_SUCCESSFULLY, 0, ONE)
+    assert engine.tell(5.0, done) == [ExecuteJob("w0!W", ONE)]
+    rows = rows_of(module)
+    assert rows["w0!A"][9:] == ("0", "", "")
+    assert rows["w0!B"][3:6] == ("accepted", "", "6.000000")
+    # W can be killed and gets the number 1; A is forgotten.
+    (kill,) = engine.submit(7.0, job("C", 7, 1, 1, 8))
+    assert kill == KillJob(["w0!W"])
+
+
+def test_news_of_a_kill_may_take_time() -> None:
+    engine = Engine(killer(), 1)
+    engine.submit(0.0, URGENT[0])
+    assert engine.submit(2.0, URGENT[1]) == [KillJob(["w0!A"])]
+    # Something else happens first: B is due and has no host yet, D waits, nothing is killed twice.
+    assert engine.submit(2.001, job("D", 2.001, 1, 3, 99)) == []
+    killed = JobCompleted("w0!A", COMPLETED_KILLED, -1, ONE)
+    decisions = engine.tell(2.002, killed, JobKilled(["w0!A"]))
+    registered = [each for each in decisions if isinstance(each, RegisterJob)]
+    assert [each.job_id for each in registered] == ["w0!A#1"]
+    assert registered[0].job.fields == {**URGENT[0].fields, "id": "w0!A#1"}
+    assert decisions[-1] == ExecuteJob("w0!B", ONE)
+    again = registered[0].job
+    assert engine.tell(2.003, JobSubmitted(again.id, again)) == []
+    done = JobCompleted("w0!B", COMPLETED_SUCCESSFULLY, 0, ONE)
+    (started,) = engine.tell(5.002, done)
+    assert started in (ExecuteJob("w0!A#1", ONE), ExecuteJob("w0!D", ONE))
+
+
+def test_registration_ends_only_when_no_kill_is_on_its_way() -> None:
+    engine = Engine(killer(), 1)
+    engine.submit(0.0, URGENT[0])
+    engine.submit(2.0, URGENT[1])
+    finished = Notify.of("registration_finished")
+    assert engine.tell(2.0, Notify.of("no_more_static_job_to_submit")) == []
+    killed = JobCompleted("w0!A", COMPLETED_KILLED, -1, ONE)
+    assert engine.tell(2.0, killed, JobKilled(["w0!A"]))[-1] == finished
+    done = JobCompleted("w0!B", COMPLETED_SUCCESSFULLY, 0, ONE)
+    assert finished not in engine.tell(5.0, done)
+
+
+def test_the_same_over_zeromq(tmp_path: Path) -> None:
+    workload = workload_of(4, random_jobs(random.Random(7), 60))
+    options = default_engine(killer())
+    here = simulate(workload, make_cluster(4), killer(tolerance_factor=2))
+    assert sum("#" in record.job.id for record in here.ended) > 5
+    config = '{"kill_and_restart": true, "tolerance_factor": 2}'
+    for acknowledge in (True, False):
+        remote = EngineOptions(
+            dynamic_jobs=options.dynamic_jobs,
+            acknowledge_dynamic_jobs=acknowledge,
+            sched_config=config,
+        )
+        with (
+            decision_process(scheduler_process("fqops")) as endpoint,
+            RemotePeer(endpoint, timeout=15.0) as peer,
+        ):
+            there = Simulation(make_cluster(4), [workload], peer, remote)
+            there.run()
+        assert format_jobs(there.ended) == format_jobs(here.ended)
+
+
+def test_the_contract_of_schedulers() -> None:
+    assert check_scheduler(lambda: killer(tolerance_factor=2)) == 18
+
+
+# Promises
+
+
+def random_jobs(rng: random.Random, count: int) -> list[Job]:
+    jobs, arrival = [], 0.0
+    for index in range(count):
+        arrival += rng.randint(0, 8)
+        run_time = rng.choice([rng.randint(1, 40), rng.randint(1, 4), 0.3])
+        kind = rng.random()
+        spare = rng.choice([0, 2, 80]) * rng.random()
+        deadline = None if kind < 0.15 else arrival + run_time + spare
+        jobs.append(job(f"{index:03d}", arrival, rng.randint(1, 4), run_time, deadline))
+    return jobs
+
+
+OPTIONS = st.fixed_dictionaries(
+    {
+        "tolerance_factor": st.floats(0, 6),
+        "slack_factor": st.sampled_from([1, 1.5, 3]),
+        "tolerance": st.sampled_from(["fixed", "random"]),
+        "max_kills_per_job": st.sampled_from([None, 0, 1, 2]),
+        "kill_after": st.sampled_from([0.0, 1.0, 5.0]),
+        "order": st.sampled_from(["least_laxity", "earliest_deadline"]),
+        "on_failure": st.sampled_from(["next_point", "reject"]),
+        "new_job": st.sampled_from(["in_order", "first"]),
+        "k_factor": st.integers(0, 5),
+    }
+)
+
+
+@settings(max_examples=120, deadline=None)
+@given(seed=st.integers(0, 10**6), options=OPTIONS)
+def test_no_promise_is_broken_killed_jobs_included(seed: int, options: dict[str, Any]) -> None:
+    jobs = random_jobs(random.Random(seed), 30)
+    workload = workload_of(4, jobs)
+    module = make_scheduler("fqops", {"kill_and_restart": True, **options})
+    simulation = simulate(workload, make_cluster(4), module)
+    outcomes = outcomes_of_simulation(simulation.ended, workload)
+    rows = {row[0]: row for row in module.qos_log.rows()}
+    assert len(rows) == len(jobs)
+    for index, each in enumerate(jobs):
+        row = rows[f"w0!{each.id}"]
+        record = module.qos_log.record(f"w0!{each.id}")
+        runs = [r for r in simulation.ended if r.local_id.partition("#")[0] == each.id]
+        kills = int(row[9])
+        assert kills == len(runs) - 1
+        assert [r.state for r in runs[:-1]] == [COMPLETED_KILLED] * kills
+        if options["max_kills_per_job"] is not None:
+            assert kills <= options["max_kills_per_job"]
+        wasted = sum(each.processors * (r.finish - r.start) for r in runs[:-1])
+        assert (record.wasted_processor_seconds or 0.0) == pytest.approx(wasted)
+        assert all(r.finish - r.start >= options["kill_after"] - 1e-6 for r in runs[:-1])
+        if outcomes.refused[index]:
+            assert each.qos.deadline is not None
+            assert record.admitted_deadline is None
+            continue
+        assert runs[-1].state == COMPLETED_SUCCESSFULLY
+        assert runs[-1].finish - runs[-1].start == pytest.approx(each.estimate)
+        if each.qos.deadline is not None:
+            assert record.admitted_deadline is not None
+            assert runs[-1].finish <= record.admitted_deadline + 1e-6
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6), share=st.floats(0.3, 2.5))
+def test_wrong_estimates_leave_nobody_waiting(seed: int, share: float) -> None:
+    rng = random.Random(seed)
+    jobs = random_jobs(rng, 30)
+    workload = workload_of(4, jobs)
+    for each in jobs:
+        each.estimate *= share * (0.5 + rng.random())
+        each.fields["qos"]["estimated_runtime"] = each.estimate
+    simulation = simulate(workload, make_cluster(4), killer(tolerance_factor=2))
+    outcomes = outcomes_of_simulation(simulation.ended, workload)
+    assert len(outcomes.ids) == len(jobs)
+    for record in simulation.ended:
+        if record.state == COMPLETED_KILLED:
+            stem, _, number = record.local_id.partition("#")
+            again = f"w0!{stem}#{int(number or 0) + 1}"
+            assert again in simulation.records
+
+
+def naive_candidates(plan: RestartPlan, now: float) -> Iterator[int]:
+    """Every running job that the rules allow, nothing left out because it is hopeless."""
+    table, rules = plan.table, plan._rules
+    running = plan.running_slots.tolist()
+    used = {slot: table.processors[slot] * (now - plan.starts[slot]) for slot in running}
+    for slot in sorted(running, key=lambda slot: (used[slot], plan.starts[slot], slot)):
+        kills = plan._kill_counts.get(slot, 0)
+        if (
+            slot not in plan._dying
+            and now - plan.starts[slot] >= rules.youngest - 1e-6
+            and (rules.max_kills is None or kills < rules.max_kills)
+        ):
+            yield slot
+
+
+def test_hopeless_candidates_are_passed_over_without_any_effect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = random.Random(11)
+    kills = 0
+    for _ in range(40):
+        workload = workload_of(4, random_jobs(rng, 60))
+        module = killer(tolerance_factor=rng.choice([1, 2, 4]), slack_factor=rng.choice([1, 1.5]))
+        found = format_jobs(simulate(workload, make_cluster(4), module).ended)
+        with monkeypatch.context() as patch:
+            patch.setattr(RestartPlan, "_candidates", naive_candidates)
+            again = Fqops(module.options)
+            assert format_jobs(simulate(workload, make_cluster(4), again).ended) == found
+        kills += found.count("COMPLETED_KILLED")
+    assert kills > 100
+
+
+def test_the_verifier_agrees(tmp_path: Path) -> None:
+    workload = workload_of(4, random_jobs(random.Random(4), 300))
+    module = killer(tolerance_factor=2, slack_factor=1.5)
+    simulation = simulate(workload, make_cluster(4), module)
+    write_run(
+        simulation,
+        tmp_path / "run",
+        scheduler="fqops",
+        module=module,
+        workload="random",
+        platform=None,
+    )
+    result = read_run(tmp_path / "run")
+    assert verify(result, workloads={"w0": workload}) == []
+    assert verify(result) == []
+    killed = [record for record in simulation.ended if record.state == COMPLETED_KILLED]
+    assert len(killed) > 20
+    assert math.isclose(
+        sum((r.finish - r.start) * r.job.processors for r in killed),
+        sum(float(row[-1] or 0) for row in module.qos_log.rows()),
+    )
+
+
+def test_the_command_line_switches_dynamic_jobs_on(cli: Any, tmp_path: Path) -> None:
+    prefix = tmp_path / "run"
+    options = ("--set", "kill_and_restart=true", "--set", "max_kills_per_job=2")
+    found = cli("run", "fqops", *options, "--out", prefix)
+    assert (found.exit_code, "rules hold" in found.err) == (0, True)
+    result = read_run(prefix)
+    again = [name for name in result.jobs["id"] if "#" in name]
+    assert len(again) > 10
+    assert result.qos is not None
+    assert not set(again) & set(result.qos["id"])
+    assert {name.rpartition("#")[2] for name in again} == {"1", "2"}

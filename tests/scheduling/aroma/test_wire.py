@@ -1,0 +1,47 @@
+"""AROMA as a decision process of its own decides as in process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aroma_oracles import mixed_work, random_machine, run, spans
+from qops_batsim.campaign.simulate import default_engine
+from qops_batsim.engine.simulation import Simulation
+from qops_batsim.platform.simgrid_write import write_platform
+from qops_batsim.protocol.decisions import Decision
+from qops_batsim.protocol.events import Event
+from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.session import DecisionSession
+
+
+class Wire:
+    """A session that is told texts, as over a socket."""
+
+    def __init__(self, session: DecisionSession) -> None:
+        self.session = session
+
+    def exchange(self, message: Message[Event]) -> Message[Decision]:
+        return decode_decisions(self.session.answer(encode_message(message)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_texts_lead_to_the_same_schedule(tmp_path: Path, seed: int) -> None:
+    workload, platform = mixed_work(seed, hosts=6, gap=5.0), random_machine(seed, 6)
+    write_platform(platform, tmp_path / "platform.xml")
+    session = DecisionSession("aroma", {"platform": str(tmp_path / "platform.xml")})
+    engine = default_engine(make_scheduler("aroma"))
+    simulation = Simulation(platform, [workload], Wire(session), engine)
+    simulation.run()
+    expected, _ = run(workload, platform)
+    found = spans(simulation)
+    assert found.keys() == spans(expected).keys()
+    for name, span in spans(expected).items():
+        if isinstance(span, str):
+            assert found[name] == span
+        else:
+            # Dates have six decimals on the wire.
+            assert found[name][:2] == pytest.approx(span[:2], abs=1e-4)
+            assert found[name][2] == span[2]

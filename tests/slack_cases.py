@@ -1,0 +1,121 @@
+"""Random small cases for the search of slack-based backfilling, and asking the kernel."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+
+from qops_batsim.scheduling.slack import orders, slack_kernel
+from slack_oracles import Case, New, Schedule, Seconds, Waiting, Weights
+
+HEURISTICS = {
+    "ascending_scheduled_time": orders.AST,
+    "ascending_arrival_time": orders.AAT,
+    "descending_utilization": orders.DU,
+    "descending_cost": orders.DC,
+    "descending_priority": orders.DP,
+    "exhaustive": orders.EXHAUSTIVE,
+}
+
+
+def random_case(rng: random.Random, *, null: bool, jobs: int = 5, endless: float = 0.0) -> Case:
+    """A plan with gaps in it, and a new job or (``null``) none."""
+    machine = rng.randint(1, 6)
+    now = rng.randint(0, 5)
+    running: list[tuple[int, float]] = []
+    left = machine
+    while left and rng.random() < 0.7:
+        width = rng.randint(1, left)
+        left -= width
+        end = math.inf if rng.random() < endless else now + rng.randint(1, 12)
+        running.append((width, end))
+    weights = Weights(*(rng.choice([0.0, 0.2, 0.5, 1.0, 1.0, 1.0]) for _ in range(4)))
+    new = New()
+    if not null:
+        latest = now if rng.random() < 0.2 else math.inf
+        priority = rng.choice([1 / 6, 0.3, 0.5, 1.0])
+        new = New(rng.randint(1, machine), rng.randint(1, 12), priority, latest)
+    case = Case(machine, now, tuple(running), (), new, weights)
+    seconds = Seconds(Case(machine, now, tuple(running), (Waiting(0, 1, 300, now),), new))
+    waiting = []
+    for slot in rng.sample(range(9), rng.randint(0, jobs)):
+        processors = rng.randint(1, machine)
+        estimate = math.inf if rng.random() < endless else rng.randint(1, 9)
+        seconds.first = now + rng.choice([0, 0, 0, rng.randint(0, 9)])
+        start = seconds.place(processors, estimate)
+        first_slack = rng.choice([0, 1, 5, 20, 60])
+        slack = rng.choice([0, first_slack, rng.randint(0, 60)])
+        priority = rng.choice([0.0, 0.1, 0.5, 0.5, 1.0])
+        if rng.random() < 0.1:
+            priority = -math.inf
+        if priority == -math.inf or start == math.inf:
+            first_slack = slack = math.inf
+        waiting.append(Waiting(slot, processors, estimate, start, priority, first_slack, slack))
+    waiting.sort(key=lambda job: (job.start, job.slot))
+    due = sum(job.start <= now for job in waiting)
+    fixed = due if rng.random() < 0.5 else 0
+    return Case(machine, now, case.running, tuple(waiting), new, weights, fixed)
+
+
+def ask(case: Case, heuristic: str, *, compresses: bool = False) -> Schedule | None:
+    """The kernel's schedule of a case, or None; its profile is checked."""
+    slots = 10 + len(case.running)
+    starts, estimates, ends = np.zeros(slots), np.zeros(slots), np.zeros(slots)
+    priorities, first_slacks, latest = np.zeros(slots), np.zeros(slots), np.zeros(slots)
+    processors = np.zeros(slots, np.int64)
+    running = np.arange(10, slots)
+    for slot, (width, end) in enumerate(case.running, start=10):
+        processors[slot], ends[slot] = width, end
+    for job in case.waiting:
+        slot = job.slot
+        processors[slot], estimates[slot], starts[slot] = job.processors, job.estimate, job.start
+        priorities[slot], first_slacks[slot] = job.priority, job.first_slack
+        latest[slot] = job.latest
+    count = len(case.waiting)
+    waiting = np.array([job.slot for job in case.waiting] + [0], np.int64)
+    size = 2 * (slots + 2)
+    times, free = np.zeros((4, size)), np.zeros((4, size), np.int64)
+    steps = slack_kernel.running_profile(
+        times[0], free[0], case.machine, case.now, running, ends, processors
+    )
+    for job in case.waiting:
+        steps = slack_kernel.reserve(
+            times[0], free[0], steps, job.start, job.estimate, job.processors
+        )
+    room, line = np.zeros((slack_kernel.ROWS, count + 1)), np.zeros(count + 1, np.int64)
+    weights = case.weights
+    best_steps, position, new_start, price, moved = slack_kernel.cheapest_schedule(
+        case.now, case.machine, running, ends, waiting, count, case.fixed, starts, processors,
+        estimates, priorities, first_slacks, latest, case.new.processors, case.new.estimate,
+        case.new.priority, case.new.latest,
+        np.array([weights.utilization, weights.time, weights.priority, weights.fairness]),
+        HEURISTICS[heuristic], compresses, times[0], free[0], steps, times[1], free[1],
+        times[2], free[2], times[3], free[3], room, line,
+    )  # fmt: skip
+    if price == math.inf:
+        assert new_start == math.inf
+        return None
+    found = {job.slot: job.start for job in case.waiting}
+    for index in range(position, count):
+        found[case.waiting[index].slot] = float(room[slack_kernel.BEST, index])
+    if best_steps:
+        check_profile(case, found, new_start, times[3, :best_steps], free[3, :best_steps])
+    else:
+        assert position == count
+    return Schedule(found, new_start, price, moved)
+
+
+def check_profile(
+    case: Case, starts: dict[int, float], new_start: float, times: np.ndarray, free: np.ndarray
+) -> None:
+    """The profile says what the running jobs and the schedule leave free."""
+    seconds = Seconds(case)
+    for job in case.waiting:
+        seconds.take(starts[job.slot], job.estimate, job.processors)
+    seconds.take(new_start, case.new.estimate, case.new.processors)
+    for second in range(case.now, seconds.end):
+        step = int(np.searchsorted(times, second, side="right")) - 1
+        assert case.machine - seconds.used[second] == free[step], (case, second)
+        assert free[step] >= 0
