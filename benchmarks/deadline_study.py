@@ -33,6 +33,13 @@ from qops_batsim.campaign.compare import (
     csv_text,
     summarize,
 )
+from qops_batsim.papers.report import (
+    CONFIRMED,
+    INCONCLUSIVE,
+    NOT_CONFIRMED,
+    Verdict,
+    verdict_of,
+)
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.from_swf import convert_swf
 from qops_batsim.workload.model import Workload
@@ -154,8 +161,6 @@ def interval(summary: Summary, metric: str) -> str:
     return f"{value.mean:+.2f}" if value.low is None else text_of(value)
 
 
-Verdict = str
-CONFIRMED, NOT_CONFIRMED, INCONCLUSIVE = "confirmed", "not confirmed", "inconclusive"
 ADMISSION = ("msb", "mrt", "qops")
 HIGH_LOADS = (1.2, 1.4, 1.6)
 
@@ -283,14 +288,6 @@ def at_loads(differences: dict[float, Interval], sign: int) -> tuple[str, Verdic
         verdict = NOT_CONFIRMED if NOT_CONFIRMED in verdicts else INCONCLUSIVE
     text = "; ".join(f"{load}: {text_of(each)}" for load, each in differences.items())
     return text, verdict
-
-
-def verdict_of(difference: Interval, sign: int) -> Verdict:
-    """Return whether the whole interval has the claimed sign, the other one, or neither."""
-    low, high = sorted(sign * end for end in ends(difference))
-    if low > 0:
-        return CONFIRMED
-    return NOT_CONFIRMED if high < 0 else INCONCLUSIVE
 
 
 def ends(interval: Interval) -> tuple[float, float]:

@@ -29,9 +29,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "campaign": {
         *("platform", "workload", "protocol", "economics", "scheduling", "engine", "analysis"),
     },
-    "cli": {
+    "papers": {
         *("platform", "workload", "protocol", "economics", "scheduling", "engine", "analysis"),
         "campaign",
+    },
+    "cli": {
+        *("platform", "workload", "protocol", "economics", "scheduling", "engine", "analysis"),
+        *("campaign", "papers"),
     },
 }
 """Rooms of the package with what each may import beside itself and the base."""

@@ -20,6 +20,7 @@ from qops_batsim.cli import (
     compare,
     diff,
     explain,
+    papers,
     platform,
     quote,
     run,
@@ -69,6 +70,7 @@ serve.register(app)
 shim.register(app)
 app.add_typer(workload.app, name="workload")
 app.add_typer(platform.app, name="platform")
+app.add_typer(papers.app, name="papers")
 
 
 # Typer exports only a subclass of the error that it raises for a wrong command line.

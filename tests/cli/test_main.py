@@ -40,7 +40,7 @@ def refused(result: Any) -> str:
 
 def test_the_walk_finds_the_commands() -> None:
     assert {("run",), ("schedulers",), ("workload", "lint"), ("platform", "show")} <= set(COMMANDS)
-    assert set(GROUPS) == {(), ("workload",), ("platform",)}
+    assert set(GROUPS) == {(), ("workload",), ("platform",), ("papers",)}
 
 
 def test_the_version(cli: Cli) -> None:

@@ -1,0 +1,179 @@
+"""``qops-batsim papers``: the experiments of the source papers, run again."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qops_batsim.cli.console import (
+    announce_slow,
+    make_directory,
+    note,
+    print_json,
+    print_table,
+    progress_bar,
+)
+from qops_batsim.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from qops_batsim.papers.report import Claim, PaperReport
+
+FORMATS = ("png", "pdf", "svg")
+
+app = typer.Typer(
+    help="Run the experiments of the source papers again, beside the papers' numbers.",
+    no_args_is_help=True,
+)
+
+
+@app.command("list")
+def list_papers(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the papers.
+
+    **Examples**
+
+    `qops-batsim papers list`
+    """
+    from qops_batsim.papers.report import PAPERS
+
+    if as_json:
+        print_json(PAPERS)
+        return
+    print_table(
+        "Papers", ["name", "what it is"], [[*each] for each in PAPERS.items()], numbers=False
+    )
+
+
+@app.command("run")
+def run(
+    paper: Annotated[str, typer.Argument(help="Name of the paper: talby1999, islam2004, ...")],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only the part that takes a few minutes at most.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print all numbers as JSON instead of tables.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="Write report.json and a picture of each figure here; runs that were finished "
+            "before are not made again, if the paper's experiments keep them.",
+        ),
+    ] = None,
+    traces: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Directory of the logs. Default: $QOPS_SHARED/traces, ../shared/traces, or what "
+            "`workload fetch` keeps.",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Use N seeds. Default: the paper module's choice."),
+    ] = None,
+    jobs_parallel: Annotated[
+        int,
+        typer.Option(
+            "--jobs-parallel", min=1, metavar="N", help="Processes; results do not depend on it."
+        ),
+    ] = 1,
+    ending: Annotated[
+        str, typer.Option("--format", metavar="png|pdf|svg", help="Format of the pictures.")
+    ] = "png",
+) -> None:
+    """Run a paper's experiments and print its tables, with the paper's numbers, and its claims.
+
+    A claim that the simulations do not confirm is reported as not confirmed. What was
+    chosen where the paper leaves it open is printed as well.
+
+    **Examples**
+
+    - The monthly table of the slack-based scheduler: `qops-batsim papers run talby1999 --quick`
+
+    - Everything, with pictures: `qops-batsim papers run islam2004 --out out/islam2004`
+
+    - Numbers for a notebook: `qops-batsim papers run pascal2004 --quick --json > pascal.json`
+    """
+    from qops_batsim.papers.report import PAPERS, PaperRequest, run_paper
+
+    if paper not in PAPERS:
+        raise InputError(f"PAPER is {paper!r}, which is not known{did_you_mean(paper, PAPERS)}")
+    if ending not in FORMATS:
+        raise InputError(f"--format {ending}: one of {', '.join(FORMATS)} is expected")
+    if traces is not None and not traces.is_dir():
+        raise InputError(f"--traces {traces}: no such directory")
+    if out is not None:
+        make_directory(out, "--out")
+    began = time.perf_counter()
+    with announce_slow("running simulations ..."), progress_bar(1, paper) as on_progress:
+        request = PaperRequest(
+            quick=quick,
+            traces=traces,
+            workers=jobs_parallel,
+            seeds=seeds,
+            out=out,
+            on_progress=on_progress,
+        )
+        report = run_paper(paper, request)
+    seconds = time.perf_counter() - began
+    paths = [] if out is None else _write(report, out, ending)
+    if as_json:
+        print_json(report.document())
+    else:
+        _print(report)
+    note(f"{paper} in {seconds:.1f} s")
+    if paths:
+        note(f"wrote {', '.join(str(path) for path in paths)}")
+
+
+def _write(report: PaperReport, directory: Path, ending: str) -> list[Path]:
+    """Write the report and its pictures; return the files."""
+    import json
+
+    from qops_batsim.files import write_text
+    from qops_batsim.papers.pictures import draw_figures
+
+    path = directory / "report.json"
+    write_text(path, json.dumps(report.document(), indent=2, allow_nan=False) + "\n")
+    return [path, *draw_figures(report.figures, directory, ending=ending)]
+
+
+def _print(report: PaperReport) -> None:
+    """Print tables, claims and choices."""
+    for table in report.tables:
+        print_table(table.title, table.columns, table.text_rows())
+        if table.note:
+            typer.echo(table.note)
+        typer.echo("")
+    if report.claims:
+        print_table(
+            "Claims",
+            ["id", "claim", "verdict", "measured", "95 % interval", "paper"],
+            [_claim_row(claim) for claim in report.claims],
+            numbers=False,
+        )
+        typer.echo("")
+    typer.echo("Choices where the paper leaves one:")
+    for topic, choice in report.choices.items():
+        typer.echo(f"- {topic}: {choice}")
+
+
+def _claim_row(claim: Claim) -> list[str]:
+    interval = claim.interval
+    return [
+        claim.id,
+        claim.text,
+        claim.verdict,
+        "-" if claim.value is None else f"{claim.value:,.2f}",
+        "-" if interval is None else f"[{interval[0]:,.2f}, {interval[1]:,.2f}]",
+        "-" if claim.paper is None else f"{claim.paper:,.2f}",
+    ]

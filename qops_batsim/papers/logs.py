@@ -1,0 +1,54 @@
+"""Where the logs of the papers are looked for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from qops_batsim.errors import InputError
+from qops_batsim.papers.report import PaperRequest
+
+SHARED_VARIABLE = "QOPS_SHARED"
+"""Environment variable with the directory that holds ``traces``."""
+
+
+def find_log(request: PaperRequest, *files: str, fetch: str | None = None) -> Path:
+    """Return the path of a log.
+
+    It is looked for in the directory of the request, else in ``$QOPS_SHARED/traces``
+    (default ``../shared/traces``), else in the cache of ``workload fetch``.
+
+    Parameters
+    ----------
+    request
+        Says in which directory to look, if in a certain one.
+    files
+        Names of files, each of which will do; the first that is found is taken.
+    fetch
+        Name under which ``workload fetch`` knows the last of them, if it does.
+
+    Raises
+    ------
+    InputError
+        It is in none of these places; the message says how to get it.
+    """
+    places = [request.traces] if request.traces is not None else _usual_places()
+    for file in files:
+        for place in places:
+            if (place / file).is_file():
+                return place / file
+    looked = ", ".join(str(place) for place in places)
+    command = f"run `qops-batsim workload fetch {fetch}` once, or " if fetch else ""
+    raise InputError(
+        f"{' or '.join(files)}: not found in {looked}; "
+        f"{command}give the directory that has it (--traces DIR). "
+        "It is a log of the Parallel Workloads Archive, "
+        "https://www.cs.huji.ac.il/labs/parallel/workload/"
+    )
+
+
+def _usual_places() -> list[Path]:
+    import pooch
+
+    shared = Path(os.environ.get(SHARED_VARIABLE, Path("..") / "shared"))
+    return [shared / "traces", Path(pooch.os_cache("qops-batsim"))]

@@ -1,0 +1,105 @@
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from qops_batsim.papers import report
+from qops_batsim.papers.report import Claim, Figure, Panel, PaperReport, PaperRequest, Series, Table
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[PaperRequest]:
+    """Add a paper named ``tiny``, and return the requests that it gets."""
+    seen: list[PaperRequest] = []
+
+    def run(request: PaperRequest) -> PaperReport:
+        seen.append(request)
+        request.progress(1, 1)
+        panel = Panel(
+            title="", x_label="x", y_label="y", series=(Series(label="a", x=(1.0,), y=(2.0,)),)
+        )
+        return PaperReport(
+            paper="tiny",
+            quick=request.quick,
+            choices={"machine": "8 processors"},
+            data={"table1": [1.5]},
+            tables=[Table(title="Numbers", columns=("n",), rows=((1.5,),), note="measured")],
+            figures=[Figure(name="figure1", title="A line", panels=(panel,))],
+            claims=[
+                Claim(id="a", text="it grows", verdict="inconclusive", value=1.5, interval=(-1, 2))
+            ],
+        )
+
+    module = ModuleType("qops_batsim.papers.tiny")
+    module.run = run  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "qops_batsim.papers.tiny", module)
+    monkeypatch.setitem(report.PAPERS, "tiny", "A tiny paper")
+    return seen
+
+
+def test_the_papers_are_listed(cli: Any) -> None:
+    result = cli("papers", "list", "--json")
+    assert set(json.loads(result.out)) == {"talby1999", "islam2004", "pascal2004"}
+    assert "islam2004" in cli("papers", "list").out
+
+
+def test_a_run_prints_tables_claims_and_choices(cli: Any, requests: list[PaperRequest]) -> None:
+    result = cli("papers", "run", "tiny")
+    assert result.exit_code == 0
+    for part in ("Numbers", "1.50", "measured", "inconclusive", "[-1.00, 2.00]", "8 processors"):
+        assert part in result.out
+    assert not requests[0].quick
+
+
+def test_json_holds_the_data(cli: Any, requests: list[PaperRequest]) -> None:
+    result = cli("papers", "run", "tiny", "--quick", "--json", "--seeds", 2, "--jobs-parallel", 2)
+    document = json.loads(result.out)
+    assert document["table1"] == [1.5]
+    assert document["quick"] is True
+    assert document["claims"][0]["interval"] == [-1, 2]
+    assert (requests[0].seeds, requests[0].workers) == (2, 2)
+
+
+def test_out_gets_the_report_and_the_pictures(
+    cli: Any, requests: list[PaperRequest], tmp_path: Path
+) -> None:
+    result = cli("papers", "run", "tiny", "--out", tmp_path / "new", "--format", "svg")
+    assert result.exit_code == 0
+    assert json.loads((tmp_path / "new" / "report.json").read_text())["paper"] == "tiny"
+    assert "<svg" in (tmp_path / "new" / "figure1.svg").read_text()
+    assert requests[0].out == tmp_path / "new"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["talby"], "did you mean"),
+        (["tiny", "--format", "gif"], "--format gif"),
+        (["tiny", "--traces", "nowhere"], "--traces nowhere"),
+        (["tiny", "--out", "FILE"], "is a file"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(
+    cli: Any,
+    requests: list[PaperRequest],
+    tmp_path: Path,
+    arguments: list[str],
+    message: str,
+) -> None:
+    (tmp_path / "file").write_text("")
+    result = cli(
+        "papers", "run", *[str(tmp_path / "file") if a == "FILE" else a for a in arguments]
+    )
+    assert result.exit_code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1
+    assert requests == []
+
+
+def test_without_the_log_a_run_says_how_to_get_it(cli: Any, tmp_path: Path) -> None:
+    result = cli("papers", "run", "talby1999", "--quick", "--traces", tmp_path)
+    assert result.exit_code == 2
+    assert "qops-batsim workload fetch kth-sp2" in result.err

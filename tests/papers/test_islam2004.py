@@ -1,0 +1,332 @@
+"""The reproduction of Islam et al. (2004), on a few jobs and on made-up results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from qops_batsim.errors import InputError
+from qops_batsim.papers import islam2004, islam2004_runs
+from qops_batsim.papers.islam2004_cases import Case, Results, Run, Study
+from qops_batsim.papers.islam2004_claims import claims
+from qops_batsim.papers.islam2004_figures import figures
+from qops_batsim.papers.islam2004_runs import run_study
+from qops_batsim.papers.report import Claim, PaperRequest
+from qops_batsim.shipped import find_input
+from qops_batsim.workload.batsim_json import read_workload
+from qops_batsim.workload.from_swf import convert_swf
+from qops_batsim.workload.model import Workload
+from qops_batsim.workload.subset import subset
+from qops_batsim.workload.swf import read_swf
+
+TINY = Study(
+    loads=(1.0, 1.6),
+    tolerance_factors=(1.0, 2.0, 10.0),
+    slack_loads=(1.6,),
+    slack_tolerance_factors=(2.0, 4.0),
+    slack_factors=(1.0, 2.0),
+    kill_load=1.6,
+    kill_tolerance_factors=(2.0, 4.0),
+    deadline_share=0.2,
+    seeds=(1, 2),
+)
+
+
+@pytest.fixture(scope="module")
+def trace() -> Workload:
+    return subset(read_workload(find_input("ctc_sp2_1000", "workloads")), first=150)
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture(scope="module")
+def results(trace: Workload, kept: Path) -> Results:
+    return run_study(trace, TINY, keep=kept)
+
+
+def test_every_case_is_listed_once() -> None:
+    for study in (TINY, islam2004.FULL, islam2004.QUICK):
+        cases = study.cases()
+        assert len(cases) == len(set(cases))
+    wanted = {
+        (case.load, case.tolerance, case.tolerance_factor)
+        for case in islam2004.FULL.cases()
+        if case.slack_factor == 1 and case.deadline_share == 1 and not case.kill_and_restart
+    }
+    assert (1.6, "random", 10.0) in wanted
+    assert (
+        Case(load=1.6, tolerance_factor=2.0, slack_factor=3.0).simulated() in islam2004.FULL.cases()
+    )
+    assert len(wanted) == 5 * 8 * 2
+
+
+def test_only_what_is_random_is_repeated() -> None:
+    assert TINY.seeds_of(Case(load=1.0)) == (1,)
+    assert TINY.seeds_of(Case(load=1.0, tolerance="random")) == (1, 2)
+    assert TINY.seeds_of(Case(load=1.0, deadline_share=0.2)) == (1, 2)
+    assert TINY.seeds_of(Case(load=1.6)) == (1, 2)
+
+
+def test_runs_are_consistent(results: Results) -> None:
+    for run in results.runs.values():
+        assert 0 < run.accepted_jobs <= run.jobs
+        assert 0 < run.accepted_work <= run.work
+        # Exact estimates: what was accepted is what is paid for.
+        assert run.resource_charge == pytest.approx(run.accepted_work)
+        assert run.qos_charge > 0
+        assert (run.kills > 0) == (run.wasted_work > 0)
+        assert run.kills == 0 or run.case.kill_and_restart
+    assert {run.jobs for run in results.runs.values()} == {150, 240}
+
+
+def test_slack_beyond_tolerance_is_no_tolerance(trace: Workload) -> None:
+    scenario = islam2004_runs.make_scenario(trace, 1.6, 1.0, 1)
+    found = set()
+    for factor, slack in ((1.0, 2.0), (2.0, 2.5), (2.0, 6.0), (5.0, 6.0)):
+        case = Case(load=1.6, tolerance_factor=factor, slack_factor=slack)
+        assert case.simulated() == Case(load=1.6, tolerance_factor=1.0, slack_factor=2.0)
+        run = islam2004_runs.run_case(scenario, case, 1)
+        found.add((run.accepted_jobs, run.accepted_work, run.qos_charge))
+    assert len(found) == 1
+    tolerant = Case(load=1.6, tolerance_factor=2.0, slack_factor=2.0)
+    assert tolerant.simulated() == tolerant
+    random = Case(load=1.6, tolerance="random", tolerance_factor=2.0, slack_factor=3.0)
+    assert random.simulated() == random
+
+
+def test_some_job_is_killed_and_still_every_promise_is_kept(results: Results) -> None:
+    # run_case raises if a promised deadline is missed.
+    assert any(run.kills for run in results.runs.values())
+
+
+def test_tolerance_admits_more_work(results: Results) -> None:
+    few, many = (
+        results.of(Case(load=1.6, tolerance_factor=factor))[0].accepted_work
+        for factor in (1.0, 10.0)
+    )
+    assert many > few
+
+
+def test_deadline_jobs_alone_pay_for_quality(results: Results) -> None:
+    all_jobs = results.of(Case(load=1.6, tolerance_factor=2.0))[0]
+    fifth = results.of(Case(load=1.6, tolerance_factor=2.0, deadline_share=0.2))[0]
+    assert fifth.qos_charge < all_jobs.qos_charge
+
+
+def test_kept_runs_are_found_again(
+    results: Results, trace: Workload, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*arguments: object) -> Run:
+        raise AssertionError("a kept run is made again")
+
+    monkeypatch.setattr(islam2004_runs, "run_case", never)
+    seen: list[tuple[int, int]] = []
+    again = run_study(trace, TINY, keep=kept, on_run=lambda *done: seen.append(done))
+    assert again.runs == results.runs
+    assert seen == [(len(results.runs), len(results.runs))]
+    # Other jobs are another study.
+    with pytest.raises(AssertionError, match="made again"):
+        run_study(subset(trace, first=149), TINY, keep=kept)
+
+
+def test_an_interrupted_study_goes_on(
+    results: Results, trace: Workload, kept: Path, tmp_path: Path
+) -> None:
+    paths = sorted((kept / "runs").iterdir())
+    (tmp_path / "runs").mkdir()
+    for path in paths[1:]:
+        (tmp_path / "runs" / path.name).write_bytes(path.read_bytes())
+    lost = msgspec.json.decode(paths[0].read_bytes(), type=list[Run])
+    (tmp_path / "runs" / paths[0].name).write_bytes(msgspec.json.encode(lost[:1]))
+    seen: list[tuple[int, int]] = []
+    again = run_study(trace, TINY, keep=tmp_path, on_run=lambda *done: seen.append(done))
+    assert again.runs == results.runs
+    assert seen[0][0] == len(results.runs) - len(lost) + 1
+    assert seen[-1] == (len(results.runs), len(results.runs))
+
+
+def test_a_damaged_file_of_runs_is_told(
+    trace: Workload, kept: Path, tmp_path: Path, results
+) -> None:
+    path = sorted((kept / "runs").iterdir())[0]
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / path.name).write_text("[{]")
+    with pytest.raises(InputError, match="a file of kept runs is expected, or none"):
+        run_study(trace, TINY, keep=tmp_path)
+
+
+def test_the_report_is_complete(results: Results, trace: Workload, kept: Path) -> None:
+    done: list[tuple[int, int]] = []
+    request = PaperRequest(quick=True, out=kept, on_progress=lambda *each: done.append(each))
+    report = islam2004.report_on([(trace, TINY)], request)
+    document = json.loads(json.dumps(report.document(), allow_nan=False))
+    assert set(document["figures"]) == {f"figure{number}" for number in range(3, 12)}
+    assert {"a", "b", "c", "d", "e", "f"} <= {claim["id"] for claim in document["claims"]}
+    for claim in document["claims"]:
+        assert set(claim) >= {"id", "text", "verdict", "value", "interval"}
+        assert claim["verdict"] in ("confirmed", "not confirmed", "inconclusive")
+    panel = document["figures"]["figure5"]["panels"][0]
+    assert panel["series"][1]["x"] == [1.0, 2.0, 10.0]
+    runs = results.of(Case(load=1.6, tolerance_factor=10.0))
+    assert panel["series"][1]["y"][-1] == pytest.approx(
+        sum(run.qos_charge for run in runs) / 2 / 1000
+    )
+    assert len(document["machines"]["338"]["cases"]) == len(TINY.cases())
+    for table in report.tables:
+        assert all(len(row) == len(table.columns) for row in table.text_rows())
+    assert done == [(len(results.runs), len(results.runs))]
+    again = islam2004.report_on([(trace, TINY)], request)
+    assert again.document() == report.document()
+
+
+def test_a_second_machine_has_names_of_its_own(results: Results) -> None:
+    assert figures(results, suffix="-338")[0].name == "figure3-338"
+    assert [claim.id for claim in claims(results, suffix="-338")][:2] == ["a-338", "a.dip-338"]
+
+
+def made_up(value: Callable[[Case, int], dict[str, float]], study: Study = TINY) -> Results:
+    """Results whose numbers are a function of case and seed."""
+    runs = {}
+    for case in study.cases():
+        for seed in study.seeds_of(case):
+            numbers = {
+                "accepted_jobs": 500,
+                "accepted_work": 1000.0,
+                "resource_charge": 1000.0,
+                "qos_charge": 100.0,
+                "bounded_qos_charge": 100.0,
+                **value(case, seed),
+            }
+            runs[case, seed] = Run(
+                case=case, seed=seed, jobs=1000, work=2000.0, kills=0, wasted_work=0.0, **numbers
+            )
+    return Results(study, runs)
+
+
+def judged(value: Callable[[Case, int], dict[str, float]], study: Study = TINY) -> dict[str, Claim]:
+    return {claim.id: claim for claim in claims(made_up(value, study))}
+
+
+def test_a_dip_and_a_rise() -> None:
+    jobs = {1.0: 800, 2.0: 700, 4.0: 750, 10.0: 900}
+    found = judged(lambda case, seed: {"accepted_jobs": jobs[case.tolerance_factor] + seed})
+    assert found["a"].verdict == "confirmed"
+    assert found["a.dip"].value == pytest.approx(-10.0)
+    assert found["a.rise"].value == pytest.approx(20.0)
+
+
+def test_a_rise_without_dip_is_not_confirmed() -> None:
+    jobs = {1.0: 600, 2.0: 700, 4.0: 750, 10.0: 900}
+    found = judged(lambda case, seed: {"accepted_jobs": jobs[case.tolerance_factor] + seed})
+    assert found["a.dip"].verdict == "not confirmed"
+    assert found["a.rise"].verdict == "confirmed"
+    assert found["a"].verdict == "not confirmed"
+    assert found["a"].value == found["a.dip"].value == pytest.approx(10.0)
+
+
+def test_seeds_that_disagree_are_inconclusive() -> None:
+    def value(case: Case, seed: int) -> dict[str, float]:
+        sign = 1 if seed == 1 else -1
+        return {"accepted_work": 1000 + sign * case.tolerance_factor, "qos_charge": 100.0}
+
+    found = judged(value)
+    assert found["b.work"].verdict == "inconclusive"
+    assert found["b"].verdict == "inconclusive"
+    low, high = found["b.work"].interval or (0, 0)
+    assert low < 0 < high
+
+
+def test_charges_that_go_as_the_paper_says() -> None:
+    def value(case: Case, seed: int) -> dict[str, float]:
+        effective = case.tolerance_factor / case.slack_factor
+        gain = 1.0
+        loss = 1.0
+        if case.kill_and_restart and case.deadline_share < 1:
+            gain, loss = 1.1, 1.1
+        elif case.kill_and_restart and case.tolerance_factor == 4:
+            gain, loss = 1.1, 0.9
+        work = (1000 + 10 * effective + seed) * loss
+        return {
+            "accepted_work": work,
+            "resource_charge": work,
+            "qos_charge": (100 - 2 * effective + seed) * gain,
+            "bounded_qos_charge": 100 + effective,
+        }
+
+    study = msgspec.structs.replace(TINY, slack_tolerance_factors=(2.0, 4.0, 10.0))
+    found = judged(value, study)
+    for name in "bcdef":
+        assert found[name].verdict == "confirmed", found[name]
+    assert found["b.monotone"].verdict == found["c.monotone"].verdict == "confirmed"
+    assert found["c.bounded"].verdict == "not confirmed"
+    assert found["e.qos"].value == pytest.approx(10.0)
+    assert found["e.resource"].value == pytest.approx(-10.0)
+    assert found["e.qos-none"].value == pytest.approx(0.0)
+
+
+def test_an_effect_where_none_is_claimed_refutes() -> None:
+    def value(case: Case, seed: int) -> dict[str, float]:
+        return {"qos_charge": 150.0 if case.kill_and_restart else 100.0}
+
+    found = judged(value)
+    assert found["e.qos-none"].verdict == "not confirmed"
+    assert found["e"].verdict == "not confirmed"
+    assert found["f.qos"].verdict == "confirmed"
+    assert found["f.resource"].verdict == "inconclusive"
+
+
+def test_the_worst_step_is_found() -> None:
+    charge = {1.0: 1000.0, 2.0: 990.0, 4.0: 1100.0, 10.0: 1200.0}
+    found = judged(lambda case, seed: {"resource_charge": charge[case.tolerance_factor]})
+    assert found["b.monotone"].verdict == "not confirmed"
+    assert found["b.monotone"].value == pytest.approx(-1.0)
+    assert "from 1 to 2" in found["b.monotone"].text
+
+
+def test_one_seed_proves_nothing() -> None:
+    study = msgspec.structs.replace(TINY, seeds=(1,))
+    found = judged(lambda case, seed: {"qos_charge": 100 - case.tolerance_factor}, study)
+    assert {claim.verdict for claim in found.values()} == {"inconclusive"}
+    assert found["c.fixed"].value is not None
+    assert found["c.fixed"].interval is None
+
+
+def test_changes_from_nothing_have_no_number() -> None:
+    found = judged(lambda case, seed: {"qos_charge": 0.0})
+    assert found["c"].verdict == "inconclusive"
+    assert found["c"].value is None
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_killing_breaks_no_promise_on_a_real_log(shared: Path, seed: int) -> None:
+    log = read_swf(shared / "traces" / islam2004.LOGS[0])
+    trace = convert_swf(log, processors=430, first=islam2004.QUICK_JOBS).workload
+    case = Case(load=1.6, deadline_share=0.2, tolerance_factor=4.0, kill_and_restart=True)
+    scenario = islam2004_runs.make_scenario(trace, case.load, case.deadline_share, seed)
+    # Raises if a promised deadline is missed.
+    run = islam2004_runs.run_case(scenario, case, seed)
+    assert run.kills > 100
+
+
+def test_workers_do_not_matter(trace: Workload, results: Results) -> None:
+    small = msgspec.structs.replace(
+        TINY,
+        loads=(1.6,),
+        tolerance_factors=(1.0, 2.0),
+        slack_tolerance_factors=(),
+        kill_tolerance_factors=(),
+    )
+    found = run_study(trace, small, workers=2)
+    assert found.runs == {key: results.runs[key] for key in found.runs}
+
+
+def test_the_log_is_found_or_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=islam2004.LOGS[0]):
+        islam2004.run(PaperRequest(quick=True, traces=tmp_path))

@@ -1,0 +1,138 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from qops_batsim.analysis.bootstrap import Interval
+from qops_batsim.errors import InputError
+from qops_batsim.papers.logs import find_log
+from qops_batsim.papers.pictures import draw_figures
+from qops_batsim.papers.report import (
+    Claim,
+    Figure,
+    Panel,
+    PaperReport,
+    PaperRequest,
+    Series,
+    Table,
+    relative_difference,
+    run_paper,
+    verdict_of,
+)
+
+
+def a_report() -> PaperReport:
+    lines = Panel(
+        title="waits",
+        x_label="load",
+        y_label="seconds",
+        series=(
+            Series(label="here", x=(1.0, 1.2), y=(10.0, 20.0), low=(9.0, 18.0), high=(12.0, 21.0)),
+            Series(label="paper", x=(1.0, 1.2), y=(11.0, 19.0), from_paper=True),
+        ),
+    )
+    bars = Panel(
+        title="months",
+        x_label="month",
+        y_label="seconds",
+        kind="bars",
+        series=(Series(label="here", x=("May", "June"), y=(3.0, 4.0), low=(2, 3), high=(4, 5)),),
+    )
+    return PaperReport(
+        paper="test",
+        quick=True,
+        choices={"load": "by duplication"},
+        data={"table1": {"waiting_time": 12.5}},
+        tables=[Table(title="Waits", columns=("load", "s"), rows=((1.0, 12345.678), ("x", None)))],
+        figures=[Figure(name="figure1", title="Waits over load", panels=(lines, bars))],
+        claims=[Claim(id="a", text="waits grow", verdict="confirmed", value=10.0)],
+    )
+
+
+def test_the_document_has_data_claims_and_figures_as_plain_values() -> None:
+    document = json.loads(json.dumps(a_report().document(), allow_nan=False))
+    assert document["table1"] == {"waiting_time": 12.5}
+    assert document["claims"] == [
+        {
+            "id": "a",
+            "text": "waits grow",
+            "verdict": "confirmed",
+            "value": 10.0,
+            "interval": None,
+            "paper": None,
+        }
+    ]
+    series = document["figures"]["figure1"]["panels"][0]["series"]
+    assert [each["from_paper"] for each in series] == [False, True]
+    assert series[0]["low"] == [9.0, 18.0]
+
+
+def test_cells_become_readable_text() -> None:
+    assert a_report().tables[0].text_rows() == [["1.00", "12,346"], ["x", "-"]]
+    table = Table(title="", columns=("n",), rows=((28284,), (-0.126,)))
+    assert table.text_rows() == [["28,284"], ["-0.13"]]
+
+
+def test_pictures_are_drawn_and_equal_for_equal_data(tmp_path: Path) -> None:
+    (first,) = draw_figures(a_report().figures, tmp_path)
+    before = first.read_bytes()
+    assert before.startswith(b"\x89PNG")
+    (again,) = draw_figures(a_report().figures, tmp_path)
+    assert again.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("interval", "sign", "verdict"),
+    [
+        ((1.0, 3.0), +1, "confirmed"),
+        ((1.0, 3.0), -1, "not confirmed"),
+        ((-1.0, 3.0), +1, "inconclusive"),
+        ((-3.0, -1.0), -1, "confirmed"),
+        ((0.0, 1.0), +1, "inconclusive"),
+    ],
+)
+def test_a_verdict_needs_the_whole_interval(
+    interval: tuple[float, float], sign: int, verdict: str
+) -> None:
+    low, high = interval
+    assert verdict_of(Interval(mean=2.0, low=low, high=high, count=5), sign) == verdict
+
+
+def test_a_single_value_is_its_own_interval() -> None:
+    assert verdict_of(Interval(mean=2.0, low=None, high=None, count=1), +1) == "confirmed"
+
+
+def test_relative_difference_is_in_percent() -> None:
+    assert relative_difference(2034.0, 2401.0) == pytest.approx(-15.285, abs=1e-3)
+
+
+def test_a_log_is_found_in_the_given_directory_or_the_shared_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "traces").mkdir()
+    log = tmp_path / "traces" / "some.swf.gz"
+    log.write_bytes(b"")
+    assert find_log(PaperRequest(traces=tmp_path / "traces"), "some.swf.gz") == log
+    monkeypatch.setenv("QOPS_SHARED", str(tmp_path))
+    assert find_log(PaperRequest(), "some.swf.gz") == log
+
+
+def test_of_several_files_the_first_that_is_there_is_taken(tmp_path: Path) -> None:
+    request = PaperRequest(traces=tmp_path)
+    (tmp_path / "b.swf.gz").write_bytes(b"")
+    assert find_log(request, "a.swf.gz", "b.swf.gz") == tmp_path / "b.swf.gz"
+    (tmp_path / "a.swf.gz").write_bytes(b"")
+    assert find_log(request, "a.swf.gz", "b.swf.gz") == tmp_path / "a.swf.gz"
+
+
+def test_a_missing_log_is_one_error_that_says_how_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        find_log(PaperRequest(traces=tmp_path), "KTH.swf.gz", fetch="kth-sp2")
+    assert str(tmp_path) in str(error.value)
+    assert "qops-batsim workload fetch kth-sp2" in str(error.value)
+    assert "--traces DIR" in str(error.value)
+
+
+def test_an_unknown_paper_is_an_error_with_the_nearest() -> None:
+    with pytest.raises(InputError, match="talby1999"):
+        run_paper("talby", PaperRequest())
