@@ -55,3 +55,23 @@ def find_input(name: str | Path, kind: str) -> Path:
         f"{name}: no such file, nor one of the shipped {kind}"
         f"{did_you_mean(bare, shipped_names(kind))}"
     )
+
+
+def resolve_path(name: str | Path, kind: str) -> Path:
+    """Return a path as it is, or the shipped file if it names one below ``platforms/``, …
+
+    For commands that take paths only: nothing is looked up by a bare name, and a file that
+    does not exist is not complained about here.
+
+    Parameters
+    ----------
+    name
+        A path. An existing one wins.
+    kind
+        ``"platforms"`` or ``"workloads"``.
+    """
+    path = Path(name)
+    shipped = shipped_directory(kind) / path.name
+    return (
+        shipped if path.parent == Path(kind) and not path.exists() and shipped.is_file() else path
+    )

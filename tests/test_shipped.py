@@ -4,7 +4,7 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.platform import read_platform
-from qops_batsim.shipped import find_input, shipped_directory, shipped_names
+from qops_batsim.shipped import find_input, resolve_path, shipped_directory, shipped_names
 from qops_batsim.workload import read_workload
 
 
@@ -49,3 +49,16 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
 def test_a_workload_is_no_platform() -> None:
     with pytest.raises(InputError, match="nor one of the shipped platforms"):
         find_input("tiny_8", "platforms")
+
+
+def test_a_path_below_platforms_is_found_from_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shipped = shipped_directory("workloads") / "tiny_8.json"
+    assert resolve_path("workloads/tiny_8.json", "workloads") == shipped
+    for other in ("tiny_8", "tiny_8.json", "other/tiny_8.json", "workloads/tiny_9.json", ""):
+        assert resolve_path(other, "workloads") == Path(other)
+    (tmp_path / "workloads").mkdir()
+    (tmp_path / "workloads" / "tiny_8.json").write_text("mine")
+    assert resolve_path("workloads/tiny_8.json", "workloads") == Path("workloads/tiny_8.json")

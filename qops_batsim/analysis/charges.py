@@ -163,8 +163,8 @@ def charge_jobs(
     Raises
     ------
     InputError
-        A job is not in the reference run, its category has no slowdown, or the price is no
-        :class:`Charge` of finite numbers.
+        A job is not in the reference run or has other processors there, its category has no
+        slowdown, or the price is no :class:`Charge` of finite numbers.
     """
     charged = []
     for account in accounts:
@@ -172,6 +172,12 @@ def charge_jobs(
         if reference is None:
             raise InputError(
                 f"job {shown(account.id)} is not in the reference run; a reference run of the same "
+                "workload is expected"
+            )
+        if reference.processors != account.processors:
+            raise InputError(
+                f"job {shown(account.id)} asks for {account.processors} processors, and for "
+                f"{reference.processors:g} in the reference run; a reference run of the same "
                 "workload is expected"
             )
         category = table.categories.label(reference.run_time, account.processors)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.results import RunResult, find_run, read_run
-from qops_batsim.analysis.tables import read_reasons
+from qops_batsim.analysis.tables import Booleans, read_reasons
 from qops_batsim.campaign.decision_history import find_job
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -103,7 +103,17 @@ def _with_times(
         start=float(start[row]),
         end=float(end[row]),
         waited=float(start[row] - date),
-        free_processors=result.hosts - int(result.allocation_sizes[running].sum()),
+        free_processors=result.hosts - _used_hosts(result, running),
         ahead=[ids[each] for each in np.flatnonzero(ahead)],
         freed_by=[ids[each] for each in np.flatnonzero(freed)],
     )
+
+
+def _used_hosts(result: RunResult, running: Booleans) -> int:
+    """Return on how many hosts some of these jobs run; several may share one."""
+    rows, first, last = result.allocations
+    used = np.zeros(result.hosts, dtype=np.bool_)
+    for row, low, high in zip(rows.tolist(), first.tolist(), last.tolist(), strict=True):
+        if running[row]:
+            used[low : high + 1] = True
+    return int(used.sum())

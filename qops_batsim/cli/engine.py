@@ -124,16 +124,21 @@ def _verbosity(options: BatsimOptions) -> str:
 
 def _read_inputs(options: BatsimOptions) -> tuple[Platform, list[Workload]]:
     from qops_batsim.platform.simgrid_read import read_platform
+    from qops_batsim.shipped import resolve_path
     from qops_batsim.workload.batsim_json import read_workload
 
     if "--platform" not in options.values:
         raise InputError("option --platform is missing; -p <platform_file> is expected")
     master = options.value("--master-host", "master_host")
-    platform = read_platform(options.value("--platform", ""), master_host=master)
+    file = resolve_path(options.value("--platform", ""), "platforms")
+    platform = read_platform(file, master_host=master)
     if platform.master is None and "--master-host" in options.values:
         raise InputError(f"{platform.source}: there is no host {shown(master)} (--master-host)")
     # Absolute, because decision processes are told these names.
-    files = [os.path.join(os.getcwd(), file) for file in options.values.get("--workload", [])]
+    files = [
+        os.path.join(os.getcwd(), resolve_path(file, "workloads"))
+        for file in options.values.get("--workload", [])
+    ]
     return platform, [read_workload(file) for file in files]
 
 

@@ -51,7 +51,9 @@ def list_papers(
 
 @app.command("run")
 def run(
-    paper: Annotated[str, typer.Argument(help="Name of the paper: talby1999, islam2004, ...")],
+    paper: Annotated[
+        str, typer.Argument(metavar="PAPER", help="Name of the paper: talby1999, islam2004, ...")
+    ],
     quick: Annotated[
         bool, typer.Option("--quick", help="Only the part that takes a few minutes at most.")
     ] = False,

@@ -62,7 +62,7 @@ def schedulers(
         print_json({"name": name, "summary": kind.summary, "options": options})
         return
     typer.echo(f"{name}: {kind.summary}\n")
-    typer.echo(inspect.getdoc(kind) or "")
+    typer.echo(_description(kind))
     if not options:
         typer.echo("\nIt has no options.")
         return
@@ -71,6 +71,13 @@ def schedulers(
         unit = f" {option['unit']}" if option["unit"] else ""
         typer.echo(f"  {option['name']} = {option['default']}{unit}   ({option['type']})")
         typer.echo(f"      {option['description']}")
+
+
+def _description(kind: type[DecisionModule]) -> str:
+    """Return what a scheduler's docstring says to its users, without the Python parameters."""
+    lines = (inspect.getdoc(kind) or "").splitlines()
+    rules = [row for row, line in enumerate(lines) if line and not line.strip("-")]
+    return "\n".join(lines[: rules[0] - 1] if rules else lines).rstrip()
 
 
 def describe_options(kind: type[DecisionModule]) -> list[dict[str, Any]]:

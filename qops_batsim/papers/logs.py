@@ -42,7 +42,7 @@ def find_log(request: PaperRequest, *files: str, fetch: str | None = None) -> Pa
     raise InputError(
         f"{' or '.join(files)}: not found in {looked}; "
         f"{command}give the directory that has it (--traces DIR). "
-        "It is a log of the Parallel Workloads Archive, "
+        "It is a log of the Parallel Workloads Archive, or was made from one: "
         "https://www.cs.huji.ac.il/labs/parallel/workload/"
     )
 

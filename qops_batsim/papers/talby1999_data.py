@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,9 @@ from qops_batsim.papers.report import relative_difference
 from qops_batsim.papers.talby1999_runs import Case, Year, improvement, improvement_interval
 
 Years = Mapping[Case, Year]
+
+WAITS = ("equal", "unequal", "high_priority", "low_priority")
+"""The average waits of section 5.3: equal priorities, and unequal ones for all and by group."""
 
 
 def equal_priorities(years: Years) -> dict[str, Any]:
@@ -97,17 +100,16 @@ def heuristics(years: Years) -> dict[str, Any]:
     for name, told in paper.HEURISTICS.items():
         equal, unequal = years[study.HEURISTICS[name]], years[study.UNEQUAL_HEURISTICS[name]]
         interval = improvement_interval(equal, base)
+        averages = {"equal": equal.average, **_unequal_averages(unequal)}
         rows[name] = {
             "improvement_percent": interval.mean,
             "improvement_interval": [interval.low, interval.high],
             "paper_improvement_percent": paper.HEURISTIC_IMPROVEMENTS[name],
-            "equal": equal.average,
-            **_unequal_averages(unequal),
+            **averages,
             "performance_loss_percent": relative_difference(unequal.average, best.average),
             "gap": unequal.gap,
-            "paper": dict(
-                zip(("equal", "unequal", "high_priority", "low_priority"), told, strict=True)
-            ),
+            "paper": dict(zip(WAITS, told, strict=True)),
+            "difference_percent": _differences(averages, told),
         }
     return rows
 
@@ -118,27 +120,33 @@ def unequal_priorities(years: Years) -> dict[str, Any]:
     rows = []
     for before, month in zip(equal.months, year.months, strict=True):
         place = paper.MONTHS.index(month.month)
+        averages = {
+            "equal": before.average,
+            "unequal": month.average,
+            "high_priority": month.preferred_average if month.preferred_jobs else None,
+            "low_priority": month.others_average,
+        }
+        told = (
+            paper.SLACK[place],
+            paper.UNEQUAL[place],
+            paper.UNEQUAL_HIGH[place],
+            paper.UNEQUAL_LOW[place],
+        )
         rows.append(
             {
                 "month": month.month,
-                "equal": before.average,
-                "unequal": month.average,
-                "high_priority": month.preferred_average if month.preferred_jobs else None,
-                "low_priority": month.others_average,
-                "paper_equal": paper.SLACK[place],
-                "paper_unequal": paper.UNEQUAL[place],
-                "paper_high_priority": paper.UNEQUAL_HIGH[place],
-                "paper_low_priority": paper.UNEQUAL_LOW[place],
+                **averages,
+                **{f"paper_{key}": wait for key, wait in zip(WAITS, told, strict=True)},
+                "difference_percent": _differences(averages, told),
             }
         )
+    of_year = {"equal": equal.average, **_unequal_averages(year)}
+    told = (paper.SLACK_YEAR, paper.UNEQUAL_YEAR, paper.HIGH_YEAR, paper.LOW_YEAR)
     return {
-        "equal": equal.average,
-        **_unequal_averages(year),
+        **of_year,
         "loss_percent": relative_difference(year.average, equal.average),
-        "paper_equal": paper.SLACK_YEAR,
-        "paper_unequal": paper.UNEQUAL_YEAR,
-        "paper_high_priority": paper.HIGH_YEAR,
-        "paper_low_priority": paper.LOW_YEAR,
+        **{f"paper_{key}": wait for key, wait in zip(WAITS, told, strict=True)},
+        "difference_percent": _differences(of_year, told),
         "paper_loss_percent": relative_difference(paper.UNEQUAL_YEAR, paper.SLACK_YEAR),
         "months": rows,
     }
@@ -245,6 +253,18 @@ def _unequal_averages(year: Year) -> dict[str, float]:
         "unequal": year.average,
         "high_priority": year.preferred_average,
         "low_priority": year.others_average,
+    }
+
+
+def _differences(
+    averages: Mapping[str, float | None], told: Sequence[float]
+) -> dict[str, float | None]:
+    """Return by how many percent each wait exceeds the paper's; None where a side has none."""
+    return {
+        key: relative_difference(wait, of_paper)
+        if (wait := averages[key]) is not None and of_paper
+        else None
+        for key, of_paper in zip(WAITS, told, strict=True)
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qops_batsim.papers.report import Cell, Figure, Panel, Series, Table
+from qops_batsim.papers.talby1999_data import WAITS
 
 Data = Mapping[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -110,17 +111,21 @@ def _heuristic_tables(data: Data) -> list[Table]:
                 "performance_loss_percent": "loss %",
             },
             rows,
-        )
+        ),
+        _table(
+            "The same waits: relative difference to the paper (%)",
+            {"heuristic": "heuristic"} | {key: key.replace("_", " ") for key in WAITS},
+            [{"heuristic": row["heuristic"], **row["difference_percent"]} for row in rows],
+        ),
     ]
 
 
 def _unequal_tables(data: Data) -> list[Table]:
     unequal = data["unequal_priorities"]
-    keys = ("equal", "unequal", "high_priority", "low_priority")
-    year = {"month": "year"} | {key: unequal[key] for key in keys}
-    year |= {f"paper_{key}": unequal[f"paper_{key}"] for key in keys}
+    year = {"month": "year"} | {key: unequal[key] for key in WAITS}
+    year |= {f"paper_{key}": unequal[f"paper_{key}"] for key in WAITS}
     columns = {"month": "month"}
-    for key in keys:
+    for key in WAITS:
         columns[key] = key.replace("_", " ")
         columns[f"paper_{key}"] = "paper"
     return [
@@ -131,6 +136,12 @@ def _unequal_tables(data: Data) -> list[Table]:
             year,
             "The paper's low priority number for November is below both of the numbers that it "
             "should lie between with the others.",
+        ),
+        _table(
+            "The same waits: relative difference to the paper (%)",
+            {"month": "month"} | {key: key.replace("_", " ") for key in WAITS},
+            [{"month": row["month"], **row["difference_percent"]} for row in unequal["months"]],
+            {"month": "year", **unequal["difference_percent"]},
         ),
         _table(
             "Average wait (s) by the gap between the priorities (section 5.3)",

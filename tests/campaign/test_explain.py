@@ -219,3 +219,20 @@ def test_other_schedulers_tell_what_their_files_tell(tmp_path) -> None:
     assert refused.reason == "asks for 3 processors, the machine has 2"
     with pytest.raises(InputError, match="no job 'Z'"):
         explain_from_files(prefix, "Z")
+
+
+#   |BCC
+#   |ACC
+#    0 4      but A and B share the first host
+def test_a_host_that_two_jobs_share_is_taken_once(tmp_path) -> None:
+    rows = [exact(0, 1, 4), exact(0, 1, 4), exact(1, 2, 2)]
+    prefix = run_files("easy", workload_of(2, rows), tmp_path)
+    assert explain_from_files(prefix, "C").free_processors == 0
+    path = prefix.with_name(f"{prefix.name}_jobs.csv")
+    header, *lines = path.read_text().splitlines()
+    column = header.split(",").index("allocated_resources")
+    shared = [line.split(",") for line in lines]
+    for cells in shared:
+        cells[column] = "0" if cells[column] == "1" else cells[column]
+    path.write_text("\n".join([header, *(",".join(cells) for cells in shared)]) + "\n")
+    assert explain_from_files(prefix, "C").free_processors == 1

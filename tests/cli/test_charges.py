@@ -158,3 +158,15 @@ def test_several_workloads_need_a_reference(cli, runs: Path) -> None:
     result = cli("charges", runs / "qops", *both)
     assert result.exit_code == 2
     assert "--reference PREFIX" in result.err
+
+
+def test_a_reference_run_of_another_workload(cli, runs: Path, tmp_path: Path) -> None:
+    table = (runs / "easy_jobs.csv").read_text().splitlines()
+    column = table[0].split(",").index("requested_number_of_resources")
+    cells = table[1].split(",")
+    cells[column] = str(int(cells[column]) + 1)
+    (tmp_path / "other_jobs.csv").write_text("\n".join([table[0], ",".join(cells), *table[2:]]))
+    result = cli("charges", runs / "qops", "--reference", tmp_path / "other")
+    assert result.exit_code == 2
+    assert "in the reference run; a reference run of the same workload is expected" in result.err
+    assert len(result.err.splitlines()) == 1

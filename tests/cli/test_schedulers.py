@@ -58,6 +58,10 @@ def test_every_scheduler_explains_itself_and_its_options(cli: Cli, name: str) ->
     assert described["summary"]
     for option in described["options"]:
         assert option["description"], option
+    text = cli("schedulers", name).out
+    # What is for Python only does not belong on a terminal.
+    assert "Parameters\n" not in text
+    assert ":class:" not in text
     assert cli("schedulers", name).exit_code == 0
 
 

@@ -8,6 +8,7 @@ the one that makes room.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -129,14 +130,38 @@ class Fallbacks:
 
 
 def map_all(mapper: Mapper, parts: Sequence[Application]) -> bool:
-    """Map the parts of an application one after the other, all or none; tell which."""
+    """Map the parts of an application one after the other, all or none; tell which.
+
+    A part that is like the one before it is not tried at dates at which that one found no
+    place: there is less room since.
+    """
+    after = -math.inf
     for index, part in enumerate(parts):
-        if mapper.map(part) is None:
+        if index and not _alike(part, parts[index - 1]):
+            after = -math.inf
+        slot = mapper.map(part, after=after)
+        if slot is None:
             forget_all(mapper.book, parts[:index])
             if index:
                 mapper.book.refresh()
             return False
+        after = float(mapper.book.starts[slot])
     return True
+
+
+def _alike(part: Application, other: Application) -> bool:
+    """Whether two parts ask for the same."""
+    return (
+        part.service_class == other.service_class
+        and part.exclusive == other.exclusive
+        and part.work == other.work
+        and part.tasks == other.tasks
+        and part.memory == other.memory
+        and part.deadline == other.deadline
+        and part.latest_start == other.latest_start
+        and part.walltime == other.walltime
+        and part.only_hosts == other.only_hosts
+    )
 
 
 def forget_all(book: Book, parts: Sequence[Application]) -> None:

@@ -69,13 +69,17 @@ class Mapper:
         self._nothing: Floats = np.full((1, 1), np.inf)
         self._no_groups: Ints = np.zeros(count, np.int64)
 
-    def map(self, application: Application, *, before: float = math.inf) -> int | None:
+    def map(
+        self, application: Application, *, after: float = -math.inf, before: float = math.inf
+    ) -> int | None:
         """Map an application and return its slot, or None if that is impossible.
 
         Parameters
         ----------
         application
             It is not in the book yet.
+        after
+            Start dates before this one are known to be of no use (s).
         before
             Only start dates before this one are of interest (s).
         """
@@ -90,6 +94,7 @@ class Mapper:
         if int(in_time.sum()) >= application.tasks:
             eligible = in_time
         dates = self._dates(application, needs, before)
+        dates = dates[dates >= after]
         if not len(dates) or int(eligible.sum()) < application.tasks:
             return None
         if application.exclusive:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
 
@@ -13,6 +15,8 @@ from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob
 from qops_batsim.protocol.events import HostDescription, JobCompleted
+from qops_batsim.scheduling.aroma.application import Application
+from qops_batsim.scheduling.aroma.mapping import Mapper
 from qops_batsim.scheduling.aroma.remainder import can_be_stopped, remainder
 from qops_batsim.scheduling.module import System
 from qops_batsim.scheduling.registry import make_scheduler
@@ -329,6 +333,23 @@ def test_parts_of_an_application_start_by_themselves() -> None:
     simulation, _ = run(work({}, *parts), TWO)
     assert spans(simulation)["1"] == (1, 11, "1")
     assert spans(simulation)["2"] == (10, 20, "0")
+
+
+def test_equal_parts_are_not_tried_where_the_one_before_found_no_place(monkeypatch) -> None:
+    asked: list[float] = []
+    map_one = Mapper.map
+
+    def note(mapper: Mapper, application: Application, **bounds: float) -> int | None:
+        asked.append(bounds.get("after", -math.inf))
+        return map_one(mapper, application, **bounds)
+
+    monkeypatch.setattr(Mapper, "map", note)
+    # The first part starts at 10 s, the next ones can only start later; the last is another.
+    parts = [dedicated(at=1, application="d")] * 3
+    parts.append(dedicated(at=1, application="d", seconds=5))
+    simulation, _ = run(work({}, *parts), ONE)
+    assert [spans(simulation)[name][0] for name in "1234"] == [10, 20, 30, 40]
+    assert asked == [-math.inf, -math.inf, 10, 20, -math.inf]
 
 
 def test_parts_are_refused_together() -> None:
