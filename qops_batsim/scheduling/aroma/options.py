@@ -39,7 +39,7 @@ class AromaOptions(SchedulerOptions, frozen=True, kw_only=True):
             description="how many planned applications of weaker classes are tried to be moved "
             "for one that finds no place",
         ),
-    ] = 6
+    ] = 8
     stops: Annotated[
         int,
         Meta(
@@ -47,7 +47,7 @@ class AromaOptions(SchedulerOptions, frozen=True, kw_only=True):
             description="how many running applications of weaker classes are tried to be stopped "
             "for it, where the engine allows dynamic jobs",
         ),
-    ] = 6
+    ] = 8
     reference_speed: Annotated[
         float,
         Meta(
