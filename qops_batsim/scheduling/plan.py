@@ -210,9 +210,6 @@ class Plan:
             self._running[place] = moved
             self._running_place[moved] = place
 
-    def _running_slots(self) -> Ints:
-        return self._running[: len(self._running_place)]
-
     # What depends on the kind of reservation
 
     def _slots_grew(self) -> None:
@@ -275,7 +272,7 @@ class ProcessorPlan(Plan):
     def _rebuild(self, now: float) -> None:
         self._steps = plan_kernels.rebuild(
             self._times, self._free, self.machine_size, now, self._waiting, self._waiting_count,
-            self._starts, self.table.processors, self.table.estimates, self._running_slots(),
+            self._starts, self.table.processors, self.table.estimates, self.running_slots,
             self._ends,
         )  # fmt: skip
 
@@ -331,7 +328,7 @@ class HostPlan(Plan):
     def _rebuild(self, now: float) -> None:
         self._steps = plan_kernels.rebuild_hosts(
             self._times, self._free, self._all, now, self._waiting, self._waiting_count,
-            self._starts, self.table.processors, self.table.estimates, self._running_slots(),
+            self._starts, self.table.processors, self.table.estimates, self.running_slots,
             self._ends, self._hosts,
         )  # fmt: skip
 

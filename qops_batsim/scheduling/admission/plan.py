@@ -203,7 +203,7 @@ class AdmissionPlan(ProcessorPlan):
             self._free,
             self.machine_size,
             now,
-            self._running_slots(),
+            self.running_slots,
             self._ends,
             self.table.processors,
         )
@@ -271,7 +271,7 @@ class AdmissionPlan(ProcessorPlan):
             self._base_free,
             self.machine_size,
             now,
-            self._running_slots(),
+            self.running_slots,
             self._ends,
             self.table.processors,
         )

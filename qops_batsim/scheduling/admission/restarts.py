@@ -168,7 +168,7 @@ class RestartPlan(FeedbackPlan):
     def _candidates(self, now: float) -> Iterator[int]:
         """Yield slots of running jobs that might be killed, by used processor-seconds."""
         table = self.table
-        running = self._running_slots().copy()
+        running = self.running_slots.copy()
         estimates, starts = table.estimates[running], self._starts[running]
         possible = (
             (now - starts >= self._rules.youngest - PLAN_TOLERANCE)

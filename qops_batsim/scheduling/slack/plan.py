@@ -177,7 +177,7 @@ class SlackPlan(ProcessorPlan):
         start = float(self._starts[self._waiting[0]])
         if start == self._called_for or not now + PLAN_TOLERANCE < start < math.inf:
             return None
-        running = self._running_slots()
+        running = self.running_slots
         for slot in running[np.abs(self._ends[running] - start) <= PLAN_TOLERANCE]:
             job = self.table.jobs[slot]
             if job.walltime is not None and job.walltime <= job.estimate:
@@ -281,7 +281,7 @@ class SlackPlan(ProcessorPlan):
         self._make_room_for_trials()
         assert self._steps + STEPS_PER_RESERVATION <= len(self._times)
         steps, position, start, price, _ = cheapest_schedule(
-            now, self.machine_size, self._running_slots(), self._ends,
+            now, self.machine_size, self.running_slots, self._ends,
             self._waiting, count, fixed, self._starts, self.table.processors,
             self.table.estimates, self._priorities, self._first_slacks, self._latest,
             processors, estimate, priority, latest, self._policy.weights, heuristic,
