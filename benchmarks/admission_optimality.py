@@ -19,9 +19,9 @@ import math
 import random
 from typing import Any
 
-from qops_batsim.campaign.simulate import simulate
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.admission.common_kernels import REJECTED
 from qops_batsim.scheduling.admission.plan import Question, Search, Verdict
 from qops_batsim.scheduling.profile import AvailabilityProfile

@@ -34,7 +34,7 @@ QUEUES = (25, 50, 100, 200, 400)
 
 def kth_with_deadlines() -> Workload | None:
     """Return the KTH log at load 1.3 with deadlines, or None where the log is not at hand."""
-    from qops_batsim.campaign.deadline_workload import deadline_workload
+    from qops_batsim.experiments.deadline_workload import deadline_workload
     from qops_batsim.workload.deadlines import DeadlineChoices
     from qops_batsim.workload.from_swf import convert_swf
     from qops_batsim.workload.swf import read_swf
@@ -48,8 +48,8 @@ def kth_with_deadlines() -> Workload | None:
 
 
 def whole_runs(rounds: int) -> None:
-    from qops_batsim.campaign.simulate import simulate
     from qops_batsim.platform.generate import make_cluster
+    from qops_batsim.running.simulate import simulate
 
     workload = kth_with_deadlines()
     if workload is None:

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from qops_batsim.campaign.simulate import simulate
 from qops_batsim.jobs import QOS_CLASSES, Job
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.protocol.events import HostDescription
+from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.aroma.application import Application, Work
 from qops_batsim.scheduling.aroma.book import Book
 from qops_batsim.scheduling.aroma.fallbacks import Fallbacks, forget_all

@@ -38,8 +38,8 @@ PEAK_MIB = 1024 if sys.platform != "darwin" else 1024**2
 
 def measure(workload: str, hosts: int, contestant: str, repeats: int) -> dict[str, Any]:
     """Run one scheduler in this process; return jobs per second and MiB."""
-    from qops_batsim.campaign.simulate import simulate
     from qops_batsim.platform.generate import make_cluster
+    from qops_batsim.running.simulate import simulate
     from qops_batsim.workload import read_workload
 
     scheduler, settings = CONTESTANTS[contestant]

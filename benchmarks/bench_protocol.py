@@ -28,11 +28,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from qops_batsim.campaign.simulate import simulate
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.zeromq_peer import RemotePeer
+from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload import Workload, read_workload
 from qops_batsim.workload.generate import generate_workload

@@ -21,10 +21,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.campaign.simulate import simulate
 from qops_batsim.engine.records import COMPLETED_KILLED, JobRecord
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE

@@ -22,9 +22,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.analysis.admission import AdmissionMetrics
-from qops_batsim.analysis.bootstrap import Interval, mean_interval, paired_difference
-from qops_batsim.campaign.compare import (
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.experiments.compare import (
     Contestant,
     Grid,
     Row,
@@ -33,6 +32,7 @@ from qops_batsim.campaign.compare import (
     csv_text,
     summarize,
 )
+from qops_batsim.experiments.intervals import Interval, mean_interval, paired_difference
 from qops_batsim.papers.report import (
     CONFIRMED,
     INCONCLUSIVE,

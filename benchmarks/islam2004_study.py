@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from qops_batsim.papers.islam2004 import run
+from qops_batsim.papers.islam2004.paper import run
 from qops_batsim.papers.pictures import draw_figures
 from qops_batsim.papers.report import Claim, PaperReport, PaperRequest, Table
 

@@ -4,7 +4,8 @@ The package is organised in rooms: ``jobs`` and ``platform`` (what is scheduled
 and where), ``workload`` (logs and generators), ``protocol`` (what an engine and
 a scheduler say to each other), ``scheduling`` (the decision modules),
 ``engine`` (the embedded simulator), ``analysis`` (metrics, verification,
-pictures), ``campaign`` (putting them together) and ``cli``.
+pictures), ``running`` (putting them together), ``experiments`` (many runs), ``advice``
+(quotes, explanations, prices), ``papers`` and ``cli``.
 
 Nothing heavy is imported here: names below are loaded on first use.
 """
@@ -15,9 +16,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qops_batsim.campaign.contract import check_scheduler
-    from qops_batsim.campaign.simulate import simulate
     from qops_batsim.platform import read_platform
+    from qops_batsim.running.contract import check_scheduler
+    from qops_batsim.running.simulate import simulate
     from qops_batsim.scheduling.module import DecisionModule
     from qops_batsim.workload import read_workload
 
@@ -34,10 +35,10 @@ __all__ = [
 
 _WHERE = {
     "DecisionModule": "qops_batsim.scheduling.module",
-    "check_scheduler": "qops_batsim.campaign.contract",
+    "check_scheduler": "qops_batsim.running.contract",
     "read_platform": "qops_batsim.platform",
     "read_workload": "qops_batsim.workload",
-    "simulate": "qops_batsim.campaign.simulate",
+    "simulate": "qops_batsim.running.simulate",
 }
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.campaign.simulate import default_engine, simulate
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import QOS_CLASSES, Job, QosRequest
 from qops_batsim.platform.model import Host, Platform, Zone
+from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.aroma.scheduler import Aroma
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler

@@ -6,11 +6,11 @@ import math
 import random
 from pathlib import Path
 
-from qops_batsim.campaign.decision_history import DecisionHistory, parse_log
-from qops_batsim.campaign.simulate import simulate, write_run
+from qops_batsim.advice.history import DecisionHistory, parse_log
 from qops_batsim.engine.simulation import EngineOptions
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.decision_log import keep_decisions
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile

@@ -17,6 +17,10 @@ HEAVY = ("numba", "pandas", "matplotlib", "numpy", "evalys", "pooch")
 BASE = {"errors", "files", "timing", "jobs", "shipped"}
 """Modules at the top of the package, which every room may use."""
 
+_BELOW_RUNNING = {
+    *("platform", "workload", "protocol", "economics", "scheduling", "engine", "analysis"),
+}
+
 MAY_IMPORT: dict[str, set[str]] = {
     "platform": set(),
     "workload": set(),
@@ -26,17 +30,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engine": {"platform", "protocol", "workload.model"},
     "adapters": {"platform", "protocol", "scheduling"},
     "analysis": {"platform", "workload", "economics"},
-    "campaign": {
-        *("platform", "workload", "protocol", "economics", "scheduling", "engine", "analysis"),
-    },
-    "papers": {
-        *("platform", "workload", "protocol", "economics", "scheduling", "engine", "analysis"),
-        "campaign",
-    },
-    "cli": {
-        *("platform", "workload", "protocol", "economics", "scheduling", "engine", "analysis"),
-        *("campaign", "papers"),
-    },
+    "running": _BELOW_RUNNING,
+    "experiments": _BELOW_RUNNING | {"running"},
+    "advice": _BELOW_RUNNING | {"running", "experiments"},
+    "papers": _BELOW_RUNNING | {"running", "experiments", "advice"},
+    "cli": _BELOW_RUNNING | {"running", "experiments", "advice", "papers"},
 }
 """Rooms of the package with what each may import beside itself and the base."""
 

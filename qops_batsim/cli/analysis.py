@@ -13,8 +13,8 @@ from qops_batsim.cli.console import note, print_json, print_table
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from qops_batsim.analysis.metrics import Metrics, Summary
-    from qops_batsim.analysis.results import RunResult
+    from qops_batsim.analysis.metrics.run_metrics import Metrics, Summary
+    from qops_batsim.analysis.results.run import RunResult
 
 Run = Annotated[
     str,
@@ -92,7 +92,7 @@ def metrics(
 
     `qops-batsim metrics out/kth_easy --json`
     """
-    from qops_batsim.analysis.metrics import compute_metrics
+    from qops_batsim.analysis.metrics.run_metrics import compute_metrics
 
     results = _read(runs, hosts)
     computed = [
@@ -163,13 +163,13 @@ def verify(
 
     `qops-batsim verify out/expe --workload kth.json --platform cluster.xml`
     """
-    from qops_batsim.analysis.verify import (
+    from qops_batsim.analysis.verify.verifier import (
         RULES,
         read_workloads,
         recorded_workloads,
         rules_checked,
     )
-    from qops_batsim.analysis.verify import verify as check
+    from qops_batsim.analysis.verify.verifier import verify as check
 
     if hosts is None and platform is not None:
         from qops_batsim.platform.simgrid_read import read_platform
@@ -228,8 +228,8 @@ def gantt(
 
     `qops-batsim gantt out/kth_easy --from 100d --to 101d -o day100.svg`
     """
-    from qops_batsim.analysis import gantt as chart
-    from qops_batsim.analysis.drawing import output_format
+    from qops_batsim.analysis.plots import gantt as chart
+    from qops_batsim.analysis.plots.drawing import output_format
 
     output_format(out)
     (result,) = _read([run], hosts)
@@ -265,9 +265,9 @@ def occupation(
 
     `qops-batsim occupation out/mixed --from 1h --to 2h -o hour.svg`
     """
-    from qops_batsim.analysis import occupation as chart
-    from qops_batsim.analysis.drawing import output_format
-    from qops_batsim.analysis.verify import read_workloads, recorded_workloads
+    from qops_batsim.analysis.plots import occupation as chart
+    from qops_batsim.analysis.plots.drawing import output_format
+    from qops_batsim.analysis.verify.verifier import read_workloads, recorded_workloads
 
     output_format(out)
     (result,) = _read([run], hosts)
@@ -290,8 +290,8 @@ def plot(runs: Runs, out: Picture, hosts: Hosts = None) -> None:
 
     `qops-batsim plot out/kth_easy out/kth_conservative out/kth_fcfs -o compared.pdf`
     """
-    from qops_batsim.analysis import plots
-    from qops_batsim.analysis.drawing import output_format
+    from qops_batsim.analysis.plots import over_time as plots
+    from qops_batsim.analysis.plots.drawing import output_format
 
     output_format(out)
     plots.draw(_read(runs, hosts), out)
@@ -302,7 +302,7 @@ def _read(runs: list[str], hosts: int | None) -> list[RunResult]:
     """Read runs, give those of one name the names that the user wrote, tell what is assumed."""
     from dataclasses import replace
 
-    from qops_batsim.analysis.results import read_run
+    from qops_batsim.analysis.results.run import read_run
 
     results = [read_run(run, hosts=hosts) for run in runs]
     names = Counter(result.name for result in results)

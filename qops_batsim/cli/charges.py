@@ -14,8 +14,8 @@ from qops_batsim.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from qops_batsim.analysis.charges import CategoryCharges, ChargeReport
-    from qops_batsim.analysis.results import RunResult
+    from qops_batsim.analysis.metrics.charges import CategoryCharges, ChargeReport
+    from qops_batsim.analysis.results.run import RunResult
     from qops_batsim.economics.categories import Categories
     from qops_batsim.economics.charges import BreakEven, Weights
     from qops_batsim.economics.slowdowns import ReferenceJob
@@ -121,9 +121,9 @@ def charges(
 
     - For scripts: `qops-batsim charges out/qops --json`
     """
-    from qops_batsim.analysis.accounts import accounts_of_run
-    from qops_batsim.analysis.charges import charge_jobs, charge_report, fill_qos_file
-    from qops_batsim.analysis.results import find_run, read_run
+    from qops_batsim.analysis.metrics.accounts import accounts_of_run
+    from qops_batsim.analysis.metrics.charges import charge_jobs, charge_report, fill_qos_file
+    from qops_batsim.analysis.results.run import find_run, read_run
     from qops_batsim.economics.charges import break_even, islam2004, load_price
     from qops_batsim.economics.slowdowns import category_slowdowns
 
@@ -190,7 +190,7 @@ def _categories(run_times: str, processors: str) -> Categories:
 
 
 def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workload]:
-    from qops_batsim.analysis.verify import read_workloads, recorded_workloads
+    from qops_batsim.analysis.verify.verifier import read_workloads, recorded_workloads
 
     paths = given or recorded_workloads(result)
     if not paths:
@@ -201,9 +201,9 @@ def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workloa
 def _references(
     workloads: Mapping[str, Workload], reference: str | None
 ) -> dict[str, ReferenceJob]:
-    from qops_batsim.analysis.charges import reference_of_run, reference_of_workload
-    from qops_batsim.analysis.results import read_run
-    from qops_batsim.campaign.deadline_workload import easy_response_times
+    from qops_batsim.analysis.metrics.charges import reference_of_run, reference_of_workload
+    from qops_batsim.analysis.results.run import read_run
+    from qops_batsim.experiments.deadline_workload import easy_response_times
 
     if reference is not None:
         return reference_of_run(read_run(reference))

@@ -20,8 +20,8 @@ from qops_batsim.cli.console import (
 from qops_batsim.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from qops_batsim.analysis.bootstrap import Interval
-    from qops_batsim.campaign.compare import Contestant, Row, Summary
+    from qops_batsim.experiments.compare import Contestant, Row, Summary
+    from qops_batsim.experiments.intervals import Interval
 
 DEFAULT_WORKLOAD = "sdsc_sp2_1000"
 DEFAULT_SCHEDULERS = ["easy", "conservative", "msb", "mrt", "qops"]
@@ -152,8 +152,8 @@ def compare(
     - A fifth of the jobs with deadlines, and an option of one scheduler:
       `qops-batsim compare easy qops -w ctc.json --deadline-share 0.2 --set qops.k_factor=20`
     """
-    from qops_batsim.campaign.compare import Grid, grid_description, summarize
-    from qops_batsim.campaign.compare import compare as run_grid
+    from qops_batsim.experiments.compare import Grid, grid_description, summarize
+    from qops_batsim.experiments.compare import compare as run_grid
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import find_input
     from qops_batsim.workload.batsim_json import read_workload
@@ -238,7 +238,7 @@ def read_loads(text: str) -> tuple[float, ...]:
 
 def _contestants(schedulers: list[str], settings: list[str]) -> tuple[Contestant, ...]:
     """Return the schedulers with their options."""
-    from qops_batsim.campaign.compare import Contestant
+    from qops_batsim.experiments.compare import Contestant
     from qops_batsim.scheduling.registry import parse_settings
 
     options: dict[str, dict[str, Any]] = {name: {} for name in schedulers}
@@ -280,8 +280,8 @@ def _write(
 ) -> list[Path]:
     import json
 
-    from qops_batsim.analysis.admission_plots import draw_comparison
-    from qops_batsim.campaign.compare import csv_text
+    from qops_batsim.experiments.compare import csv_text
+    from qops_batsim.experiments.pictures import draw_comparison
     from qops_batsim.files import write_text
 
     table, description = directory / "compare.csv", directory / "compare.json"

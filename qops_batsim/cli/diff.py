@@ -9,7 +9,7 @@ import typer
 from qops_batsim.cli.console import print_json, print_table
 
 if TYPE_CHECKING:
-    from qops_batsim.analysis.difference import DateDifference, RunDifference, Value
+    from qops_batsim.analysis.results.difference import DateDifference, RunDifference, Value
 
 
 def register(app: typer.Typer) -> None:
@@ -62,8 +62,8 @@ def diff(
 
     `qops-batsim diff out/easy out/batsched_jobs.csv --ignore-hosts --tolerance 1`
     """
-    from qops_batsim.analysis.difference import compare_runs
-    from qops_batsim.analysis.results import read_run
+    from qops_batsim.analysis.results.difference import compare_runs
+    from qops_batsim.analysis.results.run import read_run
 
     compared = compare_runs(
         read_run(a),
@@ -175,7 +175,7 @@ def _verdict(compared: RunDifference) -> str:
 
 
 def _explained(compared: RunDifference) -> str:
-    from qops_batsim.analysis.paired_jobs import LATENCY_TOLERANCE
+    from qops_batsim.analysis.results.paired_jobs import LATENCY_TOLERANCE
 
     shifts = (compared.starts.largest, compared.finishes.largest)
     largest = 1e3 * max((shift for shift in shifts if shift is not None), default=0.0)

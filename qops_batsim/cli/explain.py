@@ -13,9 +13,9 @@ from qops_batsim.cli.times import date_text, duration_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qops_batsim.campaign.explain import Explanation, Promise
-    from qops_batsim.campaign.explain_files import PlainExplanation
-    from qops_batsim.campaign.plan_asker import Commitment
+    from qops_batsim.advice.explain import Explanation, Promise
+    from qops_batsim.advice.explain_files import PlainExplanation
+    from qops_batsim.advice.plan_asker import Commitment
 
 
 def register(app: typer.Typer) -> None:
@@ -74,10 +74,10 @@ def explain(
     """
     import msgspec
 
-    from qops_batsim.campaign.decision_history import has_decision_log, read_history
-    from qops_batsim.campaign.explain import explain as tell
-    from qops_batsim.campaign.explain_files import explain_from_files
-    from qops_batsim.campaign.prices import price_list
+    from qops_batsim.advice.explain import explain as tell
+    from qops_batsim.advice.explain_files import explain_from_files
+    from qops_batsim.advice.history import has_decision_log, read_history
+    from qops_batsim.advice.prices import price_list
 
     if not has_decision_log(run):
         plain = explain_from_files(run, job)

@@ -11,8 +11,8 @@ from qops_batsim.cli.times import date_text, duration_text
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from qops_batsim.campaign.prices import Price
-    from qops_batsim.campaign.quote import Possible, Quotation
+    from qops_batsim.advice.prices import Price
+    from qops_batsim.advice.quote import Possible, Quotation
 
 
 def register(app: typer.Typer) -> None:
@@ -76,9 +76,9 @@ def quote(
 
     `qops-batsim quote --state out/qops@2d --processors 64 --runtime 2h --json`
     """
-    from qops_batsim.campaign.decision_history import read_history
-    from qops_batsim.campaign.prices import price_list
-    from qops_batsim.campaign.quote import quote as ask
+    from qops_batsim.advice.history import read_history
+    from qops_batsim.advice.prices import price_list
+    from qops_batsim.advice.quote import quote as ask
 
     prefix, at, time = state.rpartition("@")
     if not at or not prefix:

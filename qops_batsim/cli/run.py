@@ -204,7 +204,7 @@ class _Request(NamedTuple):
     quiet: bool
 
     def engine_options(self) -> EngineOptions:
-        from qops_batsim.campaign.simulate import default_engine
+        from qops_batsim.running.simulate import default_engine
 
         return default_engine(self.module, hosts=self.hosts, compute_sharing=self.compute_sharing)
 
@@ -217,7 +217,7 @@ class _Request(NamedTuple):
 
 def _run_embedded(request: _Request) -> tuple[list[Path], str]:
     """Run with the embedded engine; return the files written and a summary."""
-    from qops_batsim.campaign.simulate import simulate, write_run
+    from qops_batsim.running.simulate import simulate, write_run
 
     request.prepare()
     began = time.perf_counter()
@@ -253,8 +253,8 @@ def _run_batsim(
 
     If Batsim fails, the command ends with its exit code.
     """
-    from qops_batsim.campaign.installation import find_batsim
-    from qops_batsim.campaign.launch import (
+    from qops_batsim.running.installation import find_batsim
+    from qops_batsim.running.launch import (
         BatsimError,
         check_machine,
         run_batsim,
@@ -322,8 +322,8 @@ def _machine(platform: str | None, workload: Workload) -> Platform:
 
 def _verify(prefix: str | Path, workload: Workload) -> int:
     """Verify the schedule just written; return the number of rules checked."""
-    from qops_batsim.analysis.results import read_run
-    from qops_batsim.analysis.verify import rules_checked, verify
+    from qops_batsim.analysis.results.run import read_run
+    from qops_batsim.analysis.verify.verifier import rules_checked, verify
 
     result = read_run(prefix)
     workloads = {"w0": workload}

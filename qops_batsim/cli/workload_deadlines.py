@@ -149,7 +149,7 @@ def deadlines(
     - For a fifth of them, and lax artificial ones for the rest:
       `qops-batsim workload deadlines ctc-1.3.json mixed.json --deadline-share 0.2 --relaxation 5`
     """
-    from qops_batsim.campaign.deadline_workload import give_deadlines
+    from qops_batsim.experiments.deadline_workload import give_deadlines
     from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines
 

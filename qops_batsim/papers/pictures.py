@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.analysis.drawing import COLORS, MARKERS, picture
+from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
 from qops_batsim.papers.report import Figure, Panel, Series
 
 _PAPER_COLOR = "#777777"

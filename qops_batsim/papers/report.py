@@ -17,7 +17,7 @@ from qops_batsim import __version__
 from qops_batsim.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from qops_batsim.analysis.bootstrap import Interval
+    from qops_batsim.experiments.intervals import Interval
 
 Verdict = Literal["confirmed", "not confirmed", "inconclusive"]
 CONFIRMED: Verdict = "confirmed"
@@ -236,7 +236,7 @@ def run_paper(name: str, request: PaperRequest) -> PaperReport:
 
     if name not in PAPERS:
         raise InputError(f"paper is {name!r}, which is not known{did_you_mean(name, PAPERS)}")
-    report: PaperReport = import_module(f"qops_batsim.papers.{name}").run(request)
+    report: PaperReport = import_module(f"qops_batsim.papers.{name}.paper").run(request)
     return report
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.analysis.results import read_run
-from qops_batsim.analysis.verify import verify
-from qops_batsim.campaign.simulate import simulate
+from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform import read_platform, write_platform
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.workload import read_workload
 from qops_batsim.workload.batsim_json import write_workload

@@ -33,9 +33,9 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[PaperRequest]:
             ],
         )
 
-    module = ModuleType("qops_batsim.papers.tiny")
+    module = ModuleType("qops_batsim.papers.tiny.paper")
     module.run = run  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "qops_batsim.papers.tiny", module)
+    monkeypatch.setitem(sys.modules, "qops_batsim.papers.tiny.paper", module)
     monkeypatch.setitem(report.PAPERS, "tiny", "A tiny paper")
     return seen
 

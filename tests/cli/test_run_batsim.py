@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from fake_batsim import make_environment, running, write_fake, write_player
-from qops_batsim.analysis.difference import compare_runs
-from qops_batsim.analysis.results import read_run
-from qops_batsim.campaign.child import ChildProcess
+from qops_batsim.analysis.results.difference import compare_runs
+from qops_batsim.analysis.results.run import read_run
+from qops_batsim.running.child import ChildProcess
 
 OUTPUTS = ("jobs.csv", "schedule.csv", "machine_states.csv", "qos.csv")
 MAIN = [sys.executable, "-c", "from qops_batsim.cli.main import main; main()"]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.campaign.deadline_workload import deadline_workload
+from qops_batsim.experiments.deadline_workload import deadline_workload
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.campaign.simulate import simulate
 from qops_batsim.engine.outputs import format_jobs, format_machine_states, format_schedule
 from qops_batsim.engine.simulation import EngineOptions, Simulation
 from qops_batsim.errors import QopsError
@@ -19,6 +18,7 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob
 from qops_batsim.protocol.events import JobSubmitted
 from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.running.simulate import simulate
 from qops_batsim.workload import read_workload
 from recordings import Case, cases, replay, replay_by_date
 

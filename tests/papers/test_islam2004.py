@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.papers import islam2004, islam2004_runs
-from qops_batsim.papers.islam2004_cases import Case, Results, Run, Study
-from qops_batsim.papers.islam2004_claims import claims
-from qops_batsim.papers.islam2004_figures import figures
-from qops_batsim.papers.islam2004_runs import run_study
+from qops_batsim.papers.islam2004 import paper as islam2004
+from qops_batsim.papers.islam2004 import runs as islam2004_runs
+from qops_batsim.papers.islam2004.cases import Case, Results, Run, Study
+from qops_batsim.papers.islam2004.claims import claims
+from qops_batsim.papers.islam2004.figures import figures
+from qops_batsim.papers.islam2004.runs import run_study
 from qops_batsim.papers.report import Claim, PaperRequest
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload

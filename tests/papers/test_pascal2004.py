@@ -15,8 +15,10 @@ from qops_batsim.engine.execution import Execution
 from qops_batsim.engine.records import REJECTED, JobRecord
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.papers import pascal2004, pascal2004_study
-from qops_batsim.papers.pascal2004_runs import (
+from qops_batsim.papers.pascal2004 import cases as pascal2004_study
+from qops_batsim.papers.pascal2004 import paper as pascal2004
+from qops_batsim.papers.pascal2004.cases import Study, run_study
+from qops_batsim.papers.pascal2004.runs import (
     ALL,
     MEASURED,
     ORIGINAL,
@@ -29,8 +31,7 @@ from qops_batsim.papers.pascal2004_runs import (
     run_trial,
     trial_workload,
 )
-from qops_batsim.papers.pascal2004_study import Study, run_study
-from qops_batsim.papers.pascal2004_tables import TABLE_1, TABLE_2, table1, table2
+from qops_batsim.papers.pascal2004.tables import TABLE_1, TABLE_2, table1, table2
 from qops_batsim.papers.report import PaperReport, PaperRequest
 from qops_batsim.scheduling.nqs import Nqs
 from qops_batsim.workload.model import Workload

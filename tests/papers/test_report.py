@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.analysis.bootstrap import Interval
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.intervals import Interval
 from qops_batsim.papers.logs import find_log
 from qops_batsim.papers.pictures import draw_figures
 from qops_batsim.papers.report import (

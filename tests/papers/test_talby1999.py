@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.campaign.simulate import simulate
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
-from qops_batsim.papers import talby1999
-from qops_batsim.papers import talby1999_numbers as paper
-from qops_batsim.papers import talby1999_study as study
 from qops_batsim.papers.report import PaperReport, PaperRequest
-from qops_batsim.papers.talby1999_runs import (
+from qops_batsim.papers.talby1999 import cases as study
+from qops_batsim.papers.talby1999 import numbers as paper
+from qops_batsim.papers.talby1999 import paper as talby1999
+from qops_batsim.papers.talby1999.runs import (
     Month,
     Year,
     conservative,
@@ -26,9 +25,10 @@ from qops_batsim.papers.talby1999_runs import (
     run_cases,
     slack,
 )
-from qops_batsim.papers.talby1999_simulator import SlotClock
+from qops_batsim.papers.talby1999.simulator import SlotClock
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.protocol.decisions import CallMeLater
+from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.conservative import Conservative, ConservativeOptions
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler

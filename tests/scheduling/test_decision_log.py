@@ -12,11 +12,10 @@ import msgspec
 import pytest
 
 from decision_runs import exact, random_workload, run_files, workload_of
-from qops_batsim.campaign.decision_history import DecisionHistory, Running
-from qops_batsim.campaign.explain import explain
-from qops_batsim.campaign.plan_asker import PlanAsker, Request
-from qops_batsim.campaign.prices import PriceList
-from qops_batsim.campaign.simulate import simulate
+from qops_batsim.advice.explain import explain
+from qops_batsim.advice.history import DecisionHistory, Running
+from qops_batsim.advice.plan_asker import PlanAsker, Request
+from qops_batsim.advice.prices import PriceList
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
@@ -33,6 +32,7 @@ from qops_batsim.protocol.events import (
     SimulationBegins,
 )
 from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.decision_events import FORMAT, VERSION, LogHeader
 from qops_batsim.scheduling.decision_events import Event as LogEvent
 from qops_batsim.scheduling.decision_log import (

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qops_batsim.campaign.simulate import simulate
 from qops_batsim.engine.records import REJECTED
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.nqs import SDSC_QUEUES, NqsOptions
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile

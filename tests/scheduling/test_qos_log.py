@@ -4,7 +4,6 @@ import csv
 
 import pytest
 
-from qops_batsim.campaign.simulate import simulate, write_run
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
@@ -18,6 +17,7 @@ from qops_batsim.protocol.events import (
     SimulationBegins,
 )
 from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import QOS_COLUMNS, QosLog, write_qos_log

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.campaign.simulate import simulate
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_CLASSES, Job
 from qops_batsim.platform import read_platform
+from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, parse_workload, read_workload
 from qops_batsim.workload.mixed_classes import MixedChoices, mixed_workload

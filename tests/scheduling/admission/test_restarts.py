@@ -16,12 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decision_process import decision_process, scheduler_process
-from qops_batsim.analysis.admission import admission_metrics, outcomes_of_simulation
-from qops_batsim.analysis.results import read_run
-from qops_batsim.analysis.verify import verify
-from qops_batsim.campaign.contract import check_scheduler
-from qops_batsim.campaign.launch import batsim_arguments
-from qops_batsim.campaign.simulate import default_engine, simulate, write_run
+from qops_batsim.analysis.metrics.admission import admission_metrics, outcomes_of_simulation
+from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.engine.records import REJECTED
 from qops_batsim.engine.simulation import EngineOptions, Simulation
@@ -44,6 +41,9 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.protocol.zeromq_peer import RemotePeer
+from qops_batsim.running.contract import check_scheduler
+from qops_batsim.running.launch import batsim_arguments
+from qops_batsim.running.simulate import default_engine, simulate, write_run
 from qops_batsim.scheduling.admission.fqops import Fqops, FqopsOptions
 from qops_batsim.scheduling.admission.restarts import RestartPlan
 from qops_batsim.scheduling.driver import ModuleDriver

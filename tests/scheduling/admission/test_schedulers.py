@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qops_batsim.analysis.results import read_run
-from qops_batsim.analysis.verify import rules_checked, verify
-from qops_batsim.campaign.contract import check_scheduler
-from qops_batsim.campaign.simulate import simulate, write_run
+from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.verify.verifier import rules_checked, verify
 from qops_batsim.engine.records import REJECTED
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.contract import check_scheduler
+from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.packed import packed_workload

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from aroma_oracles import SPEED, machine, records, run, spans, work
-from qops_batsim.campaign.simulate import simulate
 from qops_batsim.engine.external_events import ExternalEvent
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob
 from qops_batsim.protocol.events import HostDescription, JobCompleted
+from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.aroma.application import Application
 from qops_batsim.scheduling.aroma.mapping import Mapper
 from qops_batsim.scheduling.aroma.remainder import can_be_stopped, remainder

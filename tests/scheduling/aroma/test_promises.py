@@ -16,11 +16,11 @@ from aroma_oracles import (
     work,
 )
 from qops_batsim import check_scheduler
-from qops_batsim.analysis.results import read_run
-from qops_batsim.analysis.verify import verify
-from qops_batsim.campaign.simulate import write_run
+from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.protocol.decisions import Decision
+from qops_batsim.running.simulate import write_run
 from qops_batsim.scheduling.aroma.scheduler import Aroma
 from qops_batsim.scheduling.qos_log import REJECTED
 

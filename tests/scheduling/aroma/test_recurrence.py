@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aroma_oracles import coupled_ends, host_ends, machine, work
-from qops_batsim.campaign.simulate import simulate
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import Decision, ExecuteJob
+from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.aroma.application import Application, Work
 from qops_batsim.scheduling.aroma.book import Book
 from qops_batsim.scheduling.module import DecisionModule

@@ -16,9 +16,9 @@ from aroma_oracles import (
     spans,
     work,
 )
-from qops_batsim.campaign.simulate import default_engine, simulate
 from qops_batsim.engine.external_events import ExternalEvent
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.model import Workload

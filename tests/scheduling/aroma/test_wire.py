@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from aroma_oracles import mixed_work, random_machine, run, spans
-from qops_batsim.campaign.simulate import default_engine
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event
 from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
+from qops_batsim.running.simulate import default_engine
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.session import DecisionSession
 

@@ -1,0 +1,209 @@
+"""Do two installations of this package give the same schedules, files and numbers?
+
+    python benchmarks/unchanged.py BEFORE AFTER [--only WORD] [--keep DIR]
+
+BEFORE and AFTER are the ``qops-batsim`` commands of two environments. Each runs every
+shipped workload with every scheduler (and with options that change its plan), then the
+commands that read the files, in a folder of its own; every file written and all that is
+printed must be the same to the byte. Only ``_run.json`` may gain fields. What differs is
+listed; the exit code is 1 if anything does.
+
+Where the source papers' logs are at hand (QOPS_SHARED, default ../shared), ``--logs`` also
+runs the papers on their quick settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared")).resolve()
+WORKLOADS = sorted(path.stem for path in (ROOT / "workloads").glob("*.json"))
+SHARING = {"aroma_mixed": "aroma_grid"}
+"""Shipped workloads that need a platform of their own."""
+
+SCHEDULERS: dict[str, list[str]] = {
+    "fcfs": [],
+    "easy": [],
+    "conservative": [],
+    "conservative_processors": ["reserve=processors"],
+    "slack": [],
+    "slack_cheapest": ["slack_factor=9"],
+    "qops": [],
+    "qops_literal": ["on_failure=reject", "new_job=first", "order=earliest_deadline"],
+    "msb": [],
+    "msb_delays": ["price=delays"],
+    "mrt": [],
+    "mrt_earliest": ["order=earliest_deadline", "max_backtracks=20"],
+    "fqops": ["tolerance_factor=4", "slack_factor=2"],
+    "fqops_kills": ["kill_and_restart=true", "tolerance=random", "tolerance_factor=3"],
+    "nqs": [],
+    "aroma": [],
+}
+"""Runs by name; the scheduler is the part before the underscore."""
+
+Case = tuple[str, list[list[str]]]
+
+
+def run_cases() -> Iterator[Case]:
+    """Yield runs with the commands that read what they wrote."""
+    for workload in WORKLOADS:
+        for name, settings in SCHEDULERS.items():
+            scheduler = name.partition("_")[0]
+            command = ["run", scheduler, "--workload", workload, "--out", "run"]
+            if workload in SHARING:
+                command += ["--platform", SHARING[workload]]
+            for setting in settings:
+                command += ["--set", setting]
+            readers = [
+                ["metrics", "run", "--json"],
+                ["verify", "run"],
+                ["explain", "run", "7"],
+                ["charges", "run"],
+            ]
+            if "deadlines" in workload or "mixed" in workload:
+                readers += [
+                    ["explain", "run", "24", "--json"],
+                    ["quote", "--state", "run@1d", "--processors", "8", "--runtime", "1h",
+                     "--deadline", "3h"],
+                    ["charges", "run", "--json"],
+                ]  # fmt: skip
+            yield f"{workload}/{name}", [command, *readers]
+
+
+def other_cases() -> Iterator[Case]:
+    """Yield commands that make, compare and draw."""
+    easy = ["run", "easy", "--workload", "kth_sp2_1000", "--out", "easy", "--quiet"]
+    slack = ["run", "slack", "--workload", "kth_sp2_1000", "--out", "slack", "--quiet"]
+    both = ["easy", "slack"]
+    yield "pictures", [
+        easy, slack, ["diff", *both], ["diff", *both, "--json"], ["metrics", *both],
+        ["gantt", "easy", "-o", "gantt.svg"], ["plot", *both, "-o", "plot.svg"],
+        ["occupation", "easy", "-o", "occupation.svg"],
+    ]  # fmt: skip
+    yield (
+        "workloads",
+        [
+            ["workload", "generate", "g.json", "--jobs", "300", "--seed", "7"],
+            ["workload", "scale", "kth_sp2_1000", "s.json", "--load", "1.3", "--seed", "3"],
+            ["workload", "deadlines", "kth_sp2_1000", "d.json", "--stringency", "0.2"],
+            ["workload", "classes", "kth_sp2_1000", "c.json", "--seed", "2"],
+            ["workload", "mixed", "m.json", "--applications", "40", "--seed", "4"],
+            ["platform", "cluster", "c.xml", "--hosts", "9"],
+            ["platform", "show", "aroma_grid"],
+            ["platform", "list"],
+        ],
+    )
+    yield "compare", [
+        ["compare", "easy", "qops", "msb", "--workload", "kth_sp2_1000", "--loads", "1.0:1.4:0.4",
+         "--seeds", "2", "--out", "c", "--first", "300"],
+        ["compare", "qops", "fqops", "--workload", "sdsc_sp2_1000", "--loads", "1.2",
+         "--seeds", "1", "--json", "--out", "d"],
+    ]  # fmt: skip
+    yield "schedulers", [["schedulers"], *(["schedulers", name] for name in ("qops", "aroma"))]
+
+
+def paper_cases() -> Iterator[Case]:
+    """Yield the papers on their quick settings."""
+    for paper in ("talby1999", "islam2004", "pascal2004"):
+        command = ["papers", "run", paper, "--quick", "--traces", str(SHARED / "traces")]
+        yield f"paper {paper}", [[*command, "--json"]]
+
+
+def outcome(program: str, commands: list[list[str]], folder: Path) -> dict[str, bytes]:
+    """Run commands in a folder; return what they wrote and printed, by name."""
+    folder.mkdir(parents=True)
+    found: dict[str, bytes] = {}
+    environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
+    for number, command in enumerate(commands):
+        done = subprocess.run(
+            [program, *command], cwd=folder, env=environment, capture_output=True, check=False
+        )
+        name = f"{number}: {' '.join(command)}"
+        printed = done.stdout + b"\n--\n" + done.stderr
+        found[name] = b"exit %d\n" % done.returncode + without_times(printed)
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            found[path.relative_to(folder).as_posix()] = path.read_bytes()
+    return found
+
+
+def without_times(printed: bytes) -> bytes:
+    """Blank out seconds of computing, which differ from run to run."""
+    printed = re.sub(rb" in \d+\.\d+ s\b", b" in T s", printed)
+    printed = re.sub(rb'"(cpu_seconds|seconds|mapping[a-z_]*)": [^,\n]*', rb'"\1": T', printed)
+    return b"\n".join(line for line in printed.splitlines() if b"compiling" not in line)
+
+
+def differences(before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
+    """Return what differs between two outcomes, a line each."""
+    found = []
+    for name in sorted(before.keys() | after.keys()):
+        if name not in before or name not in after:
+            found.append(f"{name}: only {'before' if name in before else 'after'}")
+        elif before[name] == after[name]:
+            continue
+        elif name.endswith("_run.json"):
+            old, new = json.loads(before[name]), json.loads(after[name])
+            lost = [key for key in old if new.get(key, "missing") != old[key]]
+            if lost:
+                found.append(f"{name}: fields {', '.join(lost)} changed")
+        else:
+            found.append(f"{name}: {first_difference(before[name], after[name])}")
+    return found
+
+
+def first_difference(before: bytes, after: bytes) -> str:
+    """Return the first line that differs."""
+    old, new = before.splitlines(), after.splitlines()
+    for number, (one, other) in enumerate(zip(old, new, strict=False), start=1):
+        if one != other:
+            return f"line {number}: {one[:150]!r} became {other[:150]!r}"
+    return f"{len(old)} lines became {len(new)}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("before", help="the command qops-batsim of one environment")
+    parser.add_argument("after", help="and of another")
+    parser.add_argument("--only", default="", help="only cases whose name holds this word")
+    parser.add_argument("--logs", action="store_true", help="the papers as well")
+    parser.add_argument("--keep", help="folder for the files (default: a temporary one)")
+    parser.add_argument("--workers", type=int, default=2, help="cases at once")
+    arguments = parser.parse_args()
+    cases = [*run_cases(), *other_cases(), *(paper_cases() if arguments.logs else [])]
+    cases = [case for case in cases if arguments.only in case[0]]
+    programs = [str(Path(each).absolute()) for each in (arguments.before, arguments.after)]
+    with tempfile.TemporaryDirectory() as temporary:
+        home = Path(arguments.keep or temporary)
+
+        def compare(case: Case) -> list[str]:
+            name, commands = case
+            folders = (home / side / name for side in ("before", "after"))
+            pair = [
+                outcome(program, commands, folder)
+                for program, folder in zip(programs, folders, strict=True)
+            ]
+            return differences(*pair)
+
+        failed = 0
+        with ThreadPoolExecutor(arguments.workers) as pool:
+            for (name, _), found in zip(cases, pool.map(compare, cases), strict=True):
+                failed += bool(found)
+                for each in found:
+                    print(f"{name}: {each}", flush=True)
+    print(f"{len(cases) - failed} of {len(cases)} cases unchanged")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

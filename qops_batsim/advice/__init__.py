@@ -1,0 +1,1 @@
+"""What a run's decisions tell an operator: quotes, explanations, prices."""

@@ -1,0 +1,119 @@
+"""What the files of any run tell about one job: for schedulers without decision log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from qops_batsim.advice.history import find_job
+from qops_batsim.analysis.results.run import RunResult, find_run, read_run
+from qops_batsim.analysis.results.tables import Booleans, read_reasons
+from qops_batsim.timing import PLAN_TOLERANCE
+
+
+class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a job, without what its scheduler thought.
+
+    Attributes
+    ----------
+    run, scheduler, machine_processors
+        Of which run; the scheduler is None if it is not known.
+    job, processors, submission
+        What was asked for (submission in seconds).
+    state
+        Batsim's final state.
+    reason
+        What the scheduler noted, in words; mostly why the job was rejected.
+    start, end, waited
+        When it ran, and how long it waited (seconds); None if it did not run.
+    free_processors
+        Hosts that no job used just after its submission.
+    ahead
+        Full ids of the jobs that had been submitted before and did not run yet.
+    freed_by
+        Full ids of the jobs that ended when it started.
+    """
+
+    run: str
+    scheduler: str | None
+    machine_processors: int
+    job: str
+    processors: int
+    submission: float
+    state: str
+    reason: str = ""
+    start: float | None = None
+    end: float | None = None
+    waited: float | None = None
+    free_processors: int | None = None
+    ahead: list[str] = []
+    freed_by: list[str] = []
+
+
+def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
+    """Tell what became of a job of any run; O(jobs).
+
+    Parameters
+    ----------
+    run
+        See :func:`~qops_batsim.analysis.results.run.find_run`.
+    name
+        Full id of the job, or the part behind ``!``.
+
+    Raises
+    ------
+    InputError
+        There is no such run or job, or a file cannot be used.
+    """
+    result = read_run(run)
+    ids = [str(job_id) for job_id in result.jobs["id"]]
+    rows = {job_id: row for row, job_id in enumerate(ids)}
+    job_id = find_job(name, rows, result.source)
+    row = rows[job_id]
+    qos = find_run(run).qos
+    told = PlainExplanation(
+        run=str(run),
+        scheduler=None if result.info is None else result.info.scheduler,
+        machine_processors=result.hosts,
+        job=job_id,
+        processors=int(result.column("requested_number_of_resources")[row]),
+        submission=float(result.column("submission_time")[row]),
+        state=str(result.jobs["final_state"].iloc[row]),
+        reason="" if qos is None else read_reasons(qos).get(job_id, ""),
+    )
+    return _with_times(told, result, ids, row) if result.executed[row] else told
+
+
+def _with_times(
+    told: PlainExplanation, result: RunResult, ids: list[str], row: int
+) -> PlainExplanation:
+    submitted, start = result.column("submission_time"), result.column("starting_time")
+    end = result.column("finish_time")
+    date = told.submission
+    running = (start <= date) & (end > date + PLAN_TOLERANCE)
+    running[row] = False
+    # A job that never runs has no start, and waits for nothing.
+    ahead = (submitted < date - PLAN_TOLERANCE) & (start > date + PLAN_TOLERANCE)
+    freed = np.abs(end - start[row]) <= PLAN_TOLERANCE
+    freed[row] = False
+    return msgspec.structs.replace(
+        told,
+        start=float(start[row]),
+        end=float(end[row]),
+        waited=float(start[row] - date),
+        free_processors=result.hosts - _used_hosts(result, running),
+        ahead=[ids[each] for each in np.flatnonzero(ahead)],
+        freed_by=[ids[each] for each in np.flatnonzero(freed)],
+    )
+
+
+def _used_hosts(result: RunResult, running: Booleans) -> int:
+    """Return on how many hosts some of these jobs run; several may share one."""
+    rows, first, last = result.allocations
+    used = np.zeros(result.hosts, dtype=np.bool_)
+    for row, low, high in zip(rows.tolist(), first.tolist(), last.tolist(), strict=True):
+        if running[row]:
+            used[low : high + 1] = True
+    return int(used.sum())

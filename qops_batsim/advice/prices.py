@@ -1,0 +1,132 @@
+"""What a deadline costs at a centre: prices by the categories of a run's workload."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from qops_batsim.analysis.metrics.charges import reference_of_workload
+from qops_batsim.analysis.results.run import RunInfo
+from qops_batsim.economics.categories import Categories
+from qops_batsim.economics.charges import Charge, islam2004, served_job
+from qops_batsim.economics.slowdowns import SlowdownTable, category_slowdowns
+from qops_batsim.errors import InputError
+from qops_batsim.experiments.deadline_workload import easy_response_times
+from qops_batsim.shipped import find_input
+from qops_batsim.workload.batsim_json import read_workload
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job would pay.
+
+    Attributes
+    ----------
+    category
+        Label of its category.
+    resource
+        Resource charge (processor-seconds).
+    qos
+        QoS charge (category slowdown / slowdown granted), 0 without deadline, or None if
+        the slowdown of its category is not known.
+    """
+
+    category: str
+    resource: float
+    qos: float | None
+
+
+class PriceList:
+    """Prices of Islam et al. (2004), section 3.
+
+    Parameters
+    ----------
+    table
+        Slowdowns of the categories, or None if they are not known.
+    unknown
+        If so, why, in words.
+    """
+
+    def __init__(self, table: SlowdownTable | None, unknown: str = "") -> None:
+        self._table = table
+        self._categories = Categories() if table is None else table.categories
+        self.unknown = unknown
+
+    def price(
+        self, processors: int, run_time: float, arrival: float, deadline: float | None
+    ) -> Price | None:
+        """Return what a job pays for a deadline, or None if its run time is not known.
+
+        Parameters
+        ----------
+        processors
+            Processors asked for.
+        run_time
+            Seconds; infinite if it is not known.
+        arrival
+            First submission (seconds).
+        deadline
+            Promised deadline (seconds, absolute), or None.
+        """
+        if run_time == math.inf:
+            return None
+        category = self._categories.label(run_time, processors)
+        if deadline is None or deadline == math.inf:
+            return Price(category=category, resource=processors * run_time, qos=0.0)
+        if self._table is not None and deadline > arrival:
+            try:
+                charge: Charge = islam2004(
+                    served_job(
+                        self._table,
+                        category=category,
+                        processors=processors,
+                        run_time=run_time,
+                        arrival=arrival,
+                        deadline=deadline,
+                    )
+                )
+                return Price(category=category, resource=charge.resource, qos=charge.qos)
+            except InputError as error:
+                self.unknown = str(error)
+        return Price(category=category, resource=processors * run_time, qos=None)
+
+
+def price_list(info: RunInfo | None, workload: str | Path | None = None) -> PriceList:
+    """Return the prices for the workload of a run, from an EASY run of it made now.
+
+    Parameters
+    ----------
+    info
+        How the run was made.
+    workload
+        The workload, if it is not the one that ``info`` names.
+
+    Returns
+    -------
+    PriceList
+        Without QoS charges if the workload that ``info`` names cannot be used.
+
+    Raises
+    ------
+    InputError
+        The given workload cannot be used.
+    """
+    if workload is not None:
+        return PriceList(_slowdowns(workload))
+    named = None if info is None else info.workload
+    if isinstance(named, Sequence) and not isinstance(named, str):
+        named = named[0] if len(named) == 1 else None
+    if named is None:
+        return PriceList(None, "the workload that was run is not known")
+    try:
+        return PriceList(_slowdowns(named))
+    except InputError as error:
+        return PriceList(None, str(error))
+
+
+def _slowdowns(name: str | Path) -> SlowdownTable:
+    workload = read_workload(find_input(name, "workloads"))
+    reference = reference_of_workload(workload, easy_response_times(workload))
+    return category_slowdowns(reference.values())

@@ -1,0 +1,220 @@
+"""Metrics of a run, each defined in ``docs/metrics.md``.
+
+Unless said otherwise they are about executed jobs: those that ran, whether they
+succeeded, failed or were killed, but not rejected ones. A job that was killed and run
+again is one job: its last run tells how it ended.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from qops_batsim.analysis.results.restarts import goes_on
+from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window
+from qops_batsim.analysis.results.tables import (
+    COMPLETED_FAILED,
+    COMPLETED_KILLED,
+    COMPLETED_SUCCESSFULLY,
+    REJECTED,
+    WALLTIME_REACHED,
+    Floats,
+)
+from qops_batsim.errors import InputError
+
+BOUNDED_SLOWDOWN_THRESHOLD = 10.0
+"""Default run time under which a job's slowdown is bounded (seconds)."""
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """Mean, median, 95th percentile and maximum of a sample; None where it is empty."""
+
+    mean: float | None
+    median: float | None
+    p95: float | None
+    max: float | None
+
+
+class Metrics(msgspec.Struct, frozen=True, kw_only=True):
+    """The metrics of one run.
+
+    Attributes
+    ----------
+    hosts
+        Hosts of the machine.
+    jobs_submitted, jobs_successful, jobs_walltime_killed, jobs_killed, jobs_failed, jobs_rejected
+        Numbers of jobs: all, and by final state. ``jobs_killed`` counts those that
+        the scheduler killed for good.
+    runs_killed
+        Runs that the scheduler killed of jobs that were run again or went on later.
+    waiting_time, turnaround_time
+        Seconds, over executed jobs.
+    slowdown
+        Turnaround time / run time, over executed jobs whose run time is not 0.
+    bounded_slowdown
+        max(1, turnaround time / max(run time, threshold)), over executed jobs.
+    bounded_slowdown_threshold
+        Seconds.
+    makespan
+        Date of the last completion (seconds from date 0), as Batsim defines it.
+    window_begin, window_end
+        Window of the values below: first submission to last completion (seconds).
+    utilization
+        Share of the hosts' time in the window that they ran a job, from 0 to 1.
+    loss_of_capacity
+        Share of the hosts' time in the window that they idled while jobs waited.
+    queue_length_mean, queue_length_max
+        Waiting jobs, time-weighted.
+    """
+
+    hosts: int
+    jobs_submitted: int
+    jobs_successful: int
+    jobs_walltime_killed: int
+    jobs_killed: int
+    jobs_failed: int
+    jobs_rejected: int
+    runs_killed: int
+    waiting_time: Summary
+    turnaround_time: Summary
+    slowdown: Summary
+    bounded_slowdown: Summary
+    bounded_slowdown_threshold: float
+    makespan: float | None
+    window_begin: float | None
+    window_end: float | None
+    utilization: float | None
+    loss_of_capacity: float | None
+    queue_length_mean: float | None
+    queue_length_max: int | None
+
+
+def compute_metrics(
+    result: RunResult, *, bounded_slowdown_threshold: float = BOUNDED_SLOWDOWN_THRESHOLD
+) -> Metrics:
+    """Compute the metrics of a run; O(n log n) in its (job, host) pairs.
+
+    Parameters
+    ----------
+    result
+        The run.
+    bounded_slowdown_threshold
+        Run time under which the slowdown is bounded (seconds).
+
+    Raises
+    ------
+    InputError
+        The threshold is not above 0, or a job ran on a host that does not exist.
+    """
+    if not 0 < bounded_slowdown_threshold < float("inf"):
+        raise InputError(
+            f"bounded slowdown threshold is {bounded_slowdown_threshold}; "
+            "a number of seconds above 0 is expected"
+        )
+    highest = int(result.allocations[2].max(initial=-1))
+    if highest >= result.hosts:
+        raise InputError(
+            f"{result.source}: a job ran on host {highest}, but the number of hosts is "
+            f"{result.hosts} ({result.hosts_source}); at least {highest + 1} is expected"
+        )
+    last = result.last_runs
+    ran = result.executed & last
+    counts = result.jobs["final_state"][last].value_counts()
+    waiting, turnaround, run_time, stretch = (each[ran] for each in _times(result))
+    begin, end = window(result)
+    some = end > begin
+    busy, queue = busy_hosts(result), queue_length(result)
+    return Metrics(
+        hosts=result.hosts,
+        jobs_submitted=int(last.sum()),
+        jobs_successful=int(counts.get(COMPLETED_SUCCESSFULLY, 0)),
+        jobs_walltime_killed=int(counts.get(WALLTIME_REACHED, 0)),
+        jobs_killed=int(counts.get(COMPLETED_KILLED, 0)),
+        jobs_failed=int(counts.get(COMPLETED_FAILED, 0)),
+        jobs_rejected=int(counts.get(REJECTED, 0)),
+        runs_killed=len(result.earlier_runs),
+        waiting_time=summarize(waiting),
+        turnaround_time=summarize(turnaround),
+        # The stretch was divided before rounding, so it is exact for short jobs too.
+        slowdown=summarize(stretch[np.isfinite(stretch)]),
+        bounded_slowdown=summarize(
+            bounded_slowdown(turnaround, run_time, bounded_slowdown_threshold)
+        ),
+        bounded_slowdown_threshold=bounded_slowdown_threshold,
+        makespan=float(result.column("finish_time")[ran].max()) if ran.any() else None,
+        window_begin=begin if some else None,
+        window_end=end if some else None,
+        utilization=utilization(busy, result.hosts, begin, end) if some else None,
+        loss_of_capacity=loss_of_capacity(busy, queue, result.hosts, begin, end) if some else None,
+        queue_length_mean=queue.integral(begin, end) / (end - begin) if some else None,
+        queue_length_max=round(queue.maximum(begin, end)) if some else None,
+    )
+
+
+def _times(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return waiting, turnaround and run times (seconds) and stretch, by row of the last run.
+
+    A job that goes on where it was stopped waited only for its first run, and ran as
+    long as all its runs together; one that was run again from scratch, for its last one.
+    """
+    names = ("waiting_time", "turnaround_time", "execution_time", "stretch")
+    waiting, turnaround, run_time, stretch = (result.column(name).copy() for name in names)
+    profiles = result.jobs["profile"].astype(str)
+    earlier = result.earlier_runs
+    for row in earlier.keys() - earlier.values():
+        ran, at = run_time[row], row
+        while at in earlier and goes_on(profiles.iloc[at]):
+            at = earlier[at]
+            ran += run_time[at]
+        if at != row:
+            run_time[row], waiting[row] = ran, waiting[at]
+            stretch[row] = turnaround[row] / ran if ran > 0 else np.nan
+    return waiting, turnaround, run_time, stretch
+
+
+def summarize(values: Floats) -> Summary:
+    """Return mean, median, 95th percentile (linear interpolation) and maximum."""
+    if not len(values):
+        return Summary(mean=None, median=None, p95=None, max=None)
+    median, p95 = np.percentile(values, (50, 95))
+    return Summary(
+        mean=float(values.mean()), median=float(median), p95=float(p95), max=float(values.max())
+    )
+
+
+def bounded_slowdown(turnaround: Floats, run_time: Floats, threshold: float) -> Floats:
+    """Return max(1, turnaround / max(run time, threshold)) of each job (all in seconds).
+
+    Feitelson and Rudolph, "Metrics and benchmarking for parallel job
+    scheduling", JSSPP 1998.
+    """
+    bounded: Floats = np.maximum(1.0, turnaround / np.maximum(run_time, threshold))
+    return bounded
+
+
+def utilization(busy: StepSeries, hosts: int, begin: float, end: float) -> float:
+    """Return the share of the hosts' time between two dates in which they ran a job."""
+    return busy.integral(begin, end) / (hosts * (end - begin))
+
+
+def loss_of_capacity(
+    busy: StepSeries, queue: StepSeries, hosts: int, begin: float, end: float
+) -> float:
+    """Return the share of the hosts' time between two dates lost while jobs waited.
+
+    With dates t_i of all starts, ends and submissions, e_i idle hosts and δ_i = 1
+    if a job waits between t_i and t_{i+1} (else 0):
+    Σ e_i δ_i (t_{i+1} − t_i) / (hosts × (end − begin)).
+
+    Zhang, Franke, Moreira and Sivasubramaniam, "An integrated approach to
+    parallel scheduling using gang-scheduling, backfilling, and migration",
+    IEEE Transactions on Parallel and Distributed Systems 14(3), 2003, for space
+    sharing.
+    """
+    inside = np.concatenate([busy.dates, queue.dates])
+    inside = inside[(inside > begin) & (inside < end)]
+    dates = np.unique(np.concatenate([[begin, end], inside]))
+    idle = hosts - busy.at(dates[:-1])
+    waiting = queue.at(dates[:-1]) > 0
+    return float((idle * waiting * np.diff(dates)).sum() / (hosts * (end - begin)))

@@ -1,0 +1,314 @@
+"""Gantt charts: which host ran which job, when.
+
+Few jobs are drawn by evalys as labelled rectangles. Many jobs become an image:
+each pixel has the mean colour of what its host ran during its time, so nothing
+is lost between pixels and 30,000 jobs take about a second.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.colors import to_rgb
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+
+from qops_batsim.analysis.plots.drawing import DOTS_PER_INCH, output_format, picture, set_time_axis
+from qops_batsim.analysis.plots.evalys_bridge import draw_gantt
+from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.series import busy_periods, window
+from qops_batsim.analysis.results.tables import (
+    COMPLETED_FAILED,
+    COMPLETED_KILLED,
+    COMPLETED_SUCCESSFULLY,
+    WALLTIME_REACHED,
+    Booleans,
+)
+from qops_batsim.errors import InputError, did_you_mean
+
+ENGINES = ("auto", "evalys", "image")
+"""Ways to draw; ``auto`` takes evalys while its labels stay readable."""
+
+EVALYS_JOBS = 150
+"""Most jobs that ``auto`` gives to evalys."""
+
+_EVALYS_LIMIT = 5000
+"""Most jobs that evalys can draw in reasonable time and memory."""
+
+# Legend text and shades; neighbouring jobs take different shades.
+_STATES = {
+    COMPLETED_SUCCESSFULLY: (
+        "successful",
+        ("#4c8dbf", "#86b8dc", "#2f6f9f", "#a9cde6", "#5fa2cf", "#3f7fae", "#97c3e2"),
+    ),
+    WALLTIME_REACHED: ("killed at walltime", ("#e4572e", "#ef7b52", "#d1431c")),
+    COMPLETED_KILLED: ("killed by the scheduler", ("#8e5ea2", "#a77fba", "#774a8a")),
+    COMPLETED_FAILED: ("failed", ("#e0a100", "#f0bb33", "#c48c00")),
+}
+_IDLE = "#f3f3f0"
+
+_FEW_HOSTS = 40
+"""Up to so many hosts, each is a visible row, without grid lines."""
+
+_WIDTH, _HEIGHT = 12.0, 6.5  # inches
+_LEFT, _BOTTOM, _RIGHT, _TOP = 0.07, 0.14, 0.97, 0.89  # of the figure
+
+
+def draw(
+    result: RunResult,
+    path: str | Path,
+    *,
+    begin: float | None = None,
+    end: float | None = None,
+    engine: str = "auto",
+) -> None:
+    """Draw the Gantt chart of a run into a file.
+
+    Parameters
+    ----------
+    result
+        The run.
+    path
+        The picture; the ending chooses png, pdf or svg.
+    begin, end
+        Part to show (seconds from date 0); by default the first submission and
+        the last completion.
+    engine
+        One of :data:`ENGINES`.
+
+    Raises
+    ------
+    InputError
+        No job ran, none ran in the part to show, or an argument is out of range.
+    """
+    output_format(path)
+    if engine not in ENGINES:
+        raise InputError(f"unknown engine {engine!r}{did_you_mean(engine, ENGINES)}")
+    begin, end = _part(result, begin, end)
+    shown = _visible(result, begin, end)
+    count = int(shown.sum())
+    shared = _share_hosts(result)
+    if engine == "auto":
+        few = count <= EVALYS_JOBS and result.hosts <= EVALYS_JOBS
+        engine = "evalys" if few and not shared else "image"
+    if engine == "evalys" and count > _EVALYS_LIMIT:
+        raise InputError(
+            f"{result.source}: {count} jobs to draw; evalys takes at most {_EVALYS_LIMIT} "
+            "(show a part, or use the image engine)"
+        )
+    with picture(path, _WIDTH, _HEIGHT) as figure:
+        axes = figure.add_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM))
+        if engine == "evalys":
+            _draw_rectangles(result, axes, shown, begin, end)
+        else:
+            _draw_image(result, axes, shown, begin, end)
+        set_time_axis(axes, begin, end)
+        axes.set_ylabel("Host")
+        mixed = "; colours mix where jobs share hosts" if shared and engine == "image" else ""
+        axes.set_title(_title(result, count) + mixed, pad=26)
+        _add_legend(result, axes, shown)
+
+
+def _part(result: RunResult, begin: float | None, end: float | None) -> tuple[float, float]:
+    if not result.executed.any():
+        raise InputError(f"{result.source}: no job of this run was executed; nothing to draw")
+    first, last = window(result)
+    begin = first if begin is None else begin
+    end = last if end is None else end
+    if not end > begin:
+        raise InputError(
+            f"{result.source}: the part to show begins at {begin:g} s and ends at {end:g} s; "
+            f"an end after the begin is expected (the run lasts from {first:g} to {last:g} s)"
+        )
+    return begin, end
+
+
+def _visible(result: RunResult, begin: float, end: float) -> Booleans:
+    start, finish = result.column("starting_time"), result.column("finish_time")
+    shown: Booleans = result.executed & (start < end) & (finish > begin)
+    if not shown.any():
+        first, last = window(result)
+        raise InputError(
+            f"{result.source}: no job runs from {begin:g} to {end:g} s "
+            f"(the run lasts from {first:g} to {last:g} s)"
+        )
+    return shown
+
+
+def _share_hosts(result: RunResult) -> bool:
+    """Tell whether jobs run on one host at a time; their rectangles would hide each other."""
+    lasted = (
+        result.column("execution_time")[result.executed] @ result.allocation_sizes[result.executed]
+    )
+    _, begins, ends = busy_periods(result)
+    return bool(lasted > (ends - begins).sum() * (1 + 1e-9) + 1e-3)
+
+
+def _colors(result: RunResult) -> npt.NDArray[np.float64]:
+    """Return the colour of each job (rows of red, green, blue from 0 to 1)."""
+    order = np.argsort(result.column("starting_time"), kind="stable")
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    colors = np.ones((len(order), 3))
+    for state, (_, shades) in _STATES.items():
+        rows = np.flatnonzero((result.jobs["final_state"] == state).to_numpy())
+        colors[rows] = np.array([to_rgb(shade) for shade in shades])[rank[rows] % len(shades)]
+    return colors
+
+
+def _draw_rectangles(
+    result: RunResult, axes: Any, shown: Booleans, begin: float, end: float
+) -> None:
+    colors = _colors(result)
+    start, finish = result.column("starting_time"), result.column("finish_time")
+    names = result.jobs["job_id"]
+    if result.jobs["workload_name"].nunique() > 1:
+        names = result.jobs["id"]
+    pixels = _WIDTH * (_RIGHT - _LEFT) * DOTS_PER_INCH
+    host_pixels = _HEIGHT * (_TOP - _BOTTOM) * DOTS_PER_INCH / result.hosts
+    row_of, low, high = result.allocations
+    thinnest = np.full(len(names), np.inf)
+    np.minimum.at(thinnest, row_of, (high - low + 1) * host_pixels)
+
+    def label(row: int) -> str:
+        """Return a label where it fits into the rectangle, and that into the picture."""
+        text = str(names.iloc[row])
+        room = (finish[row] - start[row]) / (end - begin) * pixels
+        middle = (finish[row] + start[row]) / 2
+        fits = room > 12 * len(text) + 4 and thinnest[row] > 20
+        return text if fits and begin < middle < end else ""
+
+    draw_gantt(result, axes, keep=shown, color_of=lambda row: colors[row], label_of=label)
+    axes.set_facecolor(_IDLE)
+    axes.set_ylim(-0.05, result.hosts - 0.05)
+    _set_host_axis(axes, result.hosts, 0.45)
+
+
+def _draw_image(result: RunResult, axes: Any, shown: Booleans, begin: float, end: float) -> None:
+    width = round(_WIDTH * (_RIGHT - _LEFT) * DOTS_PER_INCH)
+    height = round(_HEIGHT * (_TOP - _BOTTOM) * DOTS_PER_INCH)
+    image = occupation_image(result, shown, begin, end, width, min(height, result.hosts))
+    axes.imshow(
+        image,
+        extent=(begin, end, 0, result.hosts),
+        origin="lower",
+        aspect="auto",
+        interpolation="nearest",
+    )
+    axes.grid(False)
+    if result.hosts <= _FEW_HOSTS:
+        axes.hlines(range(1, result.hosts), begin, end, color="white", linewidth=1)
+    _set_host_axis(axes, result.hosts, 0.5)
+
+
+def occupation_image(
+    result: RunResult, shown: Booleans, begin: float, end: float, width: int, height: int
+) -> npt.NDArray[np.float64]:
+    """Return the mean colour of each cell of hosts × time.
+
+    Parameters
+    ----------
+    result
+        The run.
+    shown
+        Which jobs to draw, one value a job.
+    begin, end
+        Dates of the left and right edge (seconds).
+    width
+        Cells of time.
+    height
+        Cells of hosts, at most the number of hosts; the first has host 0.
+
+    Returns
+    -------
+    ndarray
+        Red, green and blue from 0 to 1, shape (height, width, 3). Idle time has
+        the background's colour.
+    """
+    rows, hosts = result.occupations
+    drawn = shown[rows] & (hosts < result.hosts)
+    rows, hosts = rows[drawn], hosts[drawn]
+    order = np.argsort(hosts, kind="stable")
+    rows, hosts = rows[order], hosts[order]
+    # Dates in cells from the left edge.
+    scale = width / (end - begin)
+    start = np.clip((result.column("starting_time")[rows] - begin) * scale, 0, width)
+    finish = np.clip((result.column("finish_time")[rows] - begin) * scale, 0, width)
+    paint = np.column_stack([_colors(result)[rows], np.ones(len(rows))])
+    limits = np.searchsorted(hosts, np.arange(result.hosts + 1))
+    cell_of = np.arange(result.hosts) * height // result.hosts
+    hosts_in_cell = np.bincount(cell_of, minlength=height)
+    sums = np.zeros((height, width, 4))
+    edges = np.arange(width + 1, dtype=np.float64)
+    for host in range(result.hosts):
+        part = slice(limits[host], limits[host + 1])
+        if part.start < part.stop:
+            painted = _accumulated(start[part], paint[part], edges)
+            painted -= _accumulated(finish[part], paint[part], edges)
+            sums[cell_of[host]] += np.diff(painted, axis=0)
+    covered = sums[..., 3:]
+    color = sums[..., :3] / np.maximum(covered, 1e-12)
+    # Where jobs share a host, the cell is covered more than once.
+    share = np.minimum(covered / hosts_in_cell[:, None, None], 1.0)
+    mixed = color * share + np.array(to_rgb(_IDLE)) * (1 - share)
+    image: npt.NDArray[np.float64] = np.clip(mixed, 0, 1)
+    return image
+
+
+def _accumulated(
+    dates: npt.NDArray[np.float64], paint: npt.NDArray[np.float64], edges: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Return Σ paint × (edge − date) over the dates before each edge."""
+    order = np.argsort(dates, kind="stable")
+    dates, paint = dates[order], paint[order]
+    zero = np.zeros((1, paint.shape[1]))
+    total = np.concatenate([zero, np.cumsum(paint, axis=0)])
+    moment = np.concatenate([zero, np.cumsum(paint * dates[:, None], axis=0)])
+    index = np.searchsorted(dates, edges)
+    result: npt.NDArray[np.float64] = total[index] * edges[:, None] - moment[index]
+    return result
+
+
+def _set_host_axis(axes: Any, hosts: int, middle: float) -> None:
+    ticks = MaxNLocator(nbins=12, integer=True).tick_values(0, hosts - 1)
+    places = [tick + middle for tick in ticks if 0 <= tick < hosts]
+    axes.yaxis.set_major_locator(FixedLocator(places))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda place, _: f"{place - middle:.0f}"))
+    if hosts <= _FEW_HOSTS:
+        axes.grid(False)
+    axes.tick_params(axis="y", length=0 if hosts <= _FEW_HOSTS else 3)
+
+
+def _title(result: RunResult, count: int) -> str:
+    ran = int(result.executed.sum())
+    jobs = f"{ran:,} jobs" if count == ran else f"{count:,} of {ran:,} jobs"
+    scheduler = result.info.scheduler if result.info is not None else None
+    by = f", scheduled by {scheduler}" if scheduler else ""
+    return f"{result.name}: {jobs} on {result.hosts:,} hosts{by}"
+
+
+def _add_legend(result: RunResult, axes: Any, shown: Booleans) -> None:
+    states = result.jobs["final_state"]
+    handles = []
+    for state, (text, shades) in _STATES.items():
+        count = int((states[shown] == state).sum())
+        if count:
+            handles.append(Patch(facecolor=shades[0], label=f"{text}: {count:,}"))
+    rejected = int((~result.executed).sum())
+    if rejected:
+        text = f"rejected (not drawn): {rejected:,}"
+        handles.append(Patch(facecolor="none", edgecolor="#888888", hatch="////", label=text))
+    handles.append(Patch(facecolor=_IDLE, edgecolor="#bbbbbb", label="idle"))
+    axes.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=len(handles),
+        borderaxespad=0.3,
+        handlelength=1.2,
+        columnspacing=1.6,
+        borderpad=0,
+    )

@@ -1,0 +1,218 @@
+"""Occupation of shared hosts: how many tasks each host runs, and of which class, over time.
+
+A Gantt chart shows one job a host. Where jobs share hosts, each host gets as many
+lanes here as it ever runs tasks at once; a task keeps its lane from start to end.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgba
+from matplotlib.patches import Patch
+from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
+
+from qops_batsim.analysis.plots.drawing import COLORS, output_format, picture, set_time_axis
+from qops_batsim.analysis.results.restarts import original_id
+from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.series import step_series, window
+from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import QOS_CLASSES
+from qops_batsim.workload.model import Workload
+
+MOST_TASKS = 50_000
+"""Most tasks drawn one by one."""
+
+UNKNOWN = "class not known"
+
+_COLOR_OF = {**dict(zip(QOS_CLASSES, COLORS, strict=False)), UNKNOWN: "#888888"}
+_WIDTH = 12.0  # inches
+_LANE = 0.024  # inches
+_GAP = 0.6  # lanes
+_FEW_HOSTS = 80
+"""Up to so many hosts, lines stand between them."""
+
+
+def draw(
+    result: RunResult,
+    path: str | Path,
+    *,
+    workloads: Mapping[str, Workload] | None = None,
+    begin: float | None = None,
+    end: float | None = None,
+) -> None:
+    """Draw which tasks each host runs, and how many tasks of each class run in all.
+
+    Parameters
+    ----------
+    result
+        The run.
+    path
+        The picture; the ending chooses png, pdf or svg.
+    workloads
+        The workloads of the run by name (``w0`` …), which tell the classes
+        (``qos.class``); without them all tasks have one colour.
+    begin, end
+        Part to show (seconds from date 0); by default the first submission and
+        the last completion.
+
+    Raises
+    ------
+    InputError
+        No task runs in the part to show, or there are more than :data:`MOST_TASKS`.
+    """
+    output_format(path)
+    first, last = window(result)
+    begin = first if begin is None else begin
+    end = last if end is None else end
+    rows, hosts = result.occupations
+    start, finish = result.column("starting_time")[rows], result.column("finish_time")[rows]
+    shown: Booleans = (start < end) & (finish > begin) & (finish > start) & (hosts < result.hosts)
+    rows, hosts, start, finish = rows[shown], hosts[shown], start[shown], finish[shown]
+    if not len(rows):
+        raise InputError(
+            f"{result.source}: no task runs from {begin:g} to {end:g} s "
+            f"(the run lasts from {first:g} to {last:g} s)"
+        )
+    if len(rows) > MOST_TASKS:
+        raise InputError(
+            f"{result.source}: {len(rows)} tasks to draw; at most {MOST_TASKS} are accepted "
+            "(show a part)"
+        )
+    names = class_names(result, workloads or {})
+    classes = [names[row] for row in rows]
+    lanes = lanes_of(hosts, start, finish)
+    most = int(lanes.max()) + 1
+    edges = _edges(result.hosts, hosts, lanes)
+    height = min(16.0, max(4.0, _LANE * edges[-1])) + 3.4
+    with picture(path, _WIDTH, height) as figure:
+        figure.set_layout_engine("constrained")
+        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[height - 2.6, 2.0])
+        _draw_lanes(top, edges, edges[hosts] + lanes, start, finish, classes)
+        _draw_totals(bottom, start, finish, np.array(classes))
+        set_time_axis(bottom, begin, end)
+        ran = int(np.unique(rows).size)
+        top.set_title(
+            f"{result.name}: {ran:,} jobs, up to {_tasks(most)} at once on a host", pad=26
+        )
+        top.legend(
+            handles=[
+                Patch(facecolor=_COLOR_OF[name], label=f"{name}: {_tasks(classes.count(name))}")
+                for name in _COLOR_OF
+                if name in classes
+            ],
+            loc="lower left",
+            bbox_to_anchor=(0, 1),
+            ncols=len(_COLOR_OF),
+            borderaxespad=0.3,
+            borderpad=0,
+            handlelength=1.2,
+        )
+
+
+def _tasks(count: int) -> str:
+    return f"{count:,} task{'' if count == 1 else 's'}"
+
+
+def class_names(result: RunResult, workloads: Mapping[str, Workload]) -> list[str]:
+    """Return the class of service of each job of a run, :data:`UNKNOWN` where nothing tells it.
+
+    The rest of a stopped job (``15#2``) has the class of the job (``15``).
+    """
+    known: dict[str, str] = {}
+    for name, workload in workloads.items():
+        for job in workload.jobs:
+            if job.qos is not None and job.qos.service_class is not None:
+                known[f"{name}!{job.id}"] = job.qos.service_class
+    origins = (original_id(full_id, known) for full_id in result.jobs["id"])
+    return [UNKNOWN if origin is None else known[origin] for origin in origins]
+
+
+def lanes_of(hosts: Integers, start: Floats, finish: Floats) -> Integers:
+    """Return the lane of each task on its host, the lowest that is free when it starts.
+
+    Parameters
+    ----------
+    hosts
+        Host of each task.
+    start, finish
+        When it runs (seconds); one that ends when another starts leaves its lane.
+    """
+    lanes = np.zeros(len(hosts), dtype=np.int64)
+    busy: dict[int, list[tuple[float, int]]] = {}
+    free: dict[int, list[int]] = {}
+    used: dict[int, int] = {}
+    for task in np.lexsort((np.arange(len(hosts)), start)):
+        host = int(hosts[task])
+        running, idle = busy.setdefault(host, []), free.setdefault(host, [])
+        while running and running[0][0] <= start[task]:
+            heapq.heappush(idle, heapq.heappop(running)[1])
+        if idle:
+            lane = heapq.heappop(idle)
+        else:
+            lane = used.get(host, 0)
+            used[host] = lane + 1
+        lanes[task] = lane
+        heapq.heappush(running, (float(finish[task]), lane))
+    return lanes
+
+
+def _edges(count: int, hosts: Integers, lanes: Integers) -> Floats:
+    """Return the lower edge of each host and the upper one of the last, in lanes.
+
+    A host has as many lanes as it needs, an idle one has one, and a gap above them.
+    """
+    needed = np.ones(count)
+    np.maximum.at(needed, hosts, lanes + 1.0)
+    edges: Floats = np.concatenate([[0.0], np.cumsum(needed + _GAP)])
+    return edges
+
+
+def _draw_lanes(
+    axes: Any, edges: Floats, low: Floats, start: Floats, finish: Floats, classes: list[str]
+) -> None:
+    corners = np.empty((len(low), 4, 2))
+    corners[:, (0, 3), 0] = start[:, None]
+    corners[:, (1, 2), 0] = finish[:, None]
+    corners[:, (0, 1), 1] = low[:, None]
+    corners[:, (2, 3), 1] = low[:, None] + 1
+    axes.add_collection(
+        PolyCollection(
+            list(corners),
+            facecolors=[to_rgba(_COLOR_OF[name]) for name in classes],
+            edgecolors="white",
+            linewidths=0.2,
+        )
+    )
+    axes.set_ylim(0, edges[-1])
+    axes.set_ylabel("Host (a lane for each task that it runs at once)")
+    axes.grid(False)
+    count = len(edges) - 1
+    if count <= _FEW_HOSTS:
+        for edge in edges[1:-1]:
+            axes.axhline(edge - _GAP / 2, color="#dddddd", linewidth=0.4, zorder=0)
+    ticks = MaxNLocator(nbins=12, integer=True).tick_values(0, count - 1)
+    shown = [int(tick) for tick in ticks if 0 <= tick < count]
+    middles = (edges[:-1] + edges[1:] - _GAP) / 2
+    axes.yaxis.set_major_locator(FixedLocator([float(middles[host]) for host in shown]))
+    axes.yaxis.set_major_formatter(FixedFormatter([str(host) for host in shown]))
+
+
+def _draw_totals(axes: Any, start: Floats, finish: Floats, classes: Any) -> None:
+    """Stack the numbers of running tasks by class."""
+    present = [name for name in _COLOR_OF if (classes == name).any()]
+    dates = np.unique(np.concatenate([start, finish]))
+    stacks = []
+    for name in present:
+        mine = classes == name
+        series = step_series(start[mine], finish[mine], np.ones(int(mine.sum())))
+        stacks.append(series.at(dates))
+    axes.stackplot(dates, stacks, step="post", colors=[_COLOR_OF[name] for name in present])
+    axes.set_ylabel("Running tasks")
+    axes.set_ylim(bottom=0)

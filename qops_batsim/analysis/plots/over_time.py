@@ -1,0 +1,132 @@
+"""Utilization and queue length over time, of one run or several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from qops_batsim.analysis.plots.drawing import (
+    COLORS,
+    READABLE_DURATIONS,
+    duration_text,
+    output_format,
+    picture,
+    set_time_axis,
+)
+from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window
+from qops_batsim.analysis.results.tables import Floats
+from qops_batsim.errors import InputError
+
+_LINES = ("-", "--", ":", "-.")
+
+_MOST_EVENTS = 500
+"""Up to so many changes are drawn one by one; more are averaged over intervals."""
+
+_MOST_INTERVALS = 300
+_LEGEND_WIDTH = 160
+"""Characters of legend text that fit beside each other."""
+
+
+def draw(results: Sequence[RunResult], path: str | Path) -> None:
+    """Draw utilization and queue length over time into a file.
+
+    Long runs show means over equal intervals, whose length the axis tells; short
+    ones show every change.
+
+    Parameters
+    ----------
+    results
+        The runs to compare.
+    path
+        The picture; the ending chooses png, pdf or svg.
+
+    Raises
+    ------
+    InputError
+        A run has no executed job, or the picture cannot be written.
+    """
+    output_format(path)
+    windows = []
+    for result in results:
+        if not result.executed.any():
+            raise InputError(f"{result.source}: no job of this run was executed; nothing to draw")
+        begin, end = window(result)
+        if not end > begin:
+            raise InputError(f"{result.source}: the run takes no time; nothing to draw")
+        windows.append((begin, end))
+    first, last = min(w[0] for w in windows), max(w[1] for w in windows)
+    series = [(busy_hosts(result), queue_length(result)) for result in results]
+    events = max(len(s.dates) for pair in series for s in pair)
+    interval = None if events <= _MOST_EVENTS else _interval(last - first)
+
+    columns = max(1, min(4, _LEGEND_WIDTH // (max(len(r.name) for r in results) + 22)))
+    legend_rows = math.ceil(len(results) / columns)
+    averaged = "" if interval is None else f", mean of {duration_text(interval)}"
+    with picture(path, 12.0, 6.6 + 0.36 * legend_rows) as figure:
+        figure.set_layout_engine("constrained", h_pad=0.12, w_pad=0.12)
+        top, bottom = figure.subplots(2, 1, sharex=True)
+        for index, (result, (begin, end)) in enumerate(zip(results, windows, strict=True)):
+            busy, queue = series[index]
+            color = COLORS[index % len(COLORS)]
+            dashes = _LINES[index // len(COLORS) % len(_LINES)]
+            for axes, values, factor, unit in (
+                (top, busy, 100 / result.hosts, " %"),
+                (bottom, queue, 1.0, ""),
+            ):
+                edges, heights = _stairs(values, begin, end, first, interval)
+                mean = values.integral(begin, end) / (end - begin) * factor
+                axes.stairs(
+                    heights * factor,
+                    edges,
+                    baseline=None,
+                    label=f"{result.name} (mean {mean:,.1f}{unit})",
+                    color=color,
+                    linestyle=dashes,
+                    # Later lines are thinner, so that equal curves stay visible.
+                    linewidth=1.2 + 0.8 * min(len(results) - 1 - index, 3),
+                )
+                if len(results) == 1:
+                    axes.stairs(heights * factor, edges, fill=True, color=color, alpha=0.2)
+        top.set_ylabel(f"Busy hosts (%){averaged}")
+        bottom.set_ylabel(f"Waiting jobs{averaged}")
+        top.set_title("Utilization", pad=8 + 15 * legend_rows)
+        bottom.set_title("Queue length", pad=8 + 15 * legend_rows)
+        top.set_ylim(0, 103)
+        bottom.set_ylim(0, max(1.0, bottom.get_ylim()[1]))
+        bottom.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
+        set_time_axis(bottom, first, last)
+        for axes in (top, bottom):
+            axes.legend(
+                loc="lower left",
+                bbox_to_anchor=(0, 1),
+                ncols=columns,
+                borderaxespad=0.3,
+                borderpad=0,
+            )
+
+
+def _interval(span: float) -> float:
+    """Return the shortest readable interval that divides a span into few enough parts."""
+    return next((d for d in READABLE_DURATIONS if span / d <= _MOST_INTERVALS), span / 100)
+
+
+def _stairs(
+    values: StepSeries, begin: float, end: float, origin: float, interval: float | None
+) -> tuple[Floats, Floats]:
+    """Return edges and heights of the steps to draw between two dates.
+
+    Intervals count from ``origin``, so those of several runs coincide.
+    """
+    if interval is None:
+        inside = values.dates[(values.dates > begin) & (values.dates < end)]
+        edges = np.concatenate([[begin], inside, [end]])
+        return edges, values.at(edges[:-1])
+    first = math.floor((begin - origin) / interval) + 1
+    last = math.ceil((end - origin) / interval)
+    edges = np.concatenate([[begin], origin + interval * np.arange(first, last), [end]])
+    return edges, values.means(edges)

@@ -1,0 +1,341 @@
+"""Reading the files of a run: ours or real Batsim's, which have the same columns.
+
+A run is named by its prefix: ``PREFIX_jobs.csv`` (one row a job),
+``PREFIX_schedule.csv`` (totals), ``PREFIX_machine_states.csv`` (hosts by state)
+and, for our own runs, ``PREFIX_qos.csv`` (what was decided about each job) and
+``PREFIX_run.json`` (how it was made). Only the first is
+needed; each may be gzip-compressed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pandas as pd
+
+from qops_batsim.analysis.results.restarts import rows_before
+from qops_batsim.analysis.results.tables import (
+    COMPLETED_KILLED,
+    REJECTED,
+    Booleans,
+    Floats,
+    Integers,
+    read_jobs_table,
+    read_machine_states,
+    read_qos,
+    read_schedule,
+)
+from qops_batsim.errors import InputError
+from qops_batsim.files import read_bytes
+from qops_batsim.platform.hostset import MAX_HOST_ID, HostSet
+
+MAX_OCCUPATIONS = 200_000_000
+"""Most (job, host) pairs accepted, so that a damaged file cannot exhaust memory."""
+
+
+class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the files of a run are; None for one that does not exist."""
+
+    name: str
+    jobs: Path
+    schedule: Path | None = None
+    machine_states: Path | None = None
+    qos: Path | None = None
+    info: Path | None = None
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run of ours was made (``PREFIX_run.json``); unknown fields are ignored."""
+
+    scheduler: str | None = None
+    options: dict[str, Any] | None = None
+    workload: str | list[str] | None = None
+    platform: str | None = None
+    hosts: int | None = None
+    compute_sharing: bool | None = None
+    package_version: str | None = None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run produced.
+
+    Attributes
+    ----------
+    name
+        The run's name, for tables and titles.
+    source
+        The ``_jobs.csv`` read, for messages.
+    jobs
+        One row a job, in the order of the file: Batsim's columns with numbers as
+        floats (seconds, processors) and NaN where a rejected job has none, plus
+        ``id``, the full identifier ``workload_name!job_id``.
+    hosts
+        Number of hosts of the machine.
+    hosts_source
+        Where that number comes from, in words.
+    schedule
+        ``_schedule.csv`` as numbers by column, or None.
+    machine_states
+        ``_machine_states.csv``, or None.
+    info
+        ``_run.json``, or None.
+    qos
+        ``_qos.csv``: full identifier, decision, admitted deadline and latest start
+        (seconds; NaN without one) of each job, or None.
+    """
+
+    name: str
+    source: str
+    jobs: pd.DataFrame
+    hosts: int
+    hosts_source: str
+    schedule: dict[str, float] | None = None
+    machine_states: pd.DataFrame | None = None
+    info: RunInfo | None = None
+    qos: pd.DataFrame | None = None
+
+    @property
+    def hosts_are_assumed(self) -> bool:
+        """Whether the number of hosts is only the largest allocated identifier + 1."""
+        return self.hosts_source == _ASSUMED
+
+    def column(self, name: str) -> Floats:
+        """Return a column of numbers, one value a job."""
+        values: Floats = self.jobs[name].to_numpy(dtype=np.float64)
+        return values
+
+    @cached_property
+    def executed(self) -> Booleans:
+        """Whether each job ran, that is, was not rejected."""
+        ran: Booleans = (self.jobs["final_state"] != REJECTED).to_numpy()
+        return ran
+
+    @cached_property
+    def earlier_runs(self) -> dict[int, int]:
+        """Row of the run that was killed before it, for each row of a job that was run again."""
+        states = self.jobs["final_state"]
+        before = rows_before(self.jobs["id"].tolist())
+        return {row: lost for row, lost in before.items() if states.iloc[lost] == COMPLETED_KILLED}
+
+    @cached_property
+    def last_runs(self) -> Booleans:
+        """Whether each row is the last run of its job; of most jobs it is the only one."""
+        last: Booleans = np.ones(len(self.jobs), dtype=np.bool_)
+        last[list(self.earlier_runs.values())] = False
+        return last
+
+    @cached_property
+    def allocations(self) -> tuple[Integers, Integers, Integers]:
+        """Allocated host intervals as arrays: row of the job, first and last host.
+
+        Rows ascend. O(jobs + intervals), computed at first use.
+        """
+        return _parse_allocations(self)
+
+    @cached_property
+    def allocation_sizes(self) -> Integers:
+        """Number of hosts of each job; 0 for one that never ran."""
+        rows, first, last = self.allocations
+        sizes = np.bincount(rows, weights=last - first + 1, minlength=len(self.jobs))
+        return sizes.astype(np.int64)
+
+    @cached_property
+    def occupations(self) -> tuple[Integers, Integers]:
+        """Every (job row, host) pair of jobs that ran, as two arrays.
+
+        Raises
+        ------
+        InputError
+            There are more than :data:`MAX_OCCUPATIONS` pairs.
+        """
+        rows, first, last = self.allocations
+        sizes = last - first + 1
+        total = int(sizes.sum())
+        if total > MAX_OCCUPATIONS:
+            raise InputError(
+                f"{self.source}: the allocations add up to {total} hosts over all jobs; "
+                f"at most {MAX_OCCUPATIONS} are accepted"
+            )
+        offsets = np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return np.repeat(rows, sizes), np.repeat(first, sizes) + offsets
+
+
+_ASSUMED = "the largest allocated host id + 1"
+
+
+def find_run(name: str | Path) -> RunFiles:
+    """Return the files of a run.
+
+    Parameters
+    ----------
+    name
+        The run's prefix, a directory that holds exactly one run, or the path of
+        a ``_jobs.csv`` (or ``_jobs.csv.gz``). An existing prefix wins over a
+        directory of the same name.
+
+    Raises
+    ------
+    InputError
+        It is none of these.
+    """
+    path = Path(name)
+    if path.is_file():
+        for ending in ("_jobs.csv", "_jobs.csv.gz"):
+            if path.name.endswith(ending):
+                return _siblings(str(path).removesuffix(ending), path)
+        raise InputError(
+            f"{name}: not the file of a run; a prefix PREFIX of files PREFIX_jobs.csv …, "
+            "a directory with one run or the path of a _jobs.csv is expected"
+        )
+    prefix = str(name).rstrip("/") or str(name)
+    jobs = _existing(prefix, "_jobs.csv")
+    if jobs is not None:
+        return _siblings(prefix, jobs)
+    if path.is_dir():
+        found = sorted(p for e in ("_jobs.csv", "_jobs.csv.gz") for p in path.glob(f"*{e}"))
+        if len(found) == 1:
+            return find_run(found[0])
+        if found:
+            names = ", ".join(p.name for p in found[:5]) + (", …" if len(found) > 5 else "")
+            raise InputError(
+                f"{name}: holds {len(found)} runs ({names}); name one, as in "
+                f"{path / found[0].name.partition('_jobs.csv')[0]}"
+            )
+        raise InputError(f"{name}: this directory holds no run (no file *_jobs.csv)")
+    raise InputError(
+        f"{name}: no such run; {prefix}_jobs.csv (or .csv.gz), a directory with one run "
+        "or the path of a _jobs.csv is expected"
+    )
+
+
+def read_run(name: str | Path, *, hosts: int | None = None) -> RunResult:
+    """Read a run with all its files that exist.
+
+    Parameters
+    ----------
+    name
+        See :func:`find_run`.
+    hosts
+        Number of hosts of the machine; else it is taken from ``_run.json``, else
+        from ``_schedule.csv``, else it is the largest allocated id + 1.
+
+    Raises
+    ------
+    InputError
+        There is no such run, or one of its files cannot be used.
+    """
+    files = find_run(name)
+    return _assemble(
+        files.name,
+        files.jobs,
+        hosts,
+        schedule=None if files.schedule is None else read_schedule(files.schedule),
+        machine_states=(
+            None if files.machine_states is None else read_machine_states(files.machine_states)
+        ),
+        info=None if files.info is None else read_info(files.info),
+        qos=None if files.qos is None else read_qos(files.qos),
+    )
+
+
+def read_jobs(path: str | Path, *, hosts: int | None = None) -> RunResult:
+    """Read one ``_jobs.csv`` alone, plain or gzip-compressed.
+
+    Raises
+    ------
+    InputError
+        The file is missing or is not a ``_jobs.csv``: a column is missing, a
+        value is not a number, a final state is unknown.
+    """
+    name = Path(path).name.removesuffix(".gz").removesuffix(".csv").removesuffix("_jobs")
+    return _assemble(name, Path(path), hosts)
+
+
+def _assemble(
+    name: str,
+    path: Path,
+    hosts: int | None,
+    *,
+    schedule: dict[str, float] | None = None,
+    machine_states: pd.DataFrame | None = None,
+    info: RunInfo | None = None,
+    qos: pd.DataFrame | None = None,
+) -> RunResult:
+    jobs = read_jobs_table(path)
+    recorded = None if schedule is None else schedule["nb_computing_machines"]
+    if hosts is not None:
+        if hosts < 1:
+            raise InputError(f"number of hosts is {hosts}; a whole number above 0 is expected")
+        known = (hosts, "given")
+    elif info is not None and info.hosts is not None:
+        known = (info.hosts, "_run.json")
+    elif recorded is not None and recorded >= 1:
+        known = (int(recorded), "_schedule.csv")
+    else:
+        alone = RunResult(name, str(path), jobs, 1, _ASSUMED)
+        known = (int(alone.allocations[2].max(initial=0)) + 1, _ASSUMED)
+    return RunResult(name, str(path), jobs, *known, schedule, machine_states, info, qos)
+
+
+def _existing(prefix: str, ending: str) -> Path | None:
+    plain, compressed = Path(f"{prefix}{ending}"), Path(f"{prefix}{ending}.gz")
+    if plain.is_file() and compressed.is_file():
+        raise InputError(f"{plain}: exists also as {compressed.name}; one of the two is expected")
+    return plain if plain.is_file() else compressed if compressed.is_file() else None
+
+
+def _siblings(prefix: str, jobs: Path) -> RunFiles:
+    return RunFiles(
+        name=Path(prefix).name or Path(prefix).resolve().name,
+        jobs=jobs,
+        schedule=_existing(prefix, "_schedule.csv"),
+        machine_states=_existing(prefix, "_machine_states.csv"),
+        qos=_existing(prefix, "_qos.csv"),
+        info=_existing(prefix, "_run.json"),
+    )
+
+
+def _parse_allocations(result: RunResult) -> tuple[Integers, Integers, Integers]:
+    parsed: dict[str, list[tuple[int, int]]] = {"": []}
+    rows: list[int] = []
+    bounds: list[tuple[int, int]] = []
+    for row, text in enumerate(result.jobs["allocated_resources"]):
+        intervals = parsed.get(text)
+        if intervals is None:
+            try:
+                intervals = parsed[text] = list(HostSet.parse(text).intervals())
+            except InputError as error:
+                job = result.jobs["id"].iloc[row]
+                raise InputError(
+                    f"{result.source}: row {row + 1} (job {job!r}): allocated_resources: {error}"
+                ) from None
+        bounds += intervals
+        rows += [row] * len(intervals)
+    pairs = np.array(bounds, dtype=np.int64).reshape(-1, 2)
+    return np.array(rows, dtype=np.int64), pairs[:, 0].copy(), pairs[:, 1].copy()
+
+
+def read_info(path: Path) -> RunInfo:
+    """Read a ``_run.json``.
+
+    Raises
+    ------
+    InputError
+        The file cannot be used.
+    """
+    content = read_bytes(path, what="the description of a run (JSON)", max_bytes=64 << 20)
+    try:
+        info = msgspec.json.decode(content, type=RunInfo)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{path}: {error}; the description of a run is expected") from None
+    if info.hosts is not None and not 1 <= info.hosts <= MAX_HOST_ID + 1:
+        raise InputError(
+            f"{path}: hosts is {info.hosts}; a whole number from 1 to {MAX_HOST_ID + 1} is expected"
+        )
+    return info

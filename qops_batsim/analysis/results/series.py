@@ -1,0 +1,165 @@
+"""Quantities over time as step functions: busy hosts, waiting jobs, waiting processors.
+
+A step function changes only at events. What happens at one date is one change:
+a job that starts at the date of its submission is never in the queue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.tables import Booleans, Floats
+
+
+@dataclass(frozen=True)
+class StepSeries:
+    """A right-continuous step function of time, 0 before its first date.
+
+    Attributes
+    ----------
+    dates
+        Dates of change (seconds), strictly ascending, shape (n,).
+    values
+        ``values[i]`` holds from ``dates[i]`` (included) to ``dates[i + 1]``
+        (excluded), the last one for ever; shape (n,).
+    """
+
+    dates: Floats
+    values: Floats
+
+    def at(self, dates: Floats) -> Floats:
+        """Return the value at each date; O(log n) each."""
+        index = np.searchsorted(self.dates, dates, side="right")
+        found: Floats = np.concatenate([[0.0], self.values])[index]
+        return found
+
+    def primitive(self, dates: Floats) -> Floats:
+        """Return the integral from the first date of change to each date (value × seconds)."""
+        if not len(self.dates):
+            return np.zeros(len(dates))
+        areas = np.concatenate([[0.0], np.cumsum(np.diff(self.dates) * self.values[:-1])])
+        index = np.maximum(np.searchsorted(self.dates, dates, side="right") - 1, 0)
+        since = np.maximum(dates - self.dates[index], 0.0)
+        integral: Floats = areas[index] + since * self.values[index]
+        return integral
+
+    def integral(self, begin: float, end: float) -> float:
+        """Return the integral between two dates (value × seconds)."""
+        first, last = self.primitive(np.array([begin, end], dtype=np.float64))
+        return float(last - first)
+
+    def maximum(self, begin: float, end: float) -> float:
+        """Return the largest value taken in ``[begin, end)``, or at ``begin`` if they are equal."""
+        inside = (self.dates > begin) & (self.dates < end)
+        start = float(self.at(np.array([begin]))[0])
+        return max(start, float(self.values[inside].max(initial=start)))
+
+    def means(self, edges: Floats) -> Floats:
+        """Return the time-weighted mean of each interval between ascending ``edges``."""
+        averages: Floats = np.diff(self.primitive(edges)) / np.diff(edges)
+        return averages
+
+
+def step_series(begins: Floats, ends: Floats, weights: Floats) -> StepSeries:
+    """Return the sum over intervals ``[begin, end)`` of their weights.
+
+    O(n log n). Empty and reversed intervals count for nothing.
+    """
+    real = ends > begins
+    begins, ends, weights = begins[real], ends[real], weights[real]
+    dates, position = np.unique(np.concatenate([begins, ends]), return_inverse=True)
+    changes = np.bincount(
+        position.ravel(), weights=np.concatenate([weights, -weights]), minlength=len(dates)
+    )
+    return StepSeries(dates, np.cumsum(changes))
+
+
+def busy_hosts(result: RunResult) -> StepSeries:
+    """Return the number of hosts that run at least one job, over time.
+
+    Where jobs share a host, the host counts once. O(n log n) in the number of
+    (job, host) pairs.
+    """
+    hosts, begins, ends = busy_periods(result)
+    return step_series(begins, ends, np.ones(len(hosts)))
+
+
+def busy_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
+    """Return every maximal period in which a host is busy: host, begin, end (seconds)."""
+    rows, hosts = result.occupations
+    start = result.column("starting_time")[rows]
+    finish = result.column("finish_time")[rows]
+    real = finish > start
+    hosts, start, finish = hosts[real], start[real], finish[real]
+    order = np.lexsort((start, hosts))
+    hosts, start, finish = hosts[order], start[order], finish[order]
+    latest = np.take(finish, running_latest(hosts, finish))
+    opens: Booleans = np.ones(len(hosts), dtype=np.bool_)
+    opens[1:] = (hosts[1:] != hosts[:-1]) | (start[1:] > latest[:-1])
+    closes = np.append(opens[1:], True)[: len(hosts)]
+    return hosts[opens].astype(np.float64), start[opens], latest[closes]
+
+
+def running_latest(hosts: np.ndarray, finish: Floats) -> np.ndarray:
+    """Return, for each position, that of the latest finish so far on the same host.
+
+    Parameters
+    ----------
+    hosts
+        Host of each occupation, ascending.
+    finish
+        When it ends (seconds).
+    """
+    # Ranks instead of dates keep the segmented maximum exact: (host, rank) pairs
+    # are integers, and a new host always beats every earlier one.
+    size = len(finish)
+    order = np.argsort(finish, kind="stable")
+    rank = np.empty(size, dtype=np.int64)
+    rank[order] = np.arange(size)
+    best = np.maximum.accumulate(hosts.astype(np.int64) * size + rank) if size else rank
+    winner: np.ndarray = order[best % size] if size else order
+    return winner
+
+
+def queue_length(result: RunResult) -> StepSeries:
+    """Return the number of waiting jobs over time.
+
+    A job waits from its submission (a date before 0 counts as 0, when Batsim
+    submits it) to its start, and from the end of a run that is killed to the start of
+    the next one. Rejected jobs do not count: nothing tells when they were rejected.
+    """
+    begins, ends = _waiting(result)
+    return step_series(begins, ends, np.ones(len(begins)))
+
+
+def queued_processors(result: RunResult) -> StepSeries:
+    """Return the processors requested by the waiting jobs over time; see :func:`queue_length`."""
+    begins, ends = _waiting(result)
+    requested = result.column("requested_number_of_resources")[result.executed]
+    return step_series(begins, ends, requested)
+
+
+def _waiting(result: RunResult) -> tuple[Floats, Floats]:
+    ran = result.executed
+    waits_from = np.maximum(result.column("submission_time"), 0.0)
+    if result.earlier_runs:
+        later, earlier = list(result.earlier_runs), list(result.earlier_runs.values())
+        waits_from[later] = result.column("finish_time")[earlier]
+    return waits_from[ran], result.column("starting_time")[ran]
+
+
+def window(result: RunResult) -> tuple[float, float]:
+    """Return the default window: first submission to last completion (seconds).
+
+    The first submission is that of any job, rejected ones included, and not
+    before 0; without an executed job, the window is empty.
+    """
+    submitted = np.maximum(result.column("submission_time"), 0.0)
+    begin = float(submitted.min(initial=np.inf))
+    if not np.isfinite(begin):
+        return 0.0, 0.0
+    finish = result.column("finish_time")[result.executed]
+    return begin, max(begin, float(finish.max(initial=begin)))

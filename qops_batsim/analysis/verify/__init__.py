@@ -1,0 +1,1 @@
+"""The schedule verifier and its rules."""

@@ -1,0 +1,169 @@
+"""Rules that compare ``_schedule.csv`` and ``_machine_states.csv`` with ``_jobs.csv``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from qops_batsim.analysis.results.series import busy_hosts, busy_periods
+from qops_batsim.analysis.results.tables import COMPLETED_SUCCESSFULLY, Floats
+from qops_batsim.analysis.verify.rule import (
+    DATE_TOLERANCE,
+    NULL_RUN_TIME,
+    Rule,
+    Subject,
+    Violation,
+    lasting,
+)
+
+
+def schedule_counts(subject: Subject) -> Iterator[Violation]:
+    """The numbers of jobs in ``_schedule.csv`` are those of ``_jobs.csv``."""
+    result = subject.result
+    jobs, ran = len(result.jobs), int(result.executed.sum())
+    success = int((result.jobs["final_state"] == COMPLETED_SUCCESSFULLY).sum())
+    expected = {
+        "nb_jobs": jobs,
+        "nb_jobs_finished": ran,
+        "nb_jobs_success": success,
+        "nb_jobs_killed": ran - success,
+        "nb_jobs_rejected": jobs - ran,
+        "success_rate": success / jobs if jobs else math.nan,
+    }
+    return _compare(subject, "schedule-counts", expected)
+
+
+def schedule_times(subject: Subject) -> Iterator[Violation]:
+    """Makespan, means and maxima in ``_schedule.csv`` follow from ``_jobs.csv``."""
+    result = subject.result
+    jobs, ran = len(result.jobs), result.executed
+    finish = result.column("finish_time")[ran]
+    expected = {"makespan": float(finish.max(initial=0.0))}
+    for name, column in _AVERAGED.items():
+        values = result.column(column)[ran]
+        if not np.isfinite(values).all():
+            continue  # a stretch over a run time of 0 s spoils mean and maximum alike
+        # Batsim divides by all jobs, rejected ones included.
+        expected[f"mean_{name}"] = math.fsum(values) / jobs if jobs else math.nan
+        expected[f"max_{name}"] = float(values.max(initial=0.0))
+    return _compare(subject, "schedule-times", expected)
+
+
+_AVERAGED = {
+    "waiting_time": "waiting_time",
+    "turnaround_time": "turnaround_time",
+    "slowdown": "stretch",
+}
+
+
+def schedule_host_time(subject: Subject) -> Iterator[Violation]:
+    """The time that hosts compute in ``_schedule.csv`` follows from ``_jobs.csv``."""
+    result = subject.result
+    _, begins, ends = busy_periods(result)
+    rows, _ = result.occupations
+    rows = rows[result.executed[rows]]
+    run_times = result.column("finish_time")[rows] - result.column("starting_time")[rows]
+    # Each period adds its own rounding, and run times that Batsim made up.
+    null = np.count_nonzero(~lasting(run_times))
+    slack = DATE_TOLERANCE * len(begins) + NULL_RUN_TIME * null
+    expected = {"time_computing": math.fsum(ends - begins)}
+    return _compare(subject, "schedule-host-time", expected, slack)
+
+
+def _compare(
+    subject: Subject, rule: str, expected: dict[str, float], slack: float = 0.0
+) -> Iterator[Violation]:
+    schedule = subject.result.schedule or {}
+    for column, value in expected.items():
+        found = schedule.get(column)
+        if found is None or (math.isnan(found) and math.isnan(value)):
+            continue
+        # Batsim adds up in another order and precision than we do.
+        if not abs(found - value) <= DATE_TOLERANCE + slack + 1e-10 * abs(value):
+            yield Violation(
+                rule=rule,
+                message=f"_schedule.csv says {column} {found:.6f}, the jobs say {value:.6f}",
+            )
+
+
+def machine_states(subject: Subject) -> Iterator[Violation]:
+    """The numbers of computing hosts in ``_machine_states.csv`` follow from ``_jobs.csv``.
+
+    Compared is the state after all that happened at each date of the file. The
+    file has six significant digits only, so real dates lie anywhere up to the
+    midpoint between two dates of the file.
+    """
+    result, states = subject.result, subject.result.machine_states
+    assert states is not None
+    rows = len(states)
+    ran = int(result.executed.sum())
+    if rows < 2 * ran:
+        yield Violation(
+            rule="machine-states",
+            message=(
+                f"_machine_states.csv has {rows} rows, but {ran} jobs started and ended: "
+                f"at least {2 * ran} are expected"
+            ),
+        )
+    times = states["time"].to_numpy(dtype=np.float64)
+    back = np.flatnonzero(np.diff(times) < 0)
+    if len(back):
+        row = int(back[0]) + 1
+        yield Violation(
+            rule="machine-states",
+            time=float(times[row]),
+            message=f"_machine_states.csv goes back from {times[row - 1]:g} s to {times[row]:g} s",
+        )
+        return
+    if not rows:
+        return
+    # Dates closer than the rounding of the jobs' dates cannot be told apart.
+    last = np.append(np.flatnonzero(np.diff(times) > 2 * DATE_TOLERANCE), rows - 1)
+    found: Floats = states["nb_computing"].to_numpy(dtype=np.float64)[last]
+    dates = times[last]
+    until = np.append((dates[1:] + dates[:-1]) / 2, np.inf)
+    busy = busy_hosts(result)
+    early, late = busy.at(until - DATE_TOLERANCE), busy.at(until + DATE_TOLERANCE)
+    for i in np.flatnonzero((found != early) & (found != late)).tolist():
+        yield Violation(
+            rule="machine-states",
+            time=float(dates[i]),
+            message=(
+                f"_machine_states.csv says {found[i]:g} hosts compute after {dates[i]:g} s, "
+                f"the jobs say {late[i]:g}"
+            ),
+        )
+
+
+def _has_schedule(subject: Subject) -> bool:
+    return subject.result.schedule is not None
+
+
+RULES = (
+    Rule(
+        "schedule-counts",
+        schedule_counts,
+        _has_schedule,
+        "a _schedule.csv",
+    ),
+    Rule(
+        "schedule-times",
+        schedule_times,
+        _has_schedule,
+        "a _schedule.csv",
+    ),
+    Rule(
+        "schedule-host-time",
+        schedule_host_time,
+        _has_schedule,
+        "a _schedule.csv",
+    ),
+    Rule(
+        "machine-states",
+        machine_states,
+        lambda subject: subject.result.machine_states is not None,
+        "a _machine_states.csv",
+    ),
+)

@@ -1,1 +1,0 @@
-"""Putting engine, schedulers and analysis together."""

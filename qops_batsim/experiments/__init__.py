@@ -1,0 +1,1 @@
+"""Many runs: cases and seeds, intervals, comparisons."""

@@ -1,0 +1,148 @@
+"""From a trace to a deadline workload: scale the load, run EASY, set deadlines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from qops_batsim.engine.records import REJECTED
+from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.simulate import simulate
+from qops_batsim.workload.deadlines import DeadlineChoices, assign_deadlines, without_deadlines
+from qops_batsim.workload.delay_jobs import derived, exact_estimates
+from qops_batsim.workload.model import Workload
+from qops_batsim.workload.scale import origin_of_duplicate, originals, scale_load
+from qops_batsim.workload.subset import PAPER_JOBS, subset
+
+REFERENCES = ("scaled", "unscaled")
+
+
+def easy_response_times(workload: Workload) -> dict[str, float]:
+    """Return completion - submission (seconds) of each job under EASY backfilling, by id.
+
+    The machine has as many hosts as the workload has processors (``nb_res``).
+
+    Raises
+    ------
+    InputError
+        EASY rejects a job, because it asks for no processor or more than there are.
+    """
+    simulation = simulate(workload, make_cluster(workload.processors), "easy")
+    response_times = {}
+    for record in simulation.ended:
+        if record.state == REJECTED:
+            raise InputError(
+                f"{workload.source}: job {shown(record.local_id)} asks for "
+                f"{record.job.processors} processors of {workload.processors}, so that EASY "
+                "rejects it and gives it no response time; jobs that can run are expected"
+            )
+        response_times[record.local_id] = record.finish - record.submission_time
+    return response_times
+
+
+def give_deadlines(
+    workload: Workload,
+    choices: DeadlineChoices | None = None,
+    *,
+    reference: str = "scaled",
+    keep_estimates: bool = False,
+) -> Workload:
+    """Return the workload with deadlines derived from its own EASY schedule.
+
+    Parameters
+    ----------
+    workload
+        Jobs of type ``delay``.
+    choices
+        How jobs get deadlines; None: the defaults.
+    reference
+        ``"scaled"``: EASY runs on the workload as it is (Islam et al. 2003).
+        ``"unscaled"``: on the workload without the duplicates of
+        :func:`~qops_batsim.workload.scale.scale_load`, each of which gets the response
+        time of its original, and so its deadline relative to the submission (2004).
+    keep_estimates
+        Leave walltimes and estimates as they are; EASY plans with them. Otherwise they
+        are made exact first (:func:`~qops_batsim.workload.delay_jobs.exact_estimates`).
+
+    Raises
+    ------
+    InputError
+        A parameter is out of range, a job is none of type ``delay`` or cannot run, or the
+        unscaled workload is not known.
+    """
+    choices = choices or DeadlineChoices()
+    choices.check()
+    if reference not in REFERENCES:
+        raise InputError(f"reference is {shown(reference)}{did_you_mean(reference, REFERENCES)}")
+    prepared = workload if keep_estimates else exact_estimates(workload)
+    if reference == "unscaled":
+        response_times = _original_response_times(prepared)
+    else:
+        response_times = easy_response_times(prepared)
+    result = assign_deadlines(prepared, response_times, choices)
+    step = {
+        **{name: value for name, value in result.provenance.items() if name != "made_from"},
+        "reference": {"scheduler": "easy", "workload": reference},
+        "estimates": "kept" if keep_estimates else "exact",
+    }
+    return derived(workload, result.jobs, result.profiles, step)
+
+
+def deadline_workload(
+    trace: Workload,
+    choices: DeadlineChoices | None = None,
+    *,
+    load: float = 1.0,
+    method: str = "duplication",
+    same_time: bool = False,
+    skip: int = 0,
+    first: int | None = PAPER_JOBS,
+    reference: str = "scaled",
+    keep_estimates: bool = False,
+) -> Workload:
+    """Make the workload of one experiment from a trace: subset, load, deadlines.
+
+    Deadlines that the trace has are left out. The seed of ``choices`` also chooses the
+    duplicates. For the other parameters see :func:`~qops_batsim.workload.subset.subset`,
+    :func:`~qops_batsim.workload.scale.scale_load` and :func:`give_deadlines`.
+
+    Raises
+    ------
+    InputError
+        As these functions.
+    """
+    choices = choices or DeadlineChoices()
+    choices.check()
+    part = subset(trace, first=first, skip=skip)
+    if any(job.qos is not None and job.qos.deadline is not None for job in part.jobs):
+        part = without_deadlines(part)
+    scaled = scale_load(part, load, method=method, seed=choices.seed, same_time=same_time)
+    return give_deadlines(scaled, choices, reference=reference, keep_estimates=keep_estimates)
+
+
+def _original_response_times(workload: Workload) -> dict[str, float]:
+    """Return response times by id, of the workload without duplicates."""
+    if _was_expanded(workload.provenance):
+        raise InputError(
+            f"{workload.source}: was scaled by expansion, so that the unscaled workload is not "
+            "known; reference scaled is accepted"
+        )
+    known = easy_response_times(originals(workload))
+    response_times = {}
+    for job in workload.jobs:
+        origin = origin_of_duplicate(job) or job.id
+        if origin not in known:
+            raise InputError(
+                f"{workload.source}: job {shown(job.id)} is a duplicate of {shown(origin)}, which "
+                "is not among the jobs; every original is expected for reference unscaled"
+            )
+        response_times[job.id] = known[origin]
+    return response_times
+
+
+def _was_expanded(provenance: Any) -> bool:
+    while isinstance(provenance, dict):
+        if provenance.get("step") == "scale" and provenance.get("method") == "expansion":
+            return True
+        provenance = provenance.get("made_from")
+    return False

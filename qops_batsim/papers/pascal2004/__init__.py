@@ -1,0 +1,1 @@
+"""Pascal, Richard, Miegemolle and Monteil (2004): AROMA."""

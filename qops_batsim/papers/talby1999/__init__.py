@@ -1,0 +1,1 @@
+"""Talby and Feitelson (1999): slack-based backfilling."""

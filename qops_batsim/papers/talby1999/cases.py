@@ -1,0 +1,117 @@
+"""Which cases the experiments of Talby and Feitelson (1999) consist of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+from qops_batsim.papers.talby1999.numbers import HEURISTIC_IMPROVEMENTS
+from qops_batsim.papers.talby1999.runs import (
+    Case,
+    MonthsBy,
+    Notice,
+    Year,
+    conservative,
+    slack,
+)
+
+BASELINE = conservative()
+EQUAL = slack()
+UNEQUAL = slack(preferred_priority=1.0)
+
+CONSERVATIVE = tuple(
+    conservative(months_by=months_by, notice=notice)
+    for notice in get_args(Notice)
+    for months_by in get_args(MonthsBy)
+)
+"""Conservative backfilling: how jobs are divided, when early ends are noticed."""
+
+PLAIN = conservative(months_by="submission", notice="at_once")
+"""What the paper's text leads one to simulate, without its numbers."""
+
+HEURISTICS = {name: slack({"heuristic": name}) for name in HEURISTIC_IMPROVEMENTS}
+UNEQUAL_HEURISTICS = {
+    name: slack({"heuristic": name}, preferred_priority=1.0) for name in HEURISTIC_IMPROVEMENTS
+}
+SLACK_FACTORS = {factor: slack({"slack_factor": factor}) for factor in (0.0, 1.0, 3.0, 6.0, 9.0)}
+
+GAPS = {gap: slack(preferred_priority=gap / 2) for gap in (0.0, 0.4, 0.8, 1.2, 1.6, 2.0)}
+"""By the difference of user plus political priority between every fifth job and the others."""
+
+OTHER_WEIGHTS = {
+    weight: slack(
+        {"utilization_weight": weight, "time_weight": weight, "fairness_weight": weight},
+        preferred_priority=1.0,
+    )
+    for weight in (1.0, 0.8, 0.6, 0.4, 0.2)
+}
+"""By the weight of utilization, time and fairness; that of priority is 1."""
+
+ALL_PRIORITIES = {
+    level: slack(preferred_priority=level, others_priority=level) for level in (0.0, 0.5, 1.0)
+}
+"""By the user and political priority of all jobs."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A reading of what happens at an early end.
+
+    Attributes
+    ----------
+    removal, early_gain
+        Options of the scheduler: how waiting jobs are moved, and what they gain by that.
+    """
+
+    removal: str
+    early_gain: str
+
+    def case(self, factor: float, preferred: float = 0.0, *, plain: bool = False) -> Case:
+        """Return the case with a slack factor and a priority of every fifth job."""
+        return slack(
+            {
+                "removal": self.removal,
+                "early_gain": self.early_gain,
+                "slack_factor": factor,
+            },
+            preferred_priority=preferred,
+            months_by=PLAIN.months_by if plain else BASELINE.months_by,
+            notice=PLAIN.notice if plain else BASELINE.notice,
+        )
+
+    def cases(self) -> dict[str, Case]:
+        """Return the cases by which readings are compared."""
+        return {
+            "slack_factor_0": self.case(0.0),
+            "slack_factor_3": self.case(3.0),
+            "slack_factor_9": self.case(9.0),
+            "unequal": self.case(3.0, 1.0),
+            "plain": self.case(3.0, plain=True),
+        }
+
+
+READINGS = tuple(
+    Reading(removal, gain)
+    for gain in ("promise", "slack")
+    for removal in ("compression", "cheapest")
+)
+
+
+def first_cases(*, quick: bool) -> list[Case]:
+    """Return the cases that need no result of others."""
+    cases = [*CONSERVATIVE, EQUAL]
+    if quick:
+        return cases
+    for group in (HEURISTICS, UNEQUAL_HEURISTICS):
+        cases += group.values()
+    for numbered in (SLACK_FACTORS, GAPS, OTHER_WEIGHTS, ALL_PRIORITIES):
+        cases += numbered.values()
+    for reading in READINGS:
+        cases += reading.cases().values()
+    return list(dict.fromkeys(cases))
+
+
+def monthly_average_waits(years: Mapping[Case, Year]) -> Case:
+    """Return the case in which each month's average wait is that of its conservative run."""
+    return slack(average_waits=tuple(max(wait, 1.0) for wait in years[BASELINE].monthly()))

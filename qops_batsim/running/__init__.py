@@ -1,0 +1,1 @@
+"""Putting engine and schedulers together: simulating, verifying, writing; the real Batsim."""

@@ -1,0 +1,97 @@
+"""Finding an installed Batsim."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.running.child import ChildProcess
+
+INSTALLATION_PAGE = "https://batsim.readthedocs.io/en/v4.2.1/installation.html"
+"""Batsim's own page about installing the last version that speaks our protocol."""
+
+VERSION_SECONDS = 30.0
+"""Longest wait for ``batsim --version`` (seconds)."""
+
+
+class Batsim(msgspec.Struct, frozen=True):
+    """An installed Batsim.
+
+    Attributes
+    ----------
+    path
+        The executable.
+    version
+        The line that ``batsim --version`` prints.
+    """
+
+    path: Path
+    version: str
+
+
+def find_batsim(path: str | Path | None = None, *, timeout: float = VERSION_SECONDS) -> Batsim:
+    """Find an installed Batsim and ask for its version.
+
+    Parameters
+    ----------
+    path
+        The executable, or its name on PATH; by default ``batsim`` on PATH.
+    timeout
+        Longest wait for its answer (seconds).
+
+    Raises
+    ------
+    InputError
+        There is none, it cannot be started, or it is of a version that does not
+        speak the protocol of versions 3.1 to 4.2.
+    """
+    found = shutil.which("batsim" if path is None else path)
+    if found is None:
+        if path is not None:
+            raise InputError(f"{path}: no executable program; the path of Batsim is expected")
+        raise InputError(
+            "no batsim on PATH; --engine batsim needs Batsim 3.1 to 4.2, there or at --batsim "
+            "PATH. Its authors offer a Nix package (https://github.com/oar-team/nur-kapack), a "
+            f"container image (docker.io/oarteam/batsim) and its source: {INSTALLATION_PAGE} and "
+            "docs/comparing-runs.md. The embedded engine, without --engine batsim, needs no Batsim"
+        )
+    found = str(Path(found).absolute())
+    version = _version(found, timeout)
+    major = _VERSION.match(version)
+    if major is not None and int(major[1]) >= 5:
+        raise InputError(
+            f"{found}: Batsim {version} speaks another protocol (batprotocol); "
+            "Batsim 3.1 to 4.2 is expected"
+        )
+    return Batsim(Path(found), version)
+
+
+_VERSION = re.compile(r"v?(\d+)\.\d+")
+
+
+def _version(executable: str, timeout: float) -> str:
+    lines: list[str] = []
+    try:
+        with ChildProcess([executable, "--version"], lines.append) as child:
+            code = child.wait(timeout)
+            child.last_words()  # waits for the last line
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(
+            f"{executable}: cannot be started ({reason}); Batsim is expected"
+        ) from None
+    if code is None:
+        raise InputError(
+            f"{executable}: no answer to --version within {timeout:g} s; Batsim is expected"
+        )
+    if code or not lines:
+        raise InputError(
+            f"{executable}: --version ends with exit code {code} and says "
+            f"{shown(lines[-1]) if lines else 'nothing'}; Batsim is expected"
+        )
+    # Programs around Batsim (Nix, Docker) may have something to say before.
+    return next((line for line in lines if _VERSION.match(line)), lines[0])

@@ -1,0 +1,372 @@
+"""Running a scheduler with the real Batsim, as a child process.
+
+Our decision module is the server of the exchange, in this process, on a free
+port of the loopback interface; Batsim connects to it. Whatever happens, Batsim
+is not left behind: it is told to end, and killed after a grace period, when our
+module fails, when it stops answering, on Ctrl-C and on SIGTERM or SIGHUP; and on
+Linux the kernel kills it should this process itself be killed.
+
+Batsim writes into a directory of its own beside the output prefix. Its files get
+their names only when the simulation has ended well, so that a failed run leaves
+an earlier result as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from qops_batsim.engine.options import EngineOptions
+from qops_batsim.errors import InputError, QopsError, did_you_mean
+from qops_batsim.files import read_bytes
+from qops_batsim.platform.model import Platform
+from qops_batsim.platform.simgrid_write import write_platform
+from qops_batsim.protocol.events import JobCompleted, SimulationBegins, SimulationEnds
+from qops_batsim.protocol.messages import decode_events, encode_message
+from qops_batsim.protocol.zeromq import ConnectionLost, listen
+from qops_batsim.running.child import ChildProcess, ending_signals_raise
+from qops_batsim.running.installation import Batsim
+from qops_batsim.running.simulate import (
+    describe_run,
+    refuse_smaller_machine,
+    write_decisions,
+    write_description,
+)
+from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.qos_log import write_qos_log
+from qops_batsim.workload.model import Workload
+
+LOG_LEVELS = ("quiet", "network-only", "information", "debug")
+"""How much Batsim says (its option ``--verbosity``)."""
+
+_EXPORT = "run"
+
+
+class BatsimError(QopsError):
+    """Batsim failed, or ended before the simulation did.
+
+    Attributes
+    ----------
+    exit_code
+        Batsim's exit code as a shell gives it (128 + signal), 2 if it was 0.
+    """
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+class BatsimRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A simulation that Batsim has ended.
+
+    Attributes
+    ----------
+    hosts
+        Compute hosts that Batsim used.
+    jobs_ended
+        Jobs completed, killed or rejected.
+    paths
+        The files that Batsim wrote.
+    """
+
+    hosts: int
+    jobs_ended: int
+    paths: list[Path]
+
+
+def run_batsim(
+    batsim: Batsim,
+    driver: ModuleDriver,
+    *,
+    workload: str | Path,
+    platform: Platform | str | Path,
+    prefix: str | Path,
+    options: EngineOptions | None = None,
+    timeout: float = 300.0,
+    log_level: str = "information",
+    on_log_line: Callable[[str], None] | None = None,
+) -> BatsimRun:
+    """Run one simulation with the real Batsim; ``driver`` decides.
+
+    Parameters
+    ----------
+    batsim
+        See :func:`~qops_batsim.running.installation.find_batsim`.
+    driver
+        Answers Batsim's messages.
+    workload
+        File of the workload; a compressed one is unpacked for Batsim.
+    platform
+        File of the platform, unpacked likewise, or a platform to write for Batsim.
+    prefix
+        Path in front of ``_jobs.csv`` and the others; missing directories are made.
+    options
+        What the simulation allows; external events are not supported.
+    timeout
+        Longest wait for Batsim's next message, and for its end after the last
+        (seconds).
+    log_level
+        One of :data:`LOG_LEVELS`.
+    on_log_line
+        Called, in another thread, with each line that Batsim prints.
+
+    Raises
+    ------
+    BatsimError
+        Batsim fails, ends too early, does not answer in time or sends what is no
+        message.
+    InputError
+        A file cannot be read or written.
+    QopsError
+        Whatever else the module raises.
+    """
+    options = options or EngineOptions()
+    with ending_signals_raise(), _working_directory(prefix) as directory:
+        inputs = (
+            "-p",
+            _plain_platform(platform, directory / "platform.xml"),
+            "-w",
+            _plain_file(workload, directory / "workload.json", "a Batsim workload (JSON)"),
+        )
+        arguments = batsim_arguments(options, log_level)
+        with closing(_Server(driver, timeout)) as server:
+            command = [
+                str(batsim.path),
+                *inputs,
+                *("-e", str(directory / _EXPORT)),
+                *("-s", server.endpoint),
+                *arguments,
+            ]
+            with _started(command, on_log_line) as child:
+                server.serve(child)
+        paths = _publish(directory, prefix)
+    return BatsimRun(
+        hosts=server.hosts,
+        jobs_ended=server.jobs_completed + len(driver.log.rejected),
+        paths=paths,
+    )
+
+
+def check_machine(
+    workload: Workload, platform: Platform, hosts: int | None, *, allow_smaller_machine: bool
+) -> None:
+    """Check that Batsim can run a workload on the first ``hosts`` hosts of a platform.
+
+    Raises
+    ------
+    InputError
+        The platform has no master or fewer hosts than ``hosts``, or the workload is
+        for more processors and that is not allowed.
+    """
+    if platform.master is None:
+        raise InputError(
+            f"{platform.source}: no master; for Batsim, a host named master_host or one with "
+            "role master is expected"
+        )
+    available = len(platform.compute_hosts)
+    if hosts is not None and not 1 <= hosts <= available:
+        raise InputError(
+            f"{platform.source}: {hosts} hosts were asked for; from 1 to {available} are accepted"
+        )
+    used = available if hosts is None else hosts
+    if not allow_smaller_machine:
+        refuse_smaller_machine(workload, platform, used)
+
+
+def batsim_arguments(options: EngineOptions, log_level: str = "information") -> list[str]:
+    """Return the command-line arguments of Batsim for these options.
+
+    Raises
+    ------
+    InputError
+        The options hold external events, or the log level is unknown.
+    """
+    if options.external_events is not None:
+        raise InputError("external events: only the embedded engine runs them")
+    if log_level not in LOG_LEVELS:
+        raise InputError(f"unknown log level {log_level!r}{did_you_mean(log_level, LOG_LEVELS)}")
+    arguments = ["--disable-schedule-tracing"]  # the Pajé trace, which nothing here reads
+    if log_level != "information":
+        arguments += ["-v", log_level]
+    if options.hosts is not None:
+        arguments += ["--mmax", str(options.hosts)]
+    if options.sched_config:
+        arguments += ["--sched-cfg", options.sched_config]
+    flags = {
+        "--enable-compute-sharing": options.compute_sharing,
+        "--disable-storage-sharing": not options.storage_sharing,
+        "--enable-dynamic-jobs": options.dynamic_jobs,
+        "--acknowledge-dynamic-jobs": options.dynamic_jobs and options.acknowledge_dynamic_jobs,
+        "--enable-profile-reuse": options.dynamic_jobs and options.profile_reuse,
+        "--forward-profiles-on-submission": options.forward_profiles,
+        "--energy": options.energy,
+    }
+    return arguments + [flag for flag, given in flags.items() if given]
+
+
+class _Server:
+    """Our side of the exchange: answers Batsim on a free port of the loopback interface."""
+
+    def __init__(self, driver: ModuleDriver, timeout: float) -> None:
+        self._driver = driver
+        self._timeout = timeout
+        self._child: ChildProcess | None = None
+        self._seen_ended = False
+        self._when = "before its first message"
+        self.hosts = 0
+        self.jobs_completed = 0
+        self._socket, self.endpoint = listen(
+            "tcp://127.0.0.1:*", timeout=timeout, while_waiting=self._look_after_child
+        )
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def serve(self, child: ChildProcess) -> None:
+        """Answer Batsim's messages, up to the end of the simulation and of Batsim."""
+        self._child = child
+        while not self._answer(self._receive()):
+            pass
+        code = child.wait(self._timeout)
+        if code is None:
+            raise BatsimError(f"batsim still runs {self._timeout:g} s after the simulation's end")
+        if code:
+            raise _failure(child, code, "after the simulation's end")
+
+    def _answer(self, text: bytes) -> bool:
+        """Answer one message; return whether it was the last."""
+        try:
+            message = decode_events(text)
+        except InputError as error:
+            raise BatsimError(f"batsim sent a wrong {error}") from None
+        self._when = f"after {message.now:.6f} s"
+        for item in message.events:
+            if type(item.body) is JobCompleted:
+                self.jobs_completed += 1
+            elif type(item.body) is SimulationBegins:
+                self.hosts = item.body.nb_compute_resources
+        answer = self._driver.exchange(message)
+        self._socket.send(encode_message(answer))
+        return bool(message.events) and type(message.events[-1].body) is SimulationEnds
+
+    def _receive(self) -> bytes:
+        assert self._child is not None
+        try:
+            return self._socket.receive()
+        except ConnectionLost as error:
+            # A program that ends closes its connections first.
+            code = self._child.wait(0.5)
+            if code is not None:
+                raise _failure(self._child, code, self._when) from None
+            raise BatsimError(f"batsim {error} ({self._when})") from None
+        except InputError as error:
+            raise BatsimError(f"batsim sent a wrong {error}") from None
+
+    def _look_after_child(self) -> None:
+        """Raise when Batsim has ended, after one more look for what it said before."""
+        assert self._child is not None
+        code = self._child.exit_code()
+        if code is not None:
+            if self._seen_ended:
+                raise _failure(self._child, code, self._when)
+            self._seen_ended = True
+
+
+def _started(command: list[str], on_log_line: Callable[[str], None] | None) -> ChildProcess:
+    try:
+        return ChildProcess(command, on_log_line)
+    except OSError as error:
+        raise BatsimError(f"batsim cannot be started ({error.strerror or error})") from None
+
+
+def _failure(child: ChildProcess, code: int, when: str) -> BatsimError:
+    words = child.last_words()
+    log = f": {words}" if words else ", and it printed nothing"
+    if code:
+        return BatsimError(f"batsim failed {when} with exit code {code}{log}", code)
+    return BatsimError(f"batsim ended {when}, before the simulation did{log}")
+
+
+@contextmanager
+def _working_directory(prefix: str | Path) -> Iterator[Path]:
+    """Make a directory beside the output files, on their file system; remove it at the end."""
+    first = Path(f"{prefix}_jobs.csv").absolute()
+    try:
+        first.parent.mkdir(parents=True, exist_ok=True)
+        directory = tempfile.TemporaryDirectory(
+            prefix=f".{first.stem}.", dir=first.parent, ignore_cleanup_errors=True
+        )
+    except OSError as error:
+        raise InputError(f"{prefix}: cannot be written ({error.strerror or error})") from None
+    with directory as name:
+        yield Path(name)
+
+
+def _plain_file(path: str | Path, unpacked: Path, what: str) -> str:
+    """Return a file that Batsim can read: the path itself, or where it has been unpacked."""
+    if Path(path).exists() and not Path(path).is_file():
+        raise InputError(f"{path}: Batsim reads {what} by itself; a regular file is expected")
+    content = read_bytes(path, what=what)
+    with open(path, "rb") as stream:
+        is_plain = stream.read(2) == content[:2]
+    if is_plain:
+        return str(Path(path).absolute())
+    unpacked.write_bytes(content)
+    return str(unpacked)
+
+
+def _plain_platform(platform: Platform | str | Path, written: Path) -> str:
+    if isinstance(platform, Platform):
+        write_platform(platform, written)
+        return str(written)
+    return _plain_file(platform, written, "a platform (XML)")
+
+
+def _publish(directory: Path, prefix: str | Path) -> list[Path]:
+    """Give Batsim's output files their names."""
+    paths = []
+    try:
+        for path in sorted(directory.glob(f"{_EXPORT}_*")):
+            target = Path(f"{prefix}{path.name.removeprefix(_EXPORT)}")
+            os.replace(path, target)
+            paths.append(target)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror or error})") from None
+    if not any(path.name.endswith("_jobs.csv") for path in paths):
+        raise BatsimError("batsim ended well, but wrote no _jobs.csv")
+    return paths
+
+
+def write_batsim_run(
+    run: BatsimRun,
+    batsim: Batsim,
+    prefix: str | Path,
+    *,
+    scheduler: str,
+    module: DecisionModule,
+    workload: str,
+    platform: str | None,
+    options: EngineOptions | None = None,
+) -> list[Path]:
+    """Write ``PREFIX_qos.csv`` and ``PREFIX_run.json`` beside Batsim's files; return all paths.
+
+    Decision logs are treated as by :func:`~qops_batsim.running.simulate.write_run`.
+
+    Raises
+    ------
+    InputError
+        A file cannot be written.
+    """
+    description = describe_run(
+        scheduler, module, workload, platform, run.hosts, options or EngineOptions()
+    )
+    made_by = {**description, "engine": "batsim", "batsim_version": batsim.version}
+    path = write_description(made_by, prefix)
+    decisions = write_decisions(module, prefix, scheduler)
+    return [*run.paths, write_qos_log(module.qos_log, prefix), *decisions, path]

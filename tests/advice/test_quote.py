@@ -1,0 +1,225 @@
+"""Quotes are what the scheduler itself would have answered."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from decision_runs import exact, history_of, random_workload, workload_of
+from qops_batsim.advice.history import DecisionHistory, or_infinite
+from qops_batsim.advice.plan_asker import Answer, PlanAsker, Request, bisect_deadline
+from qops_batsim.advice.prices import PriceList
+from qops_batsim.advice.quote import quote
+from qops_batsim.errors import InputError
+from qops_batsim.scheduling.decision_events import Admitted, Killed, Moved, Refused, Submitted
+
+SCHEDULERS = [
+    ("qops", {}),
+    ("msb", {}),
+    ("mrt", {}),
+    ("fqops", {"tolerance_factor": 3.0}),
+    ("fqops", {"tolerance": "random", "tolerance_factor": 3.0, "slack_factor": 1.5}),
+    ("fqops", {"kill_and_restart": True, "max_kills_per_job": 2, "tolerance_factor": 2.0}),
+]
+every_scheduler = pytest.mark.parametrize(("scheduler", "options"), SCHEDULERS)
+
+
+def request_of(asked: Submitted) -> Request:
+    return Request(
+        asked.processors,
+        or_infinite(asked.estimate),
+        or_infinite(asked.deadline),
+        asked.submission,
+        asked.tolerance,
+        asked.job,
+    )
+
+
+def answers_of(history: DecisionHistory) -> dict[str, Admitted | Refused]:
+    return {e.job: e for e in history.events if isinstance(e, (Admitted, Refused))}
+
+
+def check_every_job(history: DecisionHistory) -> tuple[int, int]:
+    """Quote each job's own request just before it was answered; count admitted and refused."""
+    taken = refused = 0
+    causes = ("admission", "kill")
+    admissions = (e for e in history.events if isinstance(e, Moved) and e.cause in causes)
+    kills = {e.by: e.job for e in history.events if isinstance(e, Killed)}
+    moves = {e.by[0]: e.moves for e in admissions}
+    for job_id, answer in answers_of(history).items():
+        asked = history.jobs[job_id]
+        asker = PlanAsker(history, history.state_before(job_id), asked.date)
+        quoted = asker.ask(request_of(asked))
+        if isinstance(answer, Refused):
+            refused += 1
+            assert not quoted.admitted
+            assert quoted.reason == answer.reason
+            assert quoted.offered == answer.offered
+            assert quoted.blamed == (None if answer.blamed == job_id else answer.blamed)
+            continue
+        taken += 1
+        assert quoted.admitted, quoted.reason
+        assert quoted.start == answer.start
+        assert quoted.offered == (answer.deadline if answer.offered else None)
+        assert quoted.killed == ([kills[job_id]] if job_id in kills else [])
+        assert quoted.moved == {job: (old, new) for job, old, new in moves.get(job_id, [])}
+    return taken, refused
+
+
+@every_scheduler
+@given(seed=st.integers(0, 10**9))
+@settings(max_examples=25, deadline=None)
+def test_a_quote_is_what_the_run_answered(
+    scheduler: str, options: dict[str, object], seed: int, tmp_path_factory
+) -> None:
+    folder = tmp_path_factory.mktemp("quotes")
+    workload = random_workload(random.Random(seed))
+    check_every_job(history_of(scheduler, workload, folder, **options))
+
+
+def test_all_verdicts_occur_in_what_is_quoted(tmp_path) -> None:
+    taken = refused = 0
+    for seed in range(12):
+        history = history_of("qops", random_workload(random.Random(seed)), tmp_path)
+        counts = check_every_job(history)
+        taken, refused = taken + counts[0], refused + counts[1]
+    assert taken > 30
+    assert refused > 30
+
+
+# One processor. A runs until 4, B waits: promised 4 to 8, deadline 9. At 1 somebody asks for
+# 2 seconds.
+#
+#   |AAAABBBB     last: until 10    between: until 6, B ends at 10 > 9
+#    0   4   8
+WAITS = [exact(0, 1, 4, 4), exact(1, 1, 4, 9)]
+
+
+def ask(history: DecisionHistory, time: float, **wish: float | None):
+    given = {"processors": 1, "run_time": 2, "deadline": None, "prices": PriceList(None), **wish}
+    return quote(history, time, **given)
+
+
+@pytest.mark.parametrize("scheduler", ["qops", "msb", "mrt", "fqops"])
+def test_a_drawn_quote(scheduler: str, tmp_path) -> None:
+    history = history_of(scheduler, workload_of(1, WAITS), tmp_path)
+    refused = ask(history, 1.0, deadline=6.0)
+    assert (refused.admitted, refused.blamed) == (False, "w0!B" if scheduler != "msb" else None)
+    assert "would be missed" in refused.reason
+    assert (refused.running_jobs, refused.waiting_jobs, refused.free_processors) == (1, 1, 0)
+    assert refused.earliest is not None
+    assert refused.earliest.deadline == pytest.approx(10, abs=0.02 if scheduler == "fqops" else 0)
+    assert (refused.earliest.start, refused.earliest.end) == (8, 10)
+    assert refused.moved == {}
+    granted = ask(history, 1.0, deadline=9.0)
+    assert granted.admitted
+    assert granted.granted is not None
+    assert (granted.granted.deadline, granted.granted.start) == (10, 8)
+    assert (refused.offered is not None) == (scheduler == "fqops")
+
+
+def test_the_moment_counts_what_happened_at_it_or_not(tmp_path) -> None:
+    history = history_of("qops", workload_of(1, WAITS), tmp_path)
+    assert ask(history, 1.0).waiting_jobs == 1
+    assert ask(history, 1.0, before=True).waiting_jobs == 0
+    assert ask(history, 4.0).waiting_jobs == 0
+    assert ask(history, 4.0, before=True).running_jobs == 1
+    assert ask(history, 8.0).free_processors == 1
+    for time in (-1.0, 8.1):
+        with pytest.raises(InputError, match="a date from 0 to 8 s, the end of the run"):
+            ask(history, time)
+
+
+def test_a_quote_tells_who_would_be_moved(tmp_path) -> None:
+    rows = [exact(0, 1, 4, 4), exact(1, 1, 4, 19)]
+    history = history_of("qops", workload_of(1, rows), tmp_path)
+    found = ask(history, 1.0, deadline=6.0)
+    assert found.admitted
+    assert found.moved == {"w0!B": (4.0, 6.0)}
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ({"processors": 2}, "processors is 2; a number from 1 to 1, the size of the machine"),
+        ({"processors": 0}, "processors is 0; a number from 1 to 1"),
+        ({"run_time": 0.0}, "run time is 0 s; more than 0"),
+        ({"deadline": math.inf}, "deadline is inf s; more than 0"),
+    ],
+)
+def test_impossible_wishes(wish: dict[str, float], message: str, tmp_path) -> None:
+    history = history_of("qops", workload_of(1, WAITS), tmp_path)
+    with pytest.raises(InputError, match=message):
+        ask(history, 1.0, **wish)
+
+
+@pytest.mark.parametrize("scheduler", ["qops", "msb", "mrt"])
+def test_an_earliest_deadline_is_granted_and_minimal(scheduler: str, tmp_path) -> None:
+    """Against a scan of all deadlines in steps of half a second."""
+    minimal: list[bool] = []
+    for seed in range(25):
+        workload = random_workload(random.Random(seed))
+        history = history_of(scheduler, workload, tmp_path)
+        for job_id, answer in answers_of(history).items():
+            asked = history.jobs[job_id]
+            if not isinstance(answer, Refused) or asked.estimate is None:
+                continue
+            asker = PlanAsker(history, history.state_before(job_id), asked.date)
+            request = request_of(asked)
+            if request.processors > asker.machine_size:
+                continue
+            found = asker.earliest_deadline(request)
+            if found is None:
+                continue
+            deadline, granted = found
+            assert granted.admitted
+            assert granted.end is not None
+            assert granted.end <= deadline
+            assert deadline > request.deadline
+            low = request.deadline
+            grants = [
+                low + step / 2
+                for step in range(1, int(2 * (deadline - low)) + 1)
+                if asker.ask(request._replace(deadline=low + step / 2)).admitted
+            ]
+            # A heuristic may grant some earlier deadline and refuse a later one: rare.
+            minimal.append(not grants or grants[0] >= deadline - 1)
+    assert len(minimal) > 20
+    assert sum(minimal) >= 0.9 * len(minimal)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "options", "message"),
+    [
+        ("gone", {}, "line 1: unknown scheduler 'gone'"),
+        ("qops", {"k_facto": 1}, "line 1: scheduler 'qops' has no option 'k_facto'"),
+        ("easy", {}, "line 1: scheduler 'easy' does not admit jobs by deadline"),
+    ],
+)
+def test_a_scheduler_that_cannot_be_asked(
+    scheduler: str, options: dict[str, int], message: str, tmp_path
+) -> None:
+    history = history_of("qops", workload_of(1, WAITS), tmp_path)
+    header = msgspec.structs.replace(history.header, scheduler=scheduler, options=options)
+    other = DecisionHistory("run", history.path, header, history.events)
+    with pytest.raises(InputError, match=message):
+        ask(other, 1.0)
+
+
+def test_a_bisection_that_begins_too_early_goes_on_later() -> None:
+    tried = []
+
+    def answer(deadline: float) -> Answer:
+        tried.append(deadline)
+        return Answer(admitted=deadline >= 37, start=30.0, end=min(deadline, 37.0))
+
+    found = bisect_deadline(answer, 10.0, 14.0)
+    assert found is not None
+    assert found[0] == 37
+    assert tried[:4] == [14, 18, 22, 26]
+    assert bisect_deadline(lambda _: Answer(admitted=False), 10.0, 14.0) is None

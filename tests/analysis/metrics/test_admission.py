@@ -1,0 +1,173 @@
+"""Metrics of admission, against values computed by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from qops_batsim.analysis.metrics.admission import (
+    JobOutcomes,
+    admission_metrics,
+    broken_rule,
+    outcomes_of_run,
+    outcomes_of_simulation,
+)
+from qops_batsim.analysis.metrics.run_metrics import compute_metrics
+from qops_batsim.analysis.results.run import read_run
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.simulate import simulate, write_run
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.model import Workload
+
+ROWS = (
+    # id, submission, processors, run time, deadline, of its user
+    ("a", 0.0, 2, 10.0, 12.0, True),
+    ("b", 0.0, 4, 10.0, 15.0, True),
+    ("c", 10.0, 1, 5.0, 100.0, False),
+    ("d", 20.0, 1, 20.0, None, None),
+)
+
+
+def workload(rows: tuple[Any, ...] = ROWS) -> Workload:
+    return Workload(
+        jobs=[
+            Job(
+                name,
+                submission,
+                processors,
+                f"delay{seconds:g}",
+                qos=QosRequest(
+                    estimated_runtime=seconds, deadline=deadline, has_user_deadline=of_user
+                ),
+            )
+            for name, submission, processors, seconds, deadline, of_user in rows
+        ],
+        profiles={f"delay{row[3]:g}": {"type": "delay", "delay": row[3]} for row in rows},
+        processors=4,
+    )
+
+
+def ended(name: str, start: float, finish: float, state: str = "COMPLETED_SUCCESSFULLY") -> Any:
+    return SimpleNamespace(local_id=name, state=state, start=start, finish=finish)
+
+
+def outcomes() -> JobOutcomes:
+    """Return outcomes where b was refused and d waited 10 s."""
+    return outcomes_of_simulation(
+        [
+            ended("a", 0.0, 10.0),
+            ended("b", math.nan, math.nan, "REJECTED"),
+            ended("c", 10.0, 15.0),
+            ended("d", 30.0, 50.0),
+        ],
+        workload(),
+    )
+
+
+def test_hand_computed_metrics() -> None:
+    metrics = admission_metrics(outcomes(), 4)
+    assert (metrics.jobs, metrics.deadline_jobs) == (4, 2)
+    # Work: 20, 40, 5 and 20 processor-seconds.
+    assert metrics.offered_load == pytest.approx(85 / (4 * 20))
+    assert metrics.unadmitted_jobs == 25
+    assert metrics.unadmitted_work == pytest.approx(100 * 40 / 85)
+    assert metrics.unadmitted_deadline_jobs == 50
+    assert metrics.unadmitted_deadline_work == pytest.approx(100 * 40 / 60)
+    assert metrics.missed_deadlines == 0
+    assert metrics.utilization == pytest.approx(100 * 45 / (4 * 50))
+    assert metrics.utilization_during_submissions == pytest.approx(100 * 25 / (4 * 20))
+    # c responds in 5 s, d in 30 s.
+    assert metrics.response_time == pytest.approx(17.5)
+    assert metrics.slowdown == pytest.approx((1 + 1.5) / 2)
+    assert metrics.bounded_slowdown == pytest.approx((1 + 1.5) / 2)
+
+
+def test_only_missed_deadlines_of_users_count() -> None:
+    records = [
+        ended("a", 5.0, 15.0),
+        ended("b", 15.0, 25.0),
+        ended("c", 200.0, 205.0),
+        ended("d", 205.0, 225.0),
+    ]
+    metrics = admission_metrics(outcomes_of_simulation(records, workload()), 4)
+    assert metrics.missed_deadlines == 100
+    assert metrics.unadmitted_jobs == 0
+
+
+def test_what_does_not_exist_is_none() -> None:
+    only = workload(ROWS[:1])
+    metrics = admission_metrics(outcomes_of_simulation([ended("a", 0.0, 10.0)], only), 4)
+    assert metrics.offered_load is None
+    assert metrics.utilization_during_submissions is None
+    assert metrics.response_time is None
+    assert metrics.slowdown is None
+    refused = outcomes_of_simulation([ended("a", math.nan, math.nan, "REJECTED")], only)
+    metrics = admission_metrics(refused, 4)
+    assert metrics.unadmitted_work == 100
+    assert metrics.utilization is None
+
+
+@pytest.mark.parametrize("scheduler", ["easy", "qops", "msb", "mrt"])
+def test_simulation_and_its_files_agree(scheduler: str, tmp_path: Path) -> None:
+    jobs = workload()
+    module = make_scheduler(scheduler)
+    simulation = simulate(jobs, make_cluster(4), module)
+    write_run(
+        simulation,
+        tmp_path / "run",
+        scheduler=scheduler,
+        module=module,
+        workload="w",
+        platform=None,
+    )
+    result = read_run(tmp_path / "run")
+    direct = admission_metrics(outcomes_of_simulation(simulation.ended, jobs), 4)
+    assert direct == admission_metrics(outcomes_of_run(result, jobs), 4)
+    general = compute_metrics(result)
+    assert direct.utilization == pytest.approx(100 * (general.utilization or 0))
+    assert direct.unadmitted_jobs == 100 * general.jobs_rejected / 4
+
+
+def test_a_possible_schedule_breaks_no_rule() -> None:
+    assert broken_rule(outcomes(), 4, {"a": 10.0}) is None
+
+
+@pytest.mark.parametrize(
+    ("records", "promised", "message"),
+    [
+        ([ended("a", -1.0, 9.0)], {}, "before its submission"),
+        ([ended("a", 0.0, 9.0)], {}, "does not run for its run time"),
+        ([ended("a", 3.0, 13.0)], {"a": 12.0}, "ends after its promised deadline"),
+        ([ended("a", math.nan, math.nan, "REJECTED")], {"a": 12.0}, "but is refused"),
+        ([ended("a", 0.0, 10.0), ended("b", 9.0, 19.0)], {}, "6 processors compute at 9.000000 s"),
+    ],
+)
+def test_broken_rules_are_told(
+    records: list[Any], promised: dict[str, float], message: str
+) -> None:
+    jobs = workload(ROWS[: len(records)])
+    found = broken_rule(outcomes_of_simulation(records, jobs), 4, promised)
+    assert found is not None
+    assert message in found
+
+
+def test_a_job_may_start_when_another_ends() -> None:
+    jobs = workload(ROWS[:2])
+    records = [ended("a", 0.0, 10.0), ended("b", 10.0, 20.0)]
+    assert broken_rule(outcomes_of_simulation(records, jobs), 4) is None
+
+
+def test_a_run_of_another_workload_is_refused() -> None:
+    with pytest.raises(InputError, match="job \"?'?b'?\"? of a workload is not in the run"):
+        outcomes_of_simulation([ended("a", 0.0, 10.0)], workload(ROWS[:2]))
+
+
+def test_a_machine_has_hosts() -> None:
+    with pytest.raises(InputError, match="number of hosts is 0; at least 1"):
+        admission_metrics(outcomes(), 0)

@@ -1,0 +1,151 @@
+"""The verifier's rules about promises."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.verify.verifier import verify
+from qops_batsim.errors import InputError
+from qops_batsim.workload.batsim_json import parse_workload
+
+HEADER = "job_id,decision,admitted_deadline,latest_start"
+
+
+@pytest.fixture
+def promised(write_run):
+    """A function that writes three jobs on one host, with promises, and verifies them.
+
+    Job 1 runs from 0 to 10, 2 from 10 to 15, 3 from 15 to 18; 4 is rejected.
+    """
+
+    def check(qos: dict[str, str], estimates: dict[str, float] | None = None) -> list:
+        ran = write_run.ran
+        jobs = [
+            ran("1", 0, 1, 0, 10, [0], profile="d10"),
+            ran("2", 1, 1, 10, 5, [0], profile="d5"),
+            ran("3", 2, 1, 15, 3, [0], profile="d3"),
+            ran("4", 2, 1, profile="d3"),
+        ]
+        prefix = write_run(jobs, hosts=1)
+        rows = {"1": "accepted,", "2": "accepted,15", "3": "accepted,18.000001", "4": "rejected,"}
+        # A row without the last column says nothing about the latest start.
+        lines = [
+            f"w0!{name},{row}" + "," * (2 - row.count(","))
+            for name, row in {**rows, **qos}.items()
+            if row
+        ]
+        Path(f"{prefix}_qos.csv").write_text("\n".join([HEADER, *lines]) + "\n")
+        listed = [
+            {
+                "id": job.id,
+                "subtime": job.submission,
+                "res": 1,
+                "profile": job.profile,
+                "qos": {"estimated_runtime": (estimates or {}).get(job.id, int(job.profile[1:]))},
+            }
+            for job in jobs
+        ]
+        profiles = {f"d{n}": {"type": "delay", "delay": n} for n in (3, 5, 10)}
+        text = json.dumps({"nb_res": 1, "jobs": listed, "profiles": profiles})
+        workloads = {"w0": parse_workload(text, source="promised.json")}
+        return verify(read_run(prefix), workloads=workloads)
+
+    return check
+
+
+def test_kept_promises(promised) -> None:
+    assert promised({}) == []
+    assert promised({"3": "accepted,17.999999"}) == []  # two roundings
+    assert promised({"1": "", "3": ",18"}) == []  # a job may be missing, or undecided
+
+
+def test_a_missed_deadline(promised) -> None:
+    (violation,) = promised({"2": "accepted,14.9"})
+    assert violation.rule == "admitted-deadline"
+    assert violation.jobs == ("w0!2",)
+    assert violation.time == 15
+    assert "finishes at 15.000000 s, but was admitted with the deadline 14.900000 s" in (
+        violation.message
+    )
+    assert len(promised({"2": "accepted,14.9", "3": "accepted,10"})) == 2
+
+
+def test_a_job_that_outlives_its_estimate_excuses_what_follows(promised) -> None:
+    missed = {"1": "accepted,9.5", "2": "accepted,14"}
+    assert len(promised(missed)) == 2
+    assert len(promised(missed, {"1": 12})) == 2  # an early end excuses nothing
+    assert promised(missed, {"1": 9}) == []
+    # 2 was to end by 13, so what was promised until then had to be kept.
+    (violation,) = promised(missed, {"2": 3})
+    assert violation.jobs == ("w0!1",)
+    # 2 was to end by its deadline and not later, so it is excused itself; 1 is not.
+    assert promised({"2": "accepted,14"}, {"2": 4}) == []
+    (violation,) = promised({"1": "accepted,9.5", "2": "accepted,14"}, {"2": 4})
+    assert violation.jobs == ("w0!1",)
+    (violation,) = promised({"2": "accepted,13.9"}, {"2": 4})
+    assert violation.jobs == ("w0!2",)
+
+
+def test_a_late_start(promised) -> None:
+    assert promised({"1": "accepted,,0", "2": "accepted,,9.999999", "3": "accepted,,99"}) == []
+    (violation,) = promised({"2": "accepted,,9.5"})
+    assert violation.rule == "latest-start"
+    assert violation.jobs == ("w0!2",)
+    assert violation.time == 10
+    assert "starts at 10.000000 s, but was promised to start by 9.500000 s" in violation.message
+    assert promised({"2": ",,9.5"}) != []  # undecided in the file, but it ran
+
+
+def test_a_late_start_is_excused_as_a_late_end_is(promised) -> None:
+    missed = {"2": "accepted,,8", "3": "accepted,,14"}
+    assert len(promised(missed)) == 2
+    assert promised(missed, {"1": 7}) == []
+    # 1 was to leave its processor at 8, just when 2 was to start: nobody could know better.
+    assert promised(missed, {"1": 8}) == []
+    (violation,) = promised({"2": "accepted,,7.9"}, {"1": 8})
+    assert violation.jobs == ("w0!2",)
+    (violation,) = promised(missed, {"2": 3})
+    assert violation.jobs == ("w0!2",)
+
+
+def test_files_without_latest_starts_are_read(promised, tmp_path) -> None:
+    promised({})
+    path = tmp_path / "run_qos.csv"
+    path.write_text("job_id,decision,admitted_deadline\nw0!1,accepted,5\n")
+    qos = read_run(tmp_path / "run").qos
+    assert qos is not None
+    assert qos["latest_start"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("row", "job", "message"),
+    [
+        ({"3": "rejected,"}, "w0!3", "says rejected, but the job is COMPLETED_SUCCESSFULLY"),
+        ({"4": "accepted,"}, "w0!4", "says accepted, but the job is REJECTED"),
+    ],
+)
+def test_a_rejected_job_that_runs(promised, row, job, message) -> None:
+    (violation,) = promised(row)
+    assert violation.rule == "rejected-never-runs"
+    assert violation.jobs == (job,)
+    assert message in violation.message
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("maybe,", "decision is 'maybe'; accepted, rejected or nothing is expected"),
+        ("accepted,soon", "admitted_deadline is 'soon'; a number up to 1e+12, or nothing, is"),
+        ("accepted,inf", "admitted_deadline is 'inf'; a number up to 1e+12, or nothing, is"),
+        ("accepted,,x", "latest_start is 'x'; a number up to 1e+12, or nothing, is"),
+    ],
+)
+def test_a_damaged_qos_file(promised, row, message) -> None:
+    with pytest.raises(InputError) as error:
+        promised({"2": row})
+    assert message in str(error.value)
+    assert "run_qos.csv: row 2 (job 'w0!2')" in str(error.value)

@@ -1,0 +1,149 @@
+from pathlib import Path
+
+import pytest
+
+from qops_batsim.errors import InputError
+from qops_batsim.experiments.deadline_workload import (
+    deadline_workload,
+    easy_response_times,
+    give_deadlines,
+)
+from qops_batsim.jobs import Job
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.simulate import simulate
+from qops_batsim.shipped import find_input
+from qops_batsim.workload.batsim_json import format_workload, read_workload
+from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines
+from qops_batsim.workload.delay_jobs import exact_estimates, run_times
+from qops_batsim.workload.from_swf import convert_swf
+from qops_batsim.workload.generate import generate_workload
+from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.packed import packed_workload
+from qops_batsim.workload.scale import origin_of_duplicate, scale_load
+from qops_batsim.workload.swf import read_swf
+
+
+def jobs_of(*rows: tuple[float, int, float, float | None]) -> Workload:
+    """Return jobs 1, 2, … on 4 processors: submission, size, run time, walltime."""
+    profiles = dict(delay_profile(row[2]) for row in rows)
+    jobs = [
+        Job(str(n), float(date), size, delay_profile(run_time)[0], walltime)
+        for n, (date, size, run_time, walltime) in enumerate(rows, 1)
+    ]
+    return Workload(jobs=jobs, profiles=profiles, processors=4)
+
+
+# With exact estimates; jobs 3 and 4 are backfilled, job 4 is cut to its walltime of 200:
+#
+#  processor 3   . 3 3 4 4 2 2
+#  processor 2   1 1 1 1 1 2 2
+#  processor 1   1 1 1 1 1 2 2
+#  processor 0   1 1 1 1 1 2 2
+#                0         500 s
+SMALL = jobs_of((0, 3, 500, 600), (10, 4, 200, None), (100, 1, 200, 300), (150, 1, 999, 200))
+
+
+def test_response_times_are_those_of_easy() -> None:
+    expected = {"1": 500, "2": 690, "3": 200, "4": 350}
+    assert easy_response_times(exact_estimates(SMALL)) == expected
+
+
+def test_deadlines_by_hand() -> None:
+    result = give_deadlines(SMALL, DeadlineChoices(stringency=0.2))
+    assert [job.qos.deadline for job in result.jobs if job.qos] == [
+        500,  # 80 % of 500 is less than the run time
+        10 + 0.8 * 690,
+        300,
+        150 + 0.8 * 350,
+    ]
+    assert [job.qos.estimated_runtime for job in result.jobs if job.qos] == [500, 200, 200, 200]
+    assert all(job.walltime is None for job in result.jobs)
+    assert result.provenance["reference"] == {"scheduler": "easy", "workload": "scaled"}
+
+
+def test_kept_estimates_are_planned_with() -> None:
+    result = give_deadlines(SMALL, DeadlineChoices(stringency=0), keep_estimates=True)
+    # Job 1 is expected to run until 600, so that job 4 may start at 300 as well.
+    assert [job.walltime for job in result.jobs] == [600, None, 300, 200]
+    assert [job.qos.deadline for job in result.jobs if job.qos] == [500, 700, 300, 500]
+    assert run_times(result)[3] == 999
+
+
+def test_duplicates_keep_the_deadlines_of_the_unscaled_trace() -> None:
+    trace = generate_workload("kth-sp2", jobs=300, seed=2, load=0.9)
+    choices = DeadlineChoices(stringency=0.2)
+    base = {job.id: job for job in give_deadlines(trace, choices).jobs}
+    scaled = scale_load(trace, 1.5, seed=1)
+    as_of_2004 = give_deadlines(scaled, choices, reference="unscaled")
+    for job in as_of_2004.jobs:
+        original = base[origin_of_duplicate(job) or job.id]
+        assert job.qos is not None
+        assert original.qos is not None
+        assert job.qos.deadline is not None
+        assert original.qos.deadline is not None
+        assert job.qos.deadline - job.submission_time == pytest.approx(
+            original.qos.deadline - original.submission_time, abs=1e-6
+        )
+    as_of_2003 = give_deadlines(scaled, choices)
+    assert sum(job.qos.deadline or 0 for job in as_of_2003.jobs if job.qos) > sum(
+        job.qos.deadline or 0 for job in as_of_2004.jobs if job.qos
+    )
+
+
+def test_the_chain_is_recorded_and_repeatable() -> None:
+    trace = generate_workload("kth-sp2", jobs=60, seed=2)
+    choices = DeadlineChoices(share=0.8, seed=4)
+    result = deadline_workload(trace, choices, load=1.5, skip=10, first=40)
+    assert len(result.jobs) == 60
+    assert count_deadlines(result).user == 48
+    again = deadline_workload(trace, choices, load=1.5, skip=10, first=40)
+    assert format_workload(result) == format_workload(again)
+    steps = []
+    step = result.provenance
+    while step is not None:
+        steps.append(step)
+        step = step.get("made_from")
+    assert [each.get("step") for each in steps] == ["deadlines", "scale", "subset", None]
+    assert [each["seed"] for each in steps[:2]] == [4, 4]
+    assert (steps[2]["skip"], steps[2]["first"]) == (10, 40)
+    assert steps[3] == trace.provenance
+
+
+def test_deadlines_of_the_trace_are_left_out() -> None:
+    shipped = read_workload(find_input("kth_sp2_mixed_500", "workloads"))
+    result = deadline_workload(shipped, load=1.2, method="expansion", first=100)
+    assert count_deadlines(result).user == 100
+
+
+@pytest.mark.parametrize("scheduler", ["fcfs", "easy", "conservative"])
+def test_without_laxity_every_scheduler_finds_the_packed_schedule(scheduler: str) -> None:
+    packed = packed_workload(32, 200, 0, 5)
+    simulation = simulate(packed.workload, make_cluster(32), scheduler)
+    assert {record.local_id: record.start for record in simulation.ended} == packed.starts
+
+
+def test_a_subset_of_a_real_log(shared: Path) -> None:
+    log = read_swf(shared / "traces" / "SDSC-SP2-1998-first5000.swf.gz")
+    trace = convert_swf(log).workload
+    result = deadline_workload(trace, DeadlineChoices(stringency=0.2), load=1.2)
+    counts = count_deadlines(result)
+    assert counts.user == len(result.jobs) == round(1.2 * len(trace.jobs))
+    assert 0 < counts.without_laxity < counts.user
+
+
+@pytest.mark.parametrize("size", [0, 5])
+def test_jobs_that_cannot_run_are_told(size: int) -> None:
+    with pytest.raises(InputError, match=f"job '1' asks for {size} processors of 4, so that EASY"):
+        give_deadlines(jobs_of((0, size, 10, None)))
+
+
+def test_wrong_references_are_told() -> None:
+    with pytest.raises(InputError, match="reference is 'unscale'; did you mean 'unscaled'"):
+        give_deadlines(SMALL, reference="unscale")
+    expanded = scale_load(SMALL, 1.2, method="expansion")
+    with pytest.raises(InputError, match="was scaled by expansion"):
+        give_deadlines(expanded, reference="unscaled")
+    orphan = scale_load(SMALL, 2)
+    orphan.jobs = [job for job in orphan.jobs if job.id != "3"]
+    with pytest.raises(InputError, match="job '3d1' is a duplicate of '3', which is not among"):
+        give_deadlines(orphan, reference="unscaled")

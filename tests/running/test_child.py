@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+from fake_batsim import is_running
+from qops_batsim.running.child import MAX_LINE, ChildProcess, ending_signals_raise
+
+
+def python(code):
+    return [sys.executable, "-I", "-S", "-c", code]
+
+
+def pids_of(lines, count):
+    """Wait until a child has printed that many process ids."""
+    until = time.monotonic() + 10
+    while len(lines) < count:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    return [int(line) for line in lines[:count]]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("pass", 0),
+        ("raise SystemExit(3)", 3),
+        ("import os; os.abort()", 134),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137),
+    ],
+)
+def test_exit_codes_are_those_of_a_shell(code, expected):
+    with ChildProcess(python(code)) as child:
+        assert child.wait(10) == expected
+        assert child.exit_code() == expected
+    assert child.exit_code() == expected
+
+
+def test_a_running_child_has_no_exit_code_and_is_ended():
+    with ChildProcess(python("import time; time.sleep(60)")) as child:
+        assert child.wait(0.05) is None
+    assert child.exit_code() == 128 + signal.SIGTERM
+    assert not is_running(child.pid)
+
+
+def test_a_stubborn_child_is_killed_after_the_grace_period():
+    lines = []
+    code = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+    with ChildProcess(python(code), lines.append, grace=0.1) as child:
+        assert pids_of(lines, 1) == [child.pid]
+    assert child.exit_code() == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize("ending", ["time.sleep(60)", "raise SystemExit(0)"])
+def test_what_the_child_started_is_ended_too(ending):
+    lines = []
+    code = f"""
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print(child.pid, flush=True)
+{ending}
+"""
+    with ChildProcess(python(code), lines.append) as child:
+        (grandchild,) = pids_of(lines, 1)
+        assert is_running(grandchild)
+        child.wait(0.2)
+    until = time.monotonic() + 10
+    while is_running(grandchild):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_an_exception_ends_the_child():
+    with pytest.raises(ZeroDivisionError), ChildProcess(python("input()")) as child:
+        raise ZeroDivisionError
+    assert not is_running(child.pid)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux's kernel does that")
+def test_a_child_does_not_survive_a_killed_parent():
+    lines = []
+    code = f"""
+import sys
+sys.path[:0] = {sys.path!r}
+from qops_batsim.running.child import ChildProcess
+child = ChildProcess([sys.executable, "-c", "import time; time.sleep(60)"])
+print(child.pid, flush=True)
+child.wait(60)
+"""
+    with ChildProcess(python(code), lines.append) as parent:
+        (child,) = pids_of(lines, 1)
+        assert is_running(child)
+        os.kill(parent.pid, signal.SIGKILL)
+        until = time.monotonic() + 10
+        while is_running(child):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
+def test_the_log_is_passed_on_line_by_line():
+    lines = []
+    code = r"""
+import os, sys
+os.write(1, b"first\n\n  \x1b[31mred\x1b[0m \xff\n" + b"x" * 200_000 + b"\n")
+os.write(2, b"no newline")
+"""
+    with ChildProcess(python(code), lines.append) as child:
+        assert child.wait(10) == 0
+    assert lines[:2] == ["first", "   [31mred [0m �"]
+    assert all(set(line) <= {"x", "…"} and len(line) <= MAX_LINE for line in lines[2:-1])
+    assert lines[-1] == child.last_words() == "no newline"
+
+
+def test_last_words_are_the_first_critical_line_if_any():
+    code = r"""
+print("[0.0] [batsim/INFO] loading")
+print("[1.0] server.cpp:96: [root/CRITICAL] it went wrong")
+print("[1.0] [root/CRITICAL] Current backtrace:")
+print("  at main")
+"""
+    with ChildProcess(python(code)) as child:
+        child.wait(10)
+        assert child.last_words() == "[1.0] server.cpp:96: [root/CRITICAL] it went wrong"
+    with ChildProcess(python("")) as silent:
+        silent.wait(10)
+        assert silent.last_words() == ""
+
+
+def test_a_program_that_cannot_be_started(tmp_path):
+    with ChildProcess([str(tmp_path / "nothing")]) as child:
+        assert child.wait(10) == 1
+        assert "No such file or directory" in child.last_words()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_ending_signals_raise(number):
+    before = signal.getsignal(number)
+    with pytest.raises(SystemExit) as stop, ending_signals_raise():
+        signal.raise_signal(number)
+    assert stop.value.code == 128 + number
+    assert signal.getsignal(number) == before
+
+
+def test_handlers_of_others_stay(monkeypatch):
+    seen = []
+    before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
+    try:
+        with ending_signals_raise():
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert seen == [signal.SIGTERM]
+
+
+def test_other_threads_cannot_and_do_not_set_handlers():
+    failures = []
+
+    def work():
+        try:
+            with ending_signals_raise():
+                pass
+        except ValueError as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(10)
+    assert failures == []
