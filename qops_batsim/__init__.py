@@ -15,14 +15,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from qops_batsim.version import __version__
+
 if TYPE_CHECKING:
     from qops_batsim.platform import read_platform
     from qops_batsim.running.contract import check_scheduler
     from qops_batsim.running.simulate import simulate
     from qops_batsim.scheduling.module import DecisionModule
     from qops_batsim.workload import read_workload
-
-__version__ = "0.1.0"
 
 __all__ = [
     "DecisionModule",

@@ -14,7 +14,7 @@ PACKAGE = Path(qops_batsim.__file__).parent
 HEAVY = ("numba", "pandas", "matplotlib", "numpy", "evalys", "pooch")
 """Packages that take long to import and that help texts do not need."""
 
-BASE = {"errors", "files", "timing", "jobs", "shipped"}
+BASE = {"errors", "files", "limits", "timing", "jobs", "shipped", "version"}
 """Modules at the top of the package, which every room may use."""
 
 _BELOW_RUNNING = {
@@ -115,7 +115,7 @@ def forbidden(room: str, source: str) -> list[str]:
     found = []
     for line, name in imported(ast.parse(source)):
         top, _, inner = name.partition(".")
-        if top != "qops_batsim" or inner == "__version__":
+        if top != "qops_batsim":
             continue
         if not any(inner == each or inner.startswith(f"{each}.") for each in allowed):
             found.append(f"line {line}: {name}")
@@ -125,7 +125,7 @@ def forbidden(room: str, source: str) -> list[str]:
 def test_every_room_has_a_rule() -> None:
     rooms = {path.relative_to(PACKAGE).parts[0] for path in MODULES if path.parent != PACKAGE}
     assert rooms == set(MAY_IMPORT)
-    assert {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"} == BASE
+    assert {path.stem for path in PACKAGE.glob("*.py")} - {"__init__", "__main__"} <= BASE
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))

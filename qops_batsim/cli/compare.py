@@ -265,7 +265,7 @@ def _prepare(contestant: Contestant) -> None:
 def _document(made: dict[str, Any], summaries: list[Summary]) -> dict[str, Any]:
     import msgspec
 
-    from qops_batsim import __version__
+    from qops_batsim.version import __version__
 
     return {
         "package_version": __version__,

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from qops_batsim import __version__
 from qops_batsim.cli.batsim_options import VERBOSITIES, BatsimOptions, parse_batsim_options
 from qops_batsim.errors import InputError, QopsError, did_you_mean, shown
+from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
     from qops_batsim.engine.simulation import EngineOptions, Simulation

@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from qops_batsim import __version__
 from qops_batsim.cli import (
     analysis,
     charges,
@@ -31,6 +30,7 @@ from qops_batsim.cli import (
 )
 from qops_batsim.cli.console import print_error
 from qops_batsim.errors import QopsError
+from qops_batsim.version import __version__
 
 app = typer.Typer(
     name="qops-batsim",

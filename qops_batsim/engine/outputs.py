@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from qops_batsim import __version__
 from qops_batsim.engine.records import COMPLETED_SUCCESSFULLY, REJECTED, JobRecord
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.files import write_text
+from qops_batsim.version import __version__
 
 JOBS_COLUMNS = (
     "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,"

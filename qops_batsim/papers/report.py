@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from qops_batsim import __version__
 from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
     from qops_batsim.experiments.intervals import Interval

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim import __version__
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import EngineOptions, Simulation
 from qops_batsim.errors import InputError
@@ -22,6 +21,7 @@ from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import write_qos_log
 from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.version import __version__
 from qops_batsim.workload.model import Workload
 
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from qops_batsim import __version__
 from qops_batsim.errors import InputError
 from qops_batsim.files import write_text
 from qops_batsim.jobs import Job, QosRequest
@@ -37,6 +36,7 @@ from qops_batsim.scheduling.decision_events import (
     Withdrawn,
 )
 from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.admission.plan import AdmissionPlan

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from qops_batsim import __version__
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
+from qops_batsim.version import __version__
 from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_number
 
 

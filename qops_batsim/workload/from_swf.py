@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim import __version__
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
+from qops_batsim.version import __version__
 from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_number
 from qops_batsim.workload.swf import Records, SwfLog
 from qops_batsim.workload.swf_calendar import LogCalendar

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim import __version__
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import MAX_PROCESSORS, QOS_CLASSES, Job
+from qops_batsim.version import __version__
 from qops_batsim.workload.lublin import random_stream
 from qops_batsim.workload.model import Profile, Workload, plain_number
 from qops_batsim.workload.service_classes import compute_profile

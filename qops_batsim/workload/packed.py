@@ -14,9 +14,9 @@ import math
 import msgspec
 import numpy as np
 
-from qops_batsim import __version__
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import MAX_PROCESSORS, Job, QosRequest
+from qops_batsim.version import __version__
 from qops_batsim.workload.lublin import random_stream
 from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_number
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-from qops_batsim import __version__
 from qops_batsim.analysis.metrics.accounts import accounts_of_simulation
 from qops_batsim.analysis.metrics.admission import broken_rule, outcomes_of_simulation
 from qops_batsim.analysis.metrics.charges import charge_jobs, charge_report, reference_of_workload
@@ -27,6 +26,7 @@ from qops_batsim.papers.islam2004.cases import Case, Results, Run, Study
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.version import __version__
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload
 

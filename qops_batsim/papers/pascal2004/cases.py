@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from qops_batsim import __version__
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes, write_text
 from qops_batsim.papers.pascal2004.runs import (
@@ -22,6 +21,7 @@ from qops_batsim.papers.pascal2004.runs import (
     read_log,
     run_trial,
 )
+from qops_batsim.version import __version__
 from qops_batsim.workload.service_classes import APART, TOGETHER
 
 Results = Mapping[Trial, Outcome]
