@@ -4,74 +4,32 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from qops_batsim.cli.console import note, print_json, print_table
+from qops_batsim.cli.options import (
+    AsJson,
+    Begin,
+    End,
+    Hosts,
+    Picture,
+    Run,
+    Runs,
+    WorkloadsOfRun,
+    rows_to_list,
+)
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.analysis.metrics.run_metrics import Metrics, Summary
     from qops_batsim.analysis.results.run import RunResult
 
-Run = Annotated[
-    str,
-    typer.Argument(
-        metavar="PREFIX",
-        help="The run: its PREFIX (of PREFIX_jobs.csv …), a directory with one run, "
-        "or a _jobs.csv (also .gz).",
-    ),
-]
-Runs = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="PREFIX...",
-        help="The runs: for each its PREFIX (of PREFIX_jobs.csv …), a directory with one run, "
-        "or a _jobs.csv (also .gz).",
-    ),
-]
-Hosts = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=10_000_001,
-        metavar="N",
-        help="Hosts of the machine. Default: what the run's files say, else the largest "
-        "allocated host id + 1.",
-    ),
-]
-Picture = Annotated[
-    Path, typer.Option("--out", "-o", help="Picture to write: a .png, .pdf or .svg file.")
-]
-Begin = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        metavar="TIME",
-        help="Left edge: seconds since the start of the simulation, or with a unit: "
-        "90m, 12h, 100d. Default: the first submission.",
-    ),
-]
-End = Annotated[
-    str | None,
-    typer.Option("--to", metavar="TIME", help="Right edge. Default: the last completion."),
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands about results."""
-    app.command("metrics")(metrics)
-    app.command("verify")(verify)
-    app.command("gantt")(gantt)
-    app.command("occupation")(occupation)
-    app.command("plot")(plot)
-
 
 def metrics(
     runs: Runs,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
     bounded_slowdown_threshold: Annotated[
         float,
         typer.Option(
@@ -120,14 +78,7 @@ def metrics(
 
 def verify(
     run: Run,
-    workload: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Workload that was run (JSON); repeat it for several, in their order. "
-            "Default: the one that PREFIX_run.json names, if it still exists.",
-        ),
-    ] = None,
+    workload: WorkloadsOfRun = None,
     platform: Annotated[
         str | None, typer.Option(metavar="FILE", help="Platform (XML), to count the hosts.")
     ] = None,
@@ -149,7 +100,7 @@ def verify(
             "jobs that divide a total amount of work).",
         ),
     ] = False,
-    first: Annotated[int, typer.Option(min=1, metavar="N", help="Violations to list.")] = 10,
+    first: Annotated[int, rows_to_list("Violations")] = 10,
 ) -> None:
     """Check that a run's files describe a possible schedule, ours or real Batsim's.
 
@@ -242,15 +193,7 @@ def gantt(
 def occupation(
     run: Run,
     out: Picture,
-    workload: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Workload that was run (JSON), which tells the classes of service; repeat it for "
-            "several, in their order. Default: the one that PREFIX_run.json names, if it still "
-            "exists.",
-        ),
-    ] = None,
+    workload: WorkloadsOfRun = None,
     begin: Begin = None,
     end: End = None,
     hosts: Hosts = None,

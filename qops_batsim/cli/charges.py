@@ -24,11 +24,6 @@ if TYPE_CHECKING:
 _HOUR = 3600.0
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command that charges jobs."""
-    app.command("charges")(charges)
-
-
 def charges(
     run: Annotated[
         str,

@@ -28,11 +28,6 @@ DEFAULT_SCHEDULERS = ["easy", "conservative", "msb", "mrt", "qops"]
 MOST_LOADS = 1000
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command that compares schedulers."""
-    app.command("compare")(compare)
-
-
 def compare(
     schedulers: Annotated[
         list[str] | None,

@@ -12,11 +12,6 @@ if TYPE_CHECKING:
     from qops_batsim.analysis.results.difference import DateDifference, RunDifference, Value
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command that compares runs."""
-    app.command("diff")(diff)
-
-
 def diff(
     a: Annotated[
         str,

@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from qops_batsim.advice.plan_asker import Commitment
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command that explains."""
-    app.command("explain")(explain)
-
-
 def explain(
     run: Annotated[
         str,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -58,19 +59,37 @@ def _root(
     pass
 
 
-run.register(app)
-schedulers.register(app)
-analysis.register(app)
-diff.register(app)
-compare.register(app)
-charges.register(app)
-explain.register(app)
-quote.register(app)
-serve.register(app)
-shim.register(app)
-app.add_typer(workload.app, name="workload")
-app.add_typer(platform.app, name="platform")
-app.add_typer(papers.app, name="papers")
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "run": run.run,
+    "schedulers": schedulers.schedulers,
+    "metrics": analysis.metrics,
+    "verify": analysis.verify,
+    "gantt": analysis.gantt,
+    "occupation": analysis.occupation,
+    "plot": analysis.plot,
+    "diff": diff.diff,
+    "compare": compare.compare,
+    "charges": charges.charges,
+    "explain": explain.explain,
+    "quote": quote.quote,
+    "serve": serve.serve,
+    "engine": shim.engine,
+    "shim": shim.shim,
+}
+"""Every command by name, in the order in which ``--help`` lists them."""
+
+# The engine reads its command line itself, as Batsim does.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "engine": {
+        "add_help_option": False,
+        "context_settings": {"ignore_unknown_options": True, "allow_interspersed_args": False},
+    }
+}
+
+for _name, _command in COMMANDS.items():
+    app.command(_name, **SETTINGS.get(_name, {}))(_command)
+for _name, _group in (("workload", workload), ("platform", platform), ("papers", papers)):
+    app.add_typer(_group.app, name=_name)
 
 
 # Typer exports only a subclass of the error that it raises for a wrong command line.

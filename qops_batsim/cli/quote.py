@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from qops_batsim.advice.quote import Possible, Quotation
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command that quotes deadlines."""
-    app.command("quote")(quote)
-
-
 def quote(
     state: Annotated[
         str,

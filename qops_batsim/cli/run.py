@@ -23,11 +23,6 @@ DEFAULT_SHARING_WORKLOAD, DEFAULT_SHARING_PLATFORM = "aroma_mixed", "aroma_grid"
 ENGINES = ("embedded", "batsim")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command that runs simulations."""
-    app.command("run")(run)
-
-
 def run(
     scheduler: Annotated[
         str, typer.Argument(help="Name of the scheduler; `qops-batsim schedulers` lists them.")

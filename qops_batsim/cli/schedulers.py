@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from qops_batsim.scheduling.module import DecisionModule
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command that lists schedulers."""
-    app.command("schedulers")(schedulers)
-
-
 def schedulers(
     name: Annotated[str | None, typer.Argument(help="Show this scheduler and its options.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

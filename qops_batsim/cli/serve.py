@@ -28,11 +28,6 @@ LAST_WORD_SECONDS = 5.0
 """How long the last answer may take to reach the engine."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command that serves an engine."""
-    app.command("serve")(serve)
-
-
 def serve(
     scheduler: Annotated[
         str, typer.Argument(help="Name of the scheduler; `qops-batsim schedulers` lists them.")

@@ -18,16 +18,6 @@ MARK = "# A shim of qops-batsim: its embedded engine under Batsim's name."
 """Line by which a shim is known as ours."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands that stand in for Batsim."""
-    app.command(
-        "engine",
-        add_help_option=False,
-        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    )(engine)
-    app.command("shim")(shim)
-
-
 def engine(
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="BATSIM_OPTIONS", help="Options of Batsim 4.")

@@ -1,0 +1,150 @@
+"""Arguments and options that several commands have, each with its help text, stated once.
+
+A command names them in its signature (``run: Run, as_json: AsJson = False``); what only one
+command has stands in that command's file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+# Runs that were made.
+
+_A_RUN = "its PREFIX (of PREFIX_jobs.csv …), a directory with one run, or a _jobs.csv (also .gz)."
+
+Run = Annotated[str, typer.Argument(metavar="PREFIX", help=f"The run: {_A_RUN}")]
+Runs = Annotated[
+    list[str], typer.Argument(metavar="PREFIX...", help=f"The runs: for each {_A_RUN}")
+]
+Hosts = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=10_000_001,
+        metavar="N",
+        help="Hosts of the machine. Default: what the run's files say, else the largest "
+        "allocated host id + 1.",
+    ),
+]
+WorkloadsOfRun = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--workload",
+        metavar="FILE",
+        help="Workload that was run (JSON); repeat it for several, in their order. "
+        "Default: the one that PREFIX_run.json names, if it still exists.",
+    ),
+]
+PricedWorkload = Annotated[
+    str | None,
+    typer.Option(
+        "--workload",
+        metavar="FILE",
+        help="Workload that was run, for the slowdowns in QoS charges. "
+        "Default: the one that PREFIX_run.json names.",
+    ),
+]
+
+# Runs to make.
+
+Scheduler = Annotated[
+    str, typer.Argument(help="Name of the scheduler; `qops-batsim schedulers` lists them.")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Option of the scheduler (repeatable); `qops-batsim schedulers NAME` lists them.",
+    ),
+]
+Platform = Annotated[
+    str | None,
+    typer.Option(
+        "--platform",
+        "-p",
+        metavar="FILE",
+        help="SimGrid platform (XML), or the name of a shipped one. "
+        "Default: as many equal hosts as the workload is for.",
+    ),
+]
+Processes = Annotated[
+    int,
+    typer.Option(
+        "--jobs-parallel", min=1, metavar="N", help="Processes; results do not depend on it."
+    ),
+]
+
+# Workloads and their deadlines.
+
+WorkloadIn = Annotated[
+    str,
+    typer.Argument(
+        metavar="IN", help="Workload of delay jobs (JSON, plain or .gz), or a shipped one."
+    ),
+]
+WorkloadOut = Annotated[
+    Path, typer.Argument(help="Workload to write (JSON; compressed if named .gz).")
+]
+First = Annotated[
+    int, typer.Option(metavar="N", help="Take the first N jobs; 0: all that there are.")
+]
+Skip = Annotated[int, typer.Option(metavar="N", help="Leave out N jobs before those.")]
+Stringency = Annotated[
+    float,
+    typer.Option(
+        metavar="S",
+        help="A user's deadline is submission + max(run time, (1 - S) x EASY response time).",
+    ),
+]
+DeadlineShare = Annotated[
+    float, typer.Option(help="Share of the jobs, 0 to 1, whose users set a deadline.")
+]
+Relaxation = Annotated[
+    float, typer.Option(metavar="R", help="Factor of the artificial deadlines of the other jobs.")
+]
+Artificial = Annotated[
+    str,
+    typer.Option(
+        metavar="run-time|turnaround|none",
+        help="Artificial deadlines: the greater of 24 hours and R x run time, or R x EASY "
+        "response time, after the submission; or none at all.",
+    ),
+]
+LoadMethod = Annotated[
+    str,
+    typer.Option(
+        metavar="duplication|expansion",
+        help="Submit a random sample of the jobs again, or multiply run times and estimates.",
+    ),
+]
+
+# What is printed and drawn.
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Picture = Annotated[
+    Path, typer.Option("--out", "-o", help="Picture to write: a .png, .pdf or .svg file.")
+]
+Begin = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="TIME",
+        help="Left edge: seconds since the start of the simulation, or with a unit: "
+        "90m, 12h, 100d. Default: the first submission.",
+    ),
+]
+End = Annotated[
+    str | None,
+    typer.Option("--to", metavar="TIME", help="Right edge. Default: the last completion."),
+]
+
+
+def rows_to_list(what: str, least: int = 1) -> typer.models.OptionInfo:
+    """Return the option ``--first N``: how many rows of a long list are printed."""
+    option: typer.models.OptionInfo = typer.Option(min=least, metavar="N", help=f"{what} to list.")
+    return option
