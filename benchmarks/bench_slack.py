@@ -21,8 +21,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.engine.records import COMPLETED_KILLED, JobRecord
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.engine.records import JobRecord
+from qops_batsim.jobs import COMPLETED_KILLED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.module import DecisionModule

@@ -17,9 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from qops_batsim.errors import InputError
-
-MAX_INPUT_BYTES = 1 << 30
-"""Largest input accepted, after decompression (bytes)."""
+from qops_batsim.limits import MAX_INPUT_BYTES
 
 _GZIP_MAGIC = b"\x1f\x8b"
 

@@ -1,4 +1,4 @@
-"""Jobs and what their users ask for."""
+"""Jobs, what their users ask for, and the words for what becomes of them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,28 @@ from typing import Any, TypeGuard
 import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 
-MAX_SECONDS = 1e12
-"""Latest date and longest duration accepted in a job (seconds)."""
+NOT_SUBMITTED = "NOT_SUBMITTED"
+SUBMITTED = "SUBMITTED"
+RUNNING = "RUNNING"
+COMPLETED_SUCCESSFULLY = "COMPLETED_SUCCESSFULLY"
+COMPLETED_FAILED = "COMPLETED_FAILED"
+COMPLETED_WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
+COMPLETED_KILLED = "COMPLETED_KILLED"
+REJECTED = "REJECTED"
+FINAL_STATES = (
+    COMPLETED_SUCCESSFULLY,
+    COMPLETED_FAILED,
+    COMPLETED_WALLTIME_REACHED,
+    COMPLETED_KILLED,
+    REJECTED,
+)
+"""States in which a job is left, by Batsim's names."""
 
-MAX_PROCESSORS = 10**9
-"""Most processors accepted in a job or for a machine."""
+QOS_ACCEPTED = "accepted"
+QOS_REJECTED = "rejected"
+"""Decisions in ``_qos.csv``."""
 
 QOS_CLASSES = ("deadline", "high_priority", "dedicated", "best_effort")
 """Classes of service of AROMA (Pascal et al. 2004, section 3)."""

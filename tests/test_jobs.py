@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import MAX_PROCESSORS, MAX_SECONDS, QOS_CLASSES, Job, QosRequest
+from qops_batsim.jobs import QOS_CLASSES, Job, QosRequest
+from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 
 PLAIN = {"id": "7", "subtime": 10, "res": 4, "profile": "p"}
 

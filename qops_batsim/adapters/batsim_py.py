@@ -21,12 +21,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol.events import (
-    COMPLETED_KILLED,
-    COMPLETED_SUCCESSFULLY,
     NO_MORE_STATIC_JOBS,
     EngineConfig,
     Event,

@@ -10,7 +10,7 @@ from qops_batsim.advice.history import DecisionHistory
 from qops_batsim.advice.plan_asker import ANY_OFFER, Answer, PlanAsker, Request
 from qops_batsim.advice.prices import Price, PriceList
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import MAX_SECONDS
+from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.timing import PLAN_TOLERANCE
 
 

@@ -183,7 +183,7 @@ def _simulate(
     platform: Platform, workloads: Sequence[Workload], options: BatsimOptions, verbosity: str
 ) -> Simulation:
     from qops_batsim.engine.simulation import Simulation
-    from qops_batsim.protocol.zeromq import MAX_MESSAGE_BYTES
+    from qops_batsim.limits import MAX_MESSAGE_BYTES
     from qops_batsim.protocol.zeromq_peer import RemotePeer
 
     engine_options = _engine_options(options, workloads)

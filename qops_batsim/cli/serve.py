@@ -198,7 +198,8 @@ class _Server:
 
     def _conclude(self, session: DecisionSession) -> None:
         """Write and print what was decided."""
-        from qops_batsim.scheduling.qos_log import ACCEPTED, REJECTED, write_qos_log
+        from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
+        from qops_batsim.scheduling.qos_log import write_qos_log
 
         number = "" if self._served == 1 else f"-{self._served}"
         path: Path = write_qos_log(session.log, f"{self._prefix}{number}")
@@ -210,8 +211,8 @@ class _Server:
             ["", self._scheduler],
             [
                 ["jobs submitted", f"{len({job.id for job in session.log.jobs}):,}"],
-                ["jobs accepted", f"{decisions.count(ACCEPTED):,}"],
-                ["jobs rejected", f"{decisions.count(REJECTED):,}"],
+                ["jobs accepted", f"{decisions.count(QOS_ACCEPTED):,}"],
+                ["jobs rejected", f"{decisions.count(QOS_REJECTED):,}"],
                 ["jobs killed", f"{len(session.log.kills):,}"],
                 ["messages", f"{session.messages:,}"],
                 ["simulated time (s)", f"{session.now:,.6f}"],

@@ -15,15 +15,9 @@ from qops_batsim.engine.execution import (
     KILLED_DELAY_RETURN_CODE,
     RUNNABLE_TYPES,
 )
-from qops_batsim.engine.records import (
-    COMPLETED_KILLED,
-    REJECTED,
-    RUNNING,
-    SUBMITTED,
-    JobRecord,
-)
+from qops_batsim.engine.records import JobRecord
 from qops_batsim.errors import InputError, shown
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, RUNNING, SUBMITTED, Job
 from qops_batsim.protocol.decisions import (
     CallMeLater,
     Decision,

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from qops_batsim.errors import InputError
+from qops_batsim.limits import MAX_AMOUNT, MAX_STEPS
 
 RUNNABLE_TYPES = (
     "delay",
@@ -30,12 +31,6 @@ KILLED_DELAY_RETURN_CODE = -1
 KILLED_COMPUTATION_RETURN_CODE = -2
 WALLTIME_RETURN_CODE = -1
 """Return codes that Batsim gives to jobs that are stopped."""
-
-MAX_STEPS = 1_000_000
-"""Most steps of one composed profile, repetitions included."""
-
-MAX_AMOUNT = 1e300
-"""Largest number of seconds, flop or bytes accepted, so that no sum overflows."""
 
 Profiles = Mapping[str, Mapping[str, Any]]
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from qops_batsim.engine.records import COMPLETED_SUCCESSFULLY, REJECTED, JobRecord
+from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.files import write_text
+from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, REJECTED
 from qops_batsim.version import __version__
 
 JOBS_COLUMNS = (

@@ -7,31 +7,8 @@ from typing import Any
 
 from qops_batsim.engine.execution import Execution
 from qops_batsim.engine.fluid import Computation
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import NOT_SUBMITTED, Job
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.protocol.events import (
-    COMPLETED_FAILED,
-    COMPLETED_KILLED,
-    COMPLETED_SUCCESSFULLY,
-    COMPLETED_WALLTIME_REACHED,
-    REJECTED,
-)
-
-NOT_SUBMITTED = "NOT_SUBMITTED"
-SUBMITTED = "SUBMITTED"
-RUNNING = "RUNNING"
-
-__all__ = [
-    "COMPLETED_FAILED",
-    "COMPLETED_KILLED",
-    "COMPLETED_SUCCESSFULLY",
-    "COMPLETED_WALLTIME_REACHED",
-    "NOT_SUBMITTED",
-    "REJECTED",
-    "RUNNING",
-    "SUBMITTED",
-    "JobRecord",
-]
 
 
 class JobRecord:

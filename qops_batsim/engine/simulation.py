@@ -33,16 +33,16 @@ from qops_batsim.engine.fluid import Computation, FluidModel
 from qops_batsim.engine.hosts import HostOccupation
 from qops_batsim.engine.machine import Machine
 from qops_batsim.engine.options import EngineOptions
-from qops_batsim.engine.records import (
+from qops_batsim.engine.records import JobRecord
+from qops_batsim.errors import InputError, SimulationError
+from qops_batsim.jobs import (
     COMPLETED_FAILED,
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
     RUNNING,
     SUBMITTED,
-    JobRecord,
+    Job,
 )
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Host, Platform
 from qops_batsim.protocol.decisions import Decision

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from qops_batsim.engine.records import REJECTED
 from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.workload.deadlines import DeadlineChoices, assign_deadlines, without_deadlines

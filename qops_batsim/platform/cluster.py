@@ -5,9 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from qops_batsim.errors import InputError, shown
-
-MAX_HOSTS = 1_000_000
-"""Most hosts accepted in a platform, so that a short file cannot exhaust memory."""
+from qops_batsim.limits import MAX_HOSTS
 
 RADICAL_FORM = "whole numbers and ascending ranges separated by commas, as in 0-31,40"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from qops_batsim.errors import InputError
+from qops_batsim.limits import MAX_HOSTS
 from qops_batsim.platform.assembly import (
     PendingHost,
     PendingRoute,
@@ -17,7 +18,7 @@ from qops_batsim.platform.assembly import (
     assemble,
     cluster_hosts,
 )
-from qops_batsim.platform.cluster import MAX_HOSTS, Cluster
+from qops_batsim.platform.cluster import Cluster
 from qops_batsim.platform.model import Host, Link, Platform, Zone
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from qops_batsim.errors import InputError, shown
-
-MAX_HOST_ID = 10_000_000
-"""Largest host identifier accepted in text, so that a message cannot exhaust memory."""
+from qops_batsim.limits import MAX_HOST_ID
 
 
 class HostSet:

@@ -10,6 +10,7 @@ from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_bytes
+from qops_batsim.limits import MAX_HOSTS, MAX_PLATFORM_BYTES
 from qops_batsim.platform.assembly import (
     PendingHost,
     PendingHostLink,
@@ -18,7 +19,7 @@ from qops_batsim.platform.assembly import (
     assemble,
     cluster_hosts,
 )
-from qops_batsim.platform.cluster import MAX_HOSTS, Cluster, parse_radical
+from qops_batsim.platform.cluster import Cluster, parse_radical
 from qops_batsim.platform.model import ROUTINGS, SHARING_POLICIES, Link, Platform
 from qops_batsim.platform.simgrid_elements import (
     ELEMENTS,
@@ -28,9 +29,6 @@ from qops_batsim.platform.simgrid_elements import (
     check_entities,
 )
 from qops_batsim.platform.simgrid_values import OpenElement, read_cluster
-
-MAX_PLATFORM_BYTES = 64 << 20
-"""Largest platform file accepted, after decompression (bytes)."""
 
 _MAX_DEPTH = 64
 _INNER = frozenset(("zone", "cluster", "zoneRoute", "bypassZoneRoute"))

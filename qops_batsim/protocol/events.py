@@ -14,12 +14,6 @@ import msgspec
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 
-COMPLETED_SUCCESSFULLY = "COMPLETED_SUCCESSFULLY"
-COMPLETED_FAILED = "COMPLETED_FAILED"
-COMPLETED_WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
-COMPLETED_KILLED = "COMPLETED_KILLED"
-REJECTED = "REJECTED"
-
 NO_MORE_STATIC_JOBS = "no_more_static_job_to_submit"
 MACHINES_AWAY = "event_machine_unavailable"
 MACHINES_BACK = "event_machine_available"

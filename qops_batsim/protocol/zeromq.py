@@ -17,12 +17,10 @@ from collections.abc import Callable
 import zmq
 
 from qops_batsim.errors import InputError, QopsError, shown
+from qops_batsim.limits import MAX_MESSAGE_BYTES
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"
 """Where a decision process listens unless told otherwise: Batsim's port, this machine only."""
-
-MAX_MESSAGE_BYTES = 1 << 28
-"""Longest message accepted unless told otherwise (bytes)."""
 
 _LOOK_UP_MS = 100
 """How often a wait for a message looks up from it (milliseconds)."""

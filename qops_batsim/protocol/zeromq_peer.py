@@ -6,10 +6,11 @@ from collections.abc import Callable
 from types import TracebackType
 
 from qops_batsim.errors import InputError, SimulationError
+from qops_batsim.limits import MAX_MESSAGE_BYTES
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event, SimulationEnds
 from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
-from qops_batsim.protocol.zeromq import MAX_MESSAGE_BYTES, ConnectionLost, connect
+from qops_batsim.protocol.zeromq import ConnectionLost, connect
 
 _WORDS_SHOWN = 200
 """How much of an answer that is no JSON object is shown (bytes)."""

@@ -11,10 +11,9 @@ import numpy as np
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.outputs import format_jobs, write_outputs
-from qops_batsim.engine.records import REJECTED
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, QopsError
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.module import DecisionModule

@@ -16,10 +16,7 @@ from pathlib import Path
 import msgspec
 
 from qops_batsim.files import write_text
-from qops_batsim.jobs import Job, QosRequest
-
-ACCEPTED = "accepted"
-REJECTED = "rejected"
+from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
 
 QOS_COLUMNS = (
     "job_id",
@@ -49,7 +46,7 @@ class QosRecord(msgspec.Struct, kw_only=True):
     offered_deadline
         Deadline that the scheduler offered instead (seconds, absolute).
     decision
-        :data:`ACCEPTED` or :data:`REJECTED`. A job that starts is accepted and
+        :data:`QOS_ACCEPTED` or :data:`QOS_REJECTED`. A job that starts is accepted and
         one that gets REJECT_JOB is rejected without any record.
     reason
         Why, in a few words for a reader: ``"asks for 5 processors, the machine
@@ -162,9 +159,9 @@ class QosLog:
 
     def decisions(self) -> dict[str, str]:
         """Return what was decided by full id; undecided jobs are missing. O(jobs)."""
-        made = dict.fromkeys(self.started, ACCEPTED)
+        made = dict.fromkeys(self.started, QOS_ACCEPTED)
         made.update((job_id, r.decision) for job_id, r in self._records.items() if r.decision)
-        made.update(dict.fromkeys(self.rejected, REJECTED))
+        made.update(dict.fromkeys(self.rejected, QOS_REJECTED))
         for job_id in self._originals:
             made.pop(job_id, None)
         return made

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_text, write_text
-from qops_batsim.jobs import MAX_PROCESSORS, MAX_SECONDS, Job, is_number, is_whole_number
+from qops_batsim.jobs import Job, is_number, is_whole_number
+from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.workload.model import Profile, Workload
 
 PROFILE_TYPES: dict[str, tuple[str, ...]] = {

@@ -12,7 +12,8 @@ import msgspec
 import numpy as np
 
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import MAX_PROCESSORS, Job
+from qops_batsim.jobs import Job
+from qops_batsim.limits import MAX_JOBS, MAX_PROCESSORS
 from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.estimates import sample_estimates
 from qops_batsim.workload.lublin import (
@@ -25,7 +26,6 @@ from qops_batsim.workload.mixed_classes import mixed_workload
 from qops_batsim.workload.model import Profile, Workload, delay_profile
 from qops_batsim.workload.presets import find_preset
 
-MAX_JOBS = 10_000_000
 LOADS = (0.001, 1000.0)
 """Least and greatest offered load that can be asked for."""
 

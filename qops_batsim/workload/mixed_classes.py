@@ -15,13 +15,12 @@ import msgspec
 import numpy as np
 
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import MAX_PROCESSORS, QOS_CLASSES, Job
+from qops_batsim.jobs import QOS_CLASSES, Job
+from qops_batsim.limits import MAX_APPLICATIONS, MAX_PROCESSORS
 from qops_batsim.version import __version__
 from qops_batsim.workload.lublin import random_stream
 from qops_batsim.workload.model import Profile, Workload, plain_number
 from qops_batsim.workload.service_classes import compute_profile
-
-MAX_APPLICATIONS = 1_000_000
 
 # A stream of the seed that nothing else uses.
 _MIXED = 23

@@ -15,13 +15,12 @@ import msgspec
 import numpy as np
 
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import MAX_PROCESSORS, Job, QosRequest
+from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.limits import MAX_JOBS, MAX_LAXITY, MAX_PROCESSORS
 from qops_batsim.version import __version__
 from qops_batsim.workload.lublin import random_stream
 from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_number
 
-MAX_JOBS = 10_000_000
-MAX_LAXITY = 1e6
 LONGEST = 10**7
 """Longest run time that can be asked for (seconds)."""
 

@@ -17,21 +17,12 @@ import numpy as np
 
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.jobs import Job
-from qops_batsim.workload.delay_jobs import (
-    ProfileTable,
-    changed_job,
-    derived,
-    run_times,
-)
+from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
+from qops_batsim.workload.delay_jobs import ProfileTable, changed_job, derived, run_times
 from qops_batsim.workload.lublin import random_stream
 from qops_batsim.workload.model import Workload, plain_number
 
 METHODS = ("duplication", "expansion")
-
-MAX_LOAD = 100.0
-"""Greatest load that can be asked for."""
-
-MIN_EXPANSION = 0.01
 
 # A stream of the seed that the generator of workloads does not use.
 _DUPLICATES = 16

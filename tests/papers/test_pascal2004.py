@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from qops_batsim.engine.execution import Execution
-from qops_batsim.engine.records import REJECTED, JobRecord
+from qops_batsim.engine.records import JobRecord
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.papers.pascal2004 import cases as pascal2004_study
 from qops_batsim.papers.pascal2004 import paper as pascal2004
 from qops_batsim.papers.pascal2004.cases import Study, run_study

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.platform.cluster import MAX_HOSTS, Cluster, parse_radical
+from qops_batsim.limits import MAX_HOSTS
+from qops_batsim.platform.cluster import Cluster, parse_radical
 
 
 def test_radical() -> None:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
-from qops_batsim.platform.hostset import MAX_HOST_ID, HostSet
+from qops_batsim.limits import MAX_HOST_ID
+from qops_batsim.platform.hostset import HostSet
 
 _HOSTS = st.frozensets(st.integers(min_value=0, max_value=300), max_size=80)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from platform_text import HEADER, TREE, parse, parse_zone
 from qops_batsim.errors import InputError
-from qops_batsim.platform.cluster import MAX_HOSTS
+from qops_batsim.limits import MAX_HOSTS
 from qops_batsim.platform.simgrid_read import parse_platform, read_platform
 
 A = '<host id="a" speed="1Gf"/>'

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import backfilling_oracles as oracles
 from backfilling_oracles import SmallJob
-from qops_batsim.engine.records import REJECTED
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.workload.model import Workload, delay_profile

@@ -17,12 +17,10 @@ from qops_batsim.advice.history import DecisionHistory, Running
 from qops_batsim.advice.plan_asker import PlanAsker, Request
 from qops_batsim.advice.prices import PriceList
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import (
-    COMPLETED_KILLED,
-    COMPLETED_SUCCESSFULLY,
     EngineConfig,
     Event,
     HostDescription,

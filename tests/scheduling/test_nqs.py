@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qops_batsim.engine.records import REJECTED
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.nqs import SDSC_QUEUES, NqsOptions

@@ -9,16 +9,16 @@ import msgspec
 from qops_batsim.analysis.metrics.admission import Ended, has_user_deadline
 from qops_batsim.analysis.results.restarts import original_id
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import (
+from qops_batsim.errors import InputError, shown
+from qops_batsim.jobs import (
     COMPLETED_FAILED,
     COMPLETED_SUCCESSFULLY,
-    WALLTIME_REACHED,
+    COMPLETED_WALLTIME_REACHED,
+    Job,
 )
-from qops_batsim.errors import InputError, shown
-from qops_batsim.jobs import Job
 from qops_batsim.workload.model import Workload
 
-_ENDED_BY_ITSELF = (COMPLETED_SUCCESSFULLY, COMPLETED_FAILED, WALLTIME_REACHED)
+_ENDED_BY_ITSELF = (COMPLETED_SUCCESSFULLY, COMPLETED_FAILED, COMPLETED_WALLTIME_REACHED)
 
 
 class Account(msgspec.Struct, kw_only=True):

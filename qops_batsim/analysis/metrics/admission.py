@@ -24,9 +24,9 @@ import numpy as np
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD, bounded_slowdown
 from qops_batsim.analysis.results.restarts import RunOfJob, runs_by_job
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import REJECTED, Booleans, Floats
+from qops_batsim.analysis.results.tables import Booleans, Floats
 from qops_batsim.errors import InputError, shown
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.model import Workload

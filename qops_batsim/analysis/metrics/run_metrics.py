@@ -13,15 +13,15 @@ import numpy as np
 from qops_batsim.analysis.results.restarts import goes_on
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window
-from qops_batsim.analysis.results.tables import (
+from qops_batsim.analysis.results.tables import Floats
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import (
     COMPLETED_FAILED,
     COMPLETED_KILLED,
     COMPLETED_SUCCESSFULLY,
+    COMPLETED_WALLTIME_REACHED,
     REJECTED,
-    WALLTIME_REACHED,
-    Floats,
 )
-from qops_batsim.errors import InputError
 
 BOUNDED_SLOWDOWN_THRESHOLD = 10.0
 """Default run time under which a job's slowdown is bounded (seconds)."""
@@ -129,7 +129,7 @@ def compute_metrics(
         hosts=result.hosts,
         jobs_submitted=int(last.sum()),
         jobs_successful=int(counts.get(COMPLETED_SUCCESSFULLY, 0)),
-        jobs_walltime_killed=int(counts.get(WALLTIME_REACHED, 0)),
+        jobs_walltime_killed=int(counts.get(COMPLETED_WALLTIME_REACHED, 0)),
         jobs_killed=int(counts.get(COMPLETED_KILLED, 0)),
         jobs_failed=int(counts.get(COMPLETED_FAILED, 0)),
         jobs_rejected=int(counts.get(REJECTED, 0)),

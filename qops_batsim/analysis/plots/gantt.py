@@ -20,14 +20,14 @@ from qops_batsim.analysis.plots.drawing import DOTS_PER_INCH, output_format, pic
 from qops_batsim.analysis.plots.evalys_bridge import draw_gantt
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.series import busy_periods, window
-from qops_batsim.analysis.results.tables import (
+from qops_batsim.analysis.results.tables import Booleans
+from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.jobs import (
     COMPLETED_FAILED,
     COMPLETED_KILLED,
     COMPLETED_SUCCESSFULLY,
-    WALLTIME_REACHED,
-    Booleans,
+    COMPLETED_WALLTIME_REACHED,
 )
-from qops_batsim.errors import InputError, did_you_mean
 
 ENGINES = ("auto", "evalys", "image")
 """Ways to draw; ``auto`` takes evalys while its labels stay readable."""
@@ -44,7 +44,7 @@ _STATES = {
         "successful",
         ("#4c8dbf", "#86b8dc", "#2f6f9f", "#a9cde6", "#5fa2cf", "#3f7fae", "#97c3e2"),
     ),
-    WALLTIME_REACHED: ("killed at walltime", ("#e4572e", "#ef7b52", "#d1431c")),
+    COMPLETED_WALLTIME_REACHED: ("killed at walltime", ("#e4572e", "#ef7b52", "#d1431c")),
     COMPLETED_KILLED: ("killed by the scheduler", ("#8e5ea2", "#a77fba", "#774a8a")),
     COMPLETED_FAILED: ("failed", ("#e0a100", "#f0bb33", "#c48c00")),
 }

@@ -27,9 +27,10 @@ import numpy as np
 import pandas as pd
 
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import REJECTED, Booleans, Floats, Integers
+from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
 from qops_batsim.analysis.verify.rule import ROUNDING
 from qops_batsim.errors import InputError
+from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.hostset import HostSet
 
 LATENCY_TOLERANCE = 0.01

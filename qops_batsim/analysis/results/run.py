@@ -20,8 +20,6 @@ import pandas as pd
 
 from qops_batsim.analysis.results.restarts import rows_before
 from qops_batsim.analysis.results.tables import (
-    COMPLETED_KILLED,
-    REJECTED,
     Booleans,
     Floats,
     Integers,
@@ -32,10 +30,9 @@ from qops_batsim.analysis.results.tables import (
 )
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
-from qops_batsim.platform.hostset import MAX_HOST_ID, HostSet
-
-MAX_OCCUPATIONS = 200_000_000
-"""Most (job, host) pairs accepted, so that a damaged file cannot exhaust memory."""
+from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
+from qops_batsim.limits import MAX_HOST_ID, MAX_OCCUPATIONS
+from qops_batsim.platform.hostset import HostSet
 
 
 class RunFiles(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,24 +14,8 @@ import pandas as pd
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_text
-
-COMPLETED_SUCCESSFULLY = "COMPLETED_SUCCESSFULLY"
-COMPLETED_FAILED = "COMPLETED_FAILED"
-WALLTIME_REACHED = "COMPLETED_WALLTIME_REACHED"
-COMPLETED_KILLED = "COMPLETED_KILLED"
-REJECTED = "REJECTED"
-FINAL_STATES = (
-    COMPLETED_SUCCESSFULLY,
-    COMPLETED_FAILED,
-    WALLTIME_REACHED,
-    COMPLETED_KILLED,
-    REJECTED,
-)
-"""States in which Batsim leaves a job."""
-
-QOS_ACCEPTED = "accepted"
-QOS_REJECTED = "rejected"
-"""Decisions in ``_qos.csv``."""
+from qops_batsim.jobs import FINAL_STATES, QOS_ACCEPTED, QOS_REJECTED, REJECTED
+from qops_batsim.limits import MAX_SECONDS, MAX_STRETCH
 
 EXECUTION_COLUMNS = (
     "starting_time",
@@ -53,12 +37,6 @@ _NUMBER_COLUMNS = (
 )
 JOBS_COLUMNS = (*_TEXT_COLUMNS, *_NUMBER_COLUMNS)
 """Columns that ``_jobs.csv`` must have."""
-
-MAX_SECONDS = 1e12
-"""Largest date or duration accepted (seconds), so that sums stay finite and precise."""
-
-MAX_STRETCH = 1e18
-"""Largest finite stretch accepted."""
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qops_batsim.analysis.results.series import busy_hosts, busy_periods
-from qops_batsim.analysis.results.tables import COMPLETED_SUCCESSFULLY, Floats
+from qops_batsim.analysis.results.tables import Floats
 from qops_batsim.analysis.verify.rule import (
     DATE_TOLERANCE,
     NULL_RUN_TIME,
@@ -17,6 +17,7 @@ from qops_batsim.analysis.verify.rule import (
     Violation,
     lasting,
 )
+from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 
 
 def schedule_counts(subject: Subject) -> Iterator[Violation]:

@@ -7,13 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qops_batsim.analysis.results.series import running_latest
-from qops_batsim.analysis.results.tables import (
-    COMPLETED_SUCCESSFULLY,
-    EXECUTION_COLUMNS,
-    WALLTIME_REACHED,
-    Booleans,
-    Floats,
-)
+from qops_batsim.analysis.results.tables import EXECUTION_COLUMNS, Booleans, Floats
 from qops_batsim.analysis.verify.rule import (
     DATE_TOLERANCE,
     ROUNDING,
@@ -25,6 +19,7 @@ from qops_batsim.analysis.verify.rule import (
     tolerance,
     violations,
 )
+from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, COMPLETED_WALLTIME_REACHED
 from qops_batsim.workload.model import Workload
 
 
@@ -161,7 +156,7 @@ def walltime(subject: Subject) -> Iterator[Violation]:
 def walltime_reached(subject: Subject) -> Iterator[Violation]:
     """A job that was killed at its walltime ran that long."""
     run_time, limit = _columns(subject, "execution_time", "requested_time")
-    killed = (subject.result.jobs["final_state"] == WALLTIME_REACHED).to_numpy()
+    killed = (subject.result.jobs["final_state"] == COMPLETED_WALLTIME_REACHED).to_numpy()
     early = (limit < 0) | (run_time < limit - tolerance(run_time, limit))
 
     def message(row: int) -> str:

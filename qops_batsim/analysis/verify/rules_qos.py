@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from qops_batsim.analysis.results.restarts import original_id
-from qops_batsim.analysis.results.tables import QOS_ACCEPTED, QOS_REJECTED, Booleans, Floats
+from qops_batsim.analysis.results.tables import Booleans, Floats
 from qops_batsim.analysis.verify.crowding import most_at_once
 from qops_batsim.analysis.verify.rule import Rule, Subject, Violation, tolerance, violations
 from qops_batsim.analysis.verify.rules_restarts import last_runs
+from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
 
 SLIGHT_OVERRUN = 1e-4
 """On shared hosts, to exceed the estimate by up to this part of it only costs that time."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from qops_batsim.analysis.results.restarts import goes_on, original_id, without_number
-from qops_batsim.analysis.results.tables import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, REJECTED
 from qops_batsim.analysis.verify.rule import DATE_TOLERANCE, Rule, Subject, Violation, tolerance
+from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, REJECTED
 from qops_batsim.timing import PLAN_TOLERANCE
 
 SAME = ("workload_name", "profile", "requested_number_of_resources", "requested_time")

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from qops_batsim.analysis.results.tables import COMPLETED_FAILED, COMPLETED_SUCCESSFULLY
 from qops_batsim.analysis.verify.rule import DATE_TOLERANCE, Rule, Subject, Violation, violations
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import COMPLETED_FAILED, COMPLETED_SUCCESSFULLY, Job
 from qops_batsim.workload.model import Profile
 
 

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.results.restarts import original_id
-from qops_batsim.engine.records import REJECTED, JobRecord
-from qops_batsim.jobs import QOS_CLASSES, Job
+from qops_batsim.engine.records import JobRecord
+from qops_batsim.jobs import QOS_CLASSES, REJECTED, Job
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.aroma.options import AromaOptions

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from qops_batsim.economics.tolerance import FactorTolerance, Tolerance, arrival_of
-from qops_batsim.jobs import MAX_SECONDS
+from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.scheduling import plan_kernels
 from qops_batsim.scheduling.admission.common_kernels import REJECTED
 from qops_batsim.scheduling.admission.feedback_search import FeedbackSearch

@@ -8,14 +8,10 @@ from msgspec import Meta
 
 from qops_batsim.economics.tolerance import FixedTolerance, RandomTolerance, Tolerance
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import MAX_SECONDS, Job
+from qops_batsim.jobs import COMPLETED_KILLED, Job
+from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.protocol.decisions import KillJob, RegisterJob, SetJobMetadata
-from qops_batsim.protocol.events import (
-    COMPLETED_KILLED,
-    NO_MORE_STATIC_JOBS,
-    JobCompleted,
-    Notify,
-)
+from qops_batsim.protocol.events import NO_MORE_STATIC_JOBS, JobCompleted, Notify
 from qops_batsim.scheduling.admission.qops import Qops, QopsOptions
 from qops_batsim.scheduling.module import SchedulerOptions, System
 

@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import COMPLETED_KILLED, Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, KillJob, RejectJob
 from qops_batsim.protocol.events import (
-    COMPLETED_KILLED,
     MACHINES_AWAY,
     MACHINES_BACK,
     NO_MORE_STATIC_JOBS,

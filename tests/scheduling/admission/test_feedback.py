@@ -17,9 +17,8 @@ from admission_cases import free_by_second, question_of, random_case
 from admission_oracles import Asking, Case
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
-from qops_batsim.engine.records import REJECTED
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.simulate import simulate, write_run

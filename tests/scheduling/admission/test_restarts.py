@@ -20,16 +20,13 @@ from qops_batsim.analysis.metrics.admission import admission_metrics, outcomes_o
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.outputs import format_jobs
-from qops_batsim.engine.records import REJECTED
 from qops_batsim.engine.simulation import EngineOptions, Simulation
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, KillJob, RegisterJob
 from qops_batsim.protocol.events import (
-    COMPLETED_KILLED,
-    COMPLETED_SUCCESSFULLY,
     EngineConfig,
     Event,
     HostDescription,

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import rules_checked, verify
-from qops_batsim.engine.records import REJECTED
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.simulate import simulate, write_run

@@ -19,10 +19,10 @@ from qops_batsim import check_scheduler
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.outputs import format_jobs
+from qops_batsim.jobs import QOS_REJECTED
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.running.simulate import write_run
 from qops_batsim.scheduling.aroma.scheduler import Aroma
-from qops_batsim.scheduling.qos_log import REJECTED
 
 CASES = [
     pytest.param(seed, hosts, options, id=f"{name}-{seed}")
@@ -156,4 +156,4 @@ def test_what_is_refused_has_a_reason() -> None:
     assert refused
     assert all("promise" in module.qos_log.record(job_id).reason for job_id in refused)
     decisions = module.qos_log.decisions()
-    assert {decisions[job_id] for job_id in refused} == {REJECTED}
+    assert {decisions[job_id] for job_id in refused} == {QOS_REJECTED}
