@@ -3,106 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import msgspec
 
-from qops_batsim.advice.history import DecisionHistory, or_infinite
-from qops_batsim.advice.plan_asker import Commitment, PlanAsker, Request, logged_scheduler
-from qops_batsim.advice.prices import Price, PriceList
-from qops_batsim.advice.quote import Desk, Possible
-from qops_batsim.economics.tolerance import FactorTolerance
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.scheduling.decision_events import (
-    Admitted,
-    Ended,
-    Event,
-    Killed,
-    Moved,
-    Outlived,
-    Refused,
-    Started,
-    Submitted,
-    Withdrawn,
+from qops_batsim.advice.explain_files import PlainExplanation, explain_from_files
+from qops_batsim.advice.history import (
+    DecisionHistory,
+    has_decision_log,
+    or_infinite,
+    read_history,
 )
+from qops_batsim.advice.plan_asker import Commitment, PlanAsker, job_of, logged_scheduler
+from qops_batsim.advice.prices import Price, PriceList, price_list
+from qops_batsim.advice.quote import Desk, Possible
+from qops_batsim.advice.replay import ENDED, JobStory, KilledRun, PlannedStart
+from qops_batsim.economics.tolerance import FactorTolerance
+from qops_batsim.scheduling.decision_events import Submitted
 from qops_batsim.timing import PLAN_TOLERANCE
-
-REFUSED, WAITING, RUNNING, ENDED = "refused", "waiting", "running", "ended"
-"""What has become of a job at the end of the log."""
-
-
-class Promise(msgspec.Struct, frozen=True, kw_only=True):
-    """A promised start, and why it was promised.
-
-    Attributes
-    ----------
-    date
-        When it was promised (seconds).
-    start
-        Promised start (seconds), or None if there was none to promise.
-    cause
-        Cause of the move, see
-        :class:`~qops_batsim.scheduling.decision_events.Moved`; ``"own admission"`` first.
-    by
-        The jobs that caused it.
-    """
-
-    date: float
-    start: float | None
-    cause: str
-    by: list[str] = []
-
-
-class Kill(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that the scheduler killed, to run the job again from scratch.
-
-    Attributes
-    ----------
-    date
-        When (seconds).
-    by
-        Full id of the job that was admitted thereby.
-    again
-        Full id under which the job was run again.
-    wasted
-        Processor-seconds of the run.
-    """
-
-    date: float
-    by: str
-    again: str
-    wasted: float
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The story of a job.
+    """The story of a job; dates in seconds, None for what there is not.
 
     Attributes
     ----------
-    run, scheduler, machine_processors
-        Of which run.
-    job, processors, estimate, submission, requested_deadline
-        What was asked for (seconds).
     outcome
-        One of :data:`REFUSED`, :data:`WAITING`, :data:`RUNNING`, :data:`ENDED`.
-    reason
-        Why the requested deadline was refused, in the scheduler's words.
-    blamed
-        The commitment that stood in the way, if it was not the job's own deadline.
-    offered_deadline
-        What was offered instead (seconds), or None.
-    admitted_deadline
-        What was promised (seconds), or None.
+        What has become of it at the end of the log: ``"refused"``, ``"waiting"``,
+        ``"running"`` or ``"ended"``.
+    reason, blamed
+        Why the requested deadline was refused, in the scheduler's words, and the
+        commitment that stood in the way, if it was not the job's own deadline.
+    offered_deadline, admitted_deadline
+        What was offered instead, and what was promised.
     price
         What the job pays for the admitted deadline, or would have for the requested one.
     earliest
-        The earliest deadline that would have been promised at the submission, or None
-        if there is none, or the job has no estimate.
+        The earliest deadline that would have been promised at the submission.
     latest_accepted
-        Latest deadline that the user would have taken (seconds), or None without a
-        requested one.
+        Latest deadline that the user would have taken; None without a requested one.
     cheapest
         The latest such deadline that would have been promised: the later, the cheaper.
-        None if none was acceptable.
     free_processors
         Processors that no job used when it asked.
     in_the_way
@@ -112,18 +53,14 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         The chain of jobs that the first promised start rested on, or for a refused job
         the start for the earliest deadline; last one first: each had to end for the one
         before it, or the job, to start.
-    promises
-        The promised starts of the job.
-    kills
-        Runs of the job that were killed.
-    killed_for_it
-        Full ids of the jobs that were killed to admit it.
+    promises, kills, killed_for_it
+        See :class:`~qops_batsim.advice.replay.JobStory`.
     start, end
-        When it ran (seconds), the last time if it was killed; or None.
+        When it ran, the last time if it was killed.
     waited
-        Seconds from submission to that start, or None.
+        Seconds from submission to that start.
     expected_end
-        When it was expected to end at its start (seconds).
+        When it was expected to end at its start.
     """
 
     run: str
@@ -146,8 +83,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     free_processors: int | None = None
     in_the_way: list[Commitment] = []
     waited_for: list[Commitment] = []
-    promises: list[Promise] = []
-    kills: list[Kill] = []
+    promises: list[PlannedStart] = []
+    kills: list[KilledRun] = []
     killed_for_it: list[str] = []
     start: float | None = None
     end: float | None = None
@@ -156,43 +93,50 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain(
-    history: DecisionHistory, job_id: str, prices: PriceList, *, tolerance: float | None = None
-) -> Explanation:
-    """Tell the story of a job.
+    run: str | Path | DecisionHistory,
+    job: str,
+    prices: PriceList | None = None,
+    *,
+    tolerance: float | None = None,
+) -> Explanation | PlainExplanation:
+    """Tell why a job was refused, delayed or killed, and what could have been promised.
 
     Parameters
     ----------
-    history
-        The run.
-    job_id
-        Full id.
+    run
+        The run's prefix (also its directory or ``_jobs.csv``), or its decision log. Of a
+        run whose scheduler keeps no decision log, its other files tell less.
+    job
+        Full id, or the part behind ``!``.
     prices
-        What deadlines cost.
+        What deadlines cost. Default: slowdowns of an EASY run of the run's workload.
     tolerance
         The user's tolerance factor; None: the job's own, else the scheduler's.
 
     Raises
     ------
     InputError
-        The log cannot be used.
+        There is no such run or job, or a file cannot be used.
     """
-    asked = history.jobs[job_id]
-    story = _Story(history, job_id)
+    if not isinstance(run, DecisionHistory):
+        if not has_decision_log(run):
+            return explain_from_files(run, job)
+        run = read_history(run)
+    job_id = run.find_job(job)
+    return explain_job(run, job_id, prices or price_list(run.info), tolerance=tolerance)
+
+
+def explain_job(
+    history: DecisionHistory, job_id: str, prices: PriceList, *, tolerance: float | None = None
+) -> Explanation:
+    """Tell the story of a job (full id) in a decision log; see :func:`explain`."""
+    story = history.final.jobs[job_id]
+    asked = story.asked
     asker = PlanAsker(history, history.state_before(job_id), asked.date)
-    request = Request(
-        asked.processors,
-        or_infinite(asked.estimate),
-        or_infinite(asked.deadline),
-        asked.submission,
-        asked.tolerance,
-        asked.job,
-    )
-    desk = Desk(asker, request, prices, of_user=asked.user_deadline is not False)
+    desk = Desk(asker, asked, prices)
     commitments = asker.commitments()
-    fits = asked.processors <= asker.machine_size
-    earliest = desk.earliest() if fits else None
+    earliest = desk.earliest()
     latest = _latest_accepted(history, asked, tolerance)
-    paid = story.admitted_deadline if story.admitted else asked.deadline
     return Explanation(
         run=history.name,
         scheduler=history.header.scheduler,
@@ -206,15 +150,15 @@ def explain(
         reason=story.reason,
         blamed=next((each for each in commitments if each.job == story.blamed), None),
         offered_deadline=story.offered,
-        admitted_deadline=story.admitted_deadline,
-        price=desk.price(paid),
+        admitted_deadline=story.promise,
+        price=desk.price(story.promise if story.admitted else asked.deadline),
         earliest=earliest,
         latest_accepted=latest,
         cheapest=desk.cheapest(latest, earliest),
         free_processors=asker.free_processors,
-        in_the_way=_in_the_way(commitments, asked, story.promises),
-        waited_for=_chain(history, job_id, story, commitments, earliest),
-        promises=story.promises,
+        in_the_way=_in_the_way(commitments, story),
+        waited_for=_chain(history, story, commitments, earliest),
+        promises=story.starts,
         kills=story.kills,
         killed_for_it=story.killed_for_it,
         start=story.start,
@@ -222,72 +166,6 @@ def explain(
         waited=None if story.start is None else story.start - asked.submission,
         expected_end=story.expected_end,
     )
-
-
-class _Story:
-    """What the log says of one job, by whichever of its ids."""
-
-    def __init__(self, history: DecisionHistory, job_id: str) -> None:
-        self.outcome = WAITING
-        self.admitted = False
-        self.reason = ""
-        self.blamed: str | None = None
-        self.offered: float | None = None
-        self.admitted_deadline: float | None = None
-        self.promises: list[Promise] = []
-        self.kills: list[Kill] = []
-        self.killed_for_it: list[str] = []
-        self.start: float | None = None
-        self.end: float | None = None
-        self.expected_end: float | None = None
-        self._processors = history.jobs[job_id].processors
-        for event in history.events:
-            if isinstance(event, Moved):
-                for job, _, after in event.moves:
-                    if history.origins.get(job, job) == job_id:
-                        self._promise(event.date, after, event.cause, event.by)
-                continue
-            if isinstance(event, Killed) and event.by == job_id:
-                self.killed_for_it.append(event.job)
-            if history.origins.get(event.job, event.job) == job_id:
-                self._apply(event)
-
-    def _promise(self, date: float, start: float | None, cause: str, by: list[str]) -> None:
-        self.promises.append(Promise(date=date, start=start, cause=cause, by=by))
-
-    def _apply(self, event: Event) -> None:
-        match event:
-            case Refused():
-                self.outcome, self.reason = REFUSED, event.reason
-                self.blamed, self.offered = event.blamed, event.offered
-            case Admitted():
-                self.admitted = True
-                self.admitted_deadline = event.deadline
-                if event.offered:
-                    self.offered, self.blamed = event.deadline, event.blamed
-                    self.reason = event.reason
-                self._promise(event.date, event.start, "own admission", [])
-            case Started():
-                self.outcome, self.start, self.expected_end = RUNNING, event.date, event.end
-            case Outlived():
-                self.expected_end = event.end
-            case Killed():
-                self._killed(event)
-            case Ended():
-                self.end = event.date
-                if self.outcome == RUNNING:
-                    self.outcome = ENDED
-            case Withdrawn():
-                # It had ended by itself, which the log said just before.
-                self.outcome = ENDED
-                self.kills.pop()
-
-    def _killed(self, event: Killed) -> None:
-        assert self.start is not None
-        wasted = self._processors * (event.date - self.start)
-        self.kills.append(Kill(date=event.date, by=event.by, again=event.again, wasted=wasted))
-        self.outcome = WAITING
-        self._promise(event.date, event.start, "killed", [event.by])
 
 
 def _latest_accepted(
@@ -307,40 +185,35 @@ def _scheduler_tolerance(history: DecisionHistory, asked: Submitted) -> float:
     """Return what the scheduler's options say of the user's tolerance; 1 if nothing."""
     speaks = getattr(logged_scheduler(history), "tolerance", None)
     users = speaks() if callable(speaks) else None
-    if not isinstance(users, FactorTolerance):
-        return 1.0
-    qos = QosRequest(deadline=asked.deadline)
-    return users.factor_of(Job(asked.job, asked.submission, asked.processors, "", qos=qos))
+    return users.factor_of(job_of(asked)) if isinstance(users, FactorTolerance) else 1.0
 
 
-def _in_the_way(
-    commitments: Iterable[Commitment], asked: Submitted, promises: list[Promise]
-) -> list[Commitment]:
+def _in_the_way(commitments: Iterable[Commitment], story: JobStory) -> list[Commitment]:
     """Return what overlaps the window that the job asked for, or in which it had to wait."""
-    until = or_infinite(promises[0].start if promises else asked.deadline)
-    if promises and until <= asked.date + PLAN_TOLERANCE:
+    since, promises = story.asked.date, story.starts
+    until = or_infinite(promises[0].start if promises else story.asked.deadline)
+    if promises and until <= since + PLAN_TOLERANCE:
         return []  # It started at once.
     return [
         each
         for each in commitments
         if or_infinite(each.start) < until - PLAN_TOLERANCE
-        and or_infinite(each.end) > asked.date + PLAN_TOLERANCE
+        and or_infinite(each.end) > since + PLAN_TOLERANCE
     ]
 
 
 def _chain(
     history: DecisionHistory,
-    job_id: str,
-    story: _Story,
+    story: JobStory,
     commitments: list[Commitment],
     earliest: Possible | None,
 ) -> list[Commitment]:
     """Return the jobs that had to end one after the other for the job to start."""
-    date = history.jobs[job_id].date
-    if story.promises:
-        start = story.promises[0].start
-        asker = PlanAsker(history, history.state_after_admission(job_id), date)
-        commitments = asker.commitments()
+    job_id, date = story.asked.job, story.asked.date
+    if story.starts:
+        start = story.starts[0].start
+        after = history.state_after_admission(job_id)
+        commitments = PlanAsker(history, after, date).commitments()
     else:
         start = None if earliest is None else earliest.start
     others = [each for each in commitments if each.job != job_id]

@@ -16,24 +16,11 @@ from qops_batsim.timing import PLAN_TOLERANCE
 class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a job, without what its scheduler thought.
 
-    Attributes
-    ----------
-    run, scheduler, machine_processors
-        Of which run; the scheduler is None if it is not known.
-    job, processors, submission
-        What was asked for (submission in seconds).
-    state
-        Batsim's final state.
-    reason
-        What the scheduler noted, in words; mostly why the job was rejected.
-    start, end, waited
-        When it ran, and how long it waited (seconds); None if it did not run.
-    free_processors
-        Hosts that no job used just after its submission.
-    ahead
-        Full ids of the jobs that had been submitted before and did not run yet.
-    freed_by
-        Full ids of the jobs that ended when it started.
+    ``state`` is Batsim's final state, ``reason`` what the scheduler noted in words, mostly
+    why the job was rejected. ``start``, ``end`` and ``waited`` (seconds) are None if it did
+    not run. ``free_processors`` are the hosts that no job used just after its submission;
+    ``ahead`` had been submitted before and did not run yet, ``freed_by`` ended when it
+    started (full ids).
     """
 
     run: str
@@ -53,20 +40,7 @@ class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
-    """Tell what became of a job of any run; O(jobs).
-
-    Parameters
-    ----------
-    run
-        See :func:`~qops_batsim.analysis.results.run.find_run`.
-    name
-        Full id of the job, or the part behind ``!``.
-
-    Raises
-    ------
-    InputError
-        There is no such run or job, or a file cannot be used.
-    """
+    """Tell what became of a job (full id, or the part behind ``!``) of any run; O(jobs)."""
     result = read_run(run)
     ids = [str(job_id) for job_id in result.jobs["id"]]
     rows = {job_id: row for row, job_id in enumerate(ids)}

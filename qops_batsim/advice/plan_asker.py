@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import msgspec
 
-from qops_batsim.advice.history import DecisionHistory, PlanState, or_infinite
+from qops_batsim.advice.history import DecisionHistory, or_infinite
+from qops_batsim.advice.replay import RUNNING, JobStory, PlanState
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
@@ -29,54 +29,14 @@ MOST_DOUBLINGS = 20
 """How often a deadline that is not feasible yet is put off to twice the distance."""
 
 ANY_OFFER = 1e12
-"""Tolerance factor of a user who takes any offer."""
-
-
-class Request(NamedTuple):
-    """What a user asks for.
-
-    Attributes
-    ----------
-    processors
-        Processors, all at once.
-    run_time
-        Estimated run time (seconds).
-    deadline
-        Latest completion (seconds, absolute; infinite for none).
-    submission
-        Date of submission (seconds).
-    tolerance
-        The user takes offers up to this many times the requested response time; None: as
-        the scheduler's options have it. With :data:`ANY_OFFER` or 0 everything or nothing.
-    job
-        Identifier, which decides about a random tolerance.
-    """
-
-    processors: int
-    run_time: float
-    deadline: float
-    submission: float
-    tolerance: float | None = None
-    job: str = "the new job"
+"""Tolerance factor of a user who takes any offer; 0 is that of one who takes none."""
 
 
 class Commitment(msgspec.Struct, frozen=True, kw_only=True):
     """A job that the scheduler has admitted, as it was planned at one moment.
 
-    Attributes
-    ----------
-    job
-        Full id.
-    processors
-        Processors.
-    running
-        Whether it ran.
-    start
-        Start, or promised start (seconds), or None if it cannot be told.
-    end
-        Expected end (seconds), or None.
-    deadline
-        Deadline that held (seconds), or None.
+    ``start`` is the promised one unless the job is ``running``, ``end`` the expected one,
+    ``deadline`` the one that the plan aims at (seconds; None if it cannot be told).
     """
 
     job: str
@@ -88,26 +48,25 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the scheduler answers.
+    """What the scheduler answers; dates in seconds.
 
     Attributes
     ----------
     admitted
         Whether it takes the job, with the requested deadline or an offered one.
     offered
-        Deadline offered instead of the requested one (seconds, absolute), or None.
+        Deadline offered instead of the requested one, or None.
     reason
         Why it does not take the job, or not as requested, in the scheduler's words.
     blamed
         Full id of the job whose deadline stood in the way of the requested one, if it is
         not the new job's own.
     start, end
-        Promised start and expected end if admitted (seconds, absolute).
+        Promised start and expected end if admitted.
     killed
         Full ids of the running jobs that would be killed, to be run again.
     moved
-        Promised start before and after of the waiting jobs that would be moved
-        (seconds), by full id.
+        Promised start before and after of the waiting jobs that would be moved, by id.
     """
 
     admitted: bool
@@ -132,47 +91,38 @@ class PlanAsker:
     now
         Its date (seconds).
 
-    Raises
-    ------
-    InputError
-        There is no such scheduler, or its options are wrong.
-
     Attributes
     ----------
-    machine_size
-        Processors of the machine.
     free_processors
         Processors that no job uses.
     """
 
     def __init__(self, history: DecisionHistory, state: PlanState, now: float) -> None:
+        self.history = history
         self.now = now
         self.state = state
         self.machine_size = history.header.processors
-        self._history = history
+        self.free_processors = self.machine_size - state.used_processors
         self._module = logged_scheduler(history)
-        self._held = [self._held_job(job_id) for job_id in self._in_order_of_arrival()]
-        self.free_processors = self.machine_size - sum(
-            self._asked(job_id).processors for job_id in (*state.running, *state.dying)
-        )
+        self._held = [_held(story) for story in state.held]
 
     def commitments(self) -> list[Commitment]:
         """Return what was promised, by start."""
-        found = [self._commitment(held) for held in self._held]
+        found = [_commitment(story) for story in self.state.held]
         return sorted(found, key=lambda each: (or_infinite(each.start), each.job))
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, asked: Submitted) -> Answer:
         """Return the answer to a request; O(jobs²) and a search."""
-        if not 1 <= request.processors <= self.machine_size:
-            wanted = f"asks for {request.processors} processors"
+        if not 1 <= asked.processors <= self.machine_size:
+            wanted = f"asks for {asked.processors} processors"
             return Answer(admitted=False, reason=f"{wanted}, the machine has {self.machine_size}")
         plan = self._module.empty_plan(self.machine_size)
         plan.resume(self.now, self._held)
-        job = _job(request)
+        job = job_of(asked)
         plan.arrived(job)
         slot = plan.table.slot_of(job.id)
         # What is to be killed counts as gone in the plan.
-        dying = sum(self._asked(job_id).processors for job_id in self.state.dying)
+        dying = sum(each.asked.processors for each in self.state.dying.values())
         plan.decide(self.now, HostSet.first(self.free_processors + dying))
         offered, why = plan.offered(slot) or (None, "")
         own = plan.blamed in (-1, slot)
@@ -187,7 +137,7 @@ class PlanAsker:
             reason=why,
             blamed=None if offered is None else blamed,
             start=_finite(start),
-            end=_finite(start + request.run_time),
+            end=_finite(start + job.estimate),
             killed=[victim for victim, _ in plan.victims_of(slot)],
             moved={
                 held.job.id: (_finite(held.start), _finite(float(plan.starts[place])))
@@ -196,7 +146,7 @@ class PlanAsker:
             },
         )
 
-    def earliest_deadline(self, request: Request) -> tuple[float, Answer] | None:
+    def earliest_deadline(self, asked: Submitted) -> tuple[float, Answer] | None:
         """Return the earliest deadline that would be granted, and the answer to it.
 
         The bisection of Islam et al. (2004, Figure 2), between the requested deadline, or
@@ -209,74 +159,28 @@ class PlanAsker:
         -------
         tuple or None
             Deadline (seconds, absolute; not more than :data:`RESOLUTION` too late) and
-            answer; None if none is granted.
+            answer; None if none is granted, or the job has no estimate.
         """
-        request = request._replace(tolerance=0.0)
-        low = request.deadline
-        if low == math.inf or self.ask(request).admitted:
-            low = self.now + request.run_time
-            soonest = self.ask(request._replace(deadline=low))
+        if asked.estimate is None:
+            return None
+
+        def answer_to(deadline: float | None) -> Answer:
+            return self.ask(msgspec.structs.replace(asked, deadline=deadline, tolerance=0.0))
+
+        low = asked.deadline
+        if low is None or answer_to(low).admitted:
+            low = self.now + asked.estimate
+            soonest = answer_to(low)
             if soonest.admitted:
                 return low, soonest
-        relaxed = self.ask(request._replace(deadline=math.inf))
+        relaxed = answer_to(None)
         if relaxed.end is None:
             return None
-        return bisect_deadline(
-            lambda deadline: self.ask(request._replace(deadline=deadline)),
-            low,
-            max(relaxed.end, low),
-        )
-
-    def _in_order_of_arrival(self) -> list[str]:
-        """Return the ids of what runs and waits; what runs again keeps its place."""
-        state = self.state
-        now_called = {state.origin(job_id): job_id for job_id in (*state.running, *state.waiting)}
-        return [now_called[job_id] for job_id in self._history.jobs if job_id in now_called]
-
-    def _asked(self, job_id: str) -> Submitted:
-        return self._history.jobs[self.state.origin(job_id)]
-
-    def _held_job(self, job_id: str) -> Held:
-        state, asked = self.state, self._asked(job_id)
-        job = _job(
-            Request(
-                asked.processors,
-                or_infinite(asked.estimate),
-                state.admitted[job_id],
-                asked.submission,
-                job=job_id,
-            )
-        )
-        running = state.running.get(job_id)
-        return Held(
-            job,
-            state.waiting[job_id] if running is None else running.start,
-            None if running is None else running.end,
-            state.deadlines[job_id],
-            None if job_id == asked.job else job.renamed(asked.job),
-            state.kills.get(asked.job, 0),
-        )
-
-    def _commitment(self, held: Held) -> Commitment:
-        end = held.start + held.job.estimate if held.end is None else held.end
-        return Commitment(
-            job=held.job.id,
-            processors=held.job.processors,
-            running=held.end is not None,
-            start=_finite(held.start),
-            end=_finite(end),
-            deadline=_finite(held.deadline),
-        )
+        return bisect_deadline(answer_to, low, max(relaxed.end, low))
 
 
 def logged_scheduler(history: DecisionHistory) -> AdmissionScheduler:
-    """Return a scheduler as the one that made a decision log.
-
-    Raises
-    ------
-    InputError
-        There is no such scheduler, or its options are wrong.
-    """
+    """Return a scheduler as the one that made a decision log."""
     try:
         module = make_scheduler(history.header.scheduler, history.header.options)
     except InputError as error:
@@ -292,16 +196,9 @@ def logged_scheduler(history: DecisionHistory) -> AdmissionScheduler:
 def bisect_deadline(
     ask: Callable[[float], Answer], low: float, high: float
 ) -> tuple[float, Answer] | None:
-    """Return the earliest deadline granted, to :data:`RESOLUTION`, and the answer.
+    """Return the earliest deadline granted (seconds), to :data:`RESOLUTION`, and the answer.
 
-    Parameters
-    ----------
-    ask
-        Answers a deadline (seconds, absolute).
-    low
-        A deadline that is refused.
-    high
-        One that should be granted; if not, later ones are tried.
+    ``low`` is refused; ``high`` should be granted, and later ones are tried if it is not.
     """
     answer = ask(high)
     for _ in range(MOST_DOUBLINGS):
@@ -326,13 +223,44 @@ def bisect_deadline(
     return high, answer
 
 
-def _job(request: Request) -> Job:
+def job_of(asked: Submitted) -> Job:
+    """Return the job that asked."""
     qos = QosRequest(
-        deadline=_finite(request.deadline),
-        estimated_runtime=_finite(request.run_time),
-        tolerance_factor=request.tolerance,
+        deadline=asked.deadline,
+        estimated_runtime=asked.estimate,
+        tolerance_factor=asked.tolerance,
     )
-    return Job(request.job, request.submission, request.processors, "", qos=qos)
+    return Job(asked.job, asked.submission, asked.processors, "", qos=qos)
+
+
+def _held(story: JobStory) -> Held:
+    asked = story.asked
+    job = job_of(msgspec.structs.replace(asked, job=story.name, deadline=story.promise))
+    running = story.outcome == RUNNING
+    return Held(
+        job,
+        or_infinite(story.start if running else story.planned),
+        or_infinite(story.expected_end) if running else None,
+        or_infinite(story.target),
+        None if story.name == asked.job else job.renamed(asked.job),
+        len(story.kills),
+    )
+
+
+def _commitment(story: JobStory) -> Commitment:
+    asked = story.asked
+    running = story.outcome == RUNNING
+    start, end = (story.start, story.expected_end) if running else (story.planned, None)
+    if not running and start is not None and asked.estimate is not None:
+        end = start + asked.estimate
+    return Commitment(
+        job=story.name,
+        processors=asked.processors,
+        running=running,
+        start=start,
+        end=end,
+        deadline=story.target,
+    )
 
 
 def _finite(number: float) -> float | None:

@@ -11,7 +11,7 @@ import msgspec
 from qops_batsim.analysis.metrics.charges import reference_of_workload
 from qops_batsim.analysis.results.run import RunInfo
 from qops_batsim.economics.categories import Categories
-from qops_batsim.economics.charges import Charge, islam2004, served_job
+from qops_batsim.economics.charges import islam2004, served_job
 from qops_batsim.economics.slowdowns import SlowdownTable, category_slowdowns
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_workload import easy_response_times
@@ -20,17 +20,10 @@ from qops_batsim.workload.batsim_json import read_workload
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job would pay.
+    """What a job of a category would pay.
 
-    Attributes
-    ----------
-    category
-        Label of its category.
-    resource
-        Resource charge (processor-seconds).
-    qos
-        QoS charge (category slowdown / slowdown granted), 0 without deadline, or None if
-        the slowdown of its category is not known.
+    The resource charge in processor-seconds, and the QoS charge (category slowdown /
+    slowdown granted): 0 without deadline, None if the category's slowdown is not known.
     """
 
     category: str
@@ -55,41 +48,33 @@ class PriceList:
         self.unknown = unknown
 
     def price(
-        self, processors: int, run_time: float, arrival: float, deadline: float | None
+        self, processors: int, run_time: float | None, arrival: float, deadline: float | None
     ) -> Price | None:
-        """Return what a job pays for a deadline, or None if its run time is not known.
+        """Return what a job pays for a promised deadline, or None if its run time is not known.
 
-        Parameters
-        ----------
-        processors
-            Processors asked for.
-        run_time
-            Seconds; infinite if it is not known.
-        arrival
-            First submission (seconds).
-        deadline
-            Promised deadline (seconds, absolute), or None.
+        Dates and durations in seconds, the deadline absolute, None for none; the arrival is
+        the first submission.
         """
-        if run_time == math.inf:
+        if run_time is None:
             return None
         category = self._categories.label(run_time, processors)
         if deadline is None or deadline == math.inf:
             return Price(category=category, resource=processors * run_time, qos=0.0)
         if self._table is not None and deadline > arrival:
             try:
-                charge: Charge = islam2004(
-                    served_job(
-                        self._table,
-                        category=category,
-                        processors=processors,
-                        run_time=run_time,
-                        arrival=arrival,
-                        deadline=deadline,
-                    )
+                job = served_job(
+                    self._table,
+                    category=category,
+                    processors=processors,
+                    run_time=run_time,
+                    arrival=arrival,
+                    deadline=deadline,
                 )
-                return Price(category=category, resource=charge.resource, qos=charge.qos)
             except InputError as error:
                 self.unknown = str(error)
+            else:
+                charge = islam2004(job)
+                return Price(category=category, resource=charge.resource, qos=charge.qos)
         return Price(category=category, resource=processors * run_time, qos=None)
 
 
@@ -99,19 +84,10 @@ def price_list(info: RunInfo | None, workload: str | Path | None = None) -> Pric
     Parameters
     ----------
     info
-        How the run was made.
+        How the run was made. If the workload that it names cannot be used there are no QoS
+        charges.
     workload
-        The workload, if it is not the one that ``info`` names.
-
-    Returns
-    -------
-    PriceList
-        Without QoS charges if the workload that ``info`` names cannot be used.
-
-    Raises
-    ------
-    InputError
-        The given workload cannot be used.
+        The workload, if it is not that one; it is an error if it cannot be used.
     """
     if workload is not None:
         return PriceList(_slowdowns(workload))

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import math
+from pathlib import Path
 
 import msgspec
 
-from qops_batsim.advice.history import DecisionHistory
-from qops_batsim.advice.plan_asker import ANY_OFFER, Answer, PlanAsker, Request
-from qops_batsim.advice.prices import Price, PriceList
+from qops_batsim.advice.history import DecisionHistory, or_infinite, read_history
+from qops_batsim.advice.plan_asker import ANY_OFFER, Answer, PlanAsker
+from qops_batsim.advice.prices import Price, PriceList, price_list
+from qops_batsim.advice.replay import RUNNING, WAITING
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.scheduling.decision_events import Submitted
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Possible(msgspec.Struct, frozen=True, kw_only=True):
-    """A deadline that the scheduler would have promised.
+    """A deadline that the scheduler would have promised; dates in seconds, absolute.
 
     Attributes
     ----------
-    deadline
-        Date (seconds, absolute).
     start, end
-        Promised start and expected end (seconds, absolute).
+        Promised start and expected end.
     price
-        What the job would pay for it.
+        What the job would pay for the deadline.
     killed
         Full ids of the running jobs that would be killed for it, to be run again.
     """
@@ -39,41 +39,26 @@ class Possible(msgspec.Struct, frozen=True, kw_only=True):
 class Desk:
     """Says which deadlines a job could have, and at what price.
 
-    Parameters
-    ----------
-    asker
-        Answers for the scheduler.
-    request
-        What the user asks for.
-    prices
-        What deadlines cost.
-    of_user
-        Whether the deadline is the user's own; an artificial one costs nothing.
+    A deadline that is not the user's own (``user_deadline`` is false) costs nothing.
     """
 
-    def __init__(
-        self, asker: PlanAsker, request: Request, prices: PriceList, *, of_user: bool = True
-    ) -> None:
+    def __init__(self, asker: PlanAsker, asked: Submitted, prices: PriceList) -> None:
         self._asker = asker
-        self._of_user = of_user
-        self._request = request
+        self._asked = asked
         self._prices = prices
 
     def price(self, deadline: float | None) -> Price | None:
         """Return what the job pays for a deadline (seconds, absolute)."""
-        asked = self._request
-        charged = deadline if self._of_user else None
-        return self._prices.price(asked.processors, asked.run_time, asked.submission, charged)
+        asked = self._asked
+        charged = None if asked.user_deadline is False else deadline
+        return self._prices.price(asked.processors, asked.estimate, asked.submission, charged)
 
     def earliest(self) -> Possible | None:
-        """Return the earliest deadline that is granted.
+        """Return the earliest deadline that is granted, or None.
 
-        None if there is none, or the job has no estimate. See
-        :meth:`~qops_batsim.advice.plan_asker.PlanAsker.earliest_deadline`.
+        See :meth:`~qops_batsim.advice.plan_asker.PlanAsker.earliest_deadline`.
         """
-        if self._request.run_time == math.inf:
-            return None
-        found = self._asker.earliest_deadline(self._request)
+        found = self._asker.earliest_deadline(self._asked)
         return None if found is None else self.possible(*found)
 
     def cheapest(self, latest: float | None, earliest: Possible | None) -> Possible | None:
@@ -81,7 +66,8 @@ class Desk:
         if latest is None or earliest is None:
             return None
         if latest > earliest.deadline:
-            answer = self._asker.ask(self._request._replace(deadline=latest, tolerance=0.0))
+            asked = msgspec.structs.replace(self._asked, deadline=latest, tolerance=0.0)
+            answer = self._asker.ask(asked)
             if answer.admitted:
                 return self.possible(latest, answer)
         return earliest if earliest.deadline <= latest + PLAN_TOLERANCE else None
@@ -102,15 +88,11 @@ class Quotation(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    run, scheduler
-        Of which run.
     time
         The moment (seconds).
-    machine_processors, free_processors
-        Processors of the machine, and those that no job used.
-    running_jobs, waiting_jobs
-        Numbers of jobs.
-    processors, run_time, requested_deadline
+    free_processors
+        Processors that no job used.
+    run_time, requested_deadline
         What was asked for (seconds; the deadline absolute, None for none).
     admitted
         Whether the job would be admitted as requested.
@@ -150,21 +132,21 @@ class Quotation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def quote(
-    history: DecisionHistory,
+    run: str | Path | DecisionHistory,
     time: float,
     *,
     processors: int,
     run_time: float,
-    deadline: float | None,
-    prices: PriceList,
+    deadline: float | None = None,
+    prices: PriceList | None = None,
     before: bool = False,
 ) -> Quotation:
     """Ask what the scheduler would have answered at one moment; nothing is changed.
 
     Parameters
     ----------
-    history
-        The run.
+    run
+        The run's prefix (also its directory or ``_jobs.csv``), or its decision log.
     time
         The moment (seconds), after all that happened at it.
     processors, run_time
@@ -172,16 +154,34 @@ def quote(
     deadline
         Seconds from ``time`` to the requested deadline; None for none.
     prices
-        What deadlines cost.
+        What deadlines cost. Default: slowdowns of an EASY run of the run's workload.
     before
         Ask before anything happened at ``time``.
 
     Raises
     ------
     InputError
-        The moment is outside the run, the job wider than the machine, or a number out of
-        range.
+        There is no decision log, the moment is outside the run, the job wider than the
+        machine, or a number out of range.
     """
+    history = run if isinstance(run, DecisionHistory) else read_history(run)
+    _check(history, processors, run_time, deadline)
+    asker = PlanAsker(history, history.state_at(time, before=before), time)
+    asked = Submitted(
+        date=time,
+        job="the new job",
+        submission=time,
+        processors=processors,
+        estimate=run_time,
+        deadline=None if deadline is None else time + deadline,
+        tolerance=ANY_OFFER,
+    )
+    return _quotation(asker, asked, price_list(history.info) if prices is None else prices)
+
+
+def _check(
+    history: DecisionHistory, processors: int, run_time: float, deadline: float | None
+) -> None:
     machine_size = history.header.processors
     if not 1 <= processors <= machine_size:
         raise InputError(
@@ -193,31 +193,36 @@ def quote(
             raise InputError(
                 f"{name} is {value:g} s; more than 0, and up to {MAX_SECONDS:g} s, is expected"
             )
-    state = history.state_at(time, before=before)
-    asker = PlanAsker(history, state, time)
-    date = math.inf if deadline is None else time + deadline
-    request = Request(processors, run_time, date, time, ANY_OFFER)
-    desk = Desk(asker, request, prices)
-    answer = asker.ask(request)
+
+
+def _quotation(asker: PlanAsker, asked: Submitted, prices: PriceList) -> Quotation:
+    desk = Desk(asker, asked, prices)
+    answer = asker.ask(asked)
     as_requested = answer.admitted and answer.offered is None
-    offered = None if answer.offered is None else desk.possible(answer.offered, answer)
+    granted = offered = None
+    if as_requested and asked.deadline is not None:
+        granted = desk.possible(asked.deadline, answer)
+    if answer.offered is not None:
+        offered = desk.possible(answer.offered, answer)
+    earliest = desk.earliest()
+    outcomes = [job.outcome for job in asker.state.held]
     return Quotation(
-        run=history.name,
-        scheduler=history.header.scheduler,
-        time=time,
-        machine_processors=machine_size,
+        run=asker.history.name,
+        scheduler=asker.history.header.scheduler,
+        time=asker.now,
+        machine_processors=asker.machine_size,
         free_processors=asker.free_processors,
-        running_jobs=len(state.running),
-        waiting_jobs=len(state.waiting),
-        processors=processors,
-        run_time=run_time,
-        requested_deadline=None if deadline is None else date,
+        running_jobs=outcomes.count(RUNNING),
+        waiting_jobs=outcomes.count(WAITING),
+        processors=asked.processors,
+        run_time=or_infinite(asked.estimate),
+        requested_deadline=asked.deadline,
         admitted=as_requested,
         reason=answer.reason,
         blamed=None if as_requested else answer.blamed,
-        granted=desk.possible(date, answer) if as_requested and deadline is not None else None,
+        granted=granted,
         offered=offered,
-        earliest=desk.earliest(),
+        earliest=earliest,
         moved=answer.moved if as_requested else {},
         charges_unknown=prices.unknown,
     )

@@ -13,9 +13,10 @@ from qops_batsim.cli.times import date_text, duration_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from qops_batsim.advice.explain import Explanation, Promise
+    from qops_batsim.advice.explain import Explanation
     from qops_batsim.advice.explain_files import PlainExplanation
     from qops_batsim.advice.plan_asker import Commitment
+    from qops_batsim.advice.replay import PlannedStart
 
 
 def explain(
@@ -69,7 +70,7 @@ def explain(
     """
     import msgspec
 
-    from qops_batsim.advice.explain import explain as tell
+    from qops_batsim.advice.explain import explain_job
     from qops_batsim.advice.explain_files import explain_from_files
     from qops_batsim.advice.history import has_decision_log, read_history
     from qops_batsim.advice.prices import price_list
@@ -84,7 +85,7 @@ def explain(
     history = read_history(run)
     job_id = history.find_job(job)
     prices = price_list(history.info, workload)
-    found = tell(history, job_id, prices, tolerance=tolerance)
+    found = explain_job(history, job_id, prices, tolerance=tolerance)
     if as_json:
         print_json(msgspec.to_builtins(found))
         return
@@ -215,7 +216,7 @@ def _print_commitments(
     _tell_more(len(commitments) - len(listed))
 
 
-def _print_promises(promises: Sequence[Promise], first: int) -> None:
+def _print_promises(promises: Sequence[PlannedStart], first: int) -> None:
     typer.echo("")
     rows = [
         [date_text(each.date), date_text(each.start), each.cause.replace("_", " "), _names(each.by)]

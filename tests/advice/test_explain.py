@@ -7,7 +7,7 @@ import random
 import pytest
 
 from decision_runs import Row, exact, history_of, random_workload, run_files, workload_of
-from qops_batsim.advice.explain import Explanation, explain
+from qops_batsim.advice.explain import Explanation, PlainExplanation, explain, explain_job
 from qops_batsim.advice.explain_files import explain_from_files
 from qops_batsim.advice.prices import PriceList, price_list
 from qops_batsim.economics.categories import Categories
@@ -28,7 +28,7 @@ def story(folder, scheduler: str, job: str, rows: list[Row], **options: object) 
     tolerance = options.pop("tolerance", None)
     history = history_of(scheduler, workload_of(1, rows), folder, **options)
     assert tolerance is None or isinstance(tolerance, float)
-    return explain(history, f"w0!{job}", PRICES, tolerance=tolerance)
+    return explain_job(history, f"w0!{job}", PRICES, tolerance=tolerance)
 
 
 # One processor. A runs until 4, B waits from 1 on: promised 4 to 8, by 9. At 2 C asks for 3 s
@@ -159,7 +159,7 @@ def test_an_artificial_deadline_costs_nothing(tmp_path) -> None:
     workload = workload_of(1, [exact(0, 1, 4, 9)])
     job = workload.jobs[0]
     job.qos = msgspec.structs.replace(job.qos, has_user_deadline=False)
-    found = explain(history_of("qops", workload, tmp_path), "w0!A", PRICES)
+    found = explain_job(history_of("qops", workload, tmp_path), "w0!A", PRICES)
     assert found.price is not None
     assert found.price.qos == 0
 
@@ -170,7 +170,7 @@ def test_every_job_of_random_runs_can_be_explained(scheduler: str, tmp_path) -> 
     for seed in range(6):
         history = history_of(scheduler, random_workload(random.Random(seed)), tmp_path)
         for job in history.jobs:
-            found = explain(history, job, PriceList(None, "not known"))
+            found = explain_job(history, job, PriceList(None, "not known"))
             outcomes.add(found.outcome)
             assert (found.start is None) == (found.outcome == "refused")
             if found.cheapest is not None:
@@ -236,3 +236,13 @@ def test_a_host_that_two_jobs_share_is_taken_once(tmp_path) -> None:
         cells[column] = "0" if cells[column] == "1" else cells[column]
     path.write_text("\n".join([header, *(",".join(cells) for cells in shared)]) + "\n")
     assert explain_from_files(prefix, "C").free_processors == 1
+
+
+def test_a_run_is_explained_by_its_prefix(tmp_path) -> None:
+    logged = run_files("mrt", workload_of(1, REFUSED), tmp_path)
+    found = explain(logged, "C", PRICES)
+    assert isinstance(found, Explanation)
+    assert (found.run, found.job, found.outcome) == (str(logged), "w0!C", "refused")
+    plain = explain(run_files("easy", workload_of(1, REFUSED), tmp_path), "C")
+    assert isinstance(plain, PlainExplanation)
+    assert plain.start == 8

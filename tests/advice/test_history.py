@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decision_runs import exact, history_of, random_workload, run_files, workload_of
-from qops_batsim.advice.explain import explain
+from qops_batsim.advice.explain import explain_job
 from qops_batsim.advice.history import (
     DecisionHistory,
-    Running,
     find_job,
     has_decision_log,
     logging_schedulers,
     read_history,
 )
 from qops_batsim.advice.prices import PriceList
+from qops_batsim.advice.replay import RUNNING, WAITING, PlanState
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.errors import InputError
 from qops_batsim.scheduling.decision_events import Ended, Killed, Started
@@ -37,24 +37,37 @@ def history(tmp_path) -> DecisionHistory:
     return history_of("qops", workload_of(1, JOBS), tmp_path)
 
 
+def running(state: PlanState) -> dict[str, tuple[float | None, float | None]]:
+    """Start and expected end of the running jobs."""
+    return {job.name: (job.start, job.expected_end) for job in state.held if job.outcome == RUNNING}
+
+
+def waiting(state: PlanState) -> dict[str, float | None]:
+    """Promised start of the waiting jobs."""
+    return {job.name: job.planned for job in state.held if job.outcome == WAITING}
+
+
+def targets(state: PlanState) -> dict[str, float | None]:
+    return {job.name: job.target for job in state.held}
+
+
 def test_states_of_a_drawn_run(history: DecisionHistory) -> None:
     assert list(history.jobs) == ["w0!A", "w0!B", "w0!C"]
     assert history.end == 10
     start = history.state_at(0.5)
-    assert (start.running, start.waiting) == ({"w0!A": Running(0, 4)}, {})
+    assert (running(start), waiting(start)) == ({"w0!A": (0, 4)}, {})
     both = history.state_at(1)
-    assert both.waiting == {"w0!B": 6, "w0!C": 4}
-    assert both.deadlines == {"w0!A": 4, "w0!B": 19, "w0!C": 7}
-    assert history.state_at(1, before=True) == history.state_at(0)
-    assert history.state_at(4).running == {"w0!C": Running(4, 6)}
-    end = history.state_at(10)
-    assert (end.running, end.waiting, end.deadlines, end.admitted) == ({}, {}, {}, {})
+    assert waiting(both) == {"w0!B": 6, "w0!C": 4}
+    assert targets(both) == {"w0!A": 4, "w0!B": 19, "w0!C": 7}
+    assert history.state_at(1, before=True).jobs == history.state_at(0).jobs
+    assert running(history.state_at(4)) == {"w0!C": (4, 6)}
+    assert history.state_at(10).held == []
 
 
 def test_states_around_a_submission(history: DecisionHistory) -> None:
-    assert history.state_before("w0!C").waiting == {"w0!B": 4}
-    assert history.state_after_admission("w0!C").waiting == {"w0!B": 6, "w0!C": 4}
-    assert history.state_before("w0!A").running == {}
+    assert waiting(history.state_before("w0!C")) == {"w0!B": 4}
+    assert waiting(history.state_after_admission("w0!C")) == {"w0!B": 6, "w0!C": 4}
+    assert running(history.state_before("w0!A")) == {}
 
 
 @pytest.mark.parametrize("scheduler", ["qops", "msb", "mrt", "fqops"])
@@ -72,23 +85,23 @@ def test_states_are_what_ran(scheduler: str, seed: int, tmp_path_factory) -> Non
     for date in [*dates, *(date + 0.25 for date in dates[:-1])]:
         state = history.state_at(date)
         ran = {name for name, start, end, executed in rows if executed and start <= date < end}
-        assert set(state.running) == ran
+        assert set(running(state)) == ran
         assert not state.dying
-        used = sum(history.jobs[state.origin(name)].processors for name in state.running)
-        assert used <= history.header.processors
-        assert all(start >= date - 20 for start in state.waiting.values())
-        assert set(state.deadlines) == set(state.admitted) == {*state.running, *state.waiting}
+        used = sum(job.asked.processors for job in state.held if job.name in ran)
+        assert used == state.used_processors <= history.header.processors
+        assert all(start is None or start >= date - 20 for start in waiting(state).values())
 
 
 def test_a_killed_job_has_one_name_for_users(tmp_path) -> None:
     rows = [exact(0, 1, 6, 20), exact(2, 1, 3, 5)]
     history = history_of("fqops", workload_of(1, rows), tmp_path, kill_and_restart=True)
     assert history.find_job("A") == history.find_job("A#1") == history.find_job("w0!A#1") == "w0!A"
-    assert history.state_at(3).kills == {"w0!A": 1}
-    assert history.state_at(3).waiting == {"w0!A#1": 5}
+    assert [kill.again for kill in history.state_at(3).jobs["w0!A"].kills] == ["w0!A#1"]
+    assert waiting(history.state_at(3)) == {"w0!A#1": 5}
     place = next(p for p, event in enumerate(history.events) if isinstance(event, Killed))
     state = DecisionHistory("", Path(), history.header, history.events[: place + 1]).state_at(2)
-    assert state.dying == {"w0!A": Running(0, 6)}
+    (job,) = state.dying.values()
+    assert (list(state.dying), job.name, job.start, job.expected_end) == (["w0!A"], "w0!A#1", 0, 6)
 
 
 def test_jobs_are_found_by_short_names() -> None:
@@ -159,10 +172,9 @@ def test_a_log_of_another_version(tmp_path) -> None:
 
 def test_a_log_that_does_not_add_up(history: DecisionHistory) -> None:
     kept = [event for event in history.events if not isinstance(event, Started)]
-    broken = DecisionHistory("run", history.path, history.header, kept)
     assert any(isinstance(event, Ended) for event in kept)
     with pytest.raises(InputError, match="at 4 s something happens to job 'w0!A' that does not"):
-        broken.state_at(10)
+        DecisionHistory("run", history.path, history.header, kept)
 
 
 def test_a_log_that_lacks_a_line_is_refused_or_makes_sense(tmp_path) -> None:
@@ -177,7 +189,7 @@ def test_a_log_that_lacks_a_line_is_refused_or_makes_sense(tmp_path) -> None:
         try:
             history = read_history(prefix)
             for job in history.jobs:
-                explain(history, job, PriceList(None))
+                explain_job(history, job, PriceList(None))
         except InputError:
             refused += 1
     assert refused > len(lines) / 3

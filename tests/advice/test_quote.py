@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decision_runs import exact, history_of, random_workload, workload_of
-from qops_batsim.advice.history import DecisionHistory, or_infinite
-from qops_batsim.advice.plan_asker import Answer, PlanAsker, Request, bisect_deadline
+from decision_runs import exact, history_of, random_workload, run_files, workload_of
+from qops_batsim.advice.history import DecisionHistory
+from qops_batsim.advice.plan_asker import Answer, PlanAsker, bisect_deadline
 from qops_batsim.advice.prices import PriceList
 from qops_batsim.advice.quote import quote
 from qops_batsim.errors import InputError
-from qops_batsim.scheduling.decision_events import Admitted, Killed, Moved, Refused, Submitted
+from qops_batsim.scheduling.decision_events import Admitted, Killed, Moved, Refused
 
 SCHEDULERS = [
     ("qops", {}),
@@ -27,17 +27,6 @@ SCHEDULERS = [
     ("fqops", {"kill_and_restart": True, "max_kills_per_job": 2, "tolerance_factor": 2.0}),
 ]
 every_scheduler = pytest.mark.parametrize(("scheduler", "options"), SCHEDULERS)
-
-
-def request_of(asked: Submitted) -> Request:
-    return Request(
-        asked.processors,
-        or_infinite(asked.estimate),
-        or_infinite(asked.deadline),
-        asked.submission,
-        asked.tolerance,
-        asked.job,
-    )
 
 
 def answers_of(history: DecisionHistory) -> dict[str, Admitted | Refused]:
@@ -54,7 +43,7 @@ def check_every_job(history: DecisionHistory) -> tuple[int, int]:
     for job_id, answer in answers_of(history).items():
         asked = history.jobs[job_id]
         asker = PlanAsker(history, history.state_before(job_id), asked.date)
-        quoted = asker.ask(request_of(asked))
+        quoted = asker.ask(asked)
         if isinstance(answer, Refused):
             refused += 1
             assert not quoted.admitted
@@ -92,7 +81,7 @@ def test_all_verdicts_occur_in_what_is_quoted(tmp_path) -> None:
     assert refused > 30
 
 
-# One processor. A runs until 4, B waits: promised 4 to 8, deadline 9. At 1 somebody asks for
+# One processor. A runs until 4, B waits: promised 4 to 8, deadline 9. At 1 a user asks for
 # 2 seconds.
 #
 #   |AAAABBBB     last: until 10    between: until 6, B ends at 10 > 9
@@ -123,6 +112,15 @@ def test_a_drawn_quote(scheduler: str, tmp_path) -> None:
     assert (refused.offered is not None) == (scheduler == "fqops")
 
 
+def test_a_run_is_quoted_by_its_prefix(tmp_path) -> None:
+    prefix = run_files("qops", workload_of(1, WAITS), tmp_path)
+    found = quote(prefix, 1.0, processors=1, run_time=2)
+    assert (found.run, found.admitted) == (str(prefix), True)
+    assert found.earliest is not None
+    assert found.earliest.deadline == 10
+    assert found.charges_unknown.startswith("tests: ")
+
+
 def test_the_moment_counts_what_happened_at_it_or_not(tmp_path) -> None:
     history = history_of("qops", workload_of(1, WAITS), tmp_path)
     assert ask(history, 1.0).waiting_jobs == 1
@@ -135,7 +133,7 @@ def test_the_moment_counts_what_happened_at_it_or_not(tmp_path) -> None:
             ask(history, time)
 
 
-def test_a_quote_tells_who_would_be_moved(tmp_path) -> None:
+def test_a_quote_tells_which_jobs_would_be_moved(tmp_path) -> None:
     rows = [exact(0, 1, 4, 4), exact(1, 1, 4, 19)]
     history = history_of("qops", workload_of(1, rows), tmp_path)
     found = ask(history, 1.0, deadline=6.0)
@@ -170,22 +168,22 @@ def test_an_earliest_deadline_is_granted_and_minimal(scheduler: str, tmp_path) -
             if not isinstance(answer, Refused) or asked.estimate is None:
                 continue
             asker = PlanAsker(history, history.state_before(job_id), asked.date)
-            request = request_of(asked)
-            if request.processors > asker.machine_size:
+            if asked.processors > asker.machine_size:
                 continue
-            found = asker.earliest_deadline(request)
+            found = asker.earliest_deadline(asked)
             if found is None:
                 continue
             deadline, granted = found
             assert granted.admitted
             assert granted.end is not None
             assert granted.end <= deadline
-            assert deadline > request.deadline
-            low = request.deadline
+            assert asked.deadline is not None
+            assert deadline > asked.deadline
+            low = asked.deadline
             grants = [
                 low + step / 2
                 for step in range(1, int(2 * (deadline - low)) + 1)
-                if asker.ask(request._replace(deadline=low + step / 2)).admitted
+                if asker.ask(msgspec.structs.replace(asked, deadline=low + step / 2)).admitted
             ]
             # A heuristic may grant some earlier deadline and refuse a later one: rare.
             minimal.append(not grants or grants[0] >= deadline - 1)

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 
 from decision_runs import exact, random_workload, run_files, workload_of
-from qops_batsim.advice.explain import explain
-from qops_batsim.advice.history import DecisionHistory, Running
-from qops_batsim.advice.plan_asker import PlanAsker, Request
+from qops_batsim.advice.explain import explain_job
+from qops_batsim.advice.history import DecisionHistory
+from qops_batsim.advice.plan_asker import PlanAsker
 from qops_batsim.advice.prices import PriceList
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job, QosRequest
@@ -232,12 +232,13 @@ def test_news_of_a_kill_take_time() -> None:
         "2.5 started B end=5.5",
     ]
     history = DecisionHistory("", Path(), HEADER, decode(engine.events()))
-    assert history.state_at(2.25).dying == {"w0!A": Running(0, 6)}
+    (job,) = history.state_at(2.25).dying.values()
+    assert (job.name, job.start, job.expected_end) == ("w0!A#1", 0, 6)
     assert history.state_at(2.5).dying == {}
     # C, quoted as it was asked.
     asker = PlanAsker(history, history.state_before("w0!C"), 2.25)
     assert asker.free_processors == 0
-    assert asker.ask(Request(1, 1.0, 99.0, 2.25)).start == 11.25
+    assert asker.ask(history.jobs["w0!C"]).start == 11.25
 
 
 def test_a_job_that_ends_before_its_kill_arrives() -> None:
@@ -254,8 +255,9 @@ def test_a_job_that_ends_before_its_kill_arrives() -> None:
     ]
     history = DecisionHistory("", Path(), HEADER, decode(engine.events()))
     state = history.state_at(2)
-    assert (state.waiting, state.kills, state.dying) == ({}, {"w0!A": 0}, {})
-    found = explain(history, "w0!A", PriceList(None))
+    assert [job.asked.job for job in state.held] == ["w0!B"]
+    assert (state.jobs["w0!A"].kills, state.dying) == ([], {})
+    found = explain_job(history, "w0!A", PriceList(None))
     assert (found.outcome, found.start, found.end, found.kills) == ("ended", 0, 2, [])
 
 

@@ -1,0 +1,192 @@
+"""What a decision log says of every job up to a moment: the one replay of its events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from qops_batsim.scheduling import decision_events as log
+
+ASKING, REFUSED, WAITING, RUNNING, ENDED = "asking", "refused", "waiting", "running", "ended"
+"""What has become of a job; ``ASKING`` until the scheduler has answered."""
+
+
+class PlannedStart(msgspec.Struct, frozen=True, kw_only=True):
+    """A promised start, and why it was promised.
+
+    Attributes
+    ----------
+    date
+        When it was promised (seconds).
+    start
+        Promised start (seconds), or None if there was none to promise.
+    cause
+        Cause of the move, see :class:`~qops_batsim.scheduling.decision_events.Moved`;
+        ``"own admission"`` first, ``"killed"`` after a kill.
+    by
+        The jobs that caused it.
+    """
+
+    date: float
+    start: float | None
+    cause: str
+    by: list[str] = []
+
+
+class KilledRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that the scheduler killed, to run the job again from scratch.
+
+    Attributes
+    ----------
+    date
+        Seconds.
+    by
+        Full id of the job that was admitted thereby.
+    again
+        Full id under which the job was run again.
+    wasted
+        Processor-seconds of the run.
+    """
+
+    date: float
+    by: str
+    again: str
+    wasted: float
+
+
+@dataclass
+class JobStory:
+    """One job up to a moment; dates in seconds, None for none or an infinite one.
+
+    Attributes
+    ----------
+    asked
+        What was asked for, under the id of the submission.
+    name
+        Full id under which the job waits or runs now: another one after a kill.
+    reason, blamed, offered
+        Why the requested deadline was refused, whose deadline stood in the way, and the
+        deadline that was offered instead.
+    promise, target
+        Deadline of the admission, and the one that the plan aims at: later if other jobs
+        outlived their estimates.
+    planned
+        Promised start.
+    start, expected_end, end
+        Of the last run.
+    starts
+        Every promised start.
+    kills, killed_for_it
+        Killed runs of this job, and full ids of the jobs that were killed to admit it.
+    """
+
+    asked: log.Submitted
+    name: str
+    outcome: str = ASKING
+    reason: str = ""
+    blamed: str | None = None
+    offered: float | None = None
+    promise: float | None = None
+    target: float | None = None
+    planned: float | None = None
+    start: float | None = None
+    expected_end: float | None = None
+    end: float | None = None
+    starts: list[PlannedStart] = field(default_factory=list)
+    kills: list[KilledRun] = field(default_factory=list)
+    killed_for_it: list[str] = field(default_factory=list)
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the scheduler took the job in."""
+        return self.outcome not in (ASKING, REFUSED)
+
+    def plan(self, date: float, start: float | None, cause: str, by: list[str]) -> None:
+        """Note a promised start."""
+        self.planned = start
+        self.starts.append(PlannedStart(date=date, start=start, cause=cause, by=by))
+
+
+class PlanState:
+    """The jobs of a run at one moment.
+
+    Attributes
+    ----------
+    jobs
+        By the id of the submission, in the order of submission.
+    names
+        The same by every id that a job has had.
+    dying
+        Jobs whose killed run is not known to have ended, by the id of that run.
+    """
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobStory] = {}
+        self.names: dict[str, JobStory] = {}
+        self.dying: dict[str, JobStory] = {}
+
+    @property
+    def held(self) -> list[JobStory]:
+        """The waiting and running jobs in the order of submission. O(jobs)."""
+        return [job for job in self.jobs.values() if job.outcome in (WAITING, RUNNING)]
+
+    @property
+    def used_processors(self) -> int:
+        """Processors of running and dying jobs. O(jobs)."""
+        running = [job for job in self.jobs.values() if job.outcome == RUNNING]
+        return sum(job.asked.processors for job in (*running, *self.dying.values()))
+
+    def apply(self, event: log.Event) -> None:
+        """Change the state as an event did; KeyError if it cannot have. O(moved jobs)."""
+        match event:
+            case log.Submitted():
+                self.jobs[event.job] = self.names[event.job] = JobStory(event, event.job)
+            case log.Moved():
+                for name, _, after in event.moves:
+                    self._job(name, WAITING).plan(event.date, after, event.cause, event.by)
+            case log.Admitted() | log.Refused():
+                self._answered(self._job(event.job, ASKING), event)
+            case log.Killed():
+                self._killed(self._job(event.job, RUNNING), event)
+            case log.Withdrawn():
+                # The run had ended by itself, which the log said just before.
+                job = self._job(event.job, WAITING)
+                job.outcome = ENDED
+                job.kills.pop()
+            case log.Started():
+                job = self._job(event.job, WAITING)
+                job.outcome, job.start, job.expected_end = RUNNING, event.date, event.end
+            case log.Outlived():
+                self._job(event.job, RUNNING).expected_end = event.end
+            case log.Late():
+                self._job(event.job, WAITING).target = event.deadline
+            case log.Ended() if event.job in self.dying:
+                self.dying.pop(event.job).end = event.date
+            case log.Ended():
+                job = self._job(event.job, RUNNING)
+                job.outcome, job.end = ENDED, event.date
+
+    def _job(self, name: str, outcome: str) -> JobStory:
+        job = self.names[name]
+        if job.name != name or job.outcome != outcome:
+            raise KeyError(name)
+        return job
+
+    def _answered(self, job: JobStory, event: log.Admitted | log.Refused) -> None:
+        job.reason, job.blamed = event.reason, event.blamed
+        if isinstance(event, log.Refused):
+            job.outcome, job.offered = REFUSED, event.offered
+            return
+        job.outcome, job.promise, job.target = WAITING, event.deadline, event.deadline
+        job.offered = event.deadline if event.offered else None
+        job.plan(event.date, event.start, "own admission", [])
+
+    def _killed(self, job: JobStory, event: log.Killed) -> None:
+        assert job.start is not None
+        wasted = job.asked.processors * (event.date - job.start)
+        job.kills.append(KilledRun(date=event.date, by=event.by, again=event.again, wasted=wasted))
+        job.outcome, job.name = WAITING, event.again
+        job.plan(event.date, event.start, "killed", [event.by])
+        self.dying[event.job] = self.names[event.again] = job
+        self.names[event.by].killed_for_it.append(event.job)
