@@ -132,7 +132,7 @@ def growth(hosts: int, tasks: int, repeats: int = 100) -> tuple[float, float]:
         mapped = fallbacks.map([application])
         times.append((time.thread_time() - began) * 1e3)
         if mapped is not None:
-            # As it was before: a fall-back may have moved somebody.
+            # As it was before: a fall-back may have moved another job.
             forget_all(before, [application])
             for slot in before.slots.tolist():
                 before.remove(slot)

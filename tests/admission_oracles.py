@@ -297,7 +297,7 @@ def _late_one(case: Case, partial: dict[int, float], remaining: list[Asking]) ->
 def some_order(case: Case) -> dict[int, float] | None:
     """A plan that meets all deadlines, if there is any: try every order, each job at its earliest.
 
-    Whoever has such a plan can place its jobs again by their starts, each at its
+    The jobs of such a plan can be placed again by their starts, each at its
     earliest fit, and none will start later; so no plan is overlooked.
     """
 
