@@ -24,19 +24,7 @@ from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol import decisions as d
-from qops_batsim.protocol.events import (
-    NO_MORE_STATIC_JOBS,
-    EngineConfig,
-    Event,
-    HostDescription,
-    JobCompleted,
-    JobKilled,
-    JobSubmitted,
-    Notify,
-    RequestedCall,
-    SimulationBegins,
-    SimulationEnds,
-)
+from qops_batsim.protocol import events as e
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
@@ -69,16 +57,6 @@ class ModuleAgent:
         A registered name, or a decision module of your own.
     settings
         The scheduler's options by name; only with a registered name.
-
-    Attributes
-    ----------
-    module
-        The decision module.
-
-    Raises
-    ------
-    InputError
-        Unknown scheduler or option, or the simulation is already running.
     """
 
     def __init__(
@@ -97,7 +75,7 @@ class ModuleAgent:
         self.module.prepare()
         self._simulator = simulator
         self._driver = ModuleDriver(self.module)
-        self._events: list[Event] = []
+        self._events: list[e.Event] = []
         self._jobs: dict[str, Any] = {}
         self._unavailable: set[int] = set()
         self._submitter_was_finished = False
@@ -112,16 +90,11 @@ class ModuleAgent:
 
         A kill is carried out at once, and the module is asked again about what
         came of it. Everything else reaches the engine with the next
-        ``proceed_time``.
-
-        Raises
-        ------
-        SimulationError
-            batsim-py refuses a decision, or has nothing like it.
+        ``proceed_time``. What batsim-py refuses or has nothing for is a SimulationError.
         """
         if self._simulator.is_submitter_finished and not self._submitter_was_finished:
             self._submitter_was_finished = True
-            self._events.append(Notify.of(NO_MORE_STATIC_JOBS))
+            self._events.append(e.Notify.of(e.NO_MORE_STATIC_JOBS))
         while True:
             for item in self._exchange().events:
                 self._carry_out(item.body)
@@ -141,22 +114,22 @@ class ModuleAgent:
         self._unavailable.clear()
         self._jobs.clear()
         self._events.append(
-            SimulationBegins(
+            e.SimulationBegins(
                 nb_resources=simulator.platform.size,
                 nb_compute_resources=len(hosts),
                 nb_storage_resources=simulator.platform.size - len(hosts),
                 allow_compute_sharing=any(host.is_shareable for host in hosts),
-                config=EngineConfig(profiles_forwarded_on_submission=True),
+                config=e.EngineConfig(profiles_forwarded_on_submission=True),
                 compute_resources=[
-                    HostDescription(host.id, host.name, properties=host.metadata or {})
+                    e.HostDescription(host.id, host.name, properties=host.metadata or {})
                     for host in hosts
                 ],
             )
         )
 
     def _ends(self, _: Any) -> None:
-        # At once: the simulation is over, so nobody will ask for a decision any more.
-        self._events.append(SimulationEnds())
+        # At once: the simulation is over, and no further decision will be asked for.
+        self._events.append(e.SimulationEnds())
         self._exchange()
 
     def _submitted(self, job: Any) -> None:
@@ -170,23 +143,19 @@ class ModuleAgent:
         }
         if job.walltime is not None:
             fields["walltime"] = job.walltime
-        self._events.append(JobSubmitted(job.id, Job.from_fields(fields, where="JOB_SUBMITTED")))
+        self._events.append(e.JobSubmitted(job.id, Job.from_fields(fields, where="JOB_SUBMITTED")))
 
     def _completed(self, job: Any) -> None:
         state = job.state.name
         return_code = 0 if state == COMPLETED_SUCCESSFULLY else UNKNOWN_RETURN_CODE
-        self._events.append(JobCompleted(job.id, state, return_code, HostSet.of(job.allocation)))
+        self._events.append(e.JobCompleted(job.id, state, return_code, HostSet.of(job.allocation)))
 
     def _host_changed(self, host: Any) -> None:
         if host.is_unavailable == (host.id in self._unavailable):
             return
-        if host.is_unavailable:
-            self._unavailable.add(host.id)
-            kind = "event_machine_unavailable"
-        else:
-            self._unavailable.remove(host.id)
-            kind = "event_machine_available"
-        self._events.append(Notify.of(kind, resources=str(host.id)))
+        self._unavailable ^= {host.id}
+        kind = e.MACHINES_AWAY if host.is_unavailable else e.MACHINES_BACK
+        self._events.append(e.Notify.of(kind, resources=str(host.id)))
 
     # What the module decides
 
@@ -214,7 +183,7 @@ class ModuleAgent:
                 raise self._error(f"{decision.TYPE} is not possible in batsim-py ({decision})")
 
     def _called(self, _: float) -> None:
-        self._events.append(RequestedCall())
+        self._events.append(e.RequestedCall())
 
     def _kill(self, job_ids: list[str]) -> None:
         killed = []
@@ -226,7 +195,7 @@ class ModuleAgent:
             simulator.kill_job(job_id)
             if job.state.name == COMPLETED_KILLED:
                 killed.append(job_id)
-        self._events.append(JobKilled(killed))
+        self._events.append(e.JobKilled(killed))
 
     def _error(self, what: str) -> SimulationError:
         return SimulationError(f"at {self._simulator.current_time:.6f} s: {what}")
@@ -234,16 +203,11 @@ class ModuleAgent:
 
 @contextmanager
 def engine_watched(simulator: Any) -> Iterator[None]:
-    """Raise an error in this block when batsim-py's engine dies, instead of waiting for ever.
+    """Raise a SimulationError in this block when batsim-py's engine dies.
 
-    batsim-py waits without limit for the next message, also when the engine has
+    batsim-py itself would wait for ever for the next message, also when the engine has
     refused its input or a decision and is gone. Works in the main thread only, as
     batsim-py does.
-
-    Raises
-    ------
-    SimulationError
-        The engine has failed; what it said is on the standard error stream.
     """
 
     def child_has_changed(*_: object) -> None:
@@ -283,19 +247,15 @@ def run_scheduler(
     workload: str,
     **start: Any,
 ) -> DecisionModule:
-    """Run a whole batsim-py simulation with a decision module.
+    """Run a whole batsim-py simulation with a decision module, and return the module.
 
     The simulation is closed at the end, also after an error, so that no process
     is left behind.
 
     Parameters
     ----------
-    simulator
-        batsim-py's ``SimulatorHandler``, not yet started.
-    scheduler
-        A registered name, or a decision module of your own.
-    settings
-        The scheduler's options by name; only with a registered name.
+    simulator, scheduler, settings
+        See :class:`ModuleAgent`.
     platform, workload
         Paths of the SimGrid platform and the Batsim workload; batsim-py wants
         them without spaces.
@@ -303,15 +263,8 @@ def run_scheduler(
         Further arguments of ``SimulatorHandler.start``, such as ``verbosity``,
         ``simulation_time`` or ``allow_compute_sharing``.
 
-    Returns
-    -------
-    DecisionModule
-        The module after the simulation.
-
     Raises
     ------
-    InputError
-        Unknown scheduler or option, or the simulation is already running.
     SimulationError
         batsim-py refuses a decision, or has nothing like it; or the engine has
         failed, see :func:`engine_watched`.

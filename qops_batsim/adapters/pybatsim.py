@@ -28,20 +28,7 @@ from qops_batsim.errors import InputError, QopsError, SimulationError, did_you_m
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol import decisions as d
-from qops_batsim.protocol.events import (
-    NO_MORE_EXTERNAL_EVENTS,
-    NO_MORE_STATIC_JOBS,
-    EngineConfig,
-    Event,
-    HostDescription,
-    JobCompleted,
-    JobKilled,
-    JobSubmitted,
-    Notify,
-    RequestedCall,
-    SimulationBegins,
-    SimulationEnds,
-)
+from qops_batsim.protocol import events as e
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
@@ -70,13 +57,8 @@ class ModuleScheduler:
     Parameters
     ----------
     options
-        The module's options by name, as given to pybatsim with ``-o``.
-
-    Raises
-    ------
-    SystemExit
-        Unknown option or value out of range, here or in a message later on.
-        pybatsim would show a traceback for anything else.
+        The module's options by name, as given to pybatsim with ``-o``. A mistake in them
+        ends the program (SystemExit): for anything else pybatsim shows a traceback.
     """
 
     bs: Any
@@ -92,7 +74,7 @@ class ModuleScheduler:
         # Before pybatsim listens, so that no engine has to wait while kernels compile.
         self.module.prepare()
         self._driver = ModuleDriver(self.module)
-        self._events: list[Event] = []
+        self._events: list[e.Event] = []
 
     # What happens, in the order of the events of a message
 
@@ -103,14 +85,14 @@ class ModuleScheduler:
                 # Its ValidatingMachine keeps onNoMoreEvents to itself: nothing would be decided.
                 raise InputError("schedulers of qops-batsim cannot run with pybatsim's --protect")
         self._events.append(
-            SimulationBegins(
+            e.SimulationBegins(
                 nb_resources=bs.nb_resources,
                 nb_compute_resources=bs.nb_compute_resources,
                 nb_storage_resources=bs.nb_storage_resources,
                 allow_compute_sharing=bs.allow_compute_sharing,
                 allow_storage_sharing=bs.allow_storage_sharing,
-                config=msgspec.convert(bs.batconf, EngineConfig),
-                compute_resources=msgspec.convert(bs.machines["compute"], list[HostDescription]),
+                config=msgspec.convert(bs.batconf, e.EngineConfig),
+                compute_resources=msgspec.convert(bs.machines["compute"], list[e.HostDescription]),
                 workloads=bs.workloads,
                 profiles=bs.profiles,
             )
@@ -119,46 +101,46 @@ class ModuleScheduler:
     def onJobSubmission(self, job: Any) -> None:  # noqa: N802
         with _errors_on_one_line():
             self._events.append(
-                JobSubmitted(job.id, Job.from_fields(job.json_dict, where="JOB_SUBMITTED"))
+                e.JobSubmitted(job.id, Job.from_fields(job.json_dict, where="JOB_SUBMITTED"))
             )
 
     def onJobCompletion(self, job: Any) -> None:  # noqa: N802
         hosts = HostSet.parse(str(job.allocation))
-        self._events.append(JobCompleted(job.id, job.job_state.name, job.return_code, hosts))
+        self._events.append(e.JobCompleted(job.id, job.job_state.name, job.return_code, hosts))
 
     def onJobsKilled(self, jobs: Any) -> None:  # noqa: N802
         progress = {job.id: job.progress for job in jobs}
-        self._events.append(JobKilled(list(progress), progress))
+        self._events.append(e.JobKilled(list(progress), progress))
 
     def onRequestedCall(self) -> None:  # noqa: N802
-        self._events.append(RequestedCall())
+        self._events.append(e.RequestedCall())
 
     def onNoMoreJobsInWorkloads(self) -> None:  # noqa: N802
-        self._events.append(Notify.of(NO_MORE_STATIC_JOBS))
+        self._events.append(e.Notify.of(e.NO_MORE_STATIC_JOBS))
 
     def onNoMoreExternalEvents(self) -> None:  # noqa: N802
-        self._events.append(Notify.of(NO_MORE_EXTERNAL_EVENTS))
+        self._events.append(e.Notify.of(e.NO_MORE_EXTERNAL_EVENTS))
 
     def onNotifyEventMachineUnavailable(self, machines: Any) -> None:  # noqa: N802
-        self._events.append(Notify.of("event_machine_unavailable", resources=str(machines)))
+        self._events.append(e.Notify.of(e.MACHINES_AWAY, resources=str(machines)))
 
     def onNotifyEventMachineAvailable(self, machines: Any) -> None:  # noqa: N802
-        self._events.append(Notify.of("event_machine_available", resources=str(machines)))
+        self._events.append(e.Notify.of(e.MACHINES_BACK, resources=str(machines)))
 
     def onNotifyGenericEvent(self, event_data: dict[str, Any]) -> None:  # noqa: N802
-        self._events.append(Notify(event_data))
+        self._events.append(e.Notify(event_data))
 
     def onSimulationEnds(self) -> None:  # noqa: N802
-        self._events.append(SimulationEnds())
+        self._events.append(e.SimulationEnds())
 
     def onMachinePStateChanged(self, nodeid: Any, pstate: Any) -> None:  # noqa: N802
-        """Pass over a change of power states; no module needs it."""
+        """Pass over what no module needs."""
 
     def onReportEnergyConsumed(self, consumed_energy: Any) -> None:  # noqa: N802
-        """Pass over the answer to a query; no module needs it."""
+        """Pass over what no module needs."""
 
     def onJobMessage(self, timestamp: Any, job: Any, message: Any) -> None:  # noqa: N802
-        """Pass over a message of a job; no module needs it."""
+        """Pass over what no module needs."""
 
     # What the module decides, after the last event of a message
 
@@ -194,9 +176,9 @@ class ModuleScheduler:
                 bs.set_resource_state(resources, state)
             case d.ToJobMessage(job_id, text):
                 bs.send_message_to_job(bs.jobs[job_id], text)
-            case Notify(type="registration_finished"):
+            case e.Notify(type="registration_finished"):
                 bs.notify_registration_finished()
-            case Notify(type="continue_registration"):
+            case e.Notify(type="continue_registration"):
                 bs.notify_registration_continue()
             case d.Query(fields=fields) if fields == _CONSUMED_ENERGY:
                 bs.request_consumed_energy()
@@ -230,11 +212,6 @@ def pybatsim_scheduler(
     base
         pybatsim's ``BatsimScheduler``. By default that of the pybatsim which is
         running, else of the installed one, the newer first.
-
-    Raises
-    ------
-    InputError
-        Unknown scheduler, or pybatsim is not installed.
 
     Examples
     --------
