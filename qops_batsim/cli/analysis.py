@@ -114,12 +114,8 @@ def verify(
 
     `qops-batsim verify out/expe --workload kth.json --platform cluster.xml`
     """
-    from qops_batsim.analysis.verify.verifier import (
-        RULES,
-        read_workloads,
-        recorded_workloads,
-        rules_checked,
-    )
+    from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
+    from qops_batsim.analysis.verify.verifier import RULES, rules_checked
     from qops_batsim.analysis.verify.verifier import verify as check
 
     if hosts is None and platform is not None:
@@ -210,7 +206,7 @@ def occupation(
     """
     from qops_batsim.analysis.plots import occupation as chart
     from qops_batsim.analysis.plots.drawing import output_format
-    from qops_batsim.analysis.verify.verifier import read_workloads, recorded_workloads
+    from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
 
     output_format(out)
     (result,) = _read([run], hosts)

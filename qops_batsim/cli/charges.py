@@ -185,7 +185,7 @@ def _categories(run_times: str, processors: str) -> Categories:
 
 
 def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workload]:
-    from qops_batsim.analysis.verify.verifier import read_workloads, recorded_workloads
+    from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
 
     paths = given or recorded_workloads(result)
     if not paths:

@@ -18,16 +18,11 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Value(msgspec.Struct, frozen=True):
-    """One thing in which a job differs.
+    """One thing in which a job differs, with its values in runs A and B.
 
-    Attributes
-    ----------
-    field
-        ``state``, ``submission``, ``processors``, ``walltime``, ``start``,
-        ``finish``, ``hosts``, or ``job`` when only one run has it.
-    a, b
-        The values in the two runs (seconds, processors, or text); None for a job
-        that is not in the run, or a walltime that was not requested.
+    ``field`` is one of :data:`~qops_batsim.analysis.results.paired_jobs.FIELDS`, or ``job``
+    when only one run has the job. Values are seconds, processors or text; None for a job that
+    is not in the run, or a walltime that was not requested.
     """
 
     field: str
@@ -36,19 +31,10 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class JobDifference(msgspec.Struct, frozen=True):
-    """A job that differs.
+    """A job that differs in at least one value.
 
-    Attributes
-    ----------
-    job
-        Full identifier.
-    date
-        Where it is in the order of differences: its earlier start of the two, else
-        its submission (seconds).
-    values
-        What differs, at least one.
-    latency
-        Whether network latency explains it; see :mod:`~qops_batsim.analysis.results.paired_jobs`.
+    ``date`` orders differences: the earlier start of the two, else the submission (seconds).
+    ``latency`` tells whether network latency explains the differences.
     """
 
     job: str
@@ -58,15 +44,10 @@ class JobDifference(msgspec.Struct, frozen=True):
 
 
 class DateDifference(msgspec.Struct, frozen=True):
-    """How much a date differs.
+    """How many jobs that ran in both runs differ in a date by more than the tolerance.
 
-    Attributes
-    ----------
-    jobs
-        Jobs that ran in both runs and differ by more than the tolerance.
-    largest, mean
-        Of the absolute differences over all jobs that ran in both (seconds); None
-        when there is none.
+    ``largest`` and ``mean`` are of the absolute differences over all jobs that ran in both
+    (seconds); None when there is none.
     """
 
     jobs: int
@@ -75,7 +56,7 @@ class DateDifference(msgspec.Struct, frozen=True):
 
 
 class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """How two runs, A and B, differ.
+    """How two runs, A and B, differ; all numbers but ``only_a`` and ``only_b`` are of shared jobs.
 
     Attributes
     ----------
@@ -83,23 +64,11 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
         Whether no job differs, apart from shifts that were accepted.
     tolerance
         Dates closer than this, plus rounding, are equal (seconds).
-    latency_accepted
-        Whether differences consistent with network latency were accepted.
-    hosts_compared
-        Whether allocations were compared.
-    jobs_compared
-        Jobs in both runs.
-    only_a, only_b
-        Jobs in one run only.
-    jobs_different
-        Jobs in both runs that differ in anything.
     jobs_latency
-        Those of them whose differences are consistent with network latency.
+        Those of ``jobs_different`` whose differences are consistent with network latency.
     submissions, requests, states, allocations
-        Jobs in both runs that differ in this; ``requests`` are processors and
-        walltime. Allocations are compared for jobs that ran in both.
-    starts, finishes
-        How much these dates differ.
+        Jobs that differ in this; ``requests`` are processors and walltime. Allocations are
+        compared for jobs that ran in both.
     mean_wait_a, mean_wait_b
         Mean waiting time of the jobs that ran (seconds); None without any.
     first
@@ -147,8 +116,6 @@ def compare_runs(
 
     Parameters
     ----------
-    a, b
-        The runs.
     tolerance
         Dates and walltimes closer than this are equal (seconds); the rounding of
         the files comes on top.
@@ -158,12 +125,6 @@ def compare_runs(
         Do not compare allocations.
     first
         Most jobs to describe one by one.
-
-    Raises
-    ------
-    InputError
-        A run has two rows for one job, an allocation is not a set of hosts, or
-        the tolerance is negative.
     """
     if not tolerance >= 0:
         raise InputError(f"tolerance is {tolerance:g}; a number of seconds from 0 up is expected")

@@ -26,9 +26,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from qops_batsim.analysis.results.rounding import ROUNDING, differ
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
-from qops_batsim.analysis.verify.rule import ROUNDING
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.hostset import HostSet
@@ -51,24 +51,8 @@ FIELDS = {
 class PairedJobs:
     """The jobs of two runs, a row for each job that is in any of them, ordered by identifier.
 
-    Parameters
-    ----------
-    a, b
-        The runs.
-
-    Attributes
-    ----------
-    both, only_a, only_b
-        Which of the runs has each job.
-    ran
-        Whether each job ran in both.
-    dates
-        The earlier start of the two, else the submission (seconds).
-
-    Raises
-    ------
-    InputError
-        A run has two rows for one job.
+    ``both``, ``only_a`` and ``only_b`` tell which of the runs has each job, ``ran`` whether it
+    ran in both; ``dates`` are the earlier start of the two, else the submission (seconds).
     """
 
     def __init__(self, a: RunResult, b: RunResult) -> None:
@@ -112,20 +96,10 @@ class PairedJobs:
 
     def number_differs(self, field: str, tolerance: float) -> Booleans:
         """Tell which jobs of both runs have numbers further apart than this and rounding."""
-        left, right = self.numbers(field)
-        # Late dates are coarse, as floats are.
-        slack = tolerance + 2 * ROUNDING + 4 * np.spacing(np.fmax(np.abs(left), np.abs(right)))
-        unequal: Booleans = np.abs(right - left) > slack
-        return unequal & self.both
+        return differ(*self.numbers(field), planning=tolerance) & self.both
 
     def hosts_differ(self) -> Booleans:
-        """Tell which jobs that ran in both have other hosts, however these are written.
-
-        Raises
-        ------
-        InputError
-            An allocation is not a set of hosts.
-        """
+        """Tell which jobs that ran in both have other hosts, however these are written."""
         unequal = self.text_differs("hosts") & self.ran
         rows = np.flatnonzero(unequal)
         left, right = (self._host_sets(rows, run) for run in (0, 1))

@@ -10,15 +10,7 @@ from typing import NamedTuple
 
 
 class RunOfJob(NamedTuple):
-    """One run of a job.
-
-    Attributes
-    ----------
-    state
-        Final state.
-    start, finish
-        Dates (seconds); NaN if it was rejected.
-    """
+    """One run of a job: its final state, and dates (seconds; NaN if it was rejected)."""
 
     state: str
     start: float

@@ -4,15 +4,18 @@ A run is named by its prefix: ``PREFIX_jobs.csv`` (one row a job),
 ``PREFIX_schedule.csv`` (totals), ``PREFIX_machine_states.csv`` (hosts by state)
 and, for our own runs, ``PREFIX_qos.csv`` (what was decided about each job) and
 ``PREFIX_run.json`` (how it was made). Only the first is
-needed; each may be gzip-compressed.
+needed; each may be gzip-compressed. What cannot be used is an
+:class:`~qops_batsim.errors.InputError` that names the file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -33,6 +36,8 @@ from qops_batsim.files import read_bytes
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
 from qops_batsim.limits import MAX_HOST_ID, MAX_OCCUPATIONS
 from qops_batsim.platform.hostset import HostSet
+
+_Content = TypeVar("_Content")
 
 
 class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,33 +63,44 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     package_version: str | None = None
 
 
+class Stays(NamedTuple):
+    """Stays of jobs on hosts: arrays with one element for each host of each job that ran."""
+
+    rows: Integers  # of the job
+    hosts: Integers
+    start: Floats  # seconds, as is the finish
+    finish: Floats
+
+    def where(self, chosen: Booleans | Integers | slice) -> Stays:
+        """Return some of the stays, or all in another order."""
+        rows, hosts, start, finish = self
+        return Stays(rows[chosen], hosts[chosen], start[chosen], finish[chosen])
+
+    def of_each_host(self) -> Iterator[Stays]:
+        """Yield the stays on each host, where they are ordered by host."""
+        bounds = np.flatnonzero(np.diff(self.hosts, prepend=-1, append=-1)).tolist()
+        for first, last in pairwise(bounds):
+            yield self.where(slice(first, last))
+
+
 @dataclass(frozen=True)
 class RunResult:
     """What a run produced.
 
+    ``source`` is the ``_jobs.csv`` read, ``hosts_source`` tells in words where the number of
+    hosts comes from, and what has no file is None.
+
     Attributes
     ----------
-    name
-        The run's name, for tables and titles.
-    source
-        The ``_jobs.csv`` read, for messages.
     jobs
         One row a job, in the order of the file: Batsim's columns with numbers as
         floats (seconds, processors) and NaN where a rejected job has none, plus
         ``id``, the full identifier ``workload_name!job_id``.
-    hosts
-        Number of hosts of the machine.
-    hosts_source
-        Where that number comes from, in words.
     schedule
-        ``_schedule.csv`` as numbers by column, or None.
-    machine_states
-        ``_machine_states.csv``, or None.
-    info
-        ``_run.json``, or None.
+        ``_schedule.csv`` as numbers by column.
     qos
         ``_qos.csv``: full identifier, decision, admitted deadline and latest start
-        (seconds; NaN without one) of each job, or None.
+        (seconds; NaN without one) of each job.
     """
 
     name: str
@@ -107,18 +123,26 @@ class RunResult:
         values: Floats = self.jobs[name].to_numpy(dtype=np.float64)
         return values
 
+    def columns(self, *names: str) -> tuple[Floats, ...]:
+        """Return columns of numbers."""
+        return tuple(self.column(name) for name in names)
+
     @cached_property
     def executed(self) -> Booleans:
         """Whether each job ran, that is, was not rejected."""
-        ran: Booleans = (self.jobs["final_state"] != REJECTED).to_numpy()
-        return ran
+        return ~self.ended_as(REJECTED)
+
+    def ended_as(self, *states: str) -> Booleans:
+        """Tell which jobs ended in one of these final states."""
+        ended: Booleans = self.jobs["final_state"].isin(states).to_numpy()
+        return ended
 
     @cached_property
     def earlier_runs(self) -> dict[int, int]:
         """Row of the run that was killed before it, for each row of a job that was run again."""
-        states = self.jobs["final_state"]
         before = rows_before(self.jobs["id"].tolist())
-        return {row: lost for row, lost in before.items() if states.iloc[lost] == COMPLETED_KILLED}
+        killed = self.ended_as(COMPLETED_KILLED) if before else ()
+        return {row: lost for row, lost in before.items() if killed[lost]}
 
     @cached_property
     def last_runs(self) -> Booleans:
@@ -129,10 +153,7 @@ class RunResult:
 
     @cached_property
     def allocations(self) -> tuple[Integers, Integers, Integers]:
-        """Allocated host intervals as arrays: row of the job, first and last host.
-
-        Rows ascend. O(jobs + intervals), computed at first use.
-        """
+        """Allocated host intervals as arrays: row of the job (ascending), first and last host."""
         return _parse_allocations(self)
 
     @cached_property
@@ -144,12 +165,10 @@ class RunResult:
 
     @cached_property
     def occupations(self) -> tuple[Integers, Integers]:
-        """Every (job row, host) pair of jobs that ran, as two arrays.
+        """Every (job row, host) pair of jobs with hosts, as two arrays.
 
-        Raises
-        ------
-        InputError
-            There are more than :data:`MAX_OCCUPATIONS` pairs.
+        More than :data:`MAX_OCCUPATIONS` pairs are an
+        :class:`~qops_batsim.errors.InputError`.
         """
         rows, first, last = self.allocations
         sizes = last - first + 1
@@ -162,24 +181,27 @@ class RunResult:
         offsets = np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return np.repeat(rows, sizes), np.repeat(first, sizes) + offsets
 
+    def stays(self) -> Stays:
+        """Return the stays of executed jobs on hosts, in the order of the jobs; O(pairs)."""
+        rows, hosts = self.occupations
+        real = self.executed[rows]
+        rows, hosts = rows[real], hosts[real]
+        start, finish = self.columns("starting_time", "finish_time")
+        return Stays(rows, hosts, start[rows], finish[rows])
+
 
 _ASSUMED = "the largest allocated host id + 1"
+
+Run = str | Path | RunResult
+"""A run, or its name as :func:`find_run` takes it."""
 
 
 def find_run(name: str | Path) -> RunFiles:
     """Return the files of a run.
 
-    Parameters
-    ----------
-    name
-        The run's prefix, a directory that holds exactly one run, or the path of
-        a ``_jobs.csv`` (or ``_jobs.csv.gz``). An existing prefix wins over a
-        directory of the same name.
-
-    Raises
-    ------
-    InputError
-        It is none of these.
+    ``name`` is the run's prefix, a directory that holds exactly one run, or the path of
+    a ``_jobs.csv`` (or ``_jobs.csv.gz``). An existing prefix wins over a directory of the
+    same name.
     """
     path = Path(name)
     if path.is_file():
@@ -221,50 +243,22 @@ def read_run(name: str | Path, *, hosts: int | None = None) -> RunResult:
     hosts
         Number of hosts of the machine; else it is taken from ``_run.json``, else
         from ``_schedule.csv``, else it is the largest allocated id + 1.
-
-    Raises
-    ------
-    InputError
-        There is no such run, or one of its files cannot be used.
     """
-    files = find_run(name)
-    return _assemble(
-        files.name,
-        files.jobs,
-        hosts,
-        schedule=None if files.schedule is None else read_schedule(files.schedule),
-        machine_states=(
-            None if files.machine_states is None else read_machine_states(files.machine_states)
-        ),
-        info=None if files.info is None else read_info(files.info),
-        qos=None if files.qos is None else read_qos(files.qos),
-    )
+    return _read(find_run(name), hosts)
 
 
 def read_jobs(path: str | Path, *, hosts: int | None = None) -> RunResult:
-    """Read one ``_jobs.csv`` alone, plain or gzip-compressed.
-
-    Raises
-    ------
-    InputError
-        The file is missing or is not a ``_jobs.csv``: a column is missing, a
-        value is not a number, a final state is unknown.
-    """
+    """Read one ``_jobs.csv`` alone, plain or gzip-compressed."""
     name = Path(path).name.removesuffix(".gz").removesuffix(".csv").removesuffix("_jobs")
-    return _assemble(name, Path(path), hosts)
+    return _read(RunFiles(name=name, jobs=Path(path)), hosts)
 
 
-def _assemble(
-    name: str,
-    path: Path,
-    hosts: int | None,
-    *,
-    schedule: dict[str, float] | None = None,
-    machine_states: pd.DataFrame | None = None,
-    info: RunInfo | None = None,
-    qos: pd.DataFrame | None = None,
-) -> RunResult:
-    jobs = read_jobs_table(path)
+def _read(files: RunFiles, hosts: int | None) -> RunResult:
+    schedule = _read_if_any(read_schedule, files.schedule)
+    machine_states = _read_if_any(read_machine_states, files.machine_states)
+    info = _read_if_any(read_info, files.info)
+    qos = _read_if_any(read_qos, files.qos)
+    jobs, source = read_jobs_table(files.jobs), str(files.jobs)
     recorded = None if schedule is None else schedule["nb_computing_machines"]
     if hosts is not None:
         if hosts < 1:
@@ -275,9 +269,13 @@ def _assemble(
     elif recorded is not None and recorded >= 1:
         known = (int(recorded), "_schedule.csv")
     else:
-        alone = RunResult(name, str(path), jobs, 1, _ASSUMED)
+        alone = RunResult(files.name, source, jobs, 1, _ASSUMED)
         known = (int(alone.allocations[2].max(initial=0)) + 1, _ASSUMED)
-    return RunResult(name, str(path), jobs, *known, schedule, machine_states, info, qos)
+    return RunResult(files.name, source, jobs, *known, schedule, machine_states, info, qos)
+
+
+def _read_if_any(read: Callable[[Path], _Content], path: Path | None) -> _Content | None:
+    return None if path is None else read(path)
 
 
 def _existing(prefix: str, ending: str) -> Path | None:
@@ -319,13 +317,7 @@ def _parse_allocations(result: RunResult) -> tuple[Integers, Integers, Integers]
 
 
 def read_info(path: Path) -> RunInfo:
-    """Read a ``_run.json``.
-
-    Raises
-    ------
-    InputError
-        The file cannot be used.
-    """
+    """Read a ``_run.json``."""
     content = read_bytes(path, what="the description of a run (JSON)", max_bytes=64 << 20)
     try:
         info = msgspec.json.decode(content, type=RunInfo)

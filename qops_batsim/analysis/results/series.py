@@ -11,20 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans, Floats
+from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
 
 
 @dataclass(frozen=True)
 class StepSeries:
     """A right-continuous step function of time, 0 before its first date.
 
-    Attributes
-    ----------
-    dates
-        Dates of change (seconds), strictly ascending, shape (n,).
-    values
-        ``values[i]`` holds from ``dates[i]`` (included) to ``dates[i + 1]``
-        (excluded), the last one for ever; shape (n,).
+    ``dates`` (seconds) ascend strictly; ``values[i]`` holds from ``dates[i]`` (included) to
+    ``dates[i + 1]`` (excluded), the last one for ever. Both have shape (n,).
     """
 
     dates: Floats
@@ -89,13 +84,9 @@ def busy_hosts(result: RunResult) -> StepSeries:
 
 def busy_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
     """Return every maximal period in which a host is busy: host, begin, end (seconds)."""
-    rows, hosts = result.occupations
-    start = result.column("starting_time")[rows]
-    finish = result.column("finish_time")[rows]
-    real = finish > start
-    hosts, start, finish = hosts[real], start[real], finish[real]
-    order = np.lexsort((start, hosts))
-    hosts, start, finish = hosts[order], start[order], finish[order]
+    stays = result.stays()
+    stays = stays.where(stays.finish > stays.start)
+    _, hosts, start, finish = stays.where(np.lexsort((stays.start, stays.hosts)))
     latest = np.take(finish, running_latest(hosts, finish))
     opens: Booleans = np.ones(len(hosts), dtype=np.bool_)
     opens[1:] = (hosts[1:] != hosts[:-1]) | (start[1:] > latest[:-1])
@@ -103,15 +94,10 @@ def busy_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
     return hosts[opens].astype(np.float64), start[opens], latest[closes]
 
 
-def running_latest(hosts: np.ndarray, finish: Floats) -> np.ndarray:
-    """Return, for each position, that of the latest finish so far on the same host.
+def running_latest(hosts: Integers, finish: Floats) -> Integers:
+    """Return, for each stay, the position of the latest finish so far on the same host.
 
-    Parameters
-    ----------
-    hosts
-        Host of each occupation, ascending.
-    finish
-        When it ends (seconds).
+    ``hosts`` ascend.
     """
     # Ranks instead of dates keep the segmented maximum exact: (host, rank) pairs
     # are integers, and a new host always beats every earlier one.
@@ -119,8 +105,8 @@ def running_latest(hosts: np.ndarray, finish: Floats) -> np.ndarray:
     order = np.argsort(finish, kind="stable")
     rank = np.empty(size, dtype=np.int64)
     rank[order] = np.arange(size)
-    best = np.maximum.accumulate(hosts.astype(np.int64) * size + rank) if size else rank
-    winner: np.ndarray = order[best % size] if size else order
+    best = np.maximum.accumulate(hosts * size + rank) if size else rank
+    winner: Integers = order[best % size] if size else order
     return winner
 
 

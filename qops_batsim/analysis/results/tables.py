@@ -1,4 +1,7 @@
-"""Reading Batsim's output tables, with one clear error for whatever is wrong in them."""
+"""Reading the tables of a run.
+
+Every reader raises :class:`~qops_batsim.errors.InputError` that names file, row and column.
+"""
 
 from __future__ import annotations
 
@@ -66,36 +69,46 @@ def _read_table(path: Path, what: str, columns: tuple[str, ...]) -> pd.DataFrame
         raise InputError(f"{path}: not a table ({detail}); {what} is expected") from None
 
 
-def _numbers(table: pd.DataFrame, column: str) -> Floats:
-    """Return a text column as floats, NaN where it is empty or not a number."""
-    values: Floats = pd.to_numeric(table[column], errors="coerce").to_numpy(dtype=np.float64)
-    return values
-
-
 def _refuse(path: Path, table: pd.DataFrame, column: str, wrong: Booleans, accepted: str) -> None:
     """Raise for the first row of ``wrong``, if any."""
     if not wrong.any():
         return
     row = int(np.argmax(wrong))
-    job = f" (job {_shown(table, 'job_id', row)})" if "job_id" in table.columns else ""
+    job = f" (job {shown(str(table['job_id'].iloc[row]))})" if "job_id" in table.columns else ""
     raise InputError(
-        f"{path}: row {row + 1}{job}: {column} is {_shown(table, column, row)}; "
+        f"{path}: row {row + 1}{job}: {column} is {shown(str(table[column].iloc[row]))}; "
         f"{accepted} is expected"
     )
 
 
-def _shown(table: pd.DataFrame, column: str, row: int) -> str:
-    return shown(str(table[column].iloc[row]))
+def _unchecked(table: pd.DataFrame, column: str) -> Floats:
+    values: Floats = pd.to_numeric(table[column], errors="coerce").to_numpy(dtype=np.float64)
+    return values
+
+
+def _numbers(
+    path: Path,
+    table: pd.DataFrame,
+    column: str,
+    *,
+    limit: float = MAX_SECONDS,
+    exempt: Booleans | None = None,
+    rest: str = "",
+) -> Floats:
+    """Return a text column as floats, NaN for cells of ``exempt`` that are no number.
+
+    ``rest`` says in words what these may be.
+    """
+    values = _unchecked(table, column)
+    wrong = ~(np.abs(values) <= limit)
+    if exempt is not None:
+        wrong &= ~exempt
+    _refuse(path, table, column, wrong, f"a number up to {limit:g}{rest}")
+    return values
 
 
 def read_jobs_table(path: Path) -> pd.DataFrame:
-    """Read a ``_jobs.csv``: numbers as floats, plus ``id``, the full identifier.
-
-    Raises
-    ------
-    InputError
-        A column is missing, a value is not a number, a final state is unknown.
-    """
+    """Read a ``_jobs.csv``: numbers as floats, plus ``id``, the full identifier."""
     table = _read_table(path, "a _jobs.csv of Batsim", JOBS_COLUMNS)
     known = table["final_state"].isin(FINAL_STATES).to_numpy()
     _refuse(path, table, "final_state", ~known, f"one of {', '.join(FINAL_STATES)}")
@@ -106,16 +119,14 @@ def read_jobs_table(path: Path) -> pd.DataFrame:
         if column not in _NUMBER_COLUMNS:
             data[column] = table[column]
             continue
-        numbers = _numbers(table, column)
-        limit = MAX_STRETCH if column == "stretch" else MAX_SECONDS
-        wrong = ~(np.abs(numbers) <= limit)
+        limit, exempt = MAX_SECONDS, np.zeros(len(table), dtype=np.bool_)
+        if column in EXECUTION_COLUMNS:
+            exempt = rejected & (table[column] == "").to_numpy()
         if column == "stretch":
             # Turnaround over a run time of 0 s: a job killed as it started.
-            wrong &= ~table[column].isin(("inf", "-inf", "nan", "-nan")).to_numpy()
-        if column in EXECUTION_COLUMNS:
-            wrong &= ~(rejected & (table[column] == "").to_numpy())
-        _refuse(path, table, column, wrong, f"a number up to {limit:g}")
-        data[column] = numbers
+            limit = MAX_STRETCH
+            exempt |= table[column].isin(("inf", "-inf", "nan", "-nan")).to_numpy()
+        data[column] = _numbers(path, table, column, limit=limit, exempt=exempt)
     whole = data["requested_number_of_resources"]
     bad = (whole < 0) | (whole != np.floor(whole))
     _refuse(path, table, "requested_number_of_resources", bad, "a whole number from 0 up")
@@ -124,51 +135,27 @@ def read_jobs_table(path: Path) -> pd.DataFrame:
 
 
 def read_schedule(path: Path) -> dict[str, float]:
-    """Read a ``_schedule.csv``: its values by column, NaN for what is not a number.
-
-    Raises
-    ------
-    InputError
-        A needed column is missing or not a number, or there is not one row.
-    """
+    """Read a ``_schedule.csv``: its values by column, NaN for what is not a number."""
     needed = ("nb_jobs", "nb_jobs_finished", "nb_computing_machines", "makespan")
     table = _read_table(path, "a _schedule.csv of Batsim", needed)
     if len(table) != 1:
         raise InputError(f"{path}: {len(table)} rows; a _schedule.csv has one")
-    values = {str(column): float(_numbers(table, column)[0]) for column in table.columns}
     for column in needed:
-        wrong = ~(np.abs(np.array([values[column]])) <= MAX_SECONDS)
-        _refuse(path, table, column, wrong, f"a number up to {MAX_SECONDS:g}")
-    return values
+        _numbers(path, table, column)
+    return {str(column): float(_unchecked(table, column)[0]) for column in table.columns}
 
 
 def read_machine_states(path: Path) -> pd.DataFrame:
-    """Read dates and numbers of idle and computing hosts of a ``_machine_states.csv``.
-
-    Raises
-    ------
-    InputError
-        A column is missing or a value is not a number.
-    """
+    """Read dates and numbers of idle and computing hosts of a ``_machine_states.csv``."""
     columns = ("time", "nb_idle", "nb_computing")
     table = _read_table(path, "a _machine_states.csv of Batsim", columns)
-    numbers = {}
-    for column in columns:
-        numbers[column] = _numbers(table, column)
-        wrong = ~(np.abs(numbers[column]) <= MAX_SECONDS)
-        _refuse(path, table, column, wrong, f"a number up to {MAX_SECONDS:g}")
-    return pd.DataFrame(numbers)
+    return pd.DataFrame({column: _numbers(path, table, column) for column in columns})
 
 
 def read_qos(path: Path) -> pd.DataFrame:
-    """Read decisions, admitted deadlines and latest starts of a ``_qos.csv``.
+    """Read decisions, admitted deadlines and latest starts (NaN: none) of a ``_qos.csv``.
 
-    A file of an earlier version has no latest starts; they are NaN then.
-
-    Raises
-    ------
-    InputError
-        A column is missing, a decision is unknown or a date is not a number.
+    A file of an earlier version has no latest starts.
     """
     table = _read_table(path, "a _qos.csv", ("job_id", "decision", "admitted_deadline"))
     known = table["decision"].isin(("", QOS_ACCEPTED, QOS_REJECTED)).to_numpy()
@@ -177,20 +164,12 @@ def read_qos(path: Path) -> pd.DataFrame:
     for column in ("admitted_deadline", "latest_start"):
         if column not in table.columns:
             table[column] = ""
-        dates[column] = _numbers(table, column)
-        given = (table[column] != "").to_numpy()
-        wrong = given & ~(np.abs(dates[column]) <= MAX_SECONDS)
-        _refuse(path, table, column, wrong, f"a number up to {MAX_SECONDS:g}, or nothing,")
+        empty = (table[column] == "").to_numpy()
+        dates[column] = _numbers(path, table, column, exempt=empty, rest=", or nothing,")
     return pd.DataFrame({"id": table["job_id"], "decision": table["decision"], **dates})
 
 
 def read_reasons(path: Path) -> dict[str, str]:
-    """Read what a ``_qos.csv`` says in words about jobs, by full identifier.
-
-    Raises
-    ------
-    InputError
-        A column is missing.
-    """
+    """Read what a ``_qos.csv`` says in words about jobs, by full identifier."""
     table = _read_table(path, "a _qos.csv", ("job_id", "reason"))
     return dict(zip(table["job_id"], table["reason"], strict=True))

@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans, Floats
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.analysis.results.tables import Booleans
+from qops_batsim.analysis.results.workloads import jobs_by_id
+from qops_batsim.jobs import Job
 from qops_batsim.workload.model import Workload
-
-ROUNDING = 0.5e-6
-"""Largest error of a number written with six decimals."""
-
-DATE_TOLERANCE = PLAN_TOLERANCE + 2 * ROUNDING
-"""Dates and durations of a run's files closer than this (seconds) are equal."""
-
-NULL_RUN_TIME = 1e-5
-"""Run time (seconds) that Batsim writes for a job that ran for none at all.
-
-Its hosts are free again at the real end, up to this much before the written one.
-"""
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
-    """One place where a run breaks a rule.
+    """One place where a run breaks a rule: the jobs (full identifiers), host and date (seconds)."""
 
-    Attributes
-    ----------
-    rule
-        Name of the rule.
-    message
-        What is wrong, with the values found.
-    jobs
-        Full identifiers of the jobs concerned.
-    host, time
-        Where and when (seconds), if that makes sense.
-    """
-
-    rule: str
+    rule: str = ""
+    """Name of the rule, which the rule itself fills in."""
     message: str
     jobs: tuple[str, ...] = ()
     host: int | None = None
@@ -57,66 +37,91 @@ class Subject:
     compute_sharing: bool
     any_allocation_size: bool
 
+    @property
+    def executed(self) -> Booleans:
+        """Whether each row ran."""
+        return self.result.executed
+
+    @cached_property
+    def jobs(self) -> dict[str, Job]:
+        """The jobs of the workloads by full identifier."""
+        return jobs_by_id(self.workloads)
+
+    @cached_property
+    def delays(self) -> dict[str, float]:
+        """Seconds that each job with a ``delay`` profile runs, by full identifier."""
+        found = {}
+        for name, workload in self.workloads.items():
+            for job in workload.jobs:
+                profile = workload.profiles[job.profile]
+                if profile["type"] == "delay":
+                    found[f"{name}!{job.id}"] = float(profile["delay"])
+        return found
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a rule needs to apply, in words and as a test."""
+
+    words: str
+    met: Callable[[Subject], bool]
+
+
+WORKLOAD = Need("the workload", lambda subject: bool(subject.workloads))
+QOS_FILE = Need("a _qos.csv", lambda subject: subject.result.qos is not None)
+SCHEDULE = Need("a _schedule.csv", lambda subject: subject.result.schedule is not None)
+MACHINE_STATES = Need(
+    "a _machine_states.csv", lambda subject: subject.result.machine_states is not None
+)
+NO_SHARING = Need("a run without compute sharing", lambda subject: not subject.compute_sharing)
+
+Check = Callable[[Subject], Iterable[Violation]]
+
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule: its name, how it is checked and when it applies.
-
-    What it says is the docstring of ``check``; ``needs`` tells in words what a
-    run must have for the rule to apply.
-    """
+    """A rule, made by :func:`rule`; what it says is the docstring of its function."""
 
     name: str
-    check: Callable[[Subject], Iterator[Violation]]
-    applies: Callable[[Subject], bool] = lambda subject: True
-    needs: str = ""
+    module: str
+    find: Check = field(repr=False)
+    needed: tuple[Need, ...] = ()
+
+    def check(self, subject: Subject) -> Iterator[Violation]:
+        """Yield the violations of this rule, in the order of the jobs."""
+        for violation in self.find(subject):
+            yield msgspec.structs.replace(violation, rule=self.name)
+
+    def applies(self, subject: Subject) -> bool:
+        """Tell whether the rule can be checked."""
+        return all(need.met(subject) for need in self.needed)
+
+    @property
+    def needs(self) -> str:
+        """What a run must have for the rule to apply, in words."""
+        return " and ".join(need.words for need in self.needed)
 
 
-def lasting(run_time: Floats) -> Booleans:
-    """Tell which run times are real, rather than written for none; see :data:`NULL_RUN_TIME`."""
-    real: Booleans = run_time > NULL_RUN_TIME + DATE_TOLERANCE
-    return real
+def rule(*needed: Need) -> Callable[[Check], Rule]:
+    """Make a rule of a function, which gives it its name: ``final_state`` is ``final-state``."""
 
+    def make(check: Check) -> Rule:
+        return Rule(check.__name__.replace("_", "-"), check.__module__, check, needed)
 
-def tolerance(*dates: Floats) -> Floats:
-    """Return how far apart equal dates may be (seconds), for each element.
-
-    :data:`DATE_TOLERANCE`, plus a few units in the last place for dates so late
-    that floats are coarse.
-    """
-    largest = np.maximum.reduce([np.abs(values) for values in dates])
-    slack: Floats = DATE_TOLERANCE + 4 * np.spacing(largest)
-    return slack
-
-
-def differ(found: Floats, expected: Floats, *dates: Floats) -> Booleans:
-    """Tell where two columns of dates or durations differ by more than rounding.
-
-    ``dates`` are further columns that ``expected`` was computed from.
-    """
-    unequal: Booleans = np.abs(found - expected) > tolerance(found, expected, *dates)
-    return unequal
+    return make
 
 
 def violations(
-    subject: Subject,
-    rule: str,
-    wrong: Booleans,
-    message: Callable[[int], str],
-    *,
-    dates: str | None = None,
+    subject: Subject, wrong: Booleans, message: str, *, at: str | None = None, **columns: Any
 ) -> Iterator[Violation]:
     """Yield one violation for each job row where ``wrong`` holds.
 
-    Parameters
-    ----------
-    message
-        Gives the text for a row number.
-    dates
-        Column with the date of the violation.
+    ``message`` is a template (``"runs {run_time:.6f} s"``) for the row's values in
+    ``columns``, arrays with one value a job; ``at`` is the column of ``_jobs.csv`` with the date.
     """
     jobs = subject.result.jobs
     for row in np.flatnonzero(wrong).tolist():
         name = jobs["id"].iloc[row]
-        time = None if dates is None else float(jobs[dates].iloc[row])
-        yield Violation(rule=rule, jobs=(name,), time=time, message=f"job {name!r}: {message(row)}")
+        time = None if at is None else float(jobs[at].iloc[row])
+        text = message.format(**{key: values[row] for key, values in columns.items()})
+        yield Violation(jobs=(name,), time=time, message=f"job {name!r}: {text}")

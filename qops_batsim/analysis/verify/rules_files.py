@@ -7,24 +7,19 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, NULL_RUN_TIME, lasting
 from qops_batsim.analysis.results.series import busy_hosts, busy_periods
 from qops_batsim.analysis.results.tables import Floats
-from qops_batsim.analysis.verify.rule import (
-    DATE_TOLERANCE,
-    NULL_RUN_TIME,
-    Rule,
-    Subject,
-    Violation,
-    lasting,
-)
+from qops_batsim.analysis.verify.rule import MACHINE_STATES, SCHEDULE, Subject, Violation, rule
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 
 
+@rule(SCHEDULE)
 def schedule_counts(subject: Subject) -> Iterator[Violation]:
     """The numbers of jobs in ``_schedule.csv`` are those of ``_jobs.csv``."""
     result = subject.result
     jobs, ran = len(result.jobs), int(result.executed.sum())
-    success = int((result.jobs["final_state"] == COMPLETED_SUCCESSFULLY).sum())
+    success = int(result.ended_as(COMPLETED_SUCCESSFULLY).sum())
     expected = {
         "nb_jobs": jobs,
         "nb_jobs_finished": ran,
@@ -33,9 +28,10 @@ def schedule_counts(subject: Subject) -> Iterator[Violation]:
         "nb_jobs_rejected": jobs - ran,
         "success_rate": success / jobs if jobs else math.nan,
     }
-    return _compare(subject, "schedule-counts", expected)
+    return _compare(subject, expected)
 
 
+@rule(SCHEDULE)
 def schedule_times(subject: Subject) -> Iterator[Violation]:
     """Makespan, means and maxima in ``_schedule.csv`` follow from ``_jobs.csv``."""
     result = subject.result
@@ -49,7 +45,7 @@ def schedule_times(subject: Subject) -> Iterator[Violation]:
         # Batsim divides by all jobs, rejected ones included.
         expected[f"mean_{name}"] = math.fsum(values) / jobs if jobs else math.nan
         expected[f"max_{name}"] = float(values.max(initial=0.0))
-    return _compare(subject, "schedule-times", expected)
+    return _compare(subject, expected)
 
 
 _AVERAGED = {
@@ -59,22 +55,21 @@ _AVERAGED = {
 }
 
 
+@rule(SCHEDULE)
 def schedule_host_time(subject: Subject) -> Iterator[Violation]:
     """The time that hosts compute in ``_schedule.csv`` follows from ``_jobs.csv``."""
     result = subject.result
     _, begins, ends = busy_periods(result)
-    rows, _ = result.occupations
-    rows = rows[result.executed[rows]]
-    run_times = result.column("finish_time")[rows] - result.column("starting_time")[rows]
+    stays = result.stays()
     # Each period adds its own rounding, and run times that Batsim made up.
-    null = np.count_nonzero(~lasting(run_times))
+    null = np.count_nonzero(~lasting(stays.finish - stays.start))
     slack = DATE_TOLERANCE * len(begins) + NULL_RUN_TIME * null
     expected = {"time_computing": math.fsum(ends - begins)}
-    return _compare(subject, "schedule-host-time", expected, slack)
+    return _compare(subject, expected, slack)
 
 
 def _compare(
-    subject: Subject, rule: str, expected: dict[str, float], slack: float = 0.0
+    subject: Subject, expected: dict[str, float], slack: float = 0.0
 ) -> Iterator[Violation]:
     schedule = subject.result.schedule or {}
     for column, value in expected.items():
@@ -84,11 +79,11 @@ def _compare(
         # Batsim adds up in another order and precision than we do.
         if not abs(found - value) <= DATE_TOLERANCE + slack + 1e-10 * abs(value):
             yield Violation(
-                rule=rule,
                 message=f"_schedule.csv says {column} {found:.6f}, the jobs say {value:.6f}",
             )
 
 
+@rule(MACHINE_STATES)
 def machine_states(subject: Subject) -> Iterator[Violation]:
     """The numbers of computing hosts in ``_machine_states.csv`` follow from ``_jobs.csv``.
 
@@ -102,7 +97,6 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
     ran = int(result.executed.sum())
     if rows < 2 * ran:
         yield Violation(
-            rule="machine-states",
             message=(
                 f"_machine_states.csv has {rows} rows, but {ran} jobs started and ended: "
                 f"at least {2 * ran} are expected"
@@ -113,7 +107,6 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
     if len(back):
         row = int(back[0]) + 1
         yield Violation(
-            rule="machine-states",
             time=float(times[row]),
             message=f"_machine_states.csv goes back from {times[row - 1]:g} s to {times[row]:g} s",
         )
@@ -129,42 +122,9 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
     early, late = busy.at(until - DATE_TOLERANCE), busy.at(until + DATE_TOLERANCE)
     for i in np.flatnonzero((found != early) & (found != late)).tolist():
         yield Violation(
-            rule="machine-states",
             time=float(dates[i]),
             message=(
                 f"_machine_states.csv says {found[i]:g} hosts compute after {dates[i]:g} s, "
                 f"the jobs say {late[i]:g}"
             ),
         )
-
-
-def _has_schedule(subject: Subject) -> bool:
-    return subject.result.schedule is not None
-
-
-RULES = (
-    Rule(
-        "schedule-counts",
-        schedule_counts,
-        _has_schedule,
-        "a _schedule.csv",
-    ),
-    Rule(
-        "schedule-times",
-        schedule_times,
-        _has_schedule,
-        "a _schedule.csv",
-    ),
-    Rule(
-        "schedule-host-time",
-        schedule_host_time,
-        _has_schedule,
-        "a _schedule.csv",
-    ),
-    Rule(
-        "machine-states",
-        machine_states,
-        lambda subject: subject.result.machine_states is not None,
-        "a _machine_states.csv",
-    ),
-)

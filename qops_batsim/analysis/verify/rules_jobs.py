@@ -6,180 +6,146 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, ROUNDING, differ, tolerance
 from qops_batsim.analysis.results.series import running_latest
-from qops_batsim.analysis.results.tables import EXECUTION_COLUMNS, Booleans, Floats
-from qops_batsim.analysis.verify.rule import (
-    DATE_TOLERANCE,
-    ROUNDING,
-    Rule,
-    Subject,
-    Violation,
-    differ,
-    lasting,
-    tolerance,
-    violations,
-)
+from qops_batsim.analysis.results.tables import EXECUTION_COLUMNS, Booleans
+from qops_batsim.analysis.verify.rule import NO_SHARING, Subject, Violation, rule, violations
+from qops_batsim.analysis.verify.sharing import stays_by_host
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, COMPLETED_WALLTIME_REACHED
 from qops_batsim.workload.model import Workload
 
 
+@rule()
 def unique_jobs(subject: Subject) -> Iterator[Violation]:
     """A job appears once."""
     again = subject.result.jobs["id"].duplicated().to_numpy()
-    return violations(subject, "unique-jobs", again, lambda row: "has more than one row")
+    return violations(subject, again, "has more than one row")
 
 
+@rule()
 def rejected_empty(subject: Subject) -> Iterator[Violation]:
     """A rejected job has no dates and no hosts."""
-    jobs = subject.result.jobs
-    columns = [*EXECUTION_COLUMNS, "allocated_resources"]
-    filled = {
-        column: (jobs[column].notna() & (jobs[column].astype(str) != "")).to_numpy()
-        for column in columns
+    rejected = np.flatnonzero(~subject.executed)
+    cells = subject.result.jobs[[*EXECUTION_COLUMNS, "allocated_resources"]].iloc[rejected]
+    filled = (cells.notna() & (cells.astype(str) != "")).to_numpy()
+    names = {
+        row: ", ".join(cells.columns[each]) for row, each in zip(rejected, filled, strict=True)
     }
-    rejected = ~subject.result.executed
-    wrong: Booleans = rejected & np.logical_or.reduce(list(filled.values()))
-
-    def message(row: int) -> str:
-        names = ", ".join(column for column in columns if filled[column][row])
-        return f"was rejected, yet has {names}"
-
-    return violations(subject, "rejected-empty", wrong, message)
+    wrong = np.isin(np.arange(len(subject.executed)), rejected[filled.any(axis=1)])
+    return violations(subject, wrong, "was rejected, yet has {names}", names=names)
 
 
+@rule()
 def final_state(subject: Subject) -> Iterator[Violation]:
     """A job has success 1 if and only if it completed successfully."""
-    jobs = subject.result.jobs
-    successful = (jobs["final_state"] == COMPLETED_SUCCESSFULLY).to_numpy()
-    wrong = (subject.result.column("success") == 1) != successful
+    success = subject.result.column("success")
     return violations(
         subject,
-        "final-state",
-        wrong,
-        lambda row: (
-            f"success is {jobs['success'].iloc[row]:g}, "
-            f"but final_state is {jobs['final_state'].iloc[row]}"
-        ),
+        (success == 1) != subject.result.ended_as(COMPLETED_SUCCESSFULLY),
+        "success is {success:g}, but final_state is {state}",
+        success=success,
+        state=subject.result.jobs["final_state"].to_numpy(),
     )
 
 
+@rule()
 def start_after_submission(subject: Subject) -> Iterator[Violation]:
     """No job starts before it is submitted."""
-    start, submitted = _columns(subject, "starting_time", "submission_time")
-    wrong = start < submitted - tolerance(start, submitted)
-    return violations(
-        subject,
-        "start-after-submission",
-        wrong & subject.result.executed,
-        lambda row: f"starts at {start[row]:.6f} s, but is submitted at {submitted[row]:.6f} s",
-        dates="starting_time",
-    )
+    start, submitted = subject.result.columns("starting_time", "submission_time")
+    wrong = subject.executed & (start < submitted - tolerance(start, submitted))
+    message = "starts at {start:.6f} s, but is submitted at {submitted:.6f} s"
+    return violations(subject, wrong, message, at="starting_time", start=start, submitted=submitted)
 
 
+@rule()
 def finish_after_start(subject: Subject) -> Iterator[Violation]:
     """No job finishes before it starts."""
-    start, finish = _columns(subject, "starting_time", "finish_time")
-    wrong = finish < start - tolerance(start, finish)
-    return violations(
-        subject,
-        "finish-after-start",
-        wrong & subject.result.executed,
-        lambda row: f"finishes at {finish[row]:.6f} s, but starts at {start[row]:.6f} s",
-        dates="starting_time",
-    )
+    start, finish = subject.result.columns("starting_time", "finish_time")
+    wrong = subject.executed & (finish < start - tolerance(start, finish))
+    message = "finishes at {finish:.6f} s, but starts at {start:.6f} s"
+    return violations(subject, wrong, message, at="starting_time", start=start, finish=finish)
 
 
 def _difference(subject: Subject, column: str, later: str, earlier: str) -> Iterator[Violation]:
-    found, end, begin = _columns(subject, column, later, earlier)
+    found, end, begin = subject.result.columns(column, later, earlier)
     expected = end - begin
-    wrong = differ(found, expected, end, begin) & subject.result.executed
-    return violations(
-        subject,
-        column.replace("_", "-"),
-        wrong,
-        lambda row: (
-            f"{column} is {found[row]:.6f} s, but {later} - {earlier} is {expected[row]:.6f} s"
-        ),
-        dates="starting_time",
-    )
+    wrong = subject.executed & differ(found, expected, end, begin)
+    message = f"{column} is {{found:.6f}} s, but {later} - {earlier} is {{expected:.6f}} s"
+    return violations(subject, wrong, message, at="starting_time", found=found, expected=expected)
 
 
+@rule()
 def waiting_time(subject: Subject) -> Iterator[Violation]:
     """Waiting time is start − submission."""
     return _difference(subject, "waiting_time", "starting_time", "submission_time")
 
 
+@rule()
 def execution_time(subject: Subject) -> Iterator[Violation]:
     """Execution time is finish − start."""
     return _difference(subject, "execution_time", "finish_time", "starting_time")
 
 
+@rule()
 def turnaround_time(subject: Subject) -> Iterator[Violation]:
     """Turnaround time is finish − submission."""
     return _difference(subject, "turnaround_time", "finish_time", "submission_time")
 
 
+@rule()
 def stretch(subject: Subject) -> Iterator[Violation]:
     """Stretch is turnaround time / execution time."""
-    found, turnaround, run_time = _columns(subject, "stretch", "turnaround_time", "execution_time")
+    found, turnaround, run_time = subject.result.columns(
+        "stretch", "turnaround_time", "execution_time"
+    )
     # Compared as a product: a division would blow up the rounding of short run times.
     defined = np.isfinite(found)
     ratio = np.where(defined, found, 0.0)
     slack = DATE_TOLERANCE * (1 + np.abs(ratio)) + 2 * ROUNDING * np.abs(run_time)
     wrong = np.abs(turnaround - ratio * run_time) > slack
-    wrong = np.where(defined, wrong, run_time > DATE_TOLERANCE) & subject.result.executed
     return violations(
         subject,
-        "stretch",
-        wrong,
-        lambda row: (
-            f"stretch is {found[row]:.6f}, but turnaround time / execution time is "
-            f"{turnaround[row]:.6f} s / {run_time[row]:.6f} s"
-        ),
-        dates="starting_time",
+        np.where(defined, wrong, run_time > DATE_TOLERANCE) & subject.executed,
+        "stretch is {found:.6f}, but turnaround time / execution time is "
+        "{turnaround:.6f} s / {run_time:.6f} s",
+        at="starting_time",
+        found=found,
+        turnaround=turnaround,
+        run_time=run_time,
     )
 
 
+@rule()
 def walltime(subject: Subject) -> Iterator[Violation]:
     """No job runs longer than its walltime."""
-    run_time, limit = _columns(subject, "execution_time", "requested_time")
-    wrong = (limit >= 0) & (run_time > limit + tolerance(run_time, limit))
-    return violations(
-        subject,
-        "walltime",
-        wrong & subject.result.executed,
-        lambda row: f"runs {run_time[row]:.6f} s, but its walltime is {limit[row]:.6f} s",
-        dates="starting_time",
-    )
+    run_time, limit = subject.result.columns("execution_time", "requested_time")
+    wrong = subject.executed & (limit >= 0) & (run_time > limit + tolerance(run_time, limit))
+    message = "runs {run_time:.6f} s, but its walltime is {limit:.6f} s"
+    return violations(subject, wrong, message, at="starting_time", run_time=run_time, limit=limit)
 
 
+@rule()
 def walltime_reached(subject: Subject) -> Iterator[Violation]:
     """A job that was killed at its walltime ran that long."""
-    run_time, limit = _columns(subject, "execution_time", "requested_time")
-    killed = (subject.result.jobs["final_state"] == COMPLETED_WALLTIME_REACHED).to_numpy()
+    run_time, limit = subject.result.columns("execution_time", "requested_time")
     early = (limit < 0) | (run_time < limit - tolerance(run_time, limit))
+    wrong = early & subject.result.ended_as(COMPLETED_WALLTIME_REACHED)
+    has = {
+        row: "it has none" if limit[row] < 0 else f"that is {limit[row]:.6f} s"
+        for row in np.flatnonzero(wrong).tolist()
+    }
+    message = "was killed at its walltime after {run_time:.6f} s, but {has}"
+    return violations(subject, wrong, message, at="finish_time", run_time=run_time, has=has)
 
-    def message(row: int) -> str:
-        has = "it has none" if limit[row] < 0 else f"that is {limit[row]:.6f} s"
-        return f"was killed at its walltime after {run_time[row]:.6f} s, but {has}"
 
-    return violations(subject, "walltime-reached", killed & early, message, dates="finish_time")
-
-
+@rule()
 def allocation_size(subject: Subject) -> Iterator[Violation]:
     """A job gets exactly the processors that it requests."""
-    result = subject.result
-    requested = result.column("requested_number_of_resources")
-    sizes = result.allocation_sizes
-    flexible = _any_size(subject)
-    wrong = np.where(flexible, sizes < 1, sizes != requested) & result.executed
-    return violations(
-        subject,
-        "allocation-size",
-        wrong,
-        lambda row: f"requests {requested[row]:g} processors, but gets {sizes[row]} hosts",
-        dates="starting_time",
-    )
+    requested = subject.result.column("requested_number_of_resources")
+    sizes = subject.result.allocation_sizes
+    wrong = np.where(_any_size(subject), sizes < 1, sizes != requested) & subject.executed
+    message = "requests {requested:g} processors, but gets {sizes} hosts"
+    return violations(subject, wrong, message, at="starting_time", requested=requested, sizes=sizes)
 
 
 def _any_size(subject: Subject) -> Booleans:
@@ -203,79 +169,42 @@ def _divides_its_work(name: str, workload: Workload) -> bool:
     return all(kind == "parallel_homogeneous_total" for kind in kinds)
 
 
+@rule()
 def host_range(subject: Subject) -> Iterator[Violation]:
     """Every allocated host exists."""
     result = subject.result
     rows, _, last = result.allocations
     highest = np.full(len(result.jobs), -1, dtype=np.int64)
     np.maximum.at(highest, rows, last)
+    message = f"runs on host {{highest}}, but the hosts are 0 to {result.hosts - 1}"
     return violations(
-        subject,
-        "host-range",
-        highest >= result.hosts,
-        lambda row: f"runs on host {highest[row]}, but the hosts are 0 to {result.hosts - 1}",
-        dates="starting_time",
+        subject, highest >= result.hosts, message, at="starting_time", highest=highest
     )
 
 
+@rule(NO_SHARING)
 def exclusive_hosts(subject: Subject) -> Iterator[Violation]:
     """No host runs two jobs at a time."""
-    result = subject.result
-    rows, hosts = result.occupations
-    real = result.executed[rows]
-    rows, hosts = rows[real], hosts[real]
-    start, finish = (result.column(name)[rows] for name in ("starting_time", "finish_time"))
-    finish = np.where(lasting(finish - start), finish, start)
-    order = np.lexsort((finish, start, hosts))
-    rows, hosts, start, finish = rows[order], hosts[order], start[order], finish[order]
+    rows, hosts, start, finish = stays_by_host(subject.result)
     # On each host, a job must start after the latest finish among the earlier ones.
     before = running_latest(hosts, finish)[:-1]
     latest = finish[before]
     overlap = (hosts[1:] == hosts[:-1]) & (start[1:] < latest - tolerance(start[1:], latest))
-    places = np.flatnonzero(overlap)
-    first, second = rows[before[places]], rows[places + 1]
-    names = result.jobs["id"]
+    names = subject.result.jobs["id"]
     seen: set[tuple[int, int]] = set()
-    for a, b, place in zip(first.tolist(), second.tolist(), places.tolist(), strict=True):
-        if (a, b) in seen:
+    for place in np.flatnonzero(overlap).tolist():
+        pair = (int(rows[before[place]]), int(rows[place + 1]))
+        if pair in seen:
             continue  # the same two jobs, on a further host
-        seen.add((a, b))
+        seen.add(pair)
         host, date = int(hosts[place + 1]), float(start[place + 1])
-        pair = (names.iloc[a], names.iloc[b])
+        first, second = (names.iloc[row] for row in pair)
         yield Violation(
-            rule="exclusive-hosts",
-            jobs=pair,
+            jobs=(first, second),
             host=host,
             time=date,
             message=(
-                f"host {host} runs job {pair[0]!r} until {latest[place]:.6f} s, "
-                f"but job {pair[1]!r} starts there at {date:.6f} s"
+                f"host {host} runs job {first!r} until {latest[place]:.6f} s, "
+                f"but job {second!r} starts there at {date:.6f} s"
             ),
         )
-
-
-def _columns(subject: Subject, *names: str) -> tuple[Floats, ...]:
-    return tuple(subject.result.column(name) for name in names)
-
-
-RULES = (
-    Rule("unique-jobs", unique_jobs),
-    Rule("rejected-empty", rejected_empty),
-    Rule("final-state", final_state),
-    Rule("start-after-submission", start_after_submission),
-    Rule("finish-after-start", finish_after_start),
-    Rule("waiting-time", waiting_time),
-    Rule("execution-time", execution_time),
-    Rule("turnaround-time", turnaround_time),
-    Rule("stretch", stretch),
-    Rule("walltime", walltime),
-    Rule("walltime-reached", walltime_reached),
-    Rule("allocation-size", allocation_size),
-    Rule("host-range", host_range),
-    Rule(
-        "exclusive-hosts",
-        exclusive_hosts,
-        lambda subject: not subject.compute_sharing,
-        "a run without compute sharing",
-    ),
-)

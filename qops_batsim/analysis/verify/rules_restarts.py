@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import numpy as np
 
 from qops_batsim.analysis.results.restarts import goes_on, original_id, without_number
-from qops_batsim.analysis.verify.rule import DATE_TOLERANCE, Rule, Subject, Violation, tolerance
+from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, tolerance
+from qops_batsim.analysis.verify.rule import Subject, Violation, rule
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, REJECTED
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -18,6 +19,7 @@ SAME_CONTINUED = ("workload_name", "requested_number_of_resources")
 """What they have in common where a run goes on with the work of the one before it."""
 
 
+@rule()
 def restart_identity(subject: Subject) -> Iterator[Violation]:
     """A job that is run again is the same job, and the run before it was killed earlier."""
     jobs = subject.result.jobs
@@ -46,11 +48,10 @@ def restart_identity(subject: Subject) -> Iterator[Violation]:
                         f"ends at {finish[before]:.6f} s"
                     )
             if problem:
-                yield Violation(
-                    rule="restart-identity", jobs=(name,), message=f"job {name!r} {problem}"
-                )
+                yield Violation(jobs=(name,), message=f"job {name!r} {problem}")
 
 
+@rule()
 def restart_complete(subject: Subject) -> Iterator[Violation]:
     """A job that was killed and run again, or promised a deadline, is run to its end.
 
@@ -59,7 +60,6 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
     """
     jobs = subject.result.jobs
     run_times = subject.result.column("execution_time")
-    delays = _delays(subject)
     promised = _promised(subject)
     for origin, rows in _runs(subject).items():
         row = rows[-1]
@@ -68,7 +68,7 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
         name, state = str(jobs["id"].iloc[row]), jobs["final_state"].iloc[row]
         together = rows if goes_on(str(jobs["profile"].iloc[row])) else [row]
         ran = float(run_times[together].sum())
-        wanted, slack = delays.get(origin), len(together) * DATE_TOLERANCE + PLAN_TOLERANCE
+        wanted, slack = subject.delays.get(origin), len(together) * DATE_TOLERANCE + PLAN_TOLERANCE
         slack += 4 * float(np.spacing(abs(ran)))
         problem = ""
         if state == COMPLETED_KILLED or (len(rows) > 1 and state == REJECTED):
@@ -81,9 +81,7 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
         ):
             problem = f"runs {ran:.6f} s, but its profile {wanted:.6f} s"
         if problem:
-            yield Violation(
-                rule="restart-complete", jobs=(name,), message=f"job {name!r} {problem}"
-            )
+            yield Violation(jobs=(name,), message=f"job {name!r} {problem}")
 
 
 def last_runs(subject: Subject) -> dict[int, str]:
@@ -99,13 +97,8 @@ def _several_runs(subject: Subject) -> dict[str, list[int]]:
 def _runs(subject: Subject) -> dict[str, list[int]]:
     """Return the rows of each job's runs, in the order of their starts."""
     names = [str(name) for name in subject.result.jobs["id"]]
-    if subject.workloads:
-        known = {
-            f"{name}!{job.id}"
-            for name, workload in subject.workloads.items()
-            for job in workload.jobs
-        }
-    else:
+    known: Container[str] = subject.jobs
+    if not subject.workloads:
         everything = set(names)
         known = {name for name in names if without_number(name) not in everything}
     start = subject.result.column("starting_time")
@@ -122,19 +115,3 @@ def _promised(subject: Subject) -> set[str]:
     """Return the jobs that were promised a deadline."""
     qos = subject.result.qos
     return set() if qos is None else set(qos["id"][qos["admitted_deadline"].notna()])
-
-
-def _delays(subject: Subject) -> dict[str, float]:
-    """Return the seconds that each job of type ``delay`` runs, where the workload is known."""
-    return {
-        f"{name}!{job.id}": float(workload.profiles[job.profile]["delay"])
-        for name, workload in subject.workloads.items()
-        for job in workload.jobs
-        if workload.profiles[job.profile]["type"] == "delay"
-    }
-
-
-RULES = (
-    Rule("restart-identity", restart_identity),
-    Rule("restart-complete", restart_complete),
-)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from qops_batsim.analysis.verify.rule import DATE_TOLERANCE, Rule, Subject, Violation, violations
+from qops_batsim.analysis.results.rounding import DATE_TOLERANCE
+from qops_batsim.analysis.results.tables import Floats
+from qops_batsim.analysis.verify.rule import WORKLOAD, Subject, Violation, rule, violations
 from qops_batsim.jobs import COMPLETED_FAILED, COMPLETED_SUCCESSFULLY, Job
-from qops_batsim.workload.model import Profile
 
 
+@rule(WORKLOAD)
 def workload_jobs(subject: Subject) -> Iterator[Violation]:
     """Every job of the workload is in ``_jobs.csv``.
 
@@ -22,95 +24,61 @@ def workload_jobs(subject: Subject) -> Iterator[Violation]:
             full = f"{name}!{job.id}"
             if full not in known:
                 yield Violation(
-                    rule="workload-jobs",
                     jobs=(full,),
                     message=f"job {full!r} of {workload.source} is not in the run",
                 )
 
 
+@rule(WORKLOAD)
 def workload_fields(subject: Subject) -> Iterator[Violation]:
     """Submission time, processors and walltime are those of the workload."""
-    result = subject.result
-    rows, jobs, _ = _matched(subject)
-    compared = {
-        "submission_time": [job.submission_time for job in jobs],
-        "requested_number_of_resources": [float(job.processors) for job in jobs],
-        "requested_time": [-1.0 if job.walltime is None else job.walltime for job in jobs],
-    }
-    for column, values in compared.items():
-        expected = np.full(len(result.jobs), np.nan)
-        expected[rows] = values
-        found = result.column(column)
-        wrong = np.abs(found - expected) > DATE_TOLERANCE + 4 * np.spacing(np.abs(found))
+    for column, asked in _ASKED.items():
+        values = {name: asked(job) for name, job in subject.jobs.items()}
+        expected, found = _column(subject, values), subject.result.column(column)
         yield from violations(
             subject,
-            "workload-fields",
-            wrong,
-            lambda row, column=column, found=found, expected=expected: (  # type: ignore[misc]
-                f"{column} is {found[row]:.6f}, but {expected[row]:.6f} in the workload"
-            ),
+            np.abs(found - expected) > _slack(found),
+            f"{column} is {{found:.6f}}, but {{expected:.6f}} in the workload",
+            found=found,
+            expected=expected,
         )
 
 
+_ASKED: dict[str, Callable[[Job], float]] = {
+    "submission_time": lambda job: job.submission_time,
+    "requested_number_of_resources": lambda job: job.processors,
+    "requested_time": lambda job: -1.0 if job.walltime is None else job.walltime,
+}
+
+
+@rule(WORKLOAD)
 def workload_run_time(subject: Subject) -> Iterator[Violation]:
     """A job with a delay profile runs that long, unless it was killed: then not longer."""
     result = subject.result
-    rows, _, profiles = _matched(subject)
-    delay = np.full(len(result.jobs), np.nan)
-    delay[rows] = [p["delay"] if p["type"] == "delay" else np.nan for p in profiles]
-    run_time = result.column("execution_time")
-    slack = DATE_TOLERANCE + 4 * np.spacing(np.abs(result.column("finish_time")))
-    complete = result.jobs["final_state"].isin((COMPLETED_SUCCESSFULLY, COMPLETED_FAILED))
-    wrong = (run_time > delay + slack) | (complete.to_numpy() & (run_time < delay - slack))
+    delay = _column(subject, subject.delays)
+    run_time, finish = result.columns("execution_time", "finish_time")
+    slack = _slack(finish)
+    complete = result.ended_as(COMPLETED_SUCCESSFULLY, COMPLETED_FAILED)
+    wrong = (run_time > delay + slack) | (complete & (run_time < delay - slack))
     return violations(
         subject,
-        "workload-run-time",
-        wrong & result.executed,
-        lambda row: (
-            f"{result.jobs['final_state'].iloc[row]} after {run_time[row]:.6f} s, "
-            f"but its profile runs {delay[row]:.6f} s"
-        ),
-        dates="finish_time",
+        wrong & subject.executed,
+        "{state} after {run_time:.6f} s, but its profile runs {delay:.6f} s",
+        at="finish_time",
+        state=result.jobs["final_state"].to_numpy(),
+        run_time=run_time,
+        delay=delay,
     )
 
 
-def _matched(subject: Subject) -> tuple[list[int], list[Job], list[Profile]]:
-    """Return rows of the run with the job and the profile that the workload has for each."""
-    row_of = {name: row for row, name in enumerate(subject.result.jobs["id"])}
-    rows: list[int] = []
-    jobs: list[Job] = []
-    profiles: list[Profile] = []
-    for name, workload in subject.workloads.items():
-        for job in workload.jobs:
-            row = row_of.get(f"{name}!{job.id}")
-            if row is not None:
-                rows.append(row)
-                jobs.append(job)
-                profiles.append(workload.profiles[job.profile])
-    return rows, jobs, profiles
+def _column(subject: Subject, values: Mapping[str, float]) -> Floats:
+    """Return values by full identifier as a column: NaN for jobs without, and further rows."""
+    jobs = subject.result.jobs["id"]
+    column = np.array([values.get(name, np.nan) for name in jobs], dtype=np.float64)
+    column[jobs.duplicated(keep="last").to_numpy()] = np.nan
+    return column
 
 
-def _has_workload(subject: Subject) -> bool:
-    return bool(subject.workloads)
-
-
-RULES = (
-    Rule(
-        "workload-jobs",
-        workload_jobs,
-        _has_workload,
-        "the workload",
-    ),
-    Rule(
-        "workload-fields",
-        workload_fields,
-        _has_workload,
-        "the workload",
-    ),
-    Rule(
-        "workload-run-time",
-        workload_run_time,
-        _has_workload,
-        "the workload",
-    ),
-)
+def _slack(dates: Floats) -> Floats:
+    slack: Floats = DATE_TOLERANCE + 4 * np.spacing(np.abs(dates))
+    return slack

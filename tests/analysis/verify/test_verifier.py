@@ -6,13 +6,8 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.verify.verifier import (
-    RULES,
-    read_workloads,
-    recorded_workloads,
-    rules_checked,
-    verify,
-)
+from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
+from qops_batsim.analysis.verify.verifier import RULES, rules_checked, verify
 from qops_batsim.workload.batsim_json import parse_workload
 
 WORKLOAD = {

@@ -1,0 +1,41 @@
+"""The workloads that a run was made of, and their jobs by the identifiers of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import Job
+from qops_batsim.shipped import find_input
+from qops_batsim.workload.batsim_json import read_workload
+from qops_batsim.workload.model import Workload
+
+
+def read_workloads(paths: Sequence[Path]) -> dict[str, Workload]:
+    """Read workloads and name them as Batsim does, in order: ``w0``, ``w1``, …"""
+    return {f"w{index}": read_workload(path) for index, path in enumerate(paths)}
+
+
+def recorded_workloads(result: RunResult) -> list[Path]:
+    """Return the workloads that ``_run.json`` names, in order, if all of them still exist.
+
+    A name may be a path or that of a workload that comes with the package.
+    """
+    if result.info is None or result.info.workload is None:
+        return []
+    named = result.info.workload
+    try:
+        return [
+            find_input(name, "workloads") for name in ([named] if isinstance(named, str) else named)
+        ]
+    except InputError:
+        return []
+
+
+def jobs_by_id(workloads: Mapping[str, Workload]) -> dict[str, Job]:
+    """Return the jobs of workloads by full identifier (``"w0!15"``), in their order; O(jobs)."""
+    return {
+        f"{name}!{job.id}": job for name, workload in workloads.items() for job in workload.jobs
+    }

@@ -1,0 +1,67 @@
+"""Rules about classes of service on hosts that jobs share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from qops_batsim.analysis.results.restarts import original_id
+from qops_batsim.analysis.results.rounding import tolerance
+from qops_batsim.analysis.results.run import Stays
+from qops_batsim.analysis.results.tables import Booleans
+from qops_batsim.analysis.verify.rule import WORKLOAD, Subject, Violation, rule
+from qops_batsim.analysis.verify.sharing import stays_by_host
+
+DEDICATED = "dedicated"
+"""The class of service of jobs that are alone on their hosts."""
+
+
+@rule(WORKLOAD)
+def dedicated_alone(subject: Subject) -> Iterator[Violation]:
+    """A job of class dedicated shares no host while it runs."""
+    names = subject.result.jobs["id"]
+    dedicated = _dedicated(subject)
+    if not dedicated.any():
+        return
+    seen: set[frozenset[int]] = set()
+    for stays in stays_by_host(subject.result).of_each_host():
+        for place in np.flatnonzero(dedicated[stays.rows]).tolist():
+            for other in _overlapping(stays, place):
+                pair = (int(stays.rows[place]), int(stays.rows[other]))
+                if frozenset(pair) in seen:
+                    continue  # the same two jobs, on a further host
+                seen.add(frozenset(pair))
+                one, two = (str(names.iloc[row]) for row in pair)
+                date, host = float(stays.start[[place, other]].max()), int(stays.hosts[place])
+                yield Violation(
+                    jobs=(one, two),
+                    host=host,
+                    time=date,
+                    message=(
+                        f"job {one!r} is to be alone on its hosts, but shares host {host} with "
+                        f"job {two!r} from {date:.6f} s on"
+                    ),
+                )
+
+
+def _overlapping(stays: Stays, place: int) -> list[int]:
+    """Return the stays on a host at the same time as one of them."""
+    _, _, start, finish = stays
+    begin, end = np.full_like(start, start[place]), np.full_like(finish, finish[place])
+    together: Booleans = (start < end - tolerance(start, end)) & (
+        finish > begin + tolerance(finish, begin)
+    )
+    together[place] = False
+    return np.flatnonzero(together).tolist()
+
+
+def _dedicated(subject: Subject) -> Booleans:
+    """Tell which jobs of the run are of class dedicated, what goes on of them included."""
+    classes = {
+        name: None if job.qos is None else job.qos.service_class
+        for name, job in subject.jobs.items()
+    }
+    origins = (original_id(str(name), classes) for name in subject.result.jobs["id"])
+    found: Booleans = np.array([classes.get(each or "") == DEDICATED for each in origins], np.bool_)
+    return found
