@@ -129,15 +129,7 @@ def compare_runs(
     if not tolerance >= 0:
         raise InputError(f"tolerance is {tolerance:g}; a number of seconds from 0 up is expected")
     pair = PairedJobs(a, b)
-    differs = {
-        "state": pair.text_differs("state"),
-        "submission": pair.number_differs("submission", tolerance),
-        "processors": pair.number_differs("processors", 0.0),
-        "walltime": pair.number_differs("walltime", tolerance),
-        "start": pair.number_differs("start", tolerance) & pair.ran,
-        "finish": pair.number_differs("finish", tolerance) & pair.ran,
-        "hosts": np.zeros_like(pair.both) if ignore_hosts else pair.hosts_differ(),
-    }
+    differs = pair.differences(tolerance, hosts=not ignore_hosts)
     different: Booleans = np.logical_or.reduce(list(differs.values()))
     exact = differs["state"] | differs["processors"] | differs["walltime"] | differs["hosts"]
     latency = different & pair.shifted_by_latency(~exact)

@@ -89,6 +89,22 @@ class PairedJobs:
         right: Floats = self._jobs[f"{field}_b"].to_numpy(dtype=np.float64)
         return left, right
 
+    def differences(self, tolerance: float, *, hosts: bool) -> dict[str, Booleans]:
+        """Tell for each of :data:`FIELDS` which jobs of both runs differ in it.
+
+        Dates and walltimes may be ``tolerance`` apart (seconds), and the rounding of the
+        files; jobs are compared as to dates and, if ``hosts``, hosts where they ran in both.
+        """
+        return {
+            "state": self.text_differs("state"),
+            "submission": self.number_differs("submission", tolerance),
+            "processors": self.number_differs("processors", 0.0),
+            "walltime": self.number_differs("walltime", tolerance),
+            "start": self.number_differs("start", tolerance) & self.ran,
+            "finish": self.number_differs("finish", tolerance) & self.ran,
+            "hosts": self.hosts_differ() if hosts else np.zeros_like(self.both),
+        }
+
     def text_differs(self, field: str) -> Booleans:
         """Tell which jobs of both runs have different texts."""
         unequal: Booleans = (self._jobs[f"{field}_a"] != self._jobs[f"{field}_b"]).to_numpy()
