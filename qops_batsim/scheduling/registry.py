@@ -1,4 +1,7 @@
-"""Finding schedulers by name and reading their options."""
+"""Finding schedulers by name and reading their options.
+
+Whatever is unknown, cannot be loaded or is out of range is an ``InputError``.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
+from qops_batsim.scheduling.plugins import is_in_file, object_in_file, remember
 
 GROUP = "qops_batsim.schedulers"
 """Entry-point group in which packages register their decision modules."""
@@ -22,51 +26,72 @@ def scheduler_names() -> list[str]:
 
 
 def scheduler_class(name: str) -> type[DecisionModule]:
-    """Return the decision module registered under a name.
+    """Return the decision module of a registered name, or of ``FILE.py:CLASS``."""
+    found, where = (object_in_file(name), name) if is_in_file(name) else _load(name)
+    if not (isinstance(found, type) and issubclass(found, DecisionModule)):
+        raise InputError(
+            f"scheduler {name!r}: {where} is not a DecisionModule; a subclass is expected"
+        )
+    remember(found)
+    return found
 
-    Raises
-    ------
-    InputError
-        No package registers the name, or what it registers is no decision module.
-    """
+
+def _load(name: str) -> tuple[object, str]:
     registered = _registered()
     if name not in registered:
         raise InputError(f"unknown scheduler {name!r}{did_you_mean(name, registered)}")
     entry = registered[name]
     try:
-        found = entry.load()
-    except (ImportError, AttributeError) as error:
-        raise InputError(f"scheduler {name!r}: {entry.value} cannot be loaded ({error})") from error
-    if not (isinstance(found, type) and issubclass(found, DecisionModule)):
+        return entry.load(), entry.value
+    except Exception as error:
         raise InputError(
-            f"scheduler {name!r}: {entry.value} is not a DecisionModule; a subclass is expected"
-        )
-    return found
+            f"scheduler {name!r}: {entry.value} cannot be loaded ({type(error).__name__}: {error})"
+        ) from error
 
 
-def make_scheduler(name: str, settings: Mapping[str, Any] | None = None) -> DecisionModule:
-    """Return a new decision module with the given options.
+def registered_name(kind: type[DecisionModule]) -> str | None:
+    """Return the name under which a class is registered, if it is."""
+    value = f"{kind.__module__}:{kind.__qualname__}"
+    return next((name for name, entry in _registered().items() if entry.value == value), None)
+
+
+def make_scheduler(
+    scheduler: str | type[DecisionModule] | DecisionModule,
+    settings: Mapping[str, Any] | None = None,
+) -> DecisionModule:
+    """Return a decision module with the given options.
 
     Parameters
     ----------
-    name
-        Registered name.
+    scheduler
+        A registered name, ``FILE.py:CLASS``, a class, or a module that is ready, which
+        takes no settings.
     settings
         Options by name; texts are converted to the option's type.
-
-    Raises
-    ------
-    InputError
-        Unknown scheduler or option, or a value out of range.
     """
-    kind = scheduler_class(name)
+    if isinstance(scheduler, DecisionModule):
+        if settings:
+            raise InputError(
+                f"options for a {type(scheduler).__name__} that has been made already; its "
+                "class, or its name, is expected beside options"
+            )
+        return scheduler
+    if isinstance(scheduler, str):
+        kind, name = scheduler_class(scheduler), scheduler
+    elif isinstance(scheduler, type) and issubclass(scheduler, DecisionModule):
+        kind, name = scheduler, registered_name(scheduler) or scheduler.__name__
+    else:
+        raise InputError(
+            f"scheduler {scheduler!r}: a name, FILE.py:CLASS, a subclass of DecisionModule or an "
+            "instance of one is expected"
+        )
     return kind(read_options(name, kind, settings or {}))
 
 
 def read_options(
     name: str, kind: type[DecisionModule], settings: Mapping[str, Any]
 ) -> SchedulerOptions:
-    """Check and convert a scheduler's options; errors as :func:`make_scheduler`."""
+    """Check and convert a scheduler's options."""
     known = [field.encode_name for field in msgspec.structs.fields(kind.Options)]
     for option in settings:
         if option not in known:
@@ -92,13 +117,7 @@ def _choices(kind: type[DecisionModule], option: str) -> str:
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
-    """Read ``name=value`` texts; a value that is JSON is taken as such, else as text.
-
-    Raises
-    ------
-    InputError
-        A text has no ``=``, or a name is given twice.
-    """
+    """Read ``name=value`` texts; a value that is JSON is taken as such, else as text."""
     settings: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")

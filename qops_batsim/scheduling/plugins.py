@@ -1,0 +1,118 @@
+"""Schedulers from outside the package: loading one from a file, and where its code failed.
+
+Registered schedulers of other packages are found by :mod:`qops_batsim.scheduling.registry`;
+both kinds are remembered here, so that an error can be shown with the frames of the
+plug-in's own code alone.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+from qops_batsim.errors import InputError, did_you_mean
+
+_OURS = __name__.partition(".")[0]
+
+_homes: set[str] = set()
+_modules: dict[Path, tuple[int, ModuleType]] = {}
+
+
+def is_in_file(scheduler: str) -> bool:
+    """Tell whether the text is ``FILE.py:CLASS`` rather than a registered name."""
+    path, _, name = scheduler.rpartition(":")
+    return (path or name).endswith(".py")
+
+
+def short_name(scheduler: str) -> str:
+    """Return what files and tables call a scheduler: its name, or the class of ``FILE.py:CLASS``."""
+    return scheduler.rpartition(":")[2] if is_in_file(scheduler) else scheduler
+
+
+def object_in_file(scheduler: str) -> object:
+    """Return what ``FILE.py:CLASS`` names; the file runs once as long as it does not change."""
+    text, _, name = scheduler.rpartition(":")
+    path = Path(text or name)
+    try:
+        changed = path.stat().st_mtime_ns
+    except OSError as error:
+        raise InputError(f"scheduler {scheduler!r}: {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(f"scheduler {scheduler!r}: {error}; FILE.py:CLASS is expected") from None
+    before, module = _modules.get(path.resolve(), (None, None))
+    if module is None or before != changed:
+        module = _run_file(scheduler, path)
+        _modules[path.resolve()] = changed, module
+    if not text or not hasattr(module, name):
+        classes = [
+            each.__name__
+            for each in vars(module).values()
+            if isinstance(each, type) and each.__module__ == module.__name__
+        ]
+        found = did_you_mean(name, classes) if text else f" (known: {', '.join(classes)})"
+        raise InputError(f"scheduler {scheduler!r}: a class of {path} is expected{found}")
+    found_object: object = getattr(module, name)
+    return found_object
+
+
+def _run_file(scheduler: str, path: Path) -> ModuleType:
+    # The path in the name keeps files of equal names, and modules of Python, apart.
+    spec = spec_from_file_location(f"{path.stem} of {path.resolve().parent}", path)
+    if spec is None or spec.loader is None:
+        raise InputError(f"scheduler {scheduler!r}: {path} is no Python file")
+    module = module_from_spec(spec)
+    # What evaluates annotations looks for the module here.
+    sys.modules[module.__name__] = module
+    _homes.add(str(path.absolute()))
+    beside = str(path.resolve().parent)
+    if beside not in sys.path:
+        sys.path.append(beside)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[module.__name__]
+        raise InputError(
+            f"scheduler {scheduler!r}: {path} cannot be loaded ({type(error).__name__}: {error})"
+        ) from error
+    return module
+
+
+def remember(kind: type) -> None:
+    """Note where the code of a scheduler lies, unless it is one of ours."""
+    top = kind.__module__.partition(".")[0]
+    module = sys.modules.get(top)
+    if top == _OURS or module is None:
+        return
+    _homes.update(f"{folder}/" for folder in getattr(module, "__path__", ()))
+    if module.__file__ is not None:
+        _homes.add(module.__file__)
+
+
+def frames_of_plugins(error: BaseException | None) -> list[str]:
+    """Return the frames of an error, and of what it came from, that lie in plug-ins' code.
+
+    Formatted as in a traceback, outermost first, a few lines each.
+    """
+    frames: list[traceback.FrameSummary] = []
+    for each in _chain(error):
+        frames = [
+            frame for frame in traceback.extract_tb(each.__traceback__) if _is_foreign(frame)
+        ] + frames
+    return traceback.format_list(frames)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _is_foreign(frame: traceback.FrameSummary) -> bool:
+    return any(
+        frame.filename.startswith(home) if home.endswith("/") else frame.filename == home
+        for home in _homes
+    )
