@@ -47,11 +47,6 @@ class ChildProcess:
         Called with each line of the log, in another thread; long lines are cut.
     grace
         How long the program may take to end once it was told to (seconds).
-
-    Raises
-    ------
-    OSError
-        The program cannot be started.
     """
 
     def __init__(

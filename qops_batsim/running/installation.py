@@ -19,15 +19,7 @@ VERSION_SECONDS = 30.0
 
 
 class Batsim(msgspec.Struct, frozen=True):
-    """An installed Batsim.
-
-    Attributes
-    ----------
-    path
-        The executable.
-    version
-        The line that ``batsim --version`` prints.
-    """
+    """An installed Batsim; the version is the line that ``batsim --version`` prints."""
 
     path: Path
     version: str
@@ -43,11 +35,7 @@ def find_batsim(path: str | Path | None = None, *, timeout: float = VERSION_SECO
     timeout
         Longest wait for its answer (seconds).
 
-    Raises
-    ------
-    InputError
-        There is none, it cannot be started, or it is of a version that does not
-        speak the protocol of versions 3.1 to 4.2.
+    Versions that do not speak the protocol of 3.1 to 4.2 are refused.
     """
     found = shutil.which("batsim" if path is None else path)
     if found is None:

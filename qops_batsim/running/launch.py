@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -31,15 +31,10 @@ from qops_batsim.protocol.messages import decode_events, encode_message
 from qops_batsim.protocol.zeromq import ConnectionLost, listen
 from qops_batsim.running.child import ChildProcess, ending_signals_raise
 from qops_batsim.running.installation import Batsim
-from qops_batsim.running.simulate import (
-    describe_run,
-    refuse_smaller_machine,
-    write_decisions,
-    write_description,
-)
+from qops_batsim.running.simulate import describe_run, refuse_smaller_machine, write_decisions
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.qos_log import write_qos_log
+from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.model import Workload
 
 LOG_LEVELS = ("quiet", "network-only", "information", "debug")
@@ -51,10 +46,7 @@ _EXPORT = "run"
 class BatsimError(QopsError):
     """Batsim failed, or ended before the simulation did.
 
-    Attributes
-    ----------
-    exit_code
-        Batsim's exit code as a shell gives it (128 + signal), 2 if it was 0.
+    ``exit_code`` is Batsim's as a shell gives it (128 + signal), 2 if it was 0.
     """
 
     def __init__(self, message: str, exit_code: int = 2) -> None:
@@ -63,16 +55,9 @@ class BatsimError(QopsError):
 
 
 class BatsimRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A simulation that Batsim has ended.
+    """A simulation that Batsim has ended, and the files that it wrote.
 
-    Attributes
-    ----------
-    hosts
-        Compute hosts that Batsim used.
-    jobs_ended
-        Jobs completed, killed or rejected.
-    paths
-        The files that Batsim wrote.
+    Hosts are the compute hosts used; jobs that were killed or rejected count as ended.
     """
 
     hosts: int
@@ -84,7 +69,7 @@ def run_batsim(
     batsim: Batsim,
     driver: ModuleDriver,
     *,
-    workload: str | Path,
+    workload: Workload | str | Path,
     platform: Platform | str | Path,
     prefix: str | Path,
     options: EngineOptions | None = None,
@@ -96,14 +81,10 @@ def run_batsim(
 
     Parameters
     ----------
-    batsim
-        See :func:`~qops_batsim.running.installation.find_batsim`.
-    driver
-        Answers Batsim's messages.
     workload
-        File of the workload; a compressed one is unpacked for Batsim.
+        A workload to write for Batsim, or a file; a compressed one is unpacked.
     platform
-        File of the platform, unpacked likewise, or a platform to write for Batsim.
+        A platform to write for Batsim, or a file likewise.
     prefix
         Path in front of ``_jobs.csv`` and the others; missing directories are made.
     options
@@ -121,28 +102,14 @@ def run_batsim(
     BatsimError
         Batsim fails, ends too early, does not answer in time or sends what is no
         message.
-    InputError
-        A file cannot be read or written.
-    QopsError
-        Whatever else the module raises.
     """
     options = options or EngineOptions()
     with ending_signals_raise(), _working_directory(prefix) as directory:
-        inputs = (
-            "-p",
-            _plain_platform(platform, directory / "platform.xml"),
-            "-w",
-            _plain_file(workload, directory / "workload.json", "a Batsim workload (JSON)"),
-        )
+        inputs = _input_arguments(platform, workload, directory)
         arguments = batsim_arguments(options, log_level)
         with closing(_Server(driver, timeout)) as server:
-            command = [
-                str(batsim.path),
-                *inputs,
-                *("-e", str(directory / _EXPORT)),
-                *("-s", server.endpoint),
-                *arguments,
-            ]
+            outputs = ["-e", str(directory / _EXPORT), "-s", server.endpoint]
+            command = [str(batsim.path), *inputs, *outputs, *arguments]
             with _started(command, on_log_line) as child:
                 server.serve(child)
         paths = _publish(directory, prefix)
@@ -156,14 +123,7 @@ def run_batsim(
 def check_machine(
     workload: Workload, platform: Platform, hosts: int | None, *, allow_smaller_machine: bool
 ) -> None:
-    """Check that Batsim can run a workload on the first ``hosts`` hosts of a platform.
-
-    Raises
-    ------
-    InputError
-        The platform has no master or fewer hosts than ``hosts``, or the workload is
-        for more processors and that is not allowed.
-    """
+    """Check that Batsim can run a workload on the first ``hosts`` hosts of a platform."""
     if platform.master is None:
         raise InputError(
             f"{platform.source}: no master; for Batsim, a host named master_host or one with "
@@ -180,13 +140,7 @@ def check_machine(
 
 
 def batsim_arguments(options: EngineOptions, log_level: str = "information") -> list[str]:
-    """Return the command-line arguments of Batsim for these options.
-
-    Raises
-    ------
-    InputError
-        The options hold external events, or the log level is unknown.
-    """
+    """Return the command-line arguments of Batsim for these options."""
     if options.external_events is not None:
         raise InputError("external events: only the embedded engine runs them")
     if log_level not in LOG_LEVELS:
@@ -321,11 +275,20 @@ def _plain_file(path: str | Path, unpacked: Path, what: str) -> str:
     return str(unpacked)
 
 
-def _plain_platform(platform: Platform | str | Path, written: Path) -> str:
+def _input_arguments(
+    platform: Platform | str | Path, workload: Workload | str | Path, directory: Path
+) -> list[str]:
+    """Return Batsim's arguments for its inputs; what it cannot read is written for it."""
+    machine, jobs = directory / "platform.xml", directory / "workload.json"
     if isinstance(platform, Platform):
-        write_platform(platform, written)
-        return str(written)
-    return _plain_file(platform, written, "a platform (XML)")
+        write_platform(platform, machine)
+    else:
+        machine = Path(_plain_file(platform, machine, "a platform (XML)"))
+    if isinstance(workload, Workload):
+        write_workload(workload, jobs)
+    else:
+        jobs = Path(_plain_file(workload, jobs, "a Batsim workload (JSON)"))
+    return ["-p", str(machine), "-w", str(jobs)]
 
 
 def _publish(directory: Path, prefix: str | Path) -> list[Path]:
@@ -353,20 +316,14 @@ def write_batsim_run(
     workload: str,
     platform: str | None,
     options: EngineOptions | None = None,
+    further: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Write ``PREFIX_qos.csv`` and ``PREFIX_run.json`` beside Batsim's files; return all paths.
+    """Write our files beside Batsim's, as :func:`~qops_batsim.running.simulate.write_run` does.
 
-    Decision logs are treated as by :func:`~qops_batsim.running.simulate.write_run`.
-
-    Raises
-    ------
-    InputError
-        A file cannot be written.
+    Returns the paths of all.
     """
     description = describe_run(
         scheduler, module, workload, platform, run.hosts, options or EngineOptions()
     )
-    made_by = {**description, "engine": "batsim", "batsim_version": batsim.version}
-    path = write_description(made_by, prefix)
-    decisions = write_decisions(module, prefix, scheduler)
-    return [*run.paths, write_qos_log(module.qos_log, prefix), *decisions, path]
+    description |= {"engine": "batsim", "batsim_version": batsim.version, **(further or {})}
+    return [*run.paths, *write_decisions(module, prefix, scheduler, description)]

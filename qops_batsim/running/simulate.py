@@ -15,6 +15,7 @@ from qops_batsim.engine.simulation import EngineOptions, Simulation
 from qops_batsim.errors import InputError
 from qops_batsim.files import write_text
 from qops_batsim.platform.model import Platform
+from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
 from qops_batsim.scheduling.admission.scheduler import AdmissionScheduler
 from qops_batsim.scheduling.decision_log import remove_decision_log, write_decision_log
 from qops_batsim.scheduling.driver import ModuleDriver
@@ -26,27 +27,28 @@ from qops_batsim.workload.model import Workload
 
 
 def simulate(
-    workload: Workload,
-    platform: Platform,
-    scheduler: str | DecisionModule,
+    workload: AnyWorkload,
+    platform: AnyPlatform | None,
+    scheduler: str | type[DecisionModule] | DecisionModule,
     settings: Mapping[str, Any] | None = None,
     *,
     engine: EngineOptions | None = None,
     allow_smaller_machine: bool = False,
     on_progress: Callable[[int], None] | None = None,
 ) -> Simulation:
-    """Run a scheduler on a workload with the embedded engine.
+    """Run a scheduler on a workload with the embedded engine; writes nothing.
 
     Parameters
     ----------
     workload
-        The jobs.
+        The jobs: a workload, the path of one, or the name of a shipped one.
     platform
-        The machine.
+        The machine, likewise; None for as many equal hosts as the workload is for.
     scheduler
-        A registered name, or a decision module of your own.
+        A registered name, ``"my_file.py:MyScheduler"``, or a decision module or class
+        of your own.
     settings
-        The scheduler's options by name; only with a registered name.
+        The scheduler's options by name.
     engine
         What the simulation allows; by default :func:`default_engine` of the scheduler.
     allow_smaller_machine
@@ -62,14 +64,20 @@ def simulate(
 
     Raises
     ------
-    InputError
-        Unknown scheduler, option or profile type; a workload for a larger machine.
     SimulationError
         The scheduler broke the protocol or left jobs waiting for ever.
+
+    Examples
+    --------
+    >>> simulation = simulate("tiny_8", None, "easy")
+    >>> [record.job.id for record in simulation.ended][:3]
+    ['w0!4', 'w0!1', 'w0!6']
     """
-    module = make_scheduler(scheduler, settings) if isinstance(scheduler, str) else scheduler
+    module = make_scheduler(scheduler, settings)
+    workload = load_workload(workload)
+    machine = load_platform(platform, workload)
     with _without_garbage_collection():
-        return _simulate(workload, platform, module, engine, allow_smaller_machine, on_progress)
+        return _simulate(workload, machine, module, engine, allow_smaller_machine, on_progress)
 
 
 def default_engine(
@@ -79,8 +87,6 @@ def default_engine(
 
     Parameters
     ----------
-    module
-        The scheduler.
     hosts
         Use only the first so many hosts; None for all.
     compute_sharing
@@ -132,20 +138,7 @@ def _simulate(
 
 
 def refuse_smaller_machine(workload: Workload, platform: Platform, hosts: int) -> None:
-    """Check that a machine is as large as a workload expects.
-
-    Parameters
-    ----------
-    workload, platform
-        What is to run, and where.
-    hosts
-        Number of hosts to use.
-
-    Raises
-    ------
-    InputError
-        The workload is for more processors.
-    """
+    """Check that so many hosts of a platform are as many as a workload expects."""
     if workload.processors > hosts:
         raise InputError(
             f"{workload.source} is for {workload.processors} processors (nb_res), but "
@@ -162,49 +155,22 @@ def write_run(
     module: DecisionModule,
     workload: str,
     platform: str | None,
+    further: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Write a run's output files.
 
     Beside Batsim's, these are ``PREFIX_qos.csv``, what was decided about each job,
-    ``PREFIX_run.json``, which says how the run was made, and if the module kept a
-    decision log (:func:`~qops_batsim.scheduling.decision_log.keep_decisions`),
+    ``PREFIX_run.json``, which says how the run was made (with ``further`` fields), and if
+    the module kept a decision log
+    (:func:`~qops_batsim.scheduling.decision_log.keep_decisions`),
     ``PREFIX_decisions.jsonl``; if not, such a file of an earlier run is removed.
-
-    Raises
-    ------
-    InputError
-        A file cannot be written.
     """
-    paths = [
-        *write_outputs(simulation, prefix),
-        write_qos_log(module.qos_log, prefix),
-        *write_decisions(module, prefix, scheduler),
-    ]
+    paths = write_outputs(simulation, prefix)
     description = describe_run(
         scheduler, module, workload, platform, len(simulation.hosts), simulation.options
     )
-    return [*paths, write_description({**description, "engine": "embedded"}, prefix)]
-
-
-def write_decisions(module: DecisionModule, prefix: str | Path, scheduler: str) -> list[Path]:
-    """Write ``PREFIX_decisions.jsonl`` if the module kept a log, else remove an old one.
-
-    Returns
-    -------
-    list of Path
-        The file, if it was written.
-
-    Raises
-    ------
-    InputError
-        The file cannot be written or removed.
-    """
-    log = module.decision_log if isinstance(module, AdmissionScheduler) else None
-    if log is None:
-        remove_decision_log(prefix)
-        return []
-    options = msgspec.to_builtins(module.options)
-    return [write_decision_log(log, prefix, scheduler=scheduler, options=options)]
+    description |= {"engine": "embedded", **(further or {})}
+    return [*paths, *write_decisions(module, prefix, scheduler, description)]
 
 
 def describe_run(
@@ -215,7 +181,7 @@ def describe_run(
     hosts: int,
     options: EngineOptions,
 ) -> dict[str, Any]:
-    """Return how a run was made, whatever the engine."""
+    """Return how a run was made, whatever the engine; the names are those that were given."""
     return {
         "scheduler": scheduler,
         "options": msgspec.to_builtins(module.options),
@@ -228,14 +194,17 @@ def describe_run(
     }
 
 
-def write_description(description: Mapping[str, Any], prefix: str | Path) -> Path:
-    """Write ``PREFIX_run.json``; return its path.
-
-    Raises
-    ------
-    InputError
-        The file cannot be written.
-    """
+def write_decisions(
+    module: DecisionModule, prefix: str | Path, scheduler: str, description: Mapping[str, Any]
+) -> list[Path]:
+    """Write what no engine knows: what was decided about jobs, and how the run was made."""
+    paths = [write_qos_log(module.qos_log, prefix)]
+    log = module.decision_log if isinstance(module, AdmissionScheduler) else None
+    if log is None:
+        remove_decision_log(prefix)
+    else:
+        options = msgspec.to_builtins(module.options)
+        paths.append(write_decision_log(log, prefix, scheduler=scheduler, options=options))
     path = Path(f"{prefix}_run.json")
     write_text(path, msgspec.json.format(msgspec.json.encode(description)).decode() + "\n")
-    return path
+    return [*paths, path]

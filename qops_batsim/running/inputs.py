@@ -1,0 +1,87 @@
+"""What a run is given: objects, paths of files, or names of shipped ones."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from qops_batsim.errors import InputError
+from qops_batsim.platform.model import Platform
+from qops_batsim.platform.simgrid_read import read_platform
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.plugins import is_in_file
+from qops_batsim.shipped import find_input, shipped_directory
+from qops_batsim.workload.batsim_json import read_workload
+from qops_batsim.workload.model import Workload
+
+DEFAULT_WORKLOAD = "sdsc_sp2_1000"
+DEFAULT_DEADLINE_WORKLOAD = "sdsc_sp2_deadlines_500"
+DEFAULT_SHARING_WORKLOAD, DEFAULT_SHARING_PLATFORM = "aroma_mixed", "aroma_grid"
+
+AnyWorkload = Workload | str | Path
+"""A workload, the path of its file, or the name of a shipped one."""
+
+AnyPlatform = Platform | str | Path
+"""A platform, likewise."""
+
+
+def load_workload(given: AnyWorkload) -> Workload:
+    """Return a workload itself, or read its file."""
+    if isinstance(given, Workload):
+        return given
+    return read_workload(find_input(_checked(given, "workload"), "workloads"))
+
+
+def load_platform(given: AnyPlatform | None, workload: Workload) -> Platform:
+    """Return a platform itself, or read its file; None: as many equal hosts as the jobs expect."""
+    if given is None:
+        from qops_batsim.platform.generate import make_cluster
+
+        return make_cluster(workload.processors)
+    if isinstance(given, Platform):
+        return given
+    return read_platform(find_input(_checked(given, "platform"), "platforms"))
+
+
+def _checked(given: object, what: str) -> str | Path:
+    if not isinstance(given, (str, Path)):
+        raise InputError(
+            f"{what} of type {type(given).__name__}; a {what.capitalize()}, the path of a file or "
+            "the name of a shipped one is expected"
+        )
+    return given
+
+
+def default_inputs(module: DecisionModule) -> tuple[str, str | None]:
+    """Return the names of the shipped workload and platform that show what a scheduler does."""
+    if module.wants_compute_sharing:
+        return DEFAULT_SHARING_WORKLOAD, DEFAULT_SHARING_PLATFORM
+    return (DEFAULT_DEADLINE_WORKLOAD if module.needs_deadlines else DEFAULT_WORKLOAD), None
+
+
+def name_of(given: AnyWorkload | AnyPlatform, kind: str) -> str:
+    """Return what a run's description calls an input: as given, never where the package lies."""
+    if isinstance(given, (str, Path)):
+        return str(given)
+    source = Path(given.source)
+    return source.stem if source.parent == shipped_directory(kind) else given.source
+
+
+def digests(names: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the SHA-256 of the files behind a ``scheduler``, a ``workload`` and a ``platform``.
+
+    Registered schedulers have no file, and pipes can be read only once: both are left out.
+    """
+    found = {}
+    for what, name in names.items():
+        if name is None:
+            continue
+        if what == "scheduler":
+            path = Path(name.rpartition(":")[0]) if is_in_file(name) else Path()
+        else:
+            path = find_input(name, f"{what}s")
+        if path.is_file():
+            with open(path, "rb") as stream:
+                found[what] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found
