@@ -9,6 +9,10 @@ from qops_batsim.errors import InputError, did_you_mean
 _PACKAGE = Path(__file__).parent
 _KINDS = {"platforms": ".xml", "workloads": ".json"}
 
+DEFAULT_WORKLOAD = "sdsc_sp2_1000"
+DEFAULT_DEADLINE_WORKLOAD = "sdsc_sp2_deadlines_500"
+DEFAULT_SHARING_WORKLOAD, DEFAULT_SHARING_PLATFORM = "aroma_mixed", "aroma_grid"
+
 
 def shipped_directory(kind: str) -> Path:
     """Return the directory of the shipped ``platforms`` or ``workloads``.

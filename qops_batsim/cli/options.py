@@ -78,6 +78,65 @@ Processes = Annotated[
     ),
 ]
 
+Out = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="PREFIX",
+        help="Where to write: PREFIX_jobs.csv and so on. Default: out/SCHEDULER.",
+        show_default=False,
+    ),
+]
+FirstHosts = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Use only the first N hosts of the platform."),
+]
+SmallerMachine = Annotated[
+    bool,
+    typer.Option(
+        "--smaller-machine",
+        help="Run even if the workload is for a larger machine; wider jobs are rejected.",
+    ),
+]
+ComputeSharing = Annotated[
+    bool | None,
+    typer.Option(
+        "--compute-sharing/--no-compute-sharing",
+        help="Whether several jobs may run on one host. Default: what the scheduler is meant for.",
+        show_default=False,
+    ),
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        help="What simulates: embedded (this package) or batsim (the real one, as a child process)."
+    ),
+]
+Batsim = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PATH",
+        help="The batsim to start; only with --engine batsim. Default: the one on PATH.",
+        show_default=False,
+    ),
+]
+BatsimLog = Annotated[
+    str,
+    typer.Option(
+        metavar="LEVEL",
+        help="How much batsim says: quiet, network-only, information or debug.",
+    ),
+]
+BatsimTimeout = Annotated[
+    float,
+    typer.Option(
+        min=0.001,
+        metavar="SECONDS",
+        help="Longest wait for batsim's next message; then it is stopped.",
+    ),
+]
+
 # Workloads and their deadlines.
 
 WorkloadIn = Annotated[

@@ -11,13 +11,16 @@ from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import is_in_file
-from qops_batsim.shipped import find_input, shipped_directory
+from qops_batsim.shipped import (
+    DEFAULT_DEADLINE_WORKLOAD,
+    DEFAULT_SHARING_PLATFORM,
+    DEFAULT_SHARING_WORKLOAD,
+    DEFAULT_WORKLOAD,
+    find_input,
+    shipped_directory,
+)
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.model import Workload
-
-DEFAULT_WORKLOAD = "sdsc_sp2_1000"
-DEFAULT_DEADLINE_WORKLOAD = "sdsc_sp2_deadlines_500"
-DEFAULT_SHARING_WORKLOAD, DEFAULT_SHARING_PLATFORM = "aroma_mixed", "aroma_grid"
 
 AnyWorkload = Workload | str | Path
 """A workload, the path of its file, or the name of a shipped one."""

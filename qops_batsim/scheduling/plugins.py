@@ -29,7 +29,7 @@ def is_in_file(scheduler: str) -> bool:
 
 
 def short_name(scheduler: str) -> str:
-    """Return what files and tables call a scheduler: its name, or the class of ``FILE.py:CLASS``."""
+    """Return what files and tables call a scheduler: its name; of ``FILE.py:CLASS`` the class."""
     return scheduler.rpartition(":")[2] if is_in_file(scheduler) else scheduler
 
 
