@@ -17,8 +17,17 @@ from qops_batsim.errors import InputError
 
 def print_error(message: str) -> None:
     """Print one error line to the standard error stream, whatever the message holds."""
-    line = "".join(each if each.isprintable() else repr(each)[1:-1] for each in message)
-    typer.echo(f"qops-batsim: error: {line}", err=True)
+    note(f"qops-batsim: error: {_on_one_line(message)}")
+
+
+def print_frames(frames: Iterable[str]) -> None:
+    """Print frames of a traceback to the standard error stream, whatever their code holds."""
+    for line in "".join(frames).splitlines():
+        note(_on_one_line(line))
+
+
+def _on_one_line(message: str) -> str:
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in message)
 
 
 def note(message: str) -> None:
@@ -26,8 +35,11 @@ def note(message: str) -> None:
     typer.echo(message, err=True)
 
 
+COMPILING = "compiling the scheduling kernels for this machine (once; later runs reuse them) ..."
+
+
 @contextmanager
-def announce_slow(message: str, after: float = 1.0) -> Iterator[None]:
+def announce_slow(message: str = COMPILING, after: float = 1.0) -> Iterator[None]:
     """Print the message once the block has taken longer than ``after`` seconds."""
     timer = Timer(after, note, [message])
     timer.daemon = True

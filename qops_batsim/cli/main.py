@@ -29,8 +29,9 @@ from qops_batsim.cli import (
     shim,
     workload,
 )
-from qops_batsim.cli.console import print_error
-from qops_batsim.errors import QopsError
+from qops_batsim.cli.console import print_error, print_frames
+from qops_batsim.errors import InputError, QopsError
+from qops_batsim.scheduling.plugins import frames_of_plugins
 from qops_batsim.version import __version__
 
 app = typer.Typer(
@@ -118,7 +119,11 @@ def main() -> None:
 
 
 def _run() -> int:
-    """Run the command line; return the exit code, errors told."""
+    """Run the command line; return the exit code, errors told.
+
+    An error in a plug-in shows the plug-in's own frames; one of ours is a defect, and is
+    shown as such.
+    """
     try:
         code = app(standalone_mode=False)
     except _CommandLineError as error:
@@ -127,11 +132,17 @@ def _run() -> int:
         else:
             print_error(error.format_message().replace("\n", " "))  # type: ignore[attr-defined]
         return 2
-    except QopsError as error:
-        print_error(str(error))
-        return 2
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
+    except Exception as error:
+        frames = frames_of_plugins(error)
+        if not (frames or isinstance(error, QopsError)):
+            raise
+        print_frames(frames)
+        print_error(
+            str(error) if isinstance(error, QopsError) else f"{type(error).__name__}: {error}"
+        )
+        return 1 if frames and not isinstance(error, InputError) else 2
     if code == _INTERRUPTED:
         print_error("interrupted")
     return code if isinstance(code, int) else 0

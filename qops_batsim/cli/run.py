@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from qops_batsim.running.run import Run
 
 ENGINES = ("embedded", "batsim")
-COMPILING = "compiling the scheduling kernels for this machine (once; later runs reuse them) ..."
 
 Scheduler = Annotated[
     str | None,
@@ -137,7 +136,7 @@ def _run(
 
     class Terminal(Watch):
         def compiling(self) -> AbstractContextManager[None]:
-            return nullcontext() if quiet else announce_slow(COMPILING)
+            return nullcontext() if quiet else announce_slow()
 
         def simulating(self, title: str, jobs: int) -> AbstractContextManager[Any]:
             return progress_bar(jobs, title, quiet)
@@ -152,9 +151,13 @@ def _run(
             if scheduler is None:
                 raise InputError("no scheduler; its name, FILE.py:CLASS or --again is expected")
             return run(scheduler, out=out, batsim=batsim, watch=watch, **choices)
-        given = [name for name, value in choices.items() if value and value != "embedded"]
+        given = [
+            f"--{name}"
+            for name, value in choices.items()
+            if value not in (None, False, {}, "embedded")
+        ]
         if scheduler or given:
-            beside = ", ".join([scheduler] if scheduler else given)
+            beside = (scheduler or ", ".join(given)).replace("settings", "set").replace("_", "-")
             raise InputError(f"--again beside {beside}: the description tells that already")
         return run_again(again, out=out, batsim=batsim, watch=watch)
     except BatsimError as error:

@@ -18,6 +18,8 @@ from typing import (
 import typer
 
 from qops_batsim.cli.console import print_json, print_table
+from qops_batsim.cli.options import AsJson
+from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     import msgspec
@@ -26,8 +28,10 @@ if TYPE_CHECKING:
 
 
 def schedulers(
-    name: Annotated[str | None, typer.Argument(help="Show this scheduler and its options.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    name: Annotated[
+        str | None, typer.Argument(help="Show this scheduler, or FILE.py:CLASS, and its options.")
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """List the schedulers, or describe one and its options.
 
@@ -40,16 +44,11 @@ def schedulers(
     from qops_batsim.scheduling.registry import scheduler_class, scheduler_names
 
     if name is None:
-        known = {each: scheduler_class(each) for each in scheduler_names()}
+        known = {each: _summary(each) for each in scheduler_names()}
         if as_json:
-            print_json({each: kind.summary for each, kind in known.items()})
-            return
-        print_table(
-            "Schedulers",
-            ["name", "what it does"],
-            [[n, k.summary] for n, k in known.items()],
-            numbers=False,
-        )
+            print_json(known)
+        else:
+            print_table("Schedulers", ["name", "what it does"], known.items(), numbers=False)
         return
     kind = scheduler_class(name)
     options = describe_options(kind)
@@ -66,6 +65,16 @@ def schedulers(
         unit = f" {option['unit']}" if option["unit"] else ""
         typer.echo(f"  {option['name']} = {option['default']}{unit}   ({option['type']})")
         typer.echo(f"      {option['description']}")
+
+
+def _summary(name: str) -> str:
+    """Return what a scheduler does; of a broken plug-in, why it cannot be used."""
+    from qops_batsim.scheduling.registry import scheduler_class
+
+    try:
+        return scheduler_class(name).summary
+    except InputError as error:
+        return f"BROKEN: {error}"
 
 
 def _description(kind: type[DecisionModule]) -> str:

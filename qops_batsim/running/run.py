@@ -243,6 +243,7 @@ def _request(
 ) -> _Request:
     """Read the inputs, and note how everything was given, for the run's description."""
     jobs = load_workload(workload)
+    machine = load_platform(platform, jobs)
     name = scheduler if isinstance(scheduler, str) else registered_name(type(module))
     objects = {
         "scheduler": name is None,
@@ -265,7 +266,7 @@ def _request(
     return _Request(
         module=module,
         jobs=jobs,
-        machine=load_platform(platform, jobs),
+        machine=machine,
         given=(workload, platform),
         options=options,
         prefix=f"out/{short_name(name)}" if out is None else str(out),

@@ -90,3 +90,29 @@ def test_the_recorded_rejections_are_ours(cli: Cli, shared: Path) -> None:
     assert result.exit_code == 0, result.err
     recorded = (shared / "batsim" / "recorded" / "batsched_reject_jobs.csv").read_text()
     assert Path("reject_jobs.csv").read_text() == recorded
+
+
+def test_a_run_is_made_again_from_its_description(cli: Cli) -> None:
+    assert cli("run", "easy", "-w", "tiny_8", "--hosts", "2", "--smaller-machine").exit_code == 0
+    result = cli("run", "--again", "out/easy_run.json")
+    assert result.exit_code == 0, result.err
+    assert "simulated 8 jobs on 2 hosts" in result.err
+    for name in ("jobs.csv", "schedule.csv", "machine_states.csv", "qos.csv", "run.json"):
+        again = Path(f"out/easy_again_{name}").read_bytes()
+        assert again == Path(f"out/easy_{name}").read_bytes(), name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "no scheduler; its name, FILE.py:CLASS or --again is expected"),
+        (("easy", "--again", "x_run.json"), "--again beside easy: the description tells that"),
+        (("--again", "x_run.json", "--hosts", "3"), "--again beside --hosts"),
+        (("--again", "x_run.json", "--set", "a=1"), "--again beside --set"),
+        (("--again", "x_run.json"), "x_run.json: no such file"),
+    ],
+)
+def test_mistakes_about_again(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
+    result = cli("run", *arguments)
+    assert (result.exit_code, result.out) == (2, "")
+    assert message in result.err

@@ -154,6 +154,8 @@ def test_compressed_inputs_are_unpacked_and_platforms_written(launch, workload, 
 for name in ("-w", "-p"):
     shutil.copy(option(name), {str(copies)!r})
 """
+    launch(body + GOOD, workload=read_workload(packed))
+    assert read_workload(copies / "workload.json").jobs == read_workload(packed).jobs
     launch(body + GOOD, workload=packed)
     assert (copies / "workload.json").read_text() == workload.read_text()
     assert len(read_platform(copies / "platform.xml").compute_hosts) == 4

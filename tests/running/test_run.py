@@ -1,0 +1,175 @@
+"""A run from end to end in Python, and the same once more from its description."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qops_batsim.analysis.results.run import read_run
+from qops_batsim.errors import InputError
+from qops_batsim.platform import read_platform
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.run import run, run_again
+from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.conservative import Conservative
+from qops_batsim.scheduling.fcfs import Fcfs
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.shipped import find_input, shipped_directory
+from qops_batsim.workload import read_workload
+
+ROOT = shipped_directory("workloads").parent
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def contents(prefix: str) -> dict[str, bytes]:
+    """Return the files of a run by the ends of their names."""
+    start = Path(prefix).name
+    files = Path(prefix).parent.glob(f"{start}_*")
+    return {path.name.removeprefix(start): path.read_bytes() for path in files}
+
+
+def description(prefix: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(Path(f"{prefix}_run.json").read_text())
+    return told
+
+
+def test_a_run_knows_what_it_wrote_and_how_good_it_is() -> None:
+    done = run("easy", "tiny_8")
+    assert repr(done) == "<Run out/easy: easy on tiny_8, 8 jobs on 4 hosts, verified>"
+    assert {path.name for path in done.paths} == {path.name for path in Path("out").iterdir()}
+    assert (done.violations, done.rules > 20) == ([], True)
+    assert done.metrics["jobs_submitted"] == 8
+    assert done.metrics["waiting_time"]["mean"] == 46.875
+    assert done.simulation is not None
+    assert len(done.simulation.ended) == len(done.result.jobs) == 8
+    assert "<td>jobs_submitted</td><td>8</td>" in done._repr_html_()
+    assert read_run(Path(done)).name == "easy"
+
+
+def test_without_inputs_a_shipped_workload_shows_the_scheduler() -> None:
+    assert description(run("fcfs").prefix)["workload"] == "sdsc_sp2_1000"
+    assert description(run("msb").prefix)["workload"] == "sdsc_sp2_deadlines_500"
+
+
+def test_objects_paths_and_names_give_the_same_schedule() -> None:
+    workload, platform = (
+        find_input("kth_sp2_1000", "workloads"),
+        find_input("kth_sp2_100", "platforms"),
+    )
+    named = run("conservative", "kth_sp2_1000", "kth_sp2_100", {"reserve": "processors"}, out="a")
+    module = make_scheduler(Conservative, {"reserve": "processors"})
+    objects = run(module, read_workload(workload), read_platform(platform), out="b")
+    paths = run(Conservative, workload, str(platform), {"reserve": "processors"}, out="c")
+    for other in (objects, paths):
+        there = contents(other.prefix)
+        for ending, content in contents(named.prefix).items():
+            assert ending == "_run.json" or there[ending] == content, ending
+    for done in (named, objects, paths):
+        assert description(done.prefix)["scheduler"] == "conservative"
+    assert str(ROOT) not in Path("a_run.json").read_text() + Path("b_run.json").read_text()
+    assert description("b")["workload"] == "kth_sp2_1000"
+
+
+def test_simulate_takes_them_as_well() -> None:
+    workload = read_workload(find_input("tiny_8", "workloads"))
+    ends = [
+        [(record.job.id, record.finish) for record in simulation.ended]
+        for simulation in (
+            simulate("tiny_8", None, "easy"),
+            simulate(find_input("tiny_8", "workloads"), make_cluster(4), "easy"),
+            simulate(workload, None, make_scheduler("easy")),
+        )
+    ]
+    assert ends[0] == ends[1] == ends[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("easy", "tiny_9"), "tiny_9: no such file, nor one of the shipped workloads"),
+        (("easy", "tiny_8", "kth"), "kth: no such file, nor one of the shipped platforms"),
+        (("easy", 7), "workload of type int; a Workload, the path of a file"),
+        (("easy", "tiny_8", 7), "platform of type int; a Platform, the path"),
+        ((7, "tiny_8"), "scheduler 7: a name, FILE.py:CLASS, a subclass of DecisionModule"),
+        ((Fcfs(), "tiny_8", None, {"a": 1}), "options for a Fcfs that has been made already"),
+        ((Fcfs, "tiny_8", None, {"a": 1}), "scheduler 'fcfs' has no option 'a'"),
+    ],
+)
+def test_what_cannot_be_run_is_one_clear_error(arguments: tuple[Any, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        run(*arguments)
+    assert not Path("out").exists()
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    with pytest.raises(InputError, match="engine 'batsin' is unknown; did you mean 'batsim'"):
+        run("easy", "tiny_8", engine="batsin")
+
+
+class Mine(Fcfs):
+    """A scheduler that is registered nowhere."""
+
+
+SCHEDULER = """
+from qops_batsim.scheduling.easy import Easy
+
+
+class Mine(Easy):
+    summary = "EASY under another name"
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "choices"),
+    [
+        (("easy", "kth_sp2_1000"), {}),
+        (("conservative", "workloads/kth_sp2_1000.json", "kth_sp2_100"), {"hosts": 99}),
+        (("fqops", "sdsc_sp2_deadlines_500", None, {"tolerance": "random", "seed": 5}), {}),
+        (("aroma", "aroma_mixed", "aroma_grid"), {"compute_sharing": False}),
+        (("mine.py:Mine", "own.json", Path("own.xml")), {}),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_run_again_gives_the_same_bytes(
+    arguments: tuple[Any, ...], choices: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(SCHEDULER)
+    (tmp_path / "own.json").write_bytes(find_input("tiny_8", "workloads").read_bytes())
+    (tmp_path / "own.xml").write_bytes(find_input("kth_sp2_100", "platforms").read_bytes())
+    first = run(*arguments, out="first", smaller_machine="hosts" in choices, **choices)
+    again = run_again("first_run.json")
+    assert again.prefix == "first_again"
+    for ending, content in contents("first").items():
+        if not ending.startswith("_again"):
+            assert contents("first_again")[ending] == content, ending
+    assert again.violations == first.violations == []
+    assert str(tmp_path) not in Path("first_run.json").read_text()
+
+
+def test_what_cannot_be_run_again_is_refused(tmp_path: Path) -> None:
+    own = tmp_path / "own.json"
+    own.write_bytes(find_input("tiny_8", "workloads").read_bytes())
+    run("easy", "own.json", out="x")
+    own.write_text(own.read_text().replace("delay", "delay", 1) + "\n")
+    with pytest.raises(InputError, match="x_run.json: .*the file of the workload has changed"):
+        run_again("x_run.json")
+    own.unlink()
+    with pytest.raises(InputError, match="own.json: no such file"):
+        run_again("x_run.json")
+    run(Mine, read_workload(find_input("tiny_8", "workloads")), make_cluster(4), out="y")
+    message = "y_run.json: .* scheduler and workload and platform came from a program"
+    with pytest.raises(InputError, match=message):
+        run_again("y_run.json")
+    with pytest.raises(InputError, match="no such file"):
+        run_again("z_run.json")
+    for text in ("{}", "[1]", "no JSON"):
+        Path("z_run.json").write_text(text)
+        with pytest.raises(InputError, match="z_run.json: .*the description of a run is expected"):
+            run_again("z_run.json")

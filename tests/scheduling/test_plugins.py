@@ -1,0 +1,161 @@
+"""Schedulers of other people: from a file, from another package, whole and broken."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qops_batsim.errors import InputError
+from qops_batsim.scheduling import registry
+from qops_batsim.scheduling.plugins import frames_of_plugins, short_name
+from qops_batsim.scheduling.registry import make_scheduler, scheduler_class
+
+Cli = Callable[..., Any]
+
+SOURCE = '''
+from typing import Annotated
+
+import msgspec
+
+import {helper}
+from qops_batsim.scheduling.easy import Easy
+from qops_batsim.scheduling.module import SchedulerOptions
+
+
+class Options(SchedulerOptions, frozen=True, kw_only=True):
+    factor: Annotated[
+        float, msgspec.Meta(ge=0, description="how much", extra={{"unit": "s"}})
+    ] = 2.0
+
+
+class Mine(Easy):
+    """Does what EASY does."""
+
+    summary = {helper}.SUMMARY
+    Options = Options
+
+    def schedule(self, now):
+        if self.options.factor > 5:
+            return {{}}["missing"]
+        super().schedule(now)
+'''
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A scheduler in a file, with a module beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    helper = f"helper_{abs(hash(tmp_path))}"
+    (tmp_path / f"{helper}.py").write_text("SUMMARY = 'one line'\n")
+    path = tmp_path / "mine.py"
+    path.write_text(SOURCE.format(helper=helper))
+    return path
+
+
+def test_a_class_of_a_file_is_a_scheduler(plugin: Path) -> None:
+    kind = scheduler_class("mine.py:Mine")
+    assert kind.summary == "one line"
+    assert scheduler_class(f"{plugin}:Mine") is kind
+    assert make_scheduler("mine.py:Mine", {"factor": "3"}).options.factor == 3.0  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="option factor is -1"):
+        make_scheduler("mine.py:Mine", {"factor": -1})
+
+
+def test_a_changed_file_is_read_anew(plugin: Path) -> None:
+    scheduler_class("mine.py:Mine")
+    plugin.write_text(plugin.read_text().replace("    summary = ", "    summary = 'now ' + "))
+    os.utime(plugin, ns=(1, 1))
+    assert scheduler_class("mine.py:Mine").summary == "now one line"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("mine.py:Mime", None, "a class of mine.py is expected; did you mean 'Mine'"),
+        ("mine.py", None, r"a class of mine.py is expected \(known: Options, Mine\)"),
+        ("none.py:Mine", None, "none.py: No such file"),
+        ("mine.py:Mine", "import no_such", r"cannot be loaded \(ModuleNotFoundError: No module"),
+        ("mine.py:Mine", "def", r"cannot be loaded \(SyntaxError: "),
+        ("mine.py:Mine", "Mine = 3", "mine.py:Mine is not a DecisionModule"),
+        ("mine.py:Mine", "class Mine: pass", "mine.py:Mine is not a DecisionModule"),
+        ("mine.txt:Mine", None, "unknown scheduler 'mine.txt:Mine'"),
+        ("\0.py:Mine", None, "FILE.py:CLASS is expected"),
+    ],
+)
+def test_what_is_no_scheduler_is_one_clear_error(
+    plugin: Path, name: str, content: str | None, message: str
+) -> None:
+    if content is not None:
+        plugin.write_text(content)
+    with pytest.raises(InputError, match=message):
+        scheduler_class(name)
+
+
+def test_names_for_files_and_tables() -> None:
+    assert short_name("easy") == "easy"
+    assert short_name("/a/b.py:Mine") == "Mine"
+
+
+def test_a_plug_in_runs_and_is_described(plugin: Path, cli: Cli) -> None:
+    result = cli("run", "mine.py:Mine", "-w", "tiny_8")
+    assert result.exit_code == 0, result.err
+    assert (plugin.parent / "out" / "Mine_jobs.csv").exists()
+    described = cli("schedulers", "mine.py:Mine")
+    assert "factor = 2.0 s   (float)" in described.out
+    assert "Does what EASY does." in described.out
+
+
+def test_an_error_of_a_plug_in_shows_its_own_frames(plugin: Path, cli: Cli) -> None:
+    result = cli("run", "mine.py:Mine", "-w", "tiny_8", "--set", "factor=6")
+    assert (result.exit_code, result.out) == (1, "")
+    lines = result.err.splitlines()
+    assert lines[0].endswith('mine.py", line 25, in schedule')
+    assert lines[1].strip() == 'return {}["missing"]'
+    assert lines[-1] == "qops-batsim: error: KeyError: 'missing'"
+    assert len([line for line in lines if line.startswith("  File ")]) == 1
+    assert not Path("out").exists()
+
+
+def test_a_plug_in_that_cannot_be_loaded_shows_where(plugin: Path, cli: Cli) -> None:
+    plugin.write_text("def make():\n    return 1 / 0\n\n\nmake()\n")
+    result = cli("run", "mine.py:Mine", "-w", "tiny_8")
+    assert result.exit_code == 2
+    lines = result.err.splitlines()
+    assert [line.rpartition(", ")[2] for line in lines if "File" in line] == [
+        "in <module>",
+        "in make",
+    ]
+    assert lines[-1].endswith("mine.py cannot be loaded (ZeroDivisionError: division by zero)")
+
+
+def test_errors_of_ours_have_no_such_frames() -> None:
+    with pytest.raises(InputError) as caught:
+        make_scheduler("easy", {"x": 1})
+    assert frames_of_plugins(caught.value) == []
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register a plug-in of another package that cannot be imported."""
+    ours = registry._registered()
+    entry = EntryPoint("broken", "no_such_package:Scheduler", registry.GROUP)
+    monkeypatch.setattr(registry, "_registered", lambda: {**ours, "broken": entry})
+
+
+@pytest.mark.usefixtures("broken")
+def test_a_broken_plug_in_is_listed_with_its_reason(cli: Cli) -> None:
+    result = cli("schedulers")
+    assert result.exit_code == 0
+    assert "BROKEN: scheduler 'broken': no_such_package:Scheduler cannot be loaded" in result.out
+    assert "EASY backfilling" in result.out
+    assert cli("run", "easy", "-w", "tiny_8", "-q").exit_code == 0
+    refused = cli("run", "broken")
+    assert refused.exit_code == 2
+    assert "No module named 'no_such_package'" in refused.err
