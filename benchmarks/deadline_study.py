@@ -23,15 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
-from qops_batsim.experiments.compare import (
-    Contestant,
-    Grid,
-    Row,
-    Summary,
-    compare,
-    csv_text,
-    summarize,
-)
+from qops_batsim.experiments.compare import Summary, csv_text, summarize
+from qops_batsim.experiments.grid import Contestant, Grid, Row, run_grid
 from qops_batsim.experiments.intervals import Interval, mean_interval, paired_difference
 from qops_batsim.papers.report import (
     CONFIRMED,
@@ -97,7 +90,7 @@ def run_part(log: str, stringency: float, load: float, workers: int) -> list[Row
         choices=DeadlineChoices(stringency=stringency),
         first=JOBS,
     )
-    return compare(trace(log), grid, workers=workers)
+    return run_grid(trace(log), grid, workers=workers)
 
 
 def read_rows(path: Path) -> list[Row]:

@@ -9,123 +9,84 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli.console import (
-    announce_slow,
-    make_directory,
-    note,
-    print_json,
-    print_table,
-    progress_bar,
-)
+from qops_batsim.cli import console, options
 from qops_batsim.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from qops_batsim.experiments.compare import Contestant, Row, Summary
+    from qops_batsim.experiments.compare import Comparison
+    from qops_batsim.experiments.grid import Contestant, Grid
     from qops_batsim.experiments.intervals import Interval
 
 DEFAULT_WORKLOAD = "sdsc_sp2_1000"
 DEFAULT_SCHEDULERS = ["easy", "conservative", "msb", "mrt", "qops"]
 MOST_LOADS = 1000
 
+Schedulers = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="SCHEDULER...",
+        help="Schedulers to compare, registered ones or my_file.py:MyScheduler. "
+        "Default: easy conservative msb mrt qops.",
+        show_default=False,
+    ),
+]
+Trace = Annotated[
+    str,
+    typer.Option(
+        "--workload",
+        "-w",
+        metavar="FILE",
+        help="Trace: a Batsim workload of delay jobs (JSON, also .gz), or a shipped one. "
+        "Deadlines it has are replaced.",
+    ),
+]
+Loads = Annotated[
+    str,
+    typer.Option(
+        metavar="FROM:TO:STEP", help="Relative loads, both ends included; or a list: 1,1.3."
+    ),
+]
+Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Use seeds 1 to N.")]
+Out = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory of the results.")]
+SchedulerSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="SCHEDULER.OPTION=VALUE",
+        help="Option of a scheduler (repeatable); `qops-batsim schedulers NAME` lists them.",
+    ),
+]
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SCHEDULER",
+        help="Scheduler that differences refer to. Default: msb if compared, else the first.",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the summary as JSON instead of the table.")
+]
+
 
 def compare(
-    schedulers: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SCHEDULER...",
-            help="Schedulers to compare. Default: easy conservative msb mrt qops.",
-            show_default=False,
-        ),
-    ] = None,
-    workload: Annotated[
-        str,
-        typer.Option(
-            "--workload",
-            "-w",
-            metavar="FILE",
-            help="Trace: a Batsim workload of delay jobs (JSON, also .gz), or a shipped one. "
-            "Deadlines it has are replaced.",
-        ),
-    ] = DEFAULT_WORKLOAD,
-    loads: Annotated[
-        str,
-        typer.Option(
-            metavar="FROM:TO:STEP", help="Relative loads, both ends included; or a list: 1,1.3."
-        ),
-    ] = "1.0:1.6:0.1",
-    stringency: Annotated[
-        float,
-        typer.Option(
-            metavar="S",
-            help="A user's deadline is submission + max(run time, (1 - S) x EASY response time).",
-        ),
-    ] = 0.2,
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Use seeds 1 to N.")] = 5,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="DIR", help="Directory of the results.")
-    ] = Path("out/compare"),
-    deadline_share: Annotated[
-        float, typer.Option(help="Share of the jobs, 0 to 1, whose users set a deadline.")
-    ] = 1.0,
-    relaxation: Annotated[
-        float,
-        typer.Option(metavar="R", help="Factor of the artificial deadlines of the other jobs."),
-    ] = 2.0,
-    artificial: Annotated[
-        str,
-        typer.Option(
-            metavar="run-time|turnaround|none",
-            help="Artificial deadlines, as in `workload deadlines`.",
-        ),
-    ] = "run-time",
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="duplication|expansion",
-            help="Raise the load by submitting jobs again, or by longer run times.",
-        ),
-    ] = "duplication",
-    first: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Take the first N jobs; 0: all that there are.")
-    ] = 5000,
-    skip: Annotated[
-        int, typer.Option(min=0, metavar="N", help="Leave out N jobs before those.")
-    ] = 0,
-    platform: Annotated[
-        str | None,
-        typer.Option(
-            "--platform",
-            "-p",
-            metavar="FILE",
-            help="SimGrid platform (XML), or the name of a shipped one. "
-            "Default: as many equal hosts as the workload is for.",
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="SCHEDULER.OPTION=VALUE",
-            help="Option of a scheduler (repeatable); `qops-batsim schedulers NAME` lists them.",
-        ),
-    ] = None,
-    baseline: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SCHEDULER",
-            help="Scheduler that differences refer to. Default: msb if compared, else the first.",
-            show_default=False,
-        ),
-    ] = None,
-    jobs_parallel: Annotated[
-        int,
-        typer.Option(
-            "--jobs-parallel", min=1, metavar="N", help="Processes; results do not depend on it."
-        ),
-    ] = 1,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON instead of the table.")
-    ] = False,
+    schedulers: Schedulers = None,
+    workload: Trace = DEFAULT_WORKLOAD,
+    loads: Loads = "1.0:1.6:0.1",
+    stringency: options.Stringency = 0.2,
+    seeds: Seeds = 5,
+    out: Out = Path("out/compare"),
+    deadline_share: options.DeadlineShare = 1.0,
+    relaxation: options.Relaxation = 2.0,
+    artificial: options.Artificial = "run-time",
+    method: options.LoadMethod = "duplication",
+    first: options.First = 5000,
+    skip: options.Skip = 0,
+    platform: options.Platform = None,
+    settings: SchedulerSettings = None,
+    baseline: Baseline = None,
+    jobs_parallel: options.Processes = 1,
+    as_json: AsJson = False,
 ) -> None:
     """Compare schedulers on deadline workloads over loads and seeds (Islam et al. 2003).
 
@@ -147,69 +108,63 @@ def compare(
     - A fifth of the jobs with deadlines, and an option of one scheduler:
       `qops-batsim compare easy qops -w ctc.json --deadline-share 0.2 --set qops.k_factor=20`
     """
-    from qops_batsim.experiments.compare import Grid, grid_description, summarize
-    from qops_batsim.experiments.compare import compare as run_grid
-    from qops_batsim.platform.simgrid_read import read_platform
-    from qops_batsim.shipped import find_input
-    from qops_batsim.workload.batsim_json import read_workload
+    from qops_batsim.experiments.grid import Grid
     from qops_batsim.workload.deadlines import DeadlineChoices
 
-    contestants = _contestants(schedulers or DEFAULT_SCHEDULERS, settings or [])
-    names = [each.name for each in contestants]
-    if baseline is None:
-        baseline = "msb" if "msb" in names else names[0]
-    elif baseline not in names:
-        raise InputError(f"--baseline {baseline}: is not compared{did_you_mean(baseline, names)}")
+    choices = DeadlineChoices(
+        stringency=stringency, share=deadline_share, artificial=artificial, relaxation=relaxation
+    )
     grid = Grid(
-        contestants=contestants,
+        contestants=_contestants(schedulers or DEFAULT_SCHEDULERS, settings or []),
         loads=read_loads(loads),
         seeds=tuple(range(1, seeds + 1)),
-        choices=DeadlineChoices(
-            stringency=stringency,
-            share=deadline_share,
-            artificial=artificial,
-            relaxation=relaxation,
-        ),
+        choices=choices,
         method=method,
         skip=skip,
         first=first or None,
     )
+    _run_and_print(grid, workload, platform, baseline, out, jobs_parallel, as_json)
+
+
+def _run_and_print(
+    grid: Grid,
+    workload: str,
+    platform: str | None,
+    baseline: str | None,
+    out: Path,
+    workers: int,
+    as_json: bool,
+) -> None:
+    from qops_batsim.experiments.compare import Comparison, baseline_of, read_inputs
+    from qops_batsim.experiments.grid import run_grid
+
+    if baseline is not None and baseline not in grid.names:
+        hint = did_you_mean(baseline, grid.names)
+        raise InputError(f"--baseline {baseline}: is not compared{hint}")
     grid.check()
-    trace = read_workload(find_input(workload, "workloads"))
-    machine = None if platform is None else read_platform(find_input(platform, "platforms"))
-    make_directory(out, "--out")
-    runs = len(names) * len(grid.loads) * seeds
-    with announce_slow("compiling kernels for this machine (once) and running ..."):
-        for each in contestants:
-            _prepare(each)
+    trace, machine = read_inputs(workload, platform)
+    console.make_directory(out, "--out")
+    with console.announce_slow("compiling kernels for this machine (once) and running ..."):
+        grid.prepare()
     began = time.perf_counter()
-    with progress_bar(runs, "runs") as on_progress:
-        rows = run_grid(
-            trace, grid, platform=machine, workers=jobs_parallel, on_progress=on_progress
-        )
+    with console.progress_bar(grid.runs, "runs") as on_progress:
+        rows = run_grid(trace, grid, platform=machine, workers=workers, on_progress=on_progress)
     seconds = time.perf_counter() - began
-    summaries = summarize(rows, baseline)
-    made = grid_description(
-        grid, {"workload": workload, "platform": platform, "baseline": baseline}
-    )
-    document = _document(made, summaries)
-    paths = _write(out, rows, summaries, document)
+    inputs = {"workload": workload, "platform": platform}
+    found = Comparison(grid, rows, baseline_of(grid, baseline), inputs)
+    paths = found.write(out)
     if as_json:
-        print_json(document)
+        console.print_json(found.document())
     else:
-        _print_table(summaries, baseline, mixed=deadline_share < 1)
-    note(f"{runs} runs in {seconds:.1f} s; every schedule checked, no promised deadline missed")
-    note(f"wrote {', '.join(str(path) for path in paths)}")
+        _print_table(found)
+    console.note(
+        f"{grid.runs} runs in {seconds:.1f} s; every schedule checked, no promised deadline missed"
+    )
+    console.note(f"wrote {', '.join(str(path) for path in paths)}")
 
 
 def read_loads(text: str) -> tuple[float, ...]:
-    """Return the loads that ``1.0:1.6:0.1`` (both ends included) or ``1,1.3`` stands for.
-
-    Raises
-    ------
-    InputError
-        It is neither, or holds more than 1000 loads.
-    """
+    """Return the loads that ``1.0:1.6:0.1`` (both ends included) or ``1,1.3`` stands for."""
     expected = "FROM:TO:STEP as in 1.0:1.6:0.1, or numbers separated by commas, are expected"
     parts = text.split(":")
     try:
@@ -231,61 +186,22 @@ def read_loads(text: str) -> tuple[float, ...]:
     return tuple(float(each) for each in numbers)
 
 
-def _contestants(schedulers: list[str], settings: list[str]) -> tuple[Contestant, ...]:
+def _contestants(schedulers: list[str], assignments: list[str]) -> tuple[Contestant, ...]:
     """Return the schedulers with their options."""
-    from qops_batsim.experiments.compare import Contestant
+    from qops_batsim.experiments.grid import contestants_of
     from qops_batsim.scheduling.registry import parse_settings
 
-    options: dict[str, dict[str, Any]] = {name: {} for name in schedulers}
-    for name, value in parse_settings(settings).items():
+    names = [each.name for each in contestants_of(schedulers, {})]
+    settings: dict[str, dict[str, Any]] = {}
+    for name, value in parse_settings(assignments).items():
         scheduler, dot, option = name.partition(".")
         if not dot or not option:
             raise InputError(f"--set {name}: SCHEDULER.OPTION=VALUE is expected")
-        if scheduler not in options:
-            raise InputError(
-                f"--set {name}: {scheduler} is not compared{did_you_mean(scheduler, options)}"
-            )
-        options[scheduler][option] = value
-    return tuple(
-        Contestant(name=name, scheduler=name, settings=options[name]) for name in schedulers
-    )
-
-
-def _prepare(contestant: Contestant) -> None:
-    from qops_batsim.scheduling.registry import scheduler_class
-
-    scheduler_class(contestant.scheduler).prepare()
-
-
-def _document(made: dict[str, Any], summaries: list[Summary]) -> dict[str, Any]:
-    import msgspec
-
-    from qops_batsim.version import __version__
-
-    return {
-        "package_version": __version__,
-        "made_by": made,
-        "interval": "95 % percentile bootstrap over seeds",
-        "results": msgspec.to_builtins(summaries),
-    }
-
-
-def _write(
-    directory: Path, rows: list[Row], summaries: list[Summary], document: dict[str, Any]
-) -> list[Path]:
-    import json
-
-    from qops_batsim.experiments.compare import csv_text
-    from qops_batsim.experiments.pictures import draw_comparison
-    from qops_batsim.files import write_text
-
-    table, description = directory / "compare.csv", directory / "compare.json"
-    write_text(table, csv_text(rows))
-    write_text(description, json.dumps(document, indent=2, allow_nan=False) + "\n")
-    curves: dict[str, dict[float, dict[str, Interval | None]]] = {}
-    for each in summaries:
-        curves.setdefault(each.contestant, {})[each.load] = each.metrics
-    return [table, description, *draw_comparison(curves, directory)]
+        if scheduler not in names:
+            hint = did_you_mean(scheduler, names)
+            raise InputError(f"--set {name}: {scheduler} is not compared{hint}")
+        settings.setdefault(scheduler, {})[option] = value
+    return contestants_of(schedulers, settings)
 
 
 _COLUMNS = {
@@ -301,24 +217,24 @@ _MIXED_COLUMNS = {
     "response_time": "response time of others (h)",
     "slowdown": "slowdown of others",
 }
-
 _SCALE = {"response_time": 1 / 3600}
 
 
-def _print_table(summaries: list[Summary], baseline: str, *, mixed: bool) -> None:
-    columns = _MIXED_COLUMNS if mixed else _COLUMNS
+def _print_table(found: Comparison) -> None:
+    columns = _MIXED_COLUMNS if found.grid.choices.share < 1 else _COLUMNS
     compared = next(iter(columns))
     rows = []
     previous = None
-    for each in summaries:
+    for each in found.summaries:
         load = "" if each.load == previous else f"{each.load:g}"
         previous = each.load
         cells = [_interval(each.metrics[name], _SCALE.get(name, 1.0)) for name in columns]
-        difference = "" if each.contestant == baseline else _interval(each.difference[compared])
+        is_baseline = each.contestant == found.baseline
+        difference = "" if is_baseline else _interval(each.difference[compared])
         rows.append([load, each.contestant, *cells, difference])
-    print_table(
+    console.print_table(
         "Mean over seeds and 95 % interval",
-        ["load", "scheduler", *columns.values(), f"{columns[compared]} less {baseline}"],
+        ["load", "scheduler", *columns.values(), f"{columns[compared]} less {found.baseline}"],
         rows,
     )
 
@@ -327,6 +243,6 @@ def _interval(value: Interval | None, scale: float = 1.0) -> str:
     if value is None:
         return "-"
     mean = f"{value.mean * scale:,.2f}"
-    if value.low is None or value.high is None or value.low == value.high:
+    if value.known is None or value.low == value.high:
         return mean
-    return f"{mean} [{value.low * scale:,.2f}, {value.high * scale:,.2f}]"
+    return f"{mean} [{value.ends[0] * scale:,.2f}, {value.ends[1] * scale:,.2f}]"

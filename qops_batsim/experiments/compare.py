@@ -1,111 +1,35 @@
-"""Comparing schedulers on one trace over loads and seeds, with deadlines.
-
-For each load and seed a deadline workload is made from the trace
-(:mod:`qops_batsim.experiments.deadline_workload`) and every scheduler runs on the very same
-one, so differences between schedulers are paired.
-"""
+"""Comparing schedulers over loads and seeds: runs, means with intervals, files, pictures."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from itertools import product
-from multiprocessing import get_context
-from typing import Any
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import (
-    AdmissionMetrics,
-    admission_metrics,
-    broken_rule,
-    outcomes_of_simulation,
-)
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.experiments.deadline_workload import deadline_workload
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.errors import InputError
+from qops_batsim.experiments.grid import Contestant, Grid, Row, contestants_of, run_grid
 from qops_batsim.experiments.intervals import Interval, mean_interval, paired_difference
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.files import write_text
 from qops_batsim.platform.model import Platform
-from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.platform.simgrid_read import read_platform
+from qops_batsim.shipped import find_input
+from qops_batsim.version import __version__
+from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.subset import PAPER_JOBS
 
-
-class Contestant(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduler with its options.
-
-    Attributes
-    ----------
-    name
-        What tables and pictures call it.
-    scheduler
-        Registered name.
-    settings
-        Its options by name.
-    """
-
-    name: str
-    scheduler: str
-    settings: dict[str, Any] = {}
-
-
-class Grid(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be compared.
-
-    Attributes
-    ----------
-    contestants
-        The schedulers, with different names.
-    loads
-        Relative loads, see :func:`~qops_batsim.workload.scale.scale_load`.
-    seeds
-        Each chooses duplicates and whose jobs have a user's deadline.
-    choices
-        How jobs get deadlines; its ``seed`` does not matter.
-    method, same_time
-        How load is changed.
-    skip, first
-        Which jobs of the trace to take (``first`` None: all after ``skip``).
-    """
-
-    contestants: tuple[Contestant, ...]
-    loads: tuple[float, ...]
-    seeds: tuple[int, ...]
-    choices: DeadlineChoices = DeadlineChoices()
-    method: str = "duplication"
-    same_time: bool = False
-    skip: int = 0
-    first: int | None = PAPER_JOBS
-
-    def check(self) -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` for anything that cannot be compared."""
-        for what, values in (
-            ("scheduler", [each.name for each in self.contestants]),
-            ("load", [f"{load:g}" for load in self.loads]),
-            ("seed", [str(seed) for seed in self.seeds]),
-        ):
-            if not values:
-                raise InputError(f"no {what} to compare; at least one is expected")
-            twice = next((each for each in values if values.count(each) > 1), None)
-            if twice is not None:
-                raise InputError(f"{what} {twice} is given twice; once is expected")
-        self.choices.check()
-        for each in self.contestants:
-            make_scheduler(each.scheduler, each.settings)
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the comparison: contestant, load, seed and its metrics."""
-
-    contestant: str
-    load: float
-    seed: int
-    metrics: AdmissionMetrics
-
+if TYPE_CHECKING:
+    import pandas as pd
 
 METRICS = tuple(
     name for name in AdmissionMetrics.__struct_fields__ if name not in ("jobs", "deadline_jobs")
@@ -113,98 +37,11 @@ METRICS = tuple(
 """Names of the metrics that are averaged over seeds."""
 
 
-def compare(
-    trace: Workload,
-    grid: Grid,
-    *,
-    platform: Platform | None = None,
-    workers: int = 1,
-    on_progress: Callable[[int], None] | None = None,
-) -> list[Row]:
-    """Run every scheduler of a grid at every load with every seed.
-
-    Parameters
-    ----------
-    trace
-        Jobs of type ``delay``.
-    grid
-        What to run.
-    platform
-        The machine; None: as many equal hosts as the trace is for.
-    workers
-        Processes to work with; the result does not depend on it. They are started afresh
-        and import the calling script, which needs its ``if __name__ == "__main__":``.
-    on_progress
-        Called with the number of runs done.
-
-    Returns
-    -------
-    list of Row
-        One a run, by load, then seed, then contestant in the order of the grid.
-
-    Raises
-    ------
-    InputError
-        The grid, the trace or the platform cannot be used.
-    SimulationError
-        A schedule breaks a rule: with exact estimates every admitted deadline is met.
-    """
-    grid.check()
-    if workers < 1:
-        raise InputError(f"number of workers is {workers}; a whole number above 0 is expected")
-    for each in grid.contestants:
-        # Also for the workers: they find the compiled kernels in the cache.
-        make_scheduler(each.scheduler, each.settings).prepare()
-    cells = list(product(grid.loads, grid.seeds))
-    rows: list[Row] = []
-    for found in _results(trace, grid, platform, cells, min(workers, len(cells))):
-        rows += found
-        if on_progress is not None:
-            on_progress(len(rows))
-    return rows
-
-
-def run_contestants(
-    workload: Workload,
-    contestants: Iterable[Contestant],
-    platform: Platform,
-    *,
-    load: float,
-    seed: int,
-) -> list[Row]:
-    """Run schedulers on one workload of exact estimates, and check their schedules.
-
-    Raises
-    ------
-    InputError, SimulationError
-        As :func:`compare`.
-    """
-    rows = []
-    for each in contestants:
-        module = make_scheduler(each.scheduler, each.settings)
-        simulation = simulate(workload, platform, module)
-        outcomes = outcomes_of_simulation(simulation.ended, workload)
-        promised = {}
-        for record in simulation.ended:
-            deadline = module.qos_log.record(record.job.id).admitted_deadline
-            if deadline is not None:
-                promised[record.local_id] = deadline
-        hosts = len(simulation.hosts)
-        broken = broken_rule(outcomes, hosts, promised)
-        if broken is not None:
-            raise SimulationError(f"{each.name} at load {load:g} with seed {seed}: {broken}")
-        metrics = admission_metrics(outcomes, hosts)
-        rows.append(Row(contestant=each.name, load=load, seed=seed, metrics=metrics))
-    return rows
-
-
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """One contestant at one load: each metric over the seeds.
+    """One contestant at one load, over the seeds.
 
     Attributes
     ----------
-    contestant, load
-        Which runs.
     metrics
         Mean and interval by name (:data:`METRICS`); None where a run lacks the metric.
     difference
@@ -217,20 +54,164 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     difference: dict[str, Interval | None]
 
 
-def summarize(rows: Sequence[Row], baseline: str) -> list[Summary]:
-    """Return means over seeds with 95 % intervals, in the order of the rows.
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """What came out of a comparison: ``rows``, one a run, and everything made of them.
+
+    ``baseline`` is the contestant that differences refer to, ``inputs`` what the report tells
+    about trace and platform.
+    """
+
+    grid: Grid
+    rows: Sequence[Row]
+    baseline: str
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        grid = self.grid
+        loads = ", ".join(f"{load:g}" for load in grid.loads)
+        return (
+            f"<Comparison of {', '.join(grid.names)} at load {loads}, "
+            f"{len(grid.seeds)} seeds: {len(self.rows)} runs>"
+        )
+
+    def _repr_html_(self) -> str:
+        means = self.to_frame().groupby(["load", "scheduler"], sort=False).mean()
+        return str(means.drop(columns="seed").to_html(float_format="{:.2f}".format))
+
+    @cached_property
+    def summaries(self) -> list[Summary]:
+        """Means over seeds with 95 % intervals, by load and contestant."""
+        return summarize(self.rows, self.baseline)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the runs as a table: scheduler, load, seed, then the metrics."""
+        import pandas as pd
+
+        return pd.DataFrame(
+            [
+                {
+                    "scheduler": row.contestant,
+                    "load": row.load,
+                    "seed": row.seed,
+                    **msgspec.structs.asdict(row.metrics),
+                }
+                for row in self.rows
+            ]
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Return how the comparison was made and its summaries, as plain values for JSON."""
+        grid: dict[str, Any] = msgspec.to_builtins(self.grid)
+        del grid["choices"]["seed"]
+        return {
+            "package_version": __version__,
+            "made_by": {**self.inputs, "baseline": self.baseline, **grid},
+            "interval": "95 % percentile bootstrap over seeds",
+            "results": msgspec.to_builtins(self.summaries),
+        }
+
+    def write(self, directory: str | PathLike[str]) -> list[Path]:
+        """Write ``compare.csv``, ``compare.json`` and the pictures; return the files."""
+        from qops_batsim.experiments.pictures import draw_comparison
+
+        table, description = (Path(directory) / f"compare.{ending}" for ending in ("csv", "json"))
+        write_text(table, csv_text(self.rows))
+        write_text(description, json.dumps(self.document(), indent=2, allow_nan=False) + "\n")
+        curves: dict[str, dict[float, dict[str, Interval | None]]] = {}
+        for each in self.summaries:
+            curves.setdefault(each.contestant, {})[each.load] = each.metrics
+        return [table, description, *draw_comparison(curves, Path(directory))]
+
+
+def compare(
+    workload: Workload | str | PathLike[str],
+    schedulers: Iterable[str | Contestant],
+    *,
+    loads: Sequence[float] = (1.0, 1.3, 1.6),
+    seeds: int | Sequence[int] = 5,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    deadlines: DeadlineChoices = DeadlineChoices(),  # noqa: B008 - it is frozen
+    method: str = "duplication",
+    skip: int = 0,
+    first: int | None = PAPER_JOBS,
+    platform: Platform | str | PathLike[str] | None = None,
+    baseline: str | None = None,
+    workers: int = 1,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Compare schedulers on deadline workloads over loads and seeds.
 
     Parameters
     ----------
-    rows
-        Runs, of the same seeds for every contestant and load.
+    workload
+        The trace, jobs of type ``delay``: a workload, a file, or a shipped one's name.
+    schedulers
+        Registered names, or ``"my_file.py:MyScheduler"``; a
+        :class:`~qops_batsim.experiments.grid.Contestant` has a name and options of its own.
+    seeds
+        Seeds, or the number N of the seeds 1 to N.
+    settings
+        Options by scheduler, as in ``{"qops": {"k_factor": 3}}``.
+    deadlines, method, skip, first
+        As of :class:`~qops_batsim.experiments.grid.Grid`.
+    platform
+        A platform, a file, or a shipped one's name; None: as many equal hosts as the
+        workload is for.
     baseline
-        Name of the contestant to compare with.
+        Scheduler that differences refer to. Default: msb if compared, else the first.
+    workers, on_progress
+        As of :func:`~qops_batsim.experiments.grid.run_grid`.
 
-    Raises
-    ------
-    InputError
-        The baseline is none of the contestants.
+    Examples
+    --------
+    >>> found = compare("sdsc_sp2_1000", ["easy", "qops"], loads=[1.2], seeds=2, first=100)
+    >>> found
+    <Comparison of easy, qops at load 1.2, 2 seeds: 4 runs>
+    >>> found.to_frame().groupby("scheduler").unadmitted_jobs.mean().round(2).to_dict()
+    {'easy': 0.0, 'qops': 0.0}
+    """
+    grid = Grid(
+        contestants=contestants_of(schedulers, settings or {}),
+        loads=tuple(loads),
+        seeds=tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds),
+        choices=deadlines,
+        method=method,
+        skip=skip,
+        first=first,
+    )
+    grid.check()
+    chosen = baseline_of(grid, baseline)
+    trace, machine = read_inputs(workload, platform)
+    rows = run_grid(trace, grid, platform=machine, workers=workers, on_progress=on_progress)
+    return Comparison(grid, rows, chosen)
+
+
+def read_inputs(
+    workload: Workload | str | PathLike[str], platform: Platform | str | PathLike[str] | None
+) -> tuple[Workload, Platform | None]:
+    """Return workload and platform, read if they are given as files or shipped names."""
+    if not isinstance(workload, Workload):
+        workload = read_workload(find_input(Path(workload), "workloads"))
+    if platform is not None and not isinstance(platform, Platform):
+        platform = read_platform(find_input(Path(platform), "platforms"))
+    return workload, platform
+
+
+def baseline_of(grid: Grid, asked: str | None) -> str:
+    """Return the contestant that differences refer to: msb if none is asked for, or the first."""
+    if asked is None:
+        return "msb" if "msb" in grid.names else grid.names[0]
+    for each in grid.contestants:
+        if asked in (each.name, each.scheduler):
+            return each.name
+    raise InputError(f"baseline is {asked!r}; one of {', '.join(grid.names)} is expected")
+
+
+def summarize(rows: Sequence[Row], baseline: str) -> list[Summary]:
+    """Return means over seeds with 95 % intervals, in the order of the rows.
+
+    The rows must have the same seeds for every contestant and load.
     """
     groups: dict[tuple[float, str], list[Row]] = {}
     for row in rows:
@@ -245,8 +226,8 @@ def summarize(rows: Sequence[Row], baseline: str) -> list[Summary]:
         for metric in METRICS:
             values, others = _values(group, metric), _values(groups[load, baseline], metric)
             metrics[metric] = None if values is None else mean_interval(values)
-            comparable = values is not None and others is not None
-            difference[metric] = paired_difference(values, others) if comparable else None  # type: ignore[arg-type]
+            known_pair = values is not None and others is not None
+            difference[metric] = paired_difference(values, others) if known_pair else None  # type: ignore[arg-type]
         result.append(Summary(contestant=name, load=load, metrics=metrics, difference=difference))
     return result
 
@@ -272,66 +253,3 @@ def _cell(value: float | None) -> str:
     if value is None:
         return ""
     return str(value) if isinstance(value, int) else f"{value:.6f}"
-
-
-# What a worker process works on, set once at its start.
-_Work = tuple[Workload, Grid, Platform | None]
-_work: _Work | None = None
-
-
-def _results(
-    trace: Workload,
-    grid: Grid,
-    platform: Platform | None,
-    cells: Sequence[tuple[float, int]],
-    workers: int,
-) -> Iterator[list[Row]]:
-    """Yield the rows of each cell, in the order of the cells."""
-    if workers == 1:
-        for load, seed in cells:
-            yield _run_cell((trace, grid, platform), load, seed)
-        return
-    # Fresh processes behave alike on every system.
-    with ProcessPoolExecutor(
-        workers,
-        mp_context=get_context("spawn"),
-        initializer=_begin_work,
-        initargs=((trace, grid, platform),),
-    ) as pool:
-        try:
-            yield from pool.map(_run_cell_of_worker, *zip(*cells, strict=True))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-
-
-def _begin_work(work: _Work) -> None:
-    global _work
-    _work = work
-
-
-def _run_cell_of_worker(load: float, seed: int) -> list[Row]:
-    assert _work is not None
-    return _run_cell(_work, load, seed)
-
-
-def _run_cell(work: _Work, load: float, seed: int) -> list[Row]:
-    trace, grid, platform = work
-    workload = deadline_workload(
-        trace,
-        msgspec.structs.replace(grid.choices, seed=seed),
-        load=load,
-        method=grid.method,
-        same_time=grid.same_time,
-        skip=grid.skip,
-        first=grid.first,
-    )
-    machine = make_cluster(workload.processors) if platform is None else platform
-    return run_contestants(workload, grid.contestants, machine, load=load, seed=seed)
-
-
-def grid_description(grid: Grid, extra: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how a comparison was made, for its JSON file."""
-    described: dict[str, Any] = msgspec.to_builtins(grid)
-    del described["choices"]["seed"]
-    return {**extra, **described}

@@ -20,12 +20,8 @@ REFERENCES = ("scaled", "unscaled")
 def easy_response_times(workload: Workload) -> dict[str, float]:
     """Return completion - submission (seconds) of each job under EASY backfilling, by id.
 
-    The machine has as many hosts as the workload has processors (``nb_res``).
-
-    Raises
-    ------
-    InputError
-        EASY rejects a job, because it asks for no processor or more than there are.
+    The machine has as many hosts as the workload has processors (``nb_res``); a job that
+    EASY rejects, because it asks for no processor or more than there are, is an error.
     """
     simulation = simulate(workload, make_cluster(workload.processors), "easy")
     response_times = {}
@@ -53,8 +49,6 @@ def give_deadlines(
     ----------
     workload
         Jobs of type ``delay``.
-    choices
-        How jobs get deadlines; None: the defaults.
     reference
         ``"scaled"``: EASY runs on the workload as it is (Islam et al. 2003).
         ``"unscaled"``: on the workload without the duplicates of
@@ -63,12 +57,6 @@ def give_deadlines(
     keep_estimates
         Leave walltimes and estimates as they are; EASY plans with them. Otherwise they
         are made exact first (:func:`~qops_batsim.workload.delay_jobs.exact_estimates`).
-
-    Raises
-    ------
-    InputError
-        A parameter is out of range, a job is none of type ``delay`` or cannot run, or the
-        unscaled workload is not known.
     """
     choices = choices or DeadlineChoices()
     choices.check()
@@ -105,11 +93,6 @@ def deadline_workload(
     Deadlines that the trace has are left out. The seed of ``choices`` also chooses the
     duplicates. For the other parameters see :func:`~qops_batsim.workload.subset.subset`,
     :func:`~qops_batsim.workload.scale.scale_load` and :func:`give_deadlines`.
-
-    Raises
-    ------
-    InputError
-        As these functions.
     """
     choices = choices or DeadlineChoices()
     choices.check()

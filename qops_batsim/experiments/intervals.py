@@ -20,16 +20,9 @@ SEED = 1
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
-    """A mean with its confidence interval.
+    """The mean of ``count`` values with its confidence interval.
 
-    Attributes
-    ----------
-    mean
-        Mean of the values.
-    low, high
-        Ends of the interval; None with a single value, which says nothing about spread.
-    count
-        Number of values.
+    ``low`` and ``high`` are None with a single value, which says nothing about spread.
     """
 
     mean: float
@@ -37,30 +30,34 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     count: int
 
+    @property
+    def known(self) -> tuple[float, float] | None:
+        """Both ends, if there are any."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Both ends; with a single value, the value itself."""
+        return self.known or (self.mean, self.mean)
+
+    def scaled(self, factor: float) -> Interval:
+        """Return the interval of the values times a factor above 0."""
+        low, high = self.known or (None, None)
+        return Interval(
+            mean=factor * self.mean,
+            low=None if low is None else factor * low,
+            high=None if high is None else factor * high,
+            count=self.count,
+        )
+
 
 def mean_interval(
     values: Sequence[float], *, level: float = LEVEL, resamples: int = RESAMPLES, seed: int = SEED
 ) -> Interval:
     """Return the mean of a sample with its percentile bootstrap interval.
 
-    The values are drawn again with replacement, ``resamples`` times; the interval
-    reaches from the (1 - level) / 2 to the (1 + level) / 2 quantile of the means.
-
-    Parameters
-    ----------
-    values
-        The sample, at least one finite number.
-    level
-        Confidence, between 0 and 1.
-    resamples
-        Number of samples drawn.
-    seed
-        Makes the interval reproducible.
-
-    Raises
-    ------
-    InputError
-        A parameter is out of range.
+    The values, at least one, are drawn again with replacement, ``resamples`` times; the
+    interval reaches from the (1 - level) / 2 to the (1 + level) / 2 quantile of the means.
     """
     sample = np.asarray(values, dtype=np.float64)
     if not len(sample) or not np.isfinite(sample).all():
@@ -91,11 +88,6 @@ def paired_difference(
 
     What both values of a pair share, the workload of one seed, cancels out; so the
     interval is narrower than those of the two means.
-
-    Raises
-    ------
-    InputError
-        The lengths differ, or as :func:`mean_interval`.
     """
     if len(first) != len(second):
         raise InputError(

@@ -5,7 +5,8 @@ Lines are means over seeds, bands their 95 % bootstrap intervals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,74 +24,79 @@ _LABELS = {
 }
 _SCALE = {"response_time": 1 / 3600}
 
-Curves = Mapping[str, Mapping[float, Mapping[str, Interval | None]]]
+Metrics = Mapping[str, Interval | None]
+Curves = Mapping[str, Mapping[float, Metrics]]
 """Metrics by contestant, then load, then name of the metric."""
 
 
 def draw_comparison(curves: Curves, directory: str | Path, *, ending: str = "png") -> list[Path]:
-    """Draw a comparison's pictures into a directory.
+    """Draw a comparison's pictures (png, pdf or svg) into a directory.
 
     ``unadmitted`` (jobs and processor-seconds) and ``utilization`` versus load;
     where deadline jobs and others are mixed, ``unadmitted_deadline`` for the former and
     ``response`` for the latter; ``versus_utilization``, the same metrics versus the
     utilization achieved.
-
-    Parameters
-    ----------
-    curves
-        What to draw.
-    directory
-        Where to.
-    ending
-        Format: png, pdf or svg.
-
-    Returns
-    -------
-    list of Path
-        The pictures.
-
-    Raises
-    ------
-    InputError
-        A picture cannot be written.
     """
-    unadmitted = ["unadmitted_jobs", "unadmitted_work"]
-    mixed = any(
-        metrics["response_time"] is not None
-        for by_load in curves.values()
-        for metrics in by_load.values()
-    )
-    pictures: dict[str, tuple[list[str], bool]] = {
-        "unadmitted": (unadmitted, False),
-        "utilization": (["utilization"], False),
+    pictures = {
+        "unadmitted": ["unadmitted_jobs", "unadmitted_work"],
+        "utilization": ["utilization"],
     }
-    achieved = unadmitted
-    if mixed:
-        of_users = ["unadmitted_deadline_jobs", "unadmitted_deadline_work"]
-        response = ["response_time", "slowdown"]
-        pictures["unadmitted_deadline"] = (of_users, False)
-        pictures["response"] = (response, False)
-        achieved = of_users + response
-    pictures["versus_utilization"] = (achieved, True)
+    achieved = pictures["unadmitted"]
+    all_metrics = [metrics for by_load in curves.values() for metrics in by_load.values()]
+    if any(metrics["response_time"] is not None for metrics in all_metrics):
+        pictures["unadmitted_deadline"] = ["unadmitted_deadline_jobs", "unadmitted_deadline_work"]
+        pictures["response"] = ["response_time", "slowdown"]
+        achieved = pictures["unadmitted_deadline"] + pictures["response"]
+    pictures["versus_utilization"] = achieved
     paths = []
-    for name, (metrics, versus_utilization) in pictures.items():
+    for name, metrics in pictures.items():
         path = Path(directory) / f"{name}.{ending}"
-        draw = _versus_utilization if versus_utilization else _versus_load
-        _panels(path, curves, metrics, draw)
+        _draw(path, curves, metrics, versus_utilization=name == "versus_utilization")
         paths.append(path)
     return paths
 
 
-_Draw = Callable[[Any, Mapping[float, Mapping[str, Interval | None]], str, dict[str, Any]], None]
+@contextmanager
+def panels(
+    path: Path, count: int, size: tuple[float, float], margin: tuple[float, float]
+) -> Iterator[tuple[Any, Sequence[Any]]]:
+    """Give a picture and its panels, two in a row; panels have a size, the picture a margin.
+
+    Sizes are in inches; a panel that is left over is not shown.
+    """
+    columns = min(2, count)
+    rows = -(-count // columns)
+    width, height = size[0] * columns + margin[0], size[1] * rows + margin[1]
+    with picture(path, width, height) as canvas:
+        canvas.set_layout_engine("constrained")
+        axes = canvas.subplots(rows, columns, squeeze=False).ravel()
+        yield canvas, list(axes[:count])
+        for unused in axes[count:]:
+            unused.set_visible(False)
 
 
-def _panels(path: Path, curves: Curves, metrics: Sequence[str], draw: _Draw) -> None:
-    columns = min(2, len(metrics))
-    rows = -(-len(metrics) // columns)
-    with picture(path, 5.4 * columns, 3.9 * rows + 0.4) as figure:
-        figure.set_layout_engine("constrained")
-        panels = figure.subplots(rows, columns, squeeze=False).ravel()
-        for axes, metric in zip(panels, metrics, strict=True):
+def draw_band(
+    axes: Any, x: Sequence[Any], low: Sequence[float], high: Sequence[float], color: str
+) -> None:
+    """Draw the intervals of a line."""
+    axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0)
+
+
+def error_bars(
+    means: Sequence[float], low: Sequence[float], high: Sequence[float]
+) -> list[list[float]]:
+    """Return lengths of the error bars below and above each mean."""
+    # A percentile interval need not hold the mean, a bar cannot be negative.
+    return [
+        [max(0.0, mean - end) for mean, end in zip(means, low, strict=True)],
+        [max(0.0, end - mean) for mean, end in zip(means, high, strict=True)],
+    ]
+
+
+def _draw(path: Path, curves: Curves, metrics: Sequence[str], *, versus_utilization: bool) -> None:
+    draw = _versus_utilization if versus_utilization else _versus_load
+    with panels(path, len(metrics), (5.4, 3.9), (0.0, 0.4)) as (figure, places):
+        for axes, metric in zip(places, metrics, strict=True):
             for index, (name, by_load) in enumerate(curves.items()):
                 style = {
                     "color": COLORS[index % len(COLORS)],
@@ -99,62 +105,54 @@ def _panels(path: Path, curves: Curves, metrics: Sequence[str], draw: _Draw) -> 
                     "label": name,
                 }
                 draw(axes, by_load, metric, style)
-            axes.set_xlabel("Utilization (%)" if draw is _versus_utilization else "Load")
+            axes.set_xlabel("Utilization (%)" if versus_utilization else "Load")
             axes.set_ylabel(_LABELS[metric])
             if metric.startswith("unadmitted"):
                 # A little room, so that markers at 0 are whole.
                 top = max(axes.get_ylim()[1], 1.0)
                 axes.set_ylim(-0.03 * top, top)
-        handles, labels = panels[0].get_legend_handles_labels()
+        handles, labels = places[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=min(len(labels), 6))
 
 
 def _versus_load(
-    axes: Any,
-    by_load: Mapping[float, Mapping[str, Interval | None]],
-    metric: str,
-    style: dict[str, Any],
+    axes: Any, by_load: Mapping[float, Metrics], metric: str, style: dict[str, Any]
 ) -> None:
     """Draw a metric's means versus load, with a band where an interval is known."""
-    scale = _SCALE.get(metric, 1.0)
-    loads, means, lows, highs = [], [], [], []
-    for load, metrics in by_load.items():
-        value = metrics[metric]
-        if value is not None:
-            loads.append(load)
-            means.append(value.mean * scale)
-            lows.append((value.mean if value.low is None else value.low) * scale)
-            highs.append((value.mean if value.high is None else value.high) * scale)
-    axes.plot(loads, means, **style)
-    axes.fill_between(loads, lows, highs, color=style["color"], alpha=0.18, linewidth=0)
+    known = {load: value for load, metrics in by_load.items() if (value := metrics[metric])}
+    means, low, high = _scaled(list(known.values()), _SCALE.get(metric, 1.0))
+    axes.plot(list(known), means, **style)
+    draw_band(axes, list(known), low, high, style["color"])
 
 
 def _versus_utilization(
-    axes: Any,
-    by_load: Mapping[float, Mapping[str, Interval | None]],
-    metric: str,
-    style: dict[str, Any],
+    axes: Any, by_load: Mapping[float, Metrics], metric: str, style: dict[str, Any]
 ) -> None:
     """Draw a metric's means versus mean utilization, with bars for both intervals."""
-    scale = _SCALE.get(metric, 1.0)
     points = [
         (used, value)
         for metrics in by_load.values()
         if (used := metrics["utilization"]) is not None and (value := metrics[metric]) is not None
     ]
+    reached, values = [used for used, _ in points], [value for _, value in points]
+    scale = _SCALE.get(metric, 1.0)
+    y_bars = error_bars(*_scaled(values, 1.0))
     axes.errorbar(
-        [used.mean for used, _ in points],
-        [value.mean * scale for _, value in points],
-        xerr=_bars([used for used, _ in points], 1.0),
-        yerr=_bars([value for _, value in points], scale),
+        [each.mean for each in reached],
+        [each.mean * scale for each in values],
+        xerr=error_bars(*_scaled(reached, 1.0)),
+        yerr=[[length * scale for length in side] for side in y_bars],
         elinewidth=0.8,
         **style,
     )
 
 
-def _bars(values: Sequence[Interval], scale: float) -> list[list[float]]:
-    """Return lengths of the error bars below and above each mean."""
-    # A percentile interval need not hold the mean, a bar cannot be negative.
-    below = [0.0 if v.low is None else max(0.0, v.mean - v.low) * scale for v in values]
-    above = [0.0 if v.high is None else max(0.0, v.high - v.mean) * scale for v in values]
-    return [below, above]
+def _scaled(
+    intervals: Sequence[Interval], scale: float
+) -> tuple[list[float], list[float], list[float]]:
+    """Return means, lower and upper ends."""
+    return (
+        [each.mean * scale for each in intervals],
+        [each.ends[0] * scale for each in intervals],
+        [each.ends[1] * scale for each in intervals],
+    )

@@ -9,8 +9,9 @@ import pytest
 
 from qops_batsim.analysis.metrics.admission import JobOutcomes
 from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.experiments import compare as module
-from qops_batsim.experiments.compare import Contestant, Grid, Row, compare, csv_text, summarize
+from qops_batsim.experiments import grid as module
+from qops_batsim.experiments.compare import compare, csv_text, summarize
+from qops_batsim.experiments.grid import Contestant, Grid, Row, run_grid
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
@@ -36,7 +37,7 @@ GRID = Grid(
 
 @pytest.fixture(scope="module")
 def rows(trace: Workload) -> list[Row]:
-    return compare(trace, GRID)
+    return run_grid(trace, GRID)
 
 
 def test_rows_come_by_load_seed_and_contestant(rows: list[Row]) -> None:
@@ -62,10 +63,10 @@ def test_without_admission_deadlines_are_missed_and_with_it_jobs_refused(rows: l
 
 
 def test_the_number_of_workers_does_not_matter(trace: Workload, rows: list[Row]) -> None:
-    done: list[int] = []
-    again = compare(trace, GRID, workers=2, on_progress=done.append)
+    done: list[tuple[int, int]] = []
+    again = run_grid(trace, GRID, workers=2, on_progress=lambda *each: done.append(each))
     assert again == rows
-    assert done == [4, 8, 12, 16]
+    assert done == [(4, 16), (8, 16), (12, 16), (16, 16)]
 
 
 def test_settings_reach_the_scheduler(trace: Workload) -> None:
@@ -74,7 +75,7 @@ def test_settings_reach_the_scheduler(trace: Workload) -> None:
         Contestant(name="other", scheduler="mrt", settings={"order": "earliest_deadline"}),
     )
     grid = Grid(contestants=both, loads=(1.6,), seeds=(1,), first=400)
-    one, other = compare(trace, grid)
+    one, other = run_grid(trace, grid)
     assert one.metrics != other.metrics
 
 
@@ -86,7 +87,7 @@ def test_jobs_without_user_deadline_have_response_times(trace: Workload) -> None
         choices=DeadlineChoices(share=0.2),
         first=200,
     )
-    (row,) = compare(trace, grid)
+    (row,) = run_grid(trace, grid)
     assert row.metrics.deadline_jobs == 48
     assert (row.metrics.response_time or 0) > 0
     assert (row.metrics.slowdown or 0) >= 1
@@ -127,7 +128,7 @@ def test_a_broken_promise_ends_the_comparison(
     monkeypatch.setattr(module, "outcomes_of_simulation", later)
     grid = Grid(contestants=contestants("qops"), loads=(1.0,), seeds=(1,), first=20)
     with pytest.raises(SimulationError, match="qops at load 1 with seed 1: job .* its promised"):
-        compare(trace, grid)
+        run_grid(trace, grid)
 
 
 @pytest.mark.parametrize(
@@ -142,9 +143,38 @@ def test_a_broken_promise_ends_the_comparison(
 )
 def test_errors(trace: Workload, grid: Grid, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        compare(trace, grid)
+        run_grid(trace, grid)
 
 
 def test_the_baseline_takes_part(rows: list[Row]) -> None:
     with pytest.raises(InputError, match="baseline is 'fcfs'; one of easy, msb, mrt, qops"):
         summarize(rows, "fcfs")
+
+
+def test_a_comparison_from_names_is_that_of_objects(trace: Workload, rows: list[Row]) -> None:
+    names = [each.name for each in GRID.contestants]
+    found = compare("sdsc_sp2_1000", names, loads=GRID.loads, seeds=2, first=200)
+    assert found.rows == rows
+    assert found.baseline == "msb"
+    assert compare(trace, ["easy"], loads=[1.0], seeds=[1], first=20).baseline == "easy"
+    assert repr(found) == "<Comparison of easy, msb, mrt, qops at load 1, 1.3, 2 seeds: 16 runs>"
+    frame = found.to_frame()
+    assert list(frame.columns[:4]) == ["scheduler", "load", "seed", "jobs"]
+    assert list(frame.unadmitted_jobs) == [row.metrics.unadmitted_jobs for row in rows]
+    assert "qops" in found._repr_html_()
+
+
+def test_options_go_to_the_scheduler_that_they_name(trace: Workload) -> None:
+    own = Contestant(name="first only", scheduler="qops", settings={"on_failure": "reject"})
+    settings = {"qops": {"k_factor": 3}, "mrt": {"max_backtracks": 0}}
+    found = compare(
+        trace, [own, "mrt"], loads=[1.0], seeds=1, first=20, settings=settings, baseline="mrt"
+    )
+    assert [each.settings for each in found.grid.contestants] == [
+        {"on_failure": "reject", "k_factor": 3},
+        {"max_backtracks": 0},
+    ]
+    with pytest.raises(InputError, match="options of qop: it is not compared; did you mean"):
+        compare(trace, ["qops"], settings={"qop": {}})
+    with pytest.raises(InputError, match="baseline is 'msb'; one of easy is expected"):
+        compare(trace, ["easy"], baseline="msb")

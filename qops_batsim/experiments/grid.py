@@ -1,0 +1,238 @@
+"""Schedulers on deadline workloads made from one trace, over loads and seeds.
+
+For each load and seed a deadline workload is made from the trace
+(:mod:`qops_batsim.experiments.deadline_workload`) and every scheduler runs on the very same
+one, so differences between schedulers are paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import msgspec
+
+from qops_batsim.analysis.metrics.admission import (
+    AdmissionMetrics,
+    admission_metrics,
+    broken_rule,
+    outcomes_of_simulation,
+)
+from qops_batsim.errors import InputError, SimulationError, did_you_mean
+from qops_batsim.experiments.deadline_workload import deadline_workload
+from qops_batsim.experiments.pool import run_cases
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.model import Platform
+from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.deadlines import DeadlineChoices
+from qops_batsim.workload.model import Workload
+from qops_batsim.workload.subset import PAPER_JOBS
+
+
+class Contestant(msgspec.Struct, frozen=True, kw_only=True):
+    """A scheduler with its options, under the name that tables and pictures give it."""
+
+    name: str
+    scheduler: str
+    settings: dict[str, Any] = {}
+
+
+class Grid(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be compared.
+
+    Attributes
+    ----------
+    loads
+        Relative loads, see :func:`~qops_batsim.workload.scale.scale_load`; ``method`` and
+        ``same_time`` say how they are made.
+    seeds
+        Each chooses duplicates and whose jobs have a user's deadline.
+    choices
+        How jobs get deadlines; its ``seed`` does not matter.
+    skip, first
+        Which jobs of the trace to take (``first`` None: all after ``skip``).
+    """
+
+    contestants: tuple[Contestant, ...]
+    loads: tuple[float, ...]
+    seeds: tuple[int, ...]
+    choices: DeadlineChoices = DeadlineChoices()
+    method: str = "duplication"
+    same_time: bool = False
+    skip: int = 0
+    first: int | None = PAPER_JOBS
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the contestants."""
+        return [each.name for each in self.contestants]
+
+    @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return len(self.contestants) * len(self.loads) * len(self.seeds)
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` for anything that cannot be compared."""
+        for what, values in (
+            ("scheduler", self.names),
+            ("load", [f"{load:g}" for load in self.loads]),
+            ("seed", [str(seed) for seed in self.seeds]),
+        ):
+            if not values:
+                raise InputError(f"no {what} to compare; at least one is expected")
+            twice = next((each for each in values if values.count(each) > 1), None)
+            if twice is not None:
+                raise InputError(f"{what} {twice} is given twice; once is expected")
+        self.choices.check()
+        for each in self.contestants:
+            make_scheduler(each.scheduler, each.settings)
+
+    def prepare(self) -> None:
+        """Compile the kernels of all schedulers; other processes find them in the cache."""
+        for each in self.contestants:
+            make_scheduler(each.scheduler, each.settings).prepare()
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: contestant, load, seed and its metrics."""
+
+    contestant: str
+    load: float
+    seed: int
+    metrics: AdmissionMetrics
+
+
+def contestants_of(
+    schedulers: Iterable[str | Contestant], settings: Mapping[str, Mapping[str, Any]]
+) -> tuple[Contestant, ...]:
+    """Return schedulers with their options.
+
+    Parameters
+    ----------
+    schedulers
+        Names as the registry takes them; ``my_file.py:MyClass`` is called ``MyClass``.
+    settings
+        Options by the name of the scheduler or of its contestant.
+    """
+    found = tuple(
+        each
+        if isinstance(each, Contestant)
+        else Contestant(name=each.rpartition(":")[2], scheduler=each)
+        for each in schedulers
+    )
+    known = {name for each in found for name in (each.name, each.scheduler)}
+    for name in settings:
+        if name not in known:
+            raise InputError(f"options of {name}: it is not compared{did_you_mean(name, known)}")
+    return tuple(
+        msgspec.structs.replace(
+            each,
+            settings={
+                **each.settings,
+                **settings.get(each.scheduler, {}),
+                **settings.get(each.name, {}),
+            },
+        )
+        for each in found
+    )
+
+
+def run_grid(
+    trace: Workload,
+    grid: Grid,
+    *,
+    platform: Platform | None = None,
+    workers: int = 1,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> list[Row]:
+    """Run every scheduler of a grid at every load with every seed.
+
+    Parameters
+    ----------
+    trace
+        Jobs of type ``delay``.
+    platform
+        The machine; None: as many equal hosts as the trace is for.
+    workers
+        As of :func:`~qops_batsim.experiments.pool.run_cases`.
+    on_progress
+        Called with the number of runs done and to do.
+
+    Returns
+    -------
+    list of Row
+        One a run, by load, then seed, then contestant in the order of the grid.
+
+    Raises
+    ------
+    SimulationError
+        A schedule breaks a rule: with exact estimates every admitted deadline is met.
+    """
+    grid.check()
+    grid.prepare()
+    each = len(grid.contestants)
+    progress = None
+    if on_progress is not None:
+
+        def progress(done: int, total: int) -> None:
+            on_progress(done * each, total * each)
+
+    cells = product(grid.loads, grid.seeds)
+    found = run_cases(_Cells(trace, grid, platform), cells, workers=workers, on_progress=progress)
+    return [row for rows in found.values() for row in rows]
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Runs all schedulers at a load with a seed."""
+
+    trace: Workload
+    grid: Grid
+    platform: Platform | None
+
+    def __call__(self, cell: tuple[float, int]) -> list[Row]:
+        load, seed = cell
+        grid = self.grid
+        workload = deadline_workload(
+            self.trace,
+            msgspec.structs.replace(grid.choices, seed=seed),
+            load=load,
+            method=grid.method,
+            same_time=grid.same_time,
+            skip=grid.skip,
+            first=grid.first,
+        )
+        machine = make_cluster(workload.processors) if self.platform is None else self.platform
+        return run_contestants(workload, grid.contestants, machine, load=load, seed=seed)
+
+
+def run_contestants(
+    workload: Workload,
+    contestants: Sequence[Contestant],
+    platform: Platform,
+    *,
+    load: float,
+    seed: int,
+) -> list[Row]:
+    """Run schedulers on one workload of exact estimates, and check their schedules."""
+    rows = []
+    for each in contestants:
+        module = make_scheduler(each.scheduler, each.settings)
+        simulation = simulate(workload, platform, module)
+        outcomes = outcomes_of_simulation(simulation.ended, workload)
+        promised = {
+            record.local_id: deadline
+            for record in simulation.ended
+            if (deadline := module.qos_log.record(record.job.id).admitted_deadline) is not None
+        }
+        hosts = len(simulation.hosts)
+        broken = broken_rule(outcomes, hosts, promised)
+        if broken is not None:
+            raise SimulationError(f"{each.name} at load {load:g} with seed {seed}: {broken}")
+        metrics = admission_metrics(outcomes, hosts)
+        rows.append(Row(contestant=each.name, load=load, seed=seed, metrics=metrics))
+    return rows

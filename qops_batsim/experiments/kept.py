@@ -1,0 +1,77 @@
+"""Finished runs in files, so that an interrupted study goes on where it was."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from qops_batsim.errors import InputError
+from qops_batsim.files import read_bytes, write_text
+from qops_batsim.version import __version__
+
+Run = TypeVar("Run")
+
+
+class _File(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file holds: a run and everything that tells it from others."""
+
+    package_version: str
+    made_of: msgspec.Raw
+    case: msgspec.Raw
+    run: msgspec.Raw
+
+
+class KeptRuns(Generic[Run]):
+    """Runs kept in a directory, one file each, written whole or not at all.
+
+    A file's name is a digest of the package's version, of ``made_of`` and of the case: a run
+    made of something else is never taken for the one that is wanted.
+
+    Parameters
+    ----------
+    directory
+        Made when the first run is kept.
+    kind
+        Type of a run; it, the cases and ``made_of`` must have a JSON form (msgspec).
+    made_of
+        What the runs of all cases depend on beside the case, such as the log.
+    """
+
+    def __init__(self, directory: Path, kind: type[Run], made_of: Any) -> None:
+        self._directory = directory
+        self._kind = kind
+        self._made_of = msgspec.json.encode(made_of, order="deterministic")
+
+    def find(self, case: Any) -> Run | None:
+        """Return the kept run of a case, or None."""
+        path = self._path(_encoded(case))
+        if not path.exists():
+            return None
+        content = read_bytes(path, what="a kept run")
+        try:
+            file = msgspec.json.decode(content, type=_File)
+            return msgspec.json.decode(file.run, type=self._kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: {error}; a kept run is expected, or no file") from None
+
+    def add(self, case: Any, run: Run) -> None:
+        """Keep the run of a case."""
+        key = _encoded(case)
+        file = _File(
+            package_version=__version__,
+            made_of=msgspec.Raw(self._made_of),
+            case=msgspec.Raw(key),
+            run=msgspec.Raw(msgspec.json.encode(run)),
+        )
+        write_text(self._path(key), msgspec.json.encode(file).decode() + "\n")
+
+    def _path(self, key: bytes) -> Path:
+        parts = b"\n".join((__version__.encode(), self._made_of, key))
+        return self._directory / f"{blake2b(parts, digest_size=8).hexdigest()}.json"
+
+
+def _encoded(case: Any) -> bytes:
+    return msgspec.json.encode(case, order="deterministic")
