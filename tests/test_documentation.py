@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import re
 from pathlib import Path
 
 import pytest
+
+import qops_batsim
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -28,6 +32,22 @@ def test_python_examples_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.chdir(ROOT)
     for block in blocks(page, "python"):
         exec(compile(block, str(page), "exec"), {"__name__": "example"})
+
+
+PACKAGE = Path(qops_batsim.__file__).parent
+EXAMPLES = [
+    ".".join(("qops_batsim", *path.relative_to(PACKAGE).with_suffix("").parts))
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if ">>> " in path.read_text()
+]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_in_docstrings_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    found = doctest.testmod(importlib.import_module(name.removesuffix(".__init__")))
+    assert found.attempted
+    assert not found.failed
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.simulation import Simulation
@@ -12,11 +13,6 @@ from qops_batsim.files import write_text
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, REJECTED
 from qops_batsim.version import __version__
 
-JOBS_COLUMNS = (
-    "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,"
-    "success,final_state,starting_time,execution_time,finish_time,waiting_time,turnaround_time,"
-    "stretch,allocated_resources,consumed_energy,metadata"
-)
 MACHINE_STATES_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
 
 
@@ -68,31 +64,54 @@ def write_outputs(
     return paths
 
 
-def format_jobs(ended: Iterable[JobRecord]) -> str:
+def job_columns(ended: Sequence[JobRecord]) -> dict[str, list[Any]]:
+    """Return the columns of ``_jobs.csv``, not rounded; what a rejected job has not is NaN."""
+    ran = [record.state != REJECTED for record in ended]
+    names = [record.job.id.partition("!") for record in ended]
+    submitted = [record.submission_time for record in ended]
+    start = [record.start for record in ended]
+    finish = [_finish(record) for record in ended]
+    turnaround = [end - date for end, date in zip(finish, submitted, strict=True)]
+    run_time = [end - date for end, date in zip(finish, start, strict=True)]
+    joules = [-1.0 if record.energy is None else record.energy for record in ended]
+    return {
+        "job_id": [local_id for _, _, local_id in names],
+        "workload_name": [workload for workload, _, _ in names],
+        "profile": [record.job.profile for record in ended],
+        "submission_time": submitted,
+        "requested_number_of_resources": [record.job.processors for record in ended],
+        "requested_time": [
+            -1.0 if record.job.walltime is None else record.job.walltime for record in ended
+        ],
+        "success": [int(record.state == COMPLETED_SUCCESSFULLY) for record in ended],
+        "final_state": [record.state for record in ended],
+        "starting_time": start,
+        "execution_time": run_time,
+        "finish_time": finish,
+        "waiting_time": [date - since for date, since in zip(start, submitted, strict=True)],
+        "turnaround_time": turnaround,
+        "stretch": [whole / run for whole, run in zip(turnaround, run_time, strict=True)],
+        "allocated_resources": [str(record.hosts) for record in ended],
+        "consumed_energy": [each if ok else math.nan for each, ok in zip(joules, ran, strict=True)],
+        "metadata": [record.metadata for record in ended],
+    }
+
+
+_HEAD = "%s,%s,%s,%.6f,%d,%.6f,%d,%s"
+_RAN = _HEAD + ",%.6f" * 6 + ',%s,%.6f,"%s"'
+_REJECTED = _HEAD + "," * 9 + '"%s"'
+
+
+def format_jobs(ended: Sequence[JobRecord]) -> str:
     """Return ``_jobs.csv``: one row a job, in the order in which their ends were noted."""
-    lines = [JOBS_COLUMNS]
-    for record in ended:
-        job = record.job
-        workload_name, _, local_id = job.id.partition("!")
-        walltime = -1.0 if job.walltime is None else job.walltime
-        metadata = record.metadata.replace('"', '""')
-        head = (
-            f"{local_id},{workload_name},{job.profile},{record.submission_time:.6f},"
-            f"{job.processors},{walltime:.6f}"
-        )
-        if record.state == REJECTED:
-            lines.append(f'{head},0,REJECTED,,,,,,,,,"{metadata}"')
-            continue
-        start, finish = record.start, _finish(record)
-        turnaround = finish - record.submission_time
-        success = 1 if record.state == COMPLETED_SUCCESSFULLY else 0
-        lines.append(
-            f"{head},{success},{record.state},{start:.6f},{finish - start:.6f},{finish:.6f},"
-            f"{start - record.submission_time:.6f},{turnaround:.6f},"
-            f"{_stretch(record):.6f},{record.hosts},"
-            f"{-1.0 if record.energy is None else record.energy:.6f},"
-            f'"{metadata}"'
-        )
+    columns = job_columns(ended)
+    lines = [",".join(columns)]
+    columns["metadata"] = [text.replace('"', '""') for text in columns["metadata"]]
+    for row in zip(*columns.values(), strict=True):
+        if row[7] == REJECTED:
+            lines.append(_REJECTED % (*row[:8], row[-1]))
+        else:
+            lines.append(_RAN % row)
     return "\n".join(lines) + "\n"
 
 

@@ -7,8 +7,11 @@ from typing import Any
 
 from qops_batsim.engine.execution import Execution
 from qops_batsim.engine.fluid import Computation
+from qops_batsim.engine.waits import Wait
 from qops_batsim.jobs import NOT_SUBMITTED, Job
 from qops_batsim.platform.hostset import HostSet
+
+_NO_HOSTS = HostSet()
 
 
 class JobRecord:
@@ -21,9 +24,10 @@ class JobRecord:
     execution
         What it does when nothing stops it.
     state
-        Its state, by Batsim's names.
+        Its state, by Batsim's names (:mod:`qops_batsim.jobs`).
     submission_time, start, finish
-        Dates (seconds); start and finish are NaN until they happen.
+        Dates (seconds); start and finish are NaN until they happen, and for a
+        rejected job.
     hosts
         The hosts it runs or ran on.
     placement
@@ -39,9 +43,8 @@ class JobRecord:
         Seconds left when the step began; infinite without walltime.
     computation
         What runs in this step, if it is a computation.
-    step_number, prediction
-        Counts of the steps begun and of the ends predicted, by which outdated waits
-        are known.
+    waits
+        Its waits for the end of this step, for its walltime, and for latencies.
     """
 
     __slots__ = (
@@ -53,14 +56,12 @@ class JobRecord:
         "job",
         "metadata",
         "placement",
-        "prediction",
         "start",
         "state",
         "step",
         "step_began",
-        "step_number",
         "submission_time",
-        "wait_number",
+        "waits",
         "walltime_left",
     )
 
@@ -71,7 +72,7 @@ class JobRecord:
         self.submission_time = job.submission_time
         self.start = math.nan
         self.finish = math.nan
-        self.hosts = NO_HOSTS
+        self.hosts = _NO_HOSTS
         self.placement: tuple[int, ...] | None = None
         self.metadata = ""
         self.energy: float | None = None
@@ -79,9 +80,7 @@ class JobRecord:
         self.step_began = math.nan
         self.walltime_left = math.inf if job.walltime is None else job.walltime
         self.computation: Computation | None = None
-        self.step_number = 0
-        self.prediction = 0
-        self.wait_number = 0
+        self.waits: tuple[Wait, ...] = ()
 
     @property
     def local_id(self) -> str:
@@ -108,5 +107,11 @@ class JobRecord:
             told = {"profile_name": profile, "current_task_index": index, "current_task": told}
         return told
 
-
-NO_HOSTS = HostSet()
+    def __repr__(self) -> str:
+        dates = [f"submitted={self.submission_time:g}"]
+        if self.start == self.start:
+            dates.append(f"start={self.start:g}")
+        if self.finish == self.finish:
+            dates.append(f"finish={self.finish:g}")
+        hosts = f", hosts='{self.hosts}'" if self.hosts else ""
+        return f"JobRecord({self.job.id!r}, {self.state}, {', '.join(dates)}{hosts})"

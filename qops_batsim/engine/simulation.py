@@ -20,30 +20,16 @@ of its own at the same date.
 
 from __future__ import annotations
 
-import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from qops_batsim.engine.actors import Outside, Submitters
 from qops_batsim.engine.apply import apply_decision
-from qops_batsim.engine.energy import EnergyMeter
-from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, Execution, execution_of
-from qops_batsim.engine.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
-from qops_batsim.engine.fluid import Computation, FluidModel
-from qops_batsim.engine.hosts import HostOccupation
-from qops_batsim.engine.machine import Machine
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.records import JobRecord
-from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.jobs import (
-    COMPLETED_FAILED,
-    COMPLETED_SUCCESSFULLY,
-    COMPLETED_WALLTIME_REACHED,
-    RUNNING,
-    SUBMITTED,
-    Job,
-)
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.engine.world import World
+from qops_batsim.jobs import REJECTED, RUNNING, SUBMITTED
 from qops_batsim.platform.model import Host, Platform
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import (
@@ -52,16 +38,16 @@ from qops_batsim.protocol.events import (
     EngineConfig,
     Event,
     HostDescription,
-    JobCompleted,
-    JobSubmitted,
     Notify,
-    RequestedCall,
     SimulationBegins,
     SimulationEnds,
 )
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.timing import SAME_DATE
 from qops_batsim.workload.model import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["EngineOptions", "Peer", "Simulation"]
 
@@ -73,21 +59,6 @@ class Peer(Protocol):
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
         """Return the decisions that answer these events."""
-
-
-class _Submitter:
-    """The jobs of one workload in the order of submission."""
-
-    __slots__ = ("next", "records")
-
-    def __init__(self, records: list[JobRecord]) -> None:
-        self.records = records
-        self.next = 0
-
-
-# What a wait is for: the third item of a wait, after its date and its number. The fourth says
-# whom it concerns; the fifth is compared with the job's counts, to know outdated waits.
-_SUBMISSION, _STEP_END, _WALLTIME, _LATENCY, _CALL, _DECISION, _EXTERNAL = range(7)
 
 
 class Simulation:
@@ -108,8 +79,6 @@ class Simulation:
 
     Attributes
     ----------
-    now
-        Current date (seconds).
     hosts
         The compute hosts in use, by host id.
     records
@@ -118,13 +87,29 @@ class Simulation:
         Jobs that have ended or were rejected, in the order in which that was noted.
     computing_changes
         Date and number of computing hosts after each start and end.
+    outages
+        By host id, the times in which it was away (from, to; seconds).
     energy
         The energy meter, or None.
 
-    Raises
-    ------
-    InputError
-        A profile cannot be run, or ``options.hosts`` does not fit the platform.
+    Examples
+    --------
+    >>> from qops_batsim import simulate
+    >>> from qops_batsim.jobs import Job
+    >>> from qops_batsim.platform.generate import make_cluster
+    >>> from qops_batsim.workload.model import Workload, delay_profile
+    >>> name, profile = delay_profile(60)
+    >>> jobs = [Job("1", 0.0, 2, name), Job("2", 5.0, 3, name)]
+    >>> workload = Workload(jobs=jobs, profiles={name: profile}, processors=4)
+    >>> done = simulate(workload, make_cluster(4), "fcfs")
+    >>> done
+    Simulation(jobs ended: 2, jobs rejected: 0, hosts: 4, makespan: 120 s)
+    >>> done.ended[1]
+    JobRecord('w0!2', COMPLETED_SUCCESSFULLY, submitted=5, start=60, finish=120, hosts='0-2')
+    >>> done.to_frame()[["job_id", "waiting_time", "allocated_resources"]]
+      job_id  waiting_time allocated_resources
+    0      1           0.0                 0-1
+    1      2          55.0                 0-2
     """
 
     def __init__(
@@ -135,37 +120,50 @@ class Simulation:
         options: EngineOptions | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
-        self.options = options = options or EngineOptions()
-        self.hosts = _limited_hosts(platform, options.hosts)
-        self.now = 0.0
-        self.records: dict[str, JobRecord] = {}
-        self.ended: list[JobRecord] = []
-        self.computing_changes: list[tuple[float, int]] = []
-        self.occupation = HostOccupation(len(self.hosts), sharing=options.compute_sharing)
-        self.energy = EnergyMeter(self.hosts) if options.energy else None
-        self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
-        self.outbox: list[Stamped[Event]] = []
-        self.registering = options.dynamic_jobs
-        self.outages: dict[int, list[tuple[float, float]]] = {}
+        self._world = world = World(platform, options or EngineOptions())
+        self.options = world.options
+        self.hosts = world.hosts
+        self.records = world.records
+        self.ended = world.ended
+        self.computing_changes = world.computing_changes
+        self.outages = world.outages
+        self.energy = world.energy
         self._platform = platform
-        self._machine = Machine(platform, self.hosts)
-        self._fluid = FluidModel()
-        self._computing: dict[Computation, JobRecord] = {}
-        self._loads_changed = False
         self._peer = peer
+        self._peer_ready = 0.0
         self._on_progress = on_progress
         self._next_report = ENDED_PER_PROGRESS_REPORT
         self._sources: dict[str, str] = {}
-        self._executions: dict[tuple[str, str, int], Execution] = {}
-        self._submitters: list[_Submitter] = []
-        self._waits: list[tuple[float, int, int, Any, int]] = []
-        self._began = 0
-        self._peer_ready = 0.0
+        self._submitters = Submitters(world, self._note_farewell)
+        self._outside = Outside(world, self.options.external_events, self._note_farewell)
         self._farewells: list[Notify] = []
-        self._unsubmitted = 0
-        self._next_external = 0
+        self._told_before_farewell = 0
         for index, workload in enumerate(workloads):
             self._load(f"w{index}", workload)
+
+    @property
+    def now(self) -> float:
+        """Current date (seconds)."""
+        return self._world.now
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the jobs of :attr:`ended` with the columns of ``_jobs.csv``, not rounded.
+
+        What a rejected job has not is NaN, or ``""`` for its hosts.
+        """
+        import pandas as pd
+
+        from qops_batsim.engine.outputs import job_columns
+
+        return pd.DataFrame(job_columns(self.ended))
+
+    def __repr__(self) -> str:
+        said = (f"{name}: {value}" for name, value in self._summary().items())
+        return f"Simulation({', '.join(said)})"
+
+    def _repr_html_(self) -> str:
+        rows = (f"<tr><th>{n}</th><td>{value}</td></tr>" for n, value in self._summary().items())
+        return f"<table>{''.join(rows)}</table>"
 
     def run(self) -> None:
         """Run the simulation to its end.
@@ -176,78 +174,52 @@ class Simulation:
             A decision breaks the protocol, or jobs are left that nothing will
             ever start.
         """
-        for submitter in self._submitters:
-            self._wait(max(0.0, submitter.records[0].submission_time), _SUBMISSION, submitter)
-        external = self.options.external_events
-        if external:
-            self._wait(max(0.0, external[0].timestamp), _EXTERNAL, None)
-        self.tell(self._begins())
+        world, waits = self._world, self._world.waits
+        self._submitters.begin()
+        self._outside.begin()
+        world.tell(self._begins())
         self._deliver()
         if not self._submitters:
-            self.tell(Notify.of(NO_MORE_STATIC_JOBS))
+            world.tell(Notify.of(NO_MORE_STATIC_JOBS))
+        external = self.options.external_events
         if external is not None and not external:
-            self.tell(Notify.of(NO_MORE_EXTERNAL_EVENTS))
+            world.tell(Notify.of(NO_MORE_EXTERNAL_EVENTS))
         self._deliver()
-        waits = self._waits
         while True:
-            self._settle()
-            if waits:
-                date = waits[0][0]
-                if self.outbox and self._peer_ready < date:
-                    # Events have piled up while the module was "thinking" until then.
-                    self.now = max(self.now, self._peer_ready)
-                    self._deliver()
-                    continue
-                if date > self.now:
-                    self.now = date
-                self._end_waits()
-                if self._peer_ready <= self.now + SAME_DATE:
-                    self._deliver()
-                self._report_progress()
-            elif self.outbox:
-                self.now = max(self.now, self._peer_ready)
+            world.settle()
+            date = waits.next_date()
+            if world.outbox and self._peer_ready < date:
+                # Events have piled up while the module was "thinking" until then.
+                world.now = max(world.now, self._peer_ready)
                 self._deliver()
-            else:
+                continue
+            if date == math.inf:
                 break
+            if date > world.now:
+                world.now = date
+            waits.end(world.now + SAME_DATE)
+            self._say_farewells()
+            if self._peer_ready <= world.now + SAME_DATE:
+                self._deliver()
+            self._report_progress()
         self._check_nothing_left()
-        self.now = max(self.now, self._peer_ready)
-        self._peer.exchange(Message(self.now, [Stamped(self.now, SimulationEnds())]))
+        world.now = max(world.now, self._peer_ready)
+        self._peer.exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))
         if self._on_progress is not None:
             self._on_progress(len(self.ended))
 
-    # Loading
-
     def _load(self, name: str, workload: Workload) -> None:
+        world = self._world
         self._sources[name] = workload.source
         # A copy: registered profiles must not appear in the caller's workload.
-        self.profiles[name] = dict(workload.profiles)
+        world.profiles[name] = dict(workload.profiles)
         records = []
         for job in workload.jobs:
-            execution = self.execution(name, job, where=workload.source)
-            records.append(JobRecord(job.renamed(f"{name}!{job.id}"), execution))
-        for record in records:
-            self.records[record.job.id] = record
-        if records:
-            records.sort(key=lambda record: (record.job.submission_time, record.job.id))
-            self._submitters.append(_Submitter(records))
-            self._unsubmitted += len(records)
-
-    def execution(self, workload_name: str, job: Job, *, where: str) -> Execution:
-        """Return how a job executes.
-
-        Raises
-        ------
-        InputError
-            Its profile cannot be run.
-        """
-        profiles = self.profiles[workload_name]
-        # Only a parallel profile depends on the job's size, and only to check its arrays.
-        key = (workload_name, job.profile, job.processors)
-        known = self._executions.get(key)
-        if known is None:
-            known = execution_of(job.profile, profiles, processors=job.processors, where=where)
-            self._executions[key] = known
-        return known
+            execution = world.execution(name, job, where=workload.source)
+            record = JobRecord(job.renamed(f"{name}!{job.id}"), execution)
+            records.append(record)
+            world.records[record.job.id] = record
+        self._submitters.add(records)
 
     def _begins(self) -> SimulationBegins:
         options = self.options
@@ -269,298 +241,84 @@ class Simulation:
             compute_resources=_described(self.hosts, 0),
             storage_resources=_described(storage, len(self.hosts)),
             workloads=self._sources,
-            profiles=self.profiles,
+            profiles=self._world.profiles,
         )
 
-    # Waits and messages
-
-    def _wait(self, date: float, purpose: int, what: Any, count: int = 0) -> None:
-        heapq.heappush(self._waits, (date, self._began, purpose, what, count))
-        self._began += 1
-
-    def call_at(self, date: float) -> None:
-        """Call the module at a date later than now (seconds)."""
-        self._wait(date, _CALL, None)
-
-    def error(self, what: str) -> SimulationError:
-        """Return an error that gives the current date."""
-        return SimulationError(f"at {self.now:.6f} s: {what}")
-
-    def tell(self, event: Event) -> None:
-        """Add an event to the next message."""
-        self.outbox.append(Stamped(self.now, event))
-
-    def _end_waits(self) -> None:
-        """End every wait of the current date, in order; their events go to the outbox."""
-        waits = self._waits
-        limit = self.now + SAME_DATE
-        farewells: list[Notify] = []
-        events_before = 0
-        while waits and waits[0][0] <= limit:
-            wait = heapq.heappop(waits)
-            _, _, purpose, what, _ = wait
-            if purpose in (_STEP_END, _WALLTIME):
-                if not _is_outdated(wait):
-                    self._end_step(what, at_walltime=purpose == _WALLTIME)
-            elif purpose == _LATENCY:
-                if not _is_outdated(wait):
-                    self._fluid.wake(what.computation)
-            elif purpose == _CALL:
-                self.tell(RequestedCall())
-            elif purpose == _DECISION:
-                apply_decision(self, what)
-            else:
-                farewell = (
-                    self._submit(what) if purpose == _SUBMISSION else self._happen_externally()
-                )
-                if farewell is not None:
-                    events_before = events_before or len(self.outbox)
-                    farewells.append(farewell)
-        self._drop_outdated_waits()
-        if farewells:
-            if len(self.outbox) == events_before and self._peer_ready <= limit:
-                self._farewells = farewells
-            else:
-                for farewell in farewells:
-                    self.tell(farewell)
-
-    def _drop_outdated_waits(self) -> None:
-        """Forget waits that no longer concern anybody, so that they do not move the clock."""
-        waits = self._waits
-        while waits and _is_outdated(waits[0]):
-            heapq.heappop(waits)
-
     def _deliver(self) -> None:
-        """Send the outbox and apply the answer, as long as that yields new events."""
-        while self.outbox:
-            message = Message(self.now, self.outbox)
-            self.outbox = []
+        """Send the outbox and let the answer take effect, as long as that yields new events."""
+        world = self._world
+        while world.outbox:
+            message = Message(world.now, world.outbox)
+            world.outbox = []
             reply = self._peer.exchange(message)
-            self._peer_ready = max(self.now, reply.now)
-            for farewell in self._farewells:
-                self.tell(farewell)
-            self._farewells = []
+            self._peer_ready = max(world.now, reply.now)
+            self._tell_farewells()
             for item in reply.events:
                 if item.timestamp > reply.now:
-                    raise self.error(
+                    raise world.error(
                         f"{item.body.TYPE} is dated {item.timestamp:.6f} s, "
                         f"later than its message ({reply.now:.6f} s)"
                     )
-                if item.timestamp > self.now + SAME_DATE:
-                    self._wait(item.timestamp, _DECISION, item.body)
+                if item.timestamp > world.now + SAME_DATE:
+                    world.waits.at(item.timestamp, self._take_effect, item.body)
                 else:
-                    apply_decision(self, item.body)
-            self._drop_outdated_waits()
-            if self._peer_ready > self.now:
+                    self._take_effect(item.body)
+            if self._peer_ready > world.now:
                 return
+
+    def _take_effect(self, decision: Decision) -> None:
+        """Let a decision take effect now: the one way for decisions into the world."""
+        apply_decision(self._world, decision)
+
+    def _note_farewell(self, farewell: Notify) -> None:
+        self._told_before_farewell = self._told_before_farewell or len(self._world.outbox)
+        self._farewells.append(farewell)
+
+    def _say_farewells(self) -> None:
+        """Tell farewells now if other events of this date follow them, else after the answer."""
+        if self._farewells:
+            told = len(self._world.outbox)
+            follows = told > self._told_before_farewell
+            if follows or not told or self._peer_ready > self._world.now + SAME_DATE:
+                self._tell_farewells()
+            self._told_before_farewell = 0
+
+    def _tell_farewells(self) -> None:
+        for farewell in self._farewells:
+            self._world.tell(farewell)
+        self._farewells = []
 
     def _report_progress(self) -> None:
         if self._on_progress is not None and len(self.ended) >= self._next_report:
             self._next_report = len(self.ended) + ENDED_PER_PROGRESS_REPORT
             self._on_progress(len(self.ended))
 
-    # What happens by itself
-
-    def _submit(self, submitter: _Submitter) -> Notify | None:
-        """Submit the jobs of this date; return what to notify after the last ones of all."""
-        records = submitter.records
-        index = submitter.next
-        date = records[index].submission_time
-        count = len(records)
-        while index < count and (
-            records[index].submission_time == date or records[index].submission_time <= self.now
-        ):
-            record = records[index]
-            record.state = SUBMITTED
-            self.tell(self.submitted(record.job))
-            index += 1
-        self._unsubmitted -= index - submitter.next
-        submitter.next = index
-        if index < count:
-            self._wait(records[index].submission_time, _SUBMISSION, submitter)
-        return None if self._unsubmitted else Notify.of(NO_MORE_STATIC_JOBS)
-
-    def submitted(self, job: Job) -> JobSubmitted:
-        """Return the event that announces a job."""
-        if not self.options.forward_profiles:
-            return JobSubmitted(job.id, job)
-        return JobSubmitted(job.id, job, self.profiles[job.id.partition("!")[0]][job.profile])
-
-    def _happen_externally(self) -> Notify | None:
-        """Let the external events of this date happen; return what to notify after the last."""
-        events = self.options.external_events or ()
-        while self._next_external < len(events):
-            event = events[self._next_external]
-            if event.timestamp > self.now:
-                self._wait(event.timestamp, _EXTERNAL, None)
-                return None
-            self._next_external += 1
-            self._happen(event)
-        return Notify.of(NO_MORE_EXTERNAL_EVENTS)
-
-    def _happen(self, event: ExternalEvent) -> None:
-        if event.type not in (UNAVAILABLE, AVAILABLE):
-            self.tell(Notify(event.fields))
-            return
-        if not event.hosts:
-            return
-        unknown = self.occupation.unknown(event.hosts)
-        if unknown:
-            raise self.error(
-                f"external event {event.type} names hosts {unknown}, which do not exist"
-            )
-        gone = self.occupation.unavailable
-        wrong = gone & event.hosts if event.type == UNAVAILABLE else event.hosts - gone
-        if wrong:
-            state = "already" if event.type == UNAVAILABLE else "not"
-            raise self.error(f"external event {event.type}: hosts {wrong} are {state} unavailable")
-        for host in event.hosts:
-            if event.type == UNAVAILABLE:
-                self.outages.setdefault(host, []).append((self.now, math.inf))
-            else:
-                since, _ = self.outages[host].pop()
-                self.outages[host].append((since, self.now))
-        if event.type == UNAVAILABLE:
-            self.occupation.unavailable = gone | event.hosts
-        else:
-            self.occupation.unavailable = gone - event.hosts
-        self.tell(Notify.of(f"event_{event.type}", resources=str(event.hosts)))
-
-    # What happens to running jobs
-
-    def start(
-        self, record: JobRecord, hosts: HostSet, placement: tuple[int, ...] | None = None
-    ) -> None:
-        """Start a job on hosts that can take it, its executors placed on them."""
-        self.occupation.take(hosts)
-        self.computing_changes.append((self.now, self.occupation.computing))
-        record.state = RUNNING
-        record.start = self.now
-        record.hosts = hosts
-        record.placement = placement
-        if self.energy is not None:
-            record.energy = self.energy.consumed(hosts, self.now)
-        self._begin_step(record)
-
-    def _begin_step(self, record: JobRecord) -> None:
-        step = record.execution.steps[record.step]
-        record.step_began = self.now
-        record.step_number += 1
-        record.prediction += 1
-        left = record.walltime_left
-        if step.delay is not None:
-            if step.delay < left:
-                self._wait(self.now + step.delay, _STEP_END, record, record.prediction)
-            else:
-                self._wait(self.now + left, _WALLTIME, record, record.step_number)
-            return
-        assert step.amounts is not None
-        try:
-            computation = self._machine.computation(step.amounts, record.executors, self.now)
-        except InputError as error:
-            raise self.error(f"job {record.job.id!r}: {error}") from None
-        record.computation = computation
-        record.wait_number = self._began
-        self._began += 1
-        self._computing[computation] = record
-        self._fluid.start(computation, self.now)
-        if computation.latency_until > self.now:
-            self._wait(computation.latency_until, _LATENCY, record, record.step_number)
-        if left < math.inf:
-            self._wait(self.now + left, _WALLTIME, record, record.step_number)
-
-    def _settle(self) -> None:
-        """Predict the ends of computations anew after something has changed."""
-        if not self._fluid.changed and not self._loads_changed:
-            return
-        for computation, end in self._fluid.settle(self.now):
-            record = self._computing[computation]
-            record.prediction += 1
-            if end < math.inf:
-                heapq.heappush(
-                    self._waits, (end, record.wait_number, _STEP_END, record, record.prediction)
-                )
-        self._drop_outdated_waits()
-        self._loads_changed = False
-        if self.energy is not None:
-            self.energy.set_loads(self._loads(), self.now)
-
-    def _loads(self) -> dict[int, float]:
-        """Return the load (0 to 1) of each host that computes."""
-        used: dict[int, float] = {}
-        for computation, record in self._computing.items():
-            amounts = dict(computation.uses)
-            for host in set(record.executors):
-                resource = self._machine.host_resource(host)
-                flops = amounts.get(resource, 0.0)
-                used[host] = used.get(host, 0.0) + flops * computation.rate / resource.capacity
-        return used
-
-    def _end_step(self, record: JobRecord, *, at_walltime: bool) -> None:
-        computation = record.computation
-        if at_walltime and not (computation is not None and computation.is_done(self.now)):
-            # A computation that needs exactly its walltime succeeds; a delay does not.
-            self.end(record, COMPLETED_WALLTIME_REACHED, WALLTIME_RETURN_CODE)
-            return
-        self._leave_step(record)
-        step = record.execution.steps[record.step]
-        if step.return_code:
-            self.end(record, COMPLETED_FAILED, step.return_code)
-        elif record.step + 1 == len(record.execution.steps):
-            self.end(record, COMPLETED_SUCCESSFULLY, 0)
-        else:
-            record.walltime_left -= (
-                step.delay if step.delay is not None else self.now - record.step_began
-            )
-            record.step += 1
-            self._begin_step(record)
-
-    def _leave_step(self, record: JobRecord) -> None:
-        if record.computation is not None:
-            del self._computing[record.computation]
-            self._fluid.stop(record.computation)
-            self._loads_changed = True
-            record.computation = None
-
-    def end(self, record: JobRecord, state: str, return_code: int) -> None:
-        """End a running job now."""
-        self._leave_step(record)
-        record.state = state
-        record.finish = self.now
-        record.prediction += 1
-        record.step_number += 1
-        if self.energy is not None and record.energy is not None:
-            record.energy = self.energy.consumed(record.hosts, self.now) - record.energy
-        self.occupation.release(record.hosts)
-        self.computing_changes.append((self.now, self.occupation.computing))
-        self.ended.append(record)
-        self.tell(JobCompleted(record.job.id, state, return_code, record.hosts))
-
-    # The end
-
     def _check_nothing_left(self) -> None:
-        waiting = [record.job.id for record in self.records.values() if record.state == SUBMITTED]
-        if waiting:
-            raise self.error(
-                f"deadlock: {len(waiting)} jobs were submitted and neither started nor rejected, "
-                f"and nothing else will happen: {_some(waiting)}"
-            )
-        running = [record.job.id for record in self.records.values() if record.state == RUNNING]
-        if running:
-            raise self.error(f"deadlock: jobs run that will never end: {_some(running)}")
-        if self.registering:
-            raise self.error(
+        for state, trouble in _LEFT_OVER.items():
+            left = [each.job.id for each in self.records.values() if each.state == state]
+            if left:
+                raise self._world.error(f"deadlock: {trouble.format(len(left))}: {_some(left)}")
+        if self._world.registering:
+            raise self._world.error(
                 "deadlock: dynamic jobs are enabled and the module never sent "
                 "NOTIFY registration_finished"
             )
 
+    def _summary(self) -> dict[str, str]:
+        ran = [record.finish for record in self.ended if record.state != REJECTED]
+        return {
+            "jobs ended": str(len(ran)),
+            "jobs rejected": str(len(self.ended) - len(ran)),
+            "hosts": str(len(self.hosts)),
+            "makespan": f"{max(ran, default=0.0):.15g} s",
+        }
 
-def _is_outdated(wait: tuple[float, int, int, Any, int]) -> bool:
-    """Whether a wait is for a step or an end that will not come any more."""
-    _, _, purpose, what, count = wait
-    if purpose == _STEP_END:
-        return bool(count != what.prediction)
-    return purpose in (_WALLTIME, _LATENCY) and count != what.step_number
+
+_LEFT_OVER = {
+    SUBMITTED: "{} jobs were submitted and neither started nor rejected, "
+    "and nothing else will happen",
+    RUNNING: "jobs run that will never end",
+}
 
 
 def _described(hosts: Sequence[Host], first: int) -> list[HostDescription]:
@@ -570,17 +328,6 @@ def _described(hosts: Sequence[Host], first: int) -> list[HostDescription]:
         )
         for index, host in enumerate(hosts)
     ]
-
-
-def _limited_hosts(platform: Platform, limit: int | None) -> tuple[Host, ...]:
-    hosts = platform.compute_hosts
-    if limit is None:
-        return hosts
-    if not 1 <= limit <= len(hosts):
-        raise InputError(
-            f"{platform.source}: {limit} hosts were asked for; from 1 to {len(hosts)} are accepted"
-        )
-    return hosts[:limit]
 
 
 def _some(names: Iterable[str], shown: int = 5) -> str:

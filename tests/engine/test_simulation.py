@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import math
 from collections.abc import Callable, Iterable
 
+import pandas as pd
 import pytest
 
 from qops_batsim.engine.external_events import ExternalEvent
@@ -398,3 +401,49 @@ def test_our_schedulers_wait_for_hosts_that_are_away() -> None:
         simulation.run()
         ended = sorted(simulation.ended, key=lambda record: record.local_id)
         assert [record.start for record in ended] == expected, name
+
+
+def test_the_last_external_event_may_concern_no_host() -> None:
+    idle = (ExternalEvent(20.0, "machine_unavailable", HostSet(), {}),)
+    _, peer = simulate(execute_all({"1": "0-1"}), workload(ONE), external_events=idle)
+    assert peer.told[-2:] == [
+        (20.0, ["no_more_external_event_to_occur"]),
+        (20.0, ["simulation_ends"]),
+    ]
+
+
+def rejecting_the_wide(_: float, events: list[Event]) -> Iterable[Decision]:
+    for event in events:
+        if isinstance(event, JobSubmitted):
+            wide = event.job.processors > 4
+            yield RejectJob(event.job_id) if wide else ExecuteJob(event.job_id, HOSTS)
+
+
+def test_to_frame_holds_what_the_file_holds() -> None:
+    rows: list[Row] = [ONE, ("2", 12.25, 5, 10.0, None)]
+    simulation, _ = simulate(rejecting_the_wide, workload(*rows))
+    frame = simulation.to_frame()
+    texts = {name: str for name in frame if frame[name].dtype.kind not in "fi"}
+    written = pd.read_csv(
+        io.StringIO(format_jobs(simulation.ended)), dtype=texts, keep_default_na=False, na_values=""
+    )
+    for name in texts:
+        written[name] = written[name].fillna("")
+    assert list(frame) == list(written)
+    for name in frame:
+        assert frame[name].dtype.kind == written[name].dtype.kind, name
+        assert list(frame[name].fillna(-7)) == list(written[name].fillna(-7)), name
+    assert math.isnan(frame["finish_time"][1])
+
+
+def test_representations_are_short() -> None:
+    rows: list[Row] = [ONE, ("2", 12.25, 5, 10.0, None)]
+    simulation, _ = simulate(rejecting_the_wide, workload(*rows))
+    assert repr(simulation) == (
+        "Simulation(jobs ended: 1, jobs rejected: 1, hosts: 4, makespan: 10 s)"
+    )
+    assert "<th>makespan</th><td>10 s</td>" in simulation._repr_html_()
+    assert [repr(record) for record in simulation.ended] == [
+        "JobRecord('w0!1', COMPLETED_SUCCESSFULLY, submitted=0, start=0, finish=10, hosts='0-1')",
+        "JobRecord('w0!2', REJECTED, submitted=12.25)",
+    ]

@@ -1,0 +1,109 @@
+"""What happens by itself: users submit jobs, and hosts go away and come back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from qops_batsim.engine.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
+from qops_batsim.engine.records import JobRecord
+from qops_batsim.engine.world import World
+from qops_batsim.jobs import SUBMITTED
+from qops_batsim.protocol.events import NO_MORE_EXTERNAL_EVENTS, NO_MORE_STATIC_JOBS, Notify
+
+Farewell = Callable[[Notify], None]
+"""Called when an actor has nothing left to do, with what to notify then."""
+
+
+class Submitters:
+    """The users: every workload has a submitter, which sleeps until its next job."""
+
+    def __init__(self, world: World, farewell: Farewell) -> None:
+        self._world = world
+        self._farewell = farewell
+        self._queues: list[list[JobRecord]] = []
+        self._unsubmitted = 0
+
+    def add(self, records: list[JobRecord]) -> None:
+        """Take the jobs of one workload."""
+        if records:
+            records.sort(key=lambda each: (each.submission_time, each.job.id))
+            records.reverse()  # So that the next job is the last of the list.
+            self._queues.append(records)
+            self._unsubmitted += len(records)
+
+    def __bool__(self) -> bool:
+        return bool(self._queues)
+
+    def begin(self) -> None:
+        """Wait for the first job of each workload."""
+        for queue in self._queues:
+            self._world.waits.at(max(0.0, queue[-1].submission_time), self._submit, queue)
+
+    def _submit(self, queue: list[JobRecord]) -> None:
+        """Submit the jobs of this date."""
+        world = self._world
+        before = len(queue)
+        latest = max(world.now, queue[-1].submission_time)
+        while queue and queue[-1].submission_time <= latest:
+            record = queue.pop()
+            record.state = SUBMITTED
+            world.tell(world.submitted(record.job))
+        self._unsubmitted -= before - len(queue)
+        if queue:
+            world.waits.at(queue[-1].submission_time, self._submit, queue)
+        elif not self._unsubmitted:
+            self._farewell(Notify.of(NO_MORE_STATIC_JOBS))
+
+
+class Outside:
+    """External events, in the order of their dates."""
+
+    def __init__(
+        self, world: World, events: Sequence[ExternalEvent] | None, farewell: Farewell
+    ) -> None:
+        self._world = world
+        self._farewell = farewell
+        self._events = list(reversed(events or ()))
+
+    def begin(self) -> None:
+        """Wait for the first event."""
+        if self._events:
+            self._world.waits.at(max(0.0, self._events[-1].timestamp), self._happen_all, None)
+
+    def _happen_all(self, _: None) -> None:
+        """Let all events of this date happen."""
+        events = self._events
+        while events:
+            if events[-1].timestamp > self._world.now:
+                self._world.waits.at(events[-1].timestamp, self._happen_all, None)
+                return
+            self._happen(events.pop())
+        self._farewell(Notify.of(NO_MORE_EXTERNAL_EVENTS))
+
+    def _happen(self, event: ExternalEvent) -> None:
+        world = self._world
+        if event.type not in (UNAVAILABLE, AVAILABLE):
+            world.tell(Notify(event.fields))
+            return
+        if not event.hosts:
+            return
+        unknown = world.occupation.unknown(event.hosts)
+        if unknown:
+            raise world.error(
+                f"external event {event.type} names hosts {unknown}, which do not exist"
+            )
+        leaves = event.type == UNAVAILABLE
+        gone = world.occupation.unavailable
+        wrong = gone & event.hosts if leaves else event.hosts - gone
+        if wrong:
+            state = "already" if leaves else "not"
+            raise world.error(f"external event {event.type}: hosts {wrong} are {state} unavailable")
+        for host in event.hosts:
+            outages = world.outages.setdefault(host, [])
+            if leaves:
+                outages.append((world.now, math.inf))
+            else:
+                outages[-1] = (outages[-1][0], world.now)
+        world.occupation.unavailable = gone | event.hosts if leaves else gone - event.hosts
+        world.tell(Notify.of(f"event_{event.type}", resources=str(event.hosts)))

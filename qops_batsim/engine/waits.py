@@ -1,0 +1,79 @@
+"""What will happen at later dates: a heap of callbacks with one documented order.
+
+Waits end in the order of their dates and, at one date, in the order in which they
+began. A wait can be moved, keeping its place among those of one date, or
+cancelled. Both leave an entry behind that no longer counts and is dropped when it
+comes up: an entry counts only while its date is the date of its wait.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+_NEVER = math.nan
+
+
+class Wait(msgspec.Struct, eq=False):
+    """A callback at a later date; ``date`` is NaN once it has ended or was cancelled."""
+
+    date: float
+    number: int
+    action: Callable[[Any], None]
+    argument: Any
+
+    def cancel(self) -> None:
+        """Never call back. O(1)."""
+        self.date = _NEVER
+
+
+class Waits:
+    """The waits of a simulation. Adding, moving and ending one: O(log waits)."""
+
+    __slots__ = ("_began", "_heap")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Wait]] = []
+        self._began = 0
+
+    def at(self, date: float, action: Callable[[Any], None], argument: Any = None) -> Wait:
+        """Call ``action(argument)`` at a date (seconds)."""
+        number = self._began
+        self._began = number + 1
+        wait = Wait(date, number, action, argument)
+        heapq.heappush(self._heap, (date, number, wait))
+        return wait
+
+    def some_time(self, action: Callable[[Any], None], argument: Any) -> Wait:
+        """Begin a wait whose date is not known yet; :meth:`move` gives it one."""
+        self._began += 1
+        return Wait(_NEVER, self._began - 1, action, argument)
+
+    def move(self, wait: Wait, date: float) -> None:
+        """Let a wait end at another date (seconds; infinity for none at present)."""
+        wait.date = date
+        if date < math.inf:
+            heapq.heappush(self._heap, (date, wait.number, wait))
+
+    def next_date(self) -> float:
+        """Return when the next wait ends (seconds), infinity if there is none."""
+        heap = self._heap
+        while heap:
+            date, _, wait = heap[0]
+            if wait.date == date:
+                return date
+            heapq.heappop(heap)
+        return math.inf
+
+    def end(self, limit: float) -> None:
+        """End all waits up to a date (seconds) in order, those begun meanwhile included."""
+        heap = self._heap
+        while heap and heap[0][0] <= limit:
+            date, _, wait = heapq.heappop(heap)
+            if wait.date == date:
+                wait.date = _NEVER
+                wait.action(wait.argument)

@@ -1,0 +1,217 @@
+"""The state of a simulation, and what starting, executing and ending a job does to it.
+
+Everything else changes a :class:`World` only from here: decisions in
+:mod:`~qops_batsim.engine.apply`, submissions and outside events in
+:mod:`~qops_batsim.engine.actors`, the passing of time in
+:mod:`~qops_batsim.engine.simulation`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from qops_batsim.engine.energy import EnergyMeter
+from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, Execution, execution_of
+from qops_batsim.engine.fluid import Computation, FluidModel
+from qops_batsim.engine.hosts import HostOccupation
+from qops_batsim.engine.machine import Machine
+from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.records import JobRecord
+from qops_batsim.engine.waits import Wait, Waits
+from qops_batsim.errors import InputError, SimulationError
+from qops_batsim.jobs import (
+    COMPLETED_FAILED,
+    COMPLETED_SUCCESSFULLY,
+    COMPLETED_WALLTIME_REACHED,
+    RUNNING,
+    Job,
+)
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.model import Host, Platform
+from qops_batsim.protocol.events import Event, JobCompleted, JobSubmitted, RequestedCall
+from qops_batsim.protocol.messages import Stamped
+
+
+class World:
+    """Hosts, jobs, waits and the events not yet told to the decision module.
+
+    Attributes
+    ----------
+    now
+        Current date (seconds).
+    outbox
+        Events for the next message; only :meth:`tell` adds to it.
+    registering
+        Whether the module may still register jobs.
+    outages
+        By host id, the times in which it was away (from, to; to is infinite while it is).
+    """
+
+    def __init__(self, platform: Platform, options: EngineOptions) -> None:
+        self.options = options
+        self.hosts = _limited_hosts(platform, options.hosts)
+        self.now = 0.0
+        self.waits = Waits()
+        self.outbox: list[Stamped[Event]] = []
+        self.records: dict[str, JobRecord] = {}
+        self.ended: list[JobRecord] = []
+        self.computing_changes: list[tuple[float, int]] = []
+        self.occupation = HostOccupation(len(self.hosts), sharing=options.compute_sharing)
+        self.energy = EnergyMeter(self.hosts) if options.energy else None
+        self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
+        self.registering = options.dynamic_jobs
+        self.outages: dict[int, list[tuple[float, float]]] = {}
+        self._machine = Machine(platform, self.hosts)
+        self._fluid = FluidModel()
+        self._computing: dict[Computation, JobRecord] = {}
+        self._loads_changed = False
+        self._executions: dict[tuple[str, str, int], Execution] = {}
+
+    def tell(self, event: Event) -> None:
+        """Add an event to the next message."""
+        self.outbox.append(Stamped(self.now, event))
+
+    def call_at(self, date: float) -> None:
+        """Call the module at a date later than now (seconds)."""
+        self.waits.at(date, self.tell, RequestedCall())
+
+    def error(self, what: str) -> SimulationError:
+        """Return an error that gives the current date."""
+        return SimulationError(f"at {self.now:.6f} s: {what}")
+
+    def execution(self, workload_name: str, job: Job, *, where: str) -> Execution:
+        """Return how a job executes; InputError if its profile cannot be run."""
+        # Only a parallel profile depends on the job's size, and only to check its arrays.
+        key = (workload_name, job.profile, job.processors)
+        known = self._executions.get(key)
+        if known is None:
+            profiles = self.profiles[workload_name]
+            known = execution_of(job.profile, profiles, processors=job.processors, where=where)
+            self._executions[key] = known
+        return known
+
+    def submitted(self, job: Job) -> JobSubmitted:
+        """Return the event that announces a job."""
+        if not self.options.forward_profiles:
+            return JobSubmitted(job.id, job)
+        return JobSubmitted(job.id, job, self.profiles[job.id.partition("!")[0]][job.profile])
+
+    def start(
+        self, record: JobRecord, hosts: HostSet, placement: tuple[int, ...] | None = None
+    ) -> None:
+        """Start a job on hosts that can take it, its executors placed on them."""
+        self.occupation.take(hosts)
+        self.computing_changes.append((self.now, self.occupation.computing))
+        record.state = RUNNING
+        record.start = self.now
+        record.hosts = hosts
+        record.placement = placement
+        if self.energy is not None:
+            record.energy = self.energy.consumed(hosts, self.now)
+        self._begin_step(record)
+
+    def end(self, record: JobRecord, state: str, return_code: int) -> None:
+        """End a running job now."""
+        self._leave_step(record)
+        record.state = state
+        record.finish = self.now
+        if self.energy is not None and record.energy is not None:
+            record.energy = self.energy.consumed(record.hosts, self.now) - record.energy
+        self.occupation.release(record.hosts)
+        self.computing_changes.append((self.now, self.occupation.computing))
+        self.ended.append(record)
+        self.tell(JobCompleted(record.job.id, state, return_code, record.hosts))
+
+    def settle(self) -> None:
+        """Predict the ends of computations anew after something has changed."""
+        if not self._fluid.changed and not self._loads_changed:
+            return
+        for computation, end in self._fluid.settle(self.now):
+            self.waits.move(self._computing[computation].waits[0], end)
+        self._loads_changed = False
+        if self.energy is not None:
+            self.energy.set_loads(self._loads(), self.now)
+
+    def _begin_step(self, record: JobRecord) -> None:
+        step = record.execution.steps[record.step]
+        now = record.step_began = self.now
+        left = record.walltime_left
+        if step.delay is None:
+            self._compute(record)
+        elif step.delay < left:
+            record.waits = (self.waits.at(now + step.delay, self._end_step, record),)
+        else:
+            record.waits = (self.waits.at(now + left, self._reach_walltime, record),)
+
+    def _compute(self, record: JobRecord) -> None:
+        amounts = record.execution.steps[record.step].amounts
+        assert amounts is not None
+        try:
+            computation = self._machine.computation(amounts, record.executors, self.now)
+        except InputError as error:
+            raise self.error(f"job {record.job.id!r}: {error}") from None
+        waits: list[Wait] = [self.waits.some_time(self._end_step, record)]
+        if computation.latency_until > self.now:
+            waits.append(self.waits.at(computation.latency_until, self._fluid.wake, computation))
+        if record.walltime_left < math.inf:
+            date = self.now + record.walltime_left
+            waits.append(self.waits.at(date, self._reach_walltime, record))
+        record.waits = tuple(waits)
+        record.computation = computation
+        self._computing[computation] = record
+        self._fluid.start(computation, self.now)
+
+    def _end_step(self, record: JobRecord) -> None:
+        self._leave_step(record)
+        step = record.execution.steps[record.step]
+        if step.return_code:
+            self.end(record, COMPLETED_FAILED, step.return_code)
+        elif record.step + 1 == len(record.execution.steps):
+            self.end(record, COMPLETED_SUCCESSFULLY, 0)
+        else:
+            record.walltime_left -= (
+                step.delay if step.delay is not None else self.now - record.step_began
+            )
+            record.step += 1
+            self._begin_step(record)
+
+    def _reach_walltime(self, record: JobRecord) -> None:
+        computation = record.computation
+        # A computation that needs exactly its walltime succeeds; a delay does not.
+        if computation is not None and computation.is_done(self.now):
+            self._end_step(record)
+        else:
+            self.end(record, COMPLETED_WALLTIME_REACHED, WALLTIME_RETURN_CODE)
+
+    def _leave_step(self, record: JobRecord) -> None:
+        for wait in record.waits:
+            wait.cancel()
+        record.waits = ()
+        if record.computation is not None:
+            del self._computing[record.computation]
+            self._fluid.stop(record.computation)
+            self._loads_changed = True
+            record.computation = None
+
+    def _loads(self) -> dict[int, float]:
+        """Return the load (0 to 1) of each host that computes."""
+        used: dict[int, float] = {}
+        for computation, record in self._computing.items():
+            amounts = dict(computation.uses)
+            for host in set(record.executors):
+                resource = self._machine.host_resource(host)
+                flops = amounts.get(resource, 0.0)
+                used[host] = used.get(host, 0.0) + flops * computation.rate / resource.capacity
+        return used
+
+
+def _limited_hosts(platform: Platform, limit: int | None) -> tuple[Host, ...]:
+    hosts = platform.compute_hosts
+    if limit is None:
+        return hosts
+    if not 1 <= limit <= len(hosts):
+        raise InputError(
+            f"{platform.source}: {limit} hosts were asked for; from 1 to {len(hosts)} are accepted"
+        )
+    return hosts[:limit]

@@ -1,0 +1,57 @@
+"""The heap of waits: order, moving, cancelling."""
+
+from __future__ import annotations
+
+import math
+
+from qops_batsim.engine.waits import Waits
+
+
+def ended(waits: Waits, said: list[str]) -> list[tuple[float, str]]:
+    """End all waits; return date and argument of each."""
+    found = []
+    while (date := waits.next_date()) < math.inf:
+        waits.end(date)
+        found += [(date, each) for each in said]
+        said.clear()
+    return found
+
+
+def test_waits_end_by_date_and_then_in_the_order_in_which_they_began() -> None:
+    waits, said = Waits(), list[str]()
+    for date, name in ((3.0, "a"), (1.0, "b"), (3.0, "c"), (2.0, "d")):
+        waits.at(date, said.append, name)
+    assert ended(waits, said) == [(1.0, "b"), (2.0, "d"), (3.0, "a"), (3.0, "c")]
+
+
+def test_a_moved_wait_keeps_its_place_among_those_of_one_date() -> None:
+    waits, said = Waits(), list[str]()
+    early = waits.some_time(said.append, "early")
+    waits.at(5.0, said.append, "late")
+    waits.move(early, 9.0)
+    waits.move(early, math.inf)
+    assert waits.next_date() == 5.0
+    waits.move(early, 5.0)
+    assert ended(waits, said) == [(5.0, "early"), (5.0, "late")]
+
+
+def test_a_wait_that_comes_back_to_a_date_ends_once() -> None:
+    waits, said = Waits(), list[str]()
+    wait = waits.at(4.0, said.append, "once")
+    waits.move(wait, 6.0)
+    waits.move(wait, 4.0)
+    assert ended(waits, said) == [(4.0, "once")]
+
+
+def test_a_cancelled_wait_moves_no_clock() -> None:
+    waits, said = Waits(), list[str]()
+    waits.at(1.0, said.append, "gone").cancel()
+    assert waits.next_date() == math.inf
+    assert ended(waits, said) == []
+
+
+def test_a_wait_begun_while_others_end_belongs_to_the_same_date() -> None:
+    waits, said = Waits(), list[str]()
+    waits.at(1.0, lambda _: waits.at(1.0, said.append, "second"))
+    waits.end(1.0)
+    assert said == ["second"]
