@@ -31,7 +31,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.from_swf import convert_swf
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import read_swf
-from qops_batsim.workload.swf_calendar import log_months
+from qops_batsim.workload.swf_window import log_months
 
 SHARED = Path(
     os.environ.get("QOPS_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")

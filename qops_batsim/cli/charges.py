@@ -3,102 +3,97 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from qops_batsim.cli.console import note, print_json, print_table
+from qops_batsim.cli.options import AsJson, Run, WorkloadsOfRun
+from qops_batsim.cli.texts import number_text
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from qops_batsim.analysis.metrics.charges import CategoryCharges, ChargeReport
-    from qops_batsim.analysis.results.run import RunResult
+    from qops_batsim.advice.charges import Comparison
+    from qops_batsim.analysis.metrics.charges import CategoryCharges
     from qops_batsim.economics.categories import Categories
     from qops_batsim.economics.charges import BreakEven, Weights
-    from qops_batsim.economics.slowdowns import ReferenceJob
-    from qops_batsim.workload.model import Workload
 
 _HOUR = 3600.0
+_COLUMNS = (
+    "category",
+    "slowdown",
+    "jobs",
+    "charged",
+    "resource charge (proc-s)",
+    "QoS charge",
+    "kills",
+    "wasted proc-h",
+)
+
+Against = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PREFIX", help="Another run of the same workload: tells which of both earns more."
+    ),
+]
+WeightPair = Annotated[
+    str,
+    typer.Option(
+        metavar="W_R,W_Q",
+        help="Profit is W_R times the resource charge plus W_Q times the QoS charge.",
+    ),
+]
+Reference = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PREFIX",
+        help="Run of the same workload that slowdowns are taken from. "
+        "Default: EASY, run now on as many hosts as the workload is for.",
+    ),
+]
+RunTimeEdges = Annotated[
+    str,
+    typer.Option(
+        metavar="A,B,C", help="Longest run time (seconds) of very short, short and long jobs."
+    ),
+]
+ProcessorEdges = Annotated[
+    str,
+    typer.Option(metavar="A,B,C", help="Most processors of sequential, narrow and wide jobs."),
+]
+SlowdownBound = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        help="Run times below this count as this much in slowdowns. Default: as they are.",
+    ),
+]
+PriceFunction = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION",
+        help="Price function of your own; docs/charges.md shows one. "
+        "Default: that of Islam et al. (2004).",
+    ),
+]
+Fill = Annotated[
+    bool,
+    typer.Option("--fill", help="Also write category and charges of each job into PREFIX_qos.csv."),
+]
 
 
 def charges(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="PREFIX",
-            help="The run: its PREFIX (of PREFIX_jobs.csv, PREFIX_qos.csv …) or a directory with "
-            "one run.",
-        ),
-    ],
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PREFIX",
-            help="Another run of the same workload: tells which of both earns more.",
-        ),
-    ] = None,
-    weights: Annotated[
-        str,
-        typer.Option(
-            metavar="W_R,W_Q",
-            help="Profit is W_R times the resource charge plus W_Q times the QoS charge.",
-        ),
-    ] = "1,1",
-    reference: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PREFIX",
-            help="Run of the same workload that slowdowns are taken from. "
-            "Default: EASY, run now on as many hosts as the workload is for.",
-            show_default=False,
-        ),
-    ] = None,
-    workload: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Workload that was run (JSON); repeat it for several, in their order. "
-            "Default: the one that PREFIX_run.json names.",
-        ),
-    ] = None,
-    run_time_edges: Annotated[
-        str,
-        typer.Option(
-            metavar="A,B,C",
-            help="Longest run time (seconds) of very short, short and long jobs.",
-        ),
-    ] = "600,3600,28800",
-    processor_edges: Annotated[
-        str,
-        typer.Option(metavar="A,B,C", help="Most processors of sequential, narrow and wide jobs."),
-    ] = "1,8,32",
-    slowdown_bound: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS",
-            help="Run times below this count as this much in slowdowns. Default: as they are.",
-            show_default=False,
-        ),
-    ] = None,
-    price: Annotated[
-        str | None,
-        typer.Option(
-            metavar="MODULE:FUNCTION",
-            help="Price function of your own; docs/charges.md shows one. "
-            "Default: that of Islam et al. (2004).",
-            show_default=False,
-        ),
-    ] = None,
-    fill: Annotated[
-        bool,
-        typer.Option(
-            "--fill", help="Also write category and charges of each job into PREFIX_qos.csv."
-        ),
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    run: Run,
+    against: Against = None,
+    weights: WeightPair = "1,1",
+    reference: Reference = None,
+    workload: WorkloadsOfRun = None,
+    run_time_edges: RunTimeEdges = "600,3600,28800",
+    processor_edges: ProcessorEdges = "1,8,32",
+    slowdown_bound: SlowdownBound = None,
+    price: PriceFunction = None,
+    fill: Fill = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print what the jobs of a finished run pay, by category and in total.
 
@@ -116,43 +111,22 @@ def charges(
 
     - For scripts: `qops-batsim charges out/qops --json`
     """
-    from qops_batsim.analysis.metrics.accounts import accounts_of_run
-    from qops_batsim.analysis.metrics.charges import charge_jobs, charge_report, fill_qos_file
-    from qops_batsim.analysis.results.run import find_run, read_run
-    from qops_batsim.economics.charges import break_even, islam2004, load_price
-    from qops_batsim.economics.slowdowns import category_slowdowns
+    from qops_batsim.advice.charges import ChargeChoices, charge_runs
+    from qops_batsim.economics.charges import islam2004, load_price
 
-    used = _weights(weights)
-    categories = _categories(run_time_edges, processor_edges)
-    function = islam2004 if price is None else load_price(price)
-    names = [run] if against is None else [run, against]
-    results = [read_run(name) for name in names]
-    workloads = _workloads(results[0], workload)
-    accounts = [accounts_of_run(result, workloads) for result in results]
-    references = _references(workloads, reference)
-    table = category_slowdowns(references.values(), categories, bound=slowdown_bound)
-    charged = [charge_jobs(each, references, table, function) for each in accounts]
-    reports = [charge_report(each, table, used) for each in charged]
-    crossing = None
-    if against is not None:
-        crossing = break_even(reports[0].total.charge, reports[1].total.charge)
+    choices = ChargeChoices(
+        weights=_weights(weights),
+        categories=_categories(run_time_edges, processor_edges),
+        slowdown_bound=slowdown_bound,
+        price=islam2004 if price is None else load_price(price),
+    )
+    found = charge_runs(run, against, choices=choices, workloads=workload, reference=reference)
     if as_json:
-        print_json(_document(names, reports, categories, slowdown_bound, used, crossing))
+        print_json(found.as_data())
     else:
-        for name, report in zip(names, reports, strict=True):
-            _print_report(name, report)
-        for name, report in zip(names, reports, strict=True):
-            typer.echo(
-                f"profit of {name}: {report.profit:,.2f} "
-                f"({used.resource:g} * resource charge + {used.qos:g} * QoS charge)"
-            )
-        if crossing is not None:
-            typer.echo(_crossing_text(crossing, names))
+        _print(found)
     if fill:
-        path = find_run(run).qos
-        assert path is not None
-        fill_qos_file(path, charged[0])
-        note(f"wrote {path}")
+        _fill(run, found)
 
 
 def _numbers(text: str, option: str, count: int) -> list[float]:
@@ -169,9 +143,7 @@ def _weights(text: str) -> Weights:
     from qops_batsim.economics.charges import Weights
 
     resource, qos = _numbers(text, "--weights", 2)
-    weights = Weights(resource=resource, qos=qos)
-    weights.check()
-    return weights
+    return Weights(resource=resource, qos=qos)
 
 
 def _categories(run_times: str, processors: str) -> Categories:
@@ -179,83 +151,38 @@ def _categories(run_times: str, processors: str) -> Categories:
 
     first, second, third = _numbers(run_times, "--run-time-edges", 3)
     few, some, many = _numbers(processors, "--processor-edges", 3)
-    categories = Categories(run_times=(first, second, third), processors=(few, some, many))
-    categories.check()
-    return categories
+    return Categories(run_times=(first, second, third), processors=(few, some, many))
 
 
-def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workload]:
-    from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
+def _fill(run: str, found: Comparison) -> None:
+    from qops_batsim.analysis.metrics.charges import fill_qos_file
+    from qops_batsim.analysis.results.run import find_run
 
-    paths = given or recorded_workloads(result)
-    if not paths:
-        raise InputError(f"{result.source}: its workload is not known; --workload FILE is expected")
-    return read_workloads(paths)
+    path = find_run(run).qos
+    assert path is not None
+    fill_qos_file(path, found.runs[0].jobs)
+    note(f"wrote {path}")
 
 
-def _references(
-    workloads: Mapping[str, Workload], reference: str | None
-) -> dict[str, ReferenceJob]:
-    from qops_batsim.analysis.metrics.charges import reference_of_run, reference_of_workload
-    from qops_batsim.analysis.results.run import read_run
-    from qops_batsim.experiments.deadline_workload import easy_response_times
-
-    if reference is not None:
-        return reference_of_run(read_run(reference))
-    if len(workloads) > 1:
-        raise InputError(
-            f"{len(workloads)} workloads were run together; a run of them to take slowdowns from "
-            "(--reference PREFIX) is expected"
+def _print(found: Comparison) -> None:
+    weights = found.choices.weights
+    for each in found.runs:
+        report = each.report
+        rows = [_cells(row) for row in (*report.categories, report.total)]
+        print_table(f"Charges of {each.run}", _COLUMNS, rows)
+    for each in found.runs:
+        typer.echo(
+            f"profit of {each.run}: {each.report.profit:,.2f} "
+            f"({weights.resource:g} * resource charge + {weights.qos:g} * QoS charge)"
         )
-    ((name, workload),) = workloads.items()
-    return reference_of_workload(workload, easy_response_times(workload), f"{name}!")
-
-
-def _document(
-    names: list[str],
-    reports: list[ChargeReport],
-    categories: Categories,
-    bound: float | None,
-    weights: Weights,
-    crossing: BreakEven | None,
-) -> dict[str, Any]:
-    import msgspec
-
-    document: dict[str, Any] = {
-        "weights": msgspec.to_builtins(weights),
-        "categories": msgspec.to_builtins(categories),
-        "slowdown_bound": bound,
-        "runs": [
-            {"run": name, **msgspec.to_builtins(report)}
-            for name, report in zip(names, reports, strict=True)
-        ],
-    }
-    if crossing is not None:
-        document["break_even"] = msgspec.to_builtins(crossing)
-    return document
-
-
-def _print_report(name: str, report: ChargeReport) -> None:
-    print_table(
-        f"Charges of {name}",
-        [
-            "category",
-            "slowdown",
-            "jobs",
-            "charged",
-            "resource charge (proc-s)",
-            "QoS charge",
-            "kills",
-            "wasted proc-h",
-        ],
-        [_cells(each) for each in (*report.categories, report.total)],
-    )
+    if found.break_even is not None:
+        typer.echo(_crossing_text(found.break_even, [each.run for each in found.runs]))
 
 
 def _cells(row: CategoryCharges) -> list[str]:
     return [
         row.category,
-        "-" if row.slowdown is None else f"{row.slowdown:,.2f}",
+        number_text(row.slowdown),
         f"{row.jobs:,}",
         f"{row.charged_jobs:,}",
         f"{row.charge.resource:,.0f}",

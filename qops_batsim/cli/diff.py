@@ -7,42 +7,43 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qops_batsim.cli.console import print_json, print_table
+from qops_batsim.cli.options import A_RUN, AsJson, rows_to_list
+from qops_batsim.cli.texts import number_text
 
 if TYPE_CHECKING:
-    from qops_batsim.analysis.results.difference import DateDifference, RunDifference, Value
+    from qops_batsim.analysis.results.difference import RunDifference, Value
+
+
+Other = Annotated[str, typer.Argument(metavar="B", help="The other run, ours or real Batsim's.")]
+Tolerance = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        metavar="SECONDS",
+        help="Dates closer than this are equal; the rounding of the files comes on top.",
+    ),
+]
+Latency = Annotated[
+    bool,
+    typer.Option(
+        "--latency",
+        help="Take as equal what differs only by the small shifts of dates that network "
+        "latencies give; docs/comparing-runs.md has the rule.",
+    ),
+]
+IgnoreHosts = Annotated[
+    bool, typer.Option("--ignore-hosts", help="Do not compare which hosts ran a job.")
+]
 
 
 def diff(
-    a: Annotated[
-        str,
-        typer.Argument(
-            metavar="A",
-            help="A run: its PREFIX (of PREFIX_jobs.csv …), a directory with one run, "
-            "or a _jobs.csv (also .gz).",
-        ),
-    ],
-    b: Annotated[str, typer.Argument(metavar="B", help="The other run, ours or real Batsim's.")],
-    tolerance: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            metavar="SECONDS",
-            help="Dates closer than this are equal; the rounding of the files comes on top.",
-        ),
-    ] = 1e-6,
-    latency: Annotated[
-        bool,
-        typer.Option(
-            "--latency",
-            help="Take as equal what differs only by the small shifts of dates that network "
-            "latencies give; docs/comparing-runs.md has the rule.",
-        ),
-    ] = False,
-    ignore_hosts: Annotated[
-        bool, typer.Option("--ignore-hosts", help="Do not compare which hosts ran a job.")
-    ] = False,
-    first: Annotated[int, typer.Option(min=0, metavar="N", help="Differing jobs to list.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    a: Annotated[str, typer.Argument(metavar="A", help=f"A run: {A_RUN}")],
+    b: Other,
+    tolerance: Tolerance = 1e-6,
+    latency: Latency = False,
+    ignore_hosts: IgnoreHosts = False,
+    first: Annotated[int, rows_to_list("Differing jobs to list.", least=0)] = 10,
+    as_json: AsJson = False,
 ) -> None:
     """Compare two runs job by job: start, finish, state, hosts, and what was requested.
 
@@ -117,35 +118,28 @@ def _text(value: float | str | None, field: str = "") -> str:
 
 def _summary(compared: RunDifference) -> list[list[str]]:
     """Return the rows of the summary: what, jobs, largest and mean difference."""
-
-    def count(label: str, jobs: int) -> list[str]:
-        return [label, f"{jobs:,}", "", ""]
-
-    def dates(label: str, difference: DateDifference) -> list[str]:
-        largest, mean = (_seconds(each) for each in (difference.largest, difference.mean))
-        return [label, f"{difference.jobs:,}", largest, mean]
-
-    rows = [
-        count("compared", compared.jobs_compared),
-        count("only in A", compared.only_a),
-        count("only in B", compared.only_b),
-        count("different", compared.jobs_different),
-        count("  consistent with network latency", compared.jobs_latency),
-        count("  in processors or walltime requested", compared.requests),
-        count("  in submission", compared.submissions),
-        count("  in final state", compared.states),
-        dates("  in start", compared.starts),
-        dates("  in finish", compared.finishes),
-    ]
+    counts = {
+        "compared": compared.jobs_compared,
+        "only in A": compared.only_a,
+        "only in B": compared.only_b,
+        "different": compared.jobs_different,
+        "  consistent with network latency": compared.jobs_latency,
+        "  in processors or walltime requested": compared.requests,
+        "  in submission": compared.submissions,
+        "  in final state": compared.states,
+    }
+    rows = [[label, f"{jobs:,}", "", ""] for label, jobs in counts.items()]
+    for label, dates in (("  in start", compared.starts), ("  in finish", compared.finishes)):
+        rows.append([label, f"{dates.jobs:,}", _seconds(dates.largest), _seconds(dates.mean)])
     if compared.hosts_compared:
-        rows.append(count("  in hosts", compared.allocations))
+        rows.append(["  in hosts", f"{compared.allocations:,}", "", ""])
     rows.append(["waiting time in A", "", "", _seconds(compared.mean_wait_a)])
     rows.append(["waiting time in B", "", "", _seconds(compared.mean_wait_b)])
     return rows
 
 
 def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.6f}"
+    return number_text(value, decimals=6)
 
 
 def _verdict(compared: RunDifference) -> str:

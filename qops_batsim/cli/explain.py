@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.console import note, print_json, print_table
-from qops_batsim.cli.quote import possible_text, price_text
-from qops_batsim.cli.times import date_text, duration_text
+from qops_batsim.cli.options import AsJson, PricedWorkload, Run, rows_to_list
+from qops_batsim.cli.texts import (
+    answer_text,
+    date_text,
+    duration_text,
+    names_text,
+    possible_text,
+    price_text,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from qops_batsim.advice.explain import Explanation
     from qops_batsim.advice.explain_files import PlainExplanation
@@ -19,39 +26,27 @@ if TYPE_CHECKING:
     from qops_batsim.advice.replay import PlannedStart
 
 
+Job = Annotated[
+    str, typer.Argument(metavar="JOB", help="The job: w0!12, or 12 where that is clear.")
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        metavar="FACTOR",
+        help="The user takes deadlines up to this many times the requested response time. "
+        "Default: the job's own factor, else the scheduler's, else 1.",
+    ),
+]
+
+
 def explain(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="PREFIX",
-            help="The run: its PREFIX (of PREFIX_jobs.csv …), a directory with one run, "
-            "or a _jobs.csv (also .gz).",
-        ),
-    ],
-    job: Annotated[
-        str, typer.Argument(metavar="JOB", help="The job: w0!12, or 12 where that is clear.")
-    ],
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            min=0.0,
-            metavar="FACTOR",
-            help="The user takes deadlines up to this many times the requested response time. "
-            "Default: the job's own factor, else the scheduler's, else 1.",
-            show_default=False,
-        ),
-    ] = None,
-    workload: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Workload that was run, for the slowdowns in QoS charges. "
-            "Default: the one that PREFIX_run.json names.",
-            show_default=False,
-        ),
-    ] = None,
-    first: Annotated[int, typer.Option(min=1, metavar="N", help="Rows to list of a table.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    run: Run,
+    job: Job,
+    tolerance: Tolerance = None,
+    workload: PricedWorkload = None,
+    first: Annotated[int, rows_to_list("Rows to list of a table.")] = 10,
+    as_json: AsJson = False,
 ) -> None:
     """Tell why a job was refused, delayed or killed, and what could have been promised.
 
@@ -80,7 +75,7 @@ def explain(
         if as_json:
             print_json(msgspec.to_builtins(plain))
         else:
-            typer.echo("\n".join(_plain_lines(plain)))
+            _print_plain(plain)
         return
     history = read_history(run)
     job_id = history.find_job(job)
@@ -89,59 +84,49 @@ def explain(
     if as_json:
         print_json(msgspec.to_builtins(found))
         return
-    typer.echo("\n".join(_lines(found)))
-    _print_commitments(_title(found), found.in_the_way, first, found.blamed)
+    title = f"{found.job} of {found.run} ({found.scheduler}): {_fate(found)}"
+    typer.echo(answer_text(title, _rows(found)))
+    _print_commitments(found, first)
     if len(found.promises) > 1:
         _print_promises(found.promises, first)
     if prices.unknown:
         note(f"no QoS charges: {prices.unknown}")
 
 
-def _lines(found: Explanation) -> list[str]:
+def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
+    """Yield what is told of a job, each with its label."""
     asked = f"{found.processors} of {found.machine_processors} processors"
     if found.estimate is not None:
         asked += f" for {duration_text(found.estimate)}"
     if found.requested_deadline is not None:
         asked += f" by {_date_and_age(found.requested_deadline, found)}"
-    lines = [
-        f"{found.job} of {found.run} ({found.scheduler}): {_fate(found)}",
-        "",
-        _row("submitted", f"{date_text(found.submission)} s"),
-        _row("asked for", asked),
-    ]
+    yield "submitted", f"{date_text(found.submission)} s"
+    yield "asked for", asked
     if found.reason:
-        lines.append(_row("refused because", found.reason))
+        yield "refused because", found.reason
     if found.blamed is not None:
-        lines.append(_row("in the way", _commitment_text(found.blamed)))
+        yield "in the way", _commitment_text(found.blamed)
     if found.offered_deadline is not None:
         taken = "taken" if found.admitted_deadline is not None else "not taken"
-        lines.append(
-            _row("offered deadline", f"{_date_and_age(found.offered_deadline, found)}, {taken}")
-        )
+        yield "offered deadline", f"{_date_and_age(found.offered_deadline, found)}, {taken}"
     if found.admitted_deadline is not None:
-        lines.append(_row("promised deadline", _date_and_age(found.admitted_deadline, found)))
-        lines.append(_row("", price_text(found.price)))
+        yield "promised deadline", _date_and_age(found.admitted_deadline, found)
+        yield "", price_text(found.price)
     if found.earliest is not None:
-        lines.append(_row("earliest deadline", possible_text(found.earliest, found.submission)))
+        yield "earliest deadline", possible_text(found.earliest, found.submission)
     elif found.outcome == "refused":
-        lines.append(_row("earliest deadline", "none could be promised"))
+        yield "earliest deadline", "none could be promised"
     as_requested = found.admitted_deadline is not None and found.offered_deadline is None
     if found.latest_accepted is not None and found.earliest is not None and not as_requested:
-        lines.append(_row("cheapest accepted", _cheapest(found)))
+        yield "cheapest accepted", _cheapest(found, found.latest_accepted)
     if found.killed_for_it:
-        lines.append(_row("killed for it", ", ".join(found.killed_for_it)))
+        yield "killed for it", ", ".join(found.killed_for_it)
     for kill in found.kills:
-        lines.append(
-            _row(
-                "killed",
-                f"at {date_text(kill.date)} s for {kill.by}; {kill.wasted:,.0f} processor-s lost, "
-                f"run again as {kill.again}",
-            )
-        )
+        lost = f"{kill.wasted:,.0f} processor-s lost, run again as {kill.again}"
+        yield "killed", f"at {date_text(kill.date)} s for {kill.by}; {lost}"
     if found.waited_for:
         chain = " <- ".join(_commitment_text(each) for each in found.waited_for)
-        lines.append(_row("has to wait for" if found.start is None else "had to wait for", chain))
-    return lines
+        yield ("has to wait for" if found.start is None else "had to wait for"), chain
 
 
 def _fate(found: Explanation) -> str:
@@ -161,11 +146,9 @@ def _fate(found: Explanation) -> str:
     return text
 
 
-def _cheapest(found: Explanation) -> str:
-    assert found.latest_accepted is not None
+def _cheapest(found: Explanation, latest: float) -> str:
     if found.cheapest is None:
-        limit = _date_and_age(found.latest_accepted, found)
-        return f"none: the user would take a deadline up to {limit}"
+        return f"none: the user would take a deadline up to {_date_and_age(latest, found)}"
     return possible_text(found.cheapest, found.submission)
 
 
@@ -183,31 +166,23 @@ def _commitment_text(each: Commitment) -> str:
     return f"{text})"
 
 
-def _title(found: Explanation) -> str:
-    if found.promises:
-        return "Commitments between its submission and its first promised start"
-    return "Commitments between its submission and its deadline"
-
-
-def _print_commitments(
-    title: str, commitments: Sequence[Commitment], first: int, blamed: Commitment | None
-) -> None:
+def _print_commitments(found: Explanation, first: int) -> None:
+    commitments, blamed = found.in_the_way, found.blamed
     if not commitments:
         return
     listed = list(commitments[:first])
     if blamed is not None and blamed in commitments[first:]:
         listed[-1] = blamed
+    until = "first promised start" if found.promises else "deadline"
     typer.echo("")
     print_table(
-        title,
+        f"Commitments between its submission and its {until}",
         ["job", "processors", "start (s)", "expected end (s)", "deadline (s)", ""],
         [
             [
                 each.job,
                 f"{each.processors:,}",
-                date_text(each.start),
-                date_text(each.end),
-                date_text(each.deadline),
+                *map(date_text, (each.start, each.end, each.deadline)),
                 "blamed" if each == blamed else "running" if each.running else "waiting",
             ]
             for each in listed
@@ -219,16 +194,16 @@ def _print_commitments(
 def _print_promises(promises: Sequence[PlannedStart], first: int) -> None:
     typer.echo("")
     rows = [
-        [date_text(each.date), date_text(each.start), each.cause.replace("_", " "), _names(each.by)]
+        [
+            date_text(each.date),
+            date_text(each.start),
+            each.cause.replace("_", " "),
+            names_text(each.by, 3),
+        ]
         for each in promises
     ]
     print_table("Promised starts", ["at (s)", "promised (s)", "because of", "by"], rows[:first])
     _tell_more(len(rows) - first)
-
-
-def _names(jobs: Sequence[str]) -> str:
-    more = f" and {len(jobs) - 3} more" if len(jobs) > 3 else ""
-    return ", ".join(jobs[:3]) + more
 
 
 def _tell_more(count: int) -> None:
@@ -236,32 +211,32 @@ def _tell_more(count: int) -> None:
         typer.echo(f"… and {count} more (--first N, --json)")
 
 
-def _plain_lines(found: PlainExplanation) -> list[str]:
-    made_by = "scheduler unknown" if found.scheduler is None else found.scheduler
-    lines = [
-        f"{found.job} of {found.run} ({made_by}): {found.state}",
-        "",
-        _row("submitted", f"{date_text(found.submission)} s"),
-        _row("asked for", f"{found.processors} of {found.machine_processors} processors"),
-    ]
+def _plain_rows(found: PlainExplanation) -> Iterator[tuple[str, str]]:
+    """Yield what the files of a run without decision log tell of a job."""
+    yield "submitted", f"{date_text(found.submission)} s"
+    yield "asked for", f"{found.processors} of {found.machine_processors} processors"
     if found.reason:
-        lines.append(_row("reason", found.reason))
+        yield "reason", found.reason
     if found.start is None or found.waited is None:
-        return lines
-    lines.append(_row("started", f"{date_text(found.start)} s"))
-    lines.append(_row("waited", duration_text(found.waited)))
+        return
+    yield "started", f"{date_text(found.start)} s"
+    yield "waited", duration_text(found.waited)
     if found.waited > 0:
-        lines.append(_row("when submitted", f"{found.free_processors} processors were free"))
-        lines.append(_row("waited before it", f"{len(found.ahead)} jobs: {_names(found.ahead)}"))
-        lines.append(_row("ended at its start", _names(found.freed_by) or "no job"))
-    lines.append(_row("ended", f"{date_text(found.end)} s"))
-    lines.append("")
-    lines.append(
-        "(Its scheduler keeps no decision log: only deadline schedulers tell commitments, offers "
-        "and possible deadlines.)"
-    )
-    return lines
+        yield "when submitted", f"{found.free_processors} processors were free"
+        yield "waited before it", f"{len(found.ahead)} jobs: {names_text(found.ahead, 3)}"
+        yield "ended at its start", names_text(found.freed_by, 3) or "no job"
+    yield "ended", f"{date_text(found.end)} s"
 
 
-def _row(label: str, text: str) -> str:
-    return f"{label:<19}{text}"
+_NO_LOG = (
+    "(Its scheduler keeps no decision log: only deadline schedulers tell commitments, offers and "
+    "possible deadlines.)"
+)
+
+
+def _print_plain(found: PlainExplanation) -> None:
+    scheduler = "scheduler unknown" if found.scheduler is None else found.scheduler
+    title = f"{found.job} of {found.run} ({scheduler}): {found.state}"
+    typer.echo(answer_text(title, _plain_rows(found)))
+    if found.start is not None and found.waited is not None:
+        typer.echo(f"\n{_NO_LOG}")

@@ -15,11 +15,12 @@ from typing import Annotated, Any
 import typer
 
 from qops_batsim.cli import (
-    analysis,
     charges,
     compare,
     diff,
+    draw,
     explain,
+    metrics,
     papers,
     platform,
     quote,
@@ -27,6 +28,7 @@ from qops_batsim.cli import (
     schedulers,
     serve,
     shim,
+    verify,
     workload,
 )
 from qops_batsim.cli.console import print_error, print_frames
@@ -63,11 +65,11 @@ def _root(
 COMMANDS: dict[str, Callable[..., Any]] = {
     "run": run.run,
     "schedulers": schedulers.schedulers,
-    "metrics": analysis.metrics,
-    "verify": analysis.verify,
-    "gantt": analysis.gantt,
-    "occupation": analysis.occupation,
-    "plot": analysis.plot,
+    "metrics": metrics.metrics,
+    "verify": verify.verify,
+    "gantt": draw.gantt,
+    "occupation": draw.occupation,
+    "plot": draw.plot,
     "diff": diff.diff,
     "compare": compare.compare,
     "charges": charges.charges,

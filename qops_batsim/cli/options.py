@@ -13,12 +13,10 @@ import typer
 
 # Runs that were made.
 
-_A_RUN = "its PREFIX (of PREFIX_jobs.csv …), a directory with one run, or a _jobs.csv (also .gz)."
+A_RUN = "its PREFIX (of PREFIX_jobs.csv …), a directory with one run, or a _jobs.csv (also .gz)."
 
-Run = Annotated[str, typer.Argument(metavar="PREFIX", help=f"The run: {_A_RUN}")]
-Runs = Annotated[
-    list[str], typer.Argument(metavar="PREFIX...", help=f"The runs: for each {_A_RUN}")
-]
+Run = Annotated[str, typer.Argument(metavar="PREFIX", help=f"The run: {A_RUN}")]
+Runs = Annotated[list[str], typer.Argument(metavar="PREFIX...", help=f"The runs: for each {A_RUN}")]
 Hosts = Annotated[
     int | None,
     typer.Option(
@@ -203,7 +201,7 @@ End = Annotated[
 ]
 
 
-def rows_to_list(what: str, least: int = 1) -> typer.models.OptionInfo:
+def rows_to_list(help_text: str, least: int = 1) -> typer.models.OptionInfo:
     """Return the option ``--first N``: how many rows of a long list are printed."""
-    option: typer.models.OptionInfo = typer.Option(min=least, metavar="N", help=f"{what} to list.")
+    option: typer.models.OptionInfo = typer.Option(min=least, metavar="N", help=help_text)
     return option

@@ -167,7 +167,7 @@ def _run(
 
 def _report(done: Run, as_json: bool, quiet: bool) -> None:
     """Print metrics, what was done, and the files; the violations, if there are any."""
-    from qops_batsim.cli.analysis import metrics
+    from qops_batsim.cli.metrics import metrics
 
     if done.violations:
         for violation in done.violations[:10]:

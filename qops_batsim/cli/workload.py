@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import typer
 
-from qops_batsim.cli import (
-    workload_classes,
-    workload_deadlines,
-    workload_logs,
-    workload_synthetic,
-)
+from qops_batsim.cli.workload_classes import classes, mixed
+from qops_batsim.cli.workload_deadlines import deadlines, scale
+from qops_batsim.cli.workload_logs import from_swf, lint
+from qops_batsim.cli.workload_synthetic import fetch, generate
 
 app = typer.Typer(no_args_is_help=True, help="Read, check, convert and make workloads.")
 
-workload_logs.register(app)
-workload_synthetic.register(app)
-workload_deadlines.register(app)
-workload_classes.register(app)
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "from-swf": from_swf,
+    "lint": lint,
+    "generate": generate,
+    "fetch": fetch,
+    "scale": scale,
+    "deadlines": deadlines,
+    "classes": classes,
+    "mixed": mixed,
+}
+
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_command)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qops_batsim.cli.inputs import read_source
+from qops_batsim.cli.options import WorkloadIn, WorkloadOut
 from qops_batsim.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -15,59 +17,56 @@ if TYPE_CHECKING:
 RUN_TIME, LOG = "run-time", "log"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the ``workload`` commands."""
-    app.command("classes")(classes)
-    app.command("mixed")(mixed)
+LogOfJobs = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        dir_okay=False,
+        help="Log (SWF) the jobs come from: names of its queues, and CPU times if wanted.",
+    ),
+]
+CpuTime = Annotated[
+    str,
+    typer.Option(
+        metavar=f"{RUN_TIME}|{LOG}",
+        help="CPU time of each task: the job's run time, or what the log measured where it "
+        "did (--log).",
+    ),
+]
+OneClass = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CLASS",
+        help="One class for all jobs: deadline, high_priority, dedicated or best_effort. "
+        "Default: by queue.",
+    ),
+]
+Tasks = Annotated[
+    str,
+    typer.Option(
+        metavar="together|apart",
+        help="A job of n processors stays one job, whose tasks progress at one rate, or "
+        "becomes n jobs of one processor, the tasks of one application.",
+    ),
+]
+DeadlineFactor = Annotated[
+    float, typer.Option(metavar="F", help="Deadlines are submission + F x CPU time.")
+]
+Speed = Annotated[
+    float,
+    typer.Option(metavar="FLOPS", help="Flop/s of the host on which CPU times were measured."),
+]
 
 
 def classes(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="IN", help="Workload of delay jobs (JSON, plain or .gz), or a shipped one."
-        ),
-    ],
-    out: Annotated[Path, typer.Argument(help="Workload to write (JSON; compressed if named .gz).")],
-    log: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True,
-            dir_okay=False,
-            help="Log (SWF) the jobs come from: names of its queues, and CPU times if wanted.",
-        ),
-    ] = None,
-    cpu_time: Annotated[
-        str,
-        typer.Option(
-            metavar=f"{RUN_TIME}|{LOG}",
-            help="CPU time of each task: the job's run time, or what the log measured where it "
-            "did (--log).",
-        ),
-    ] = RUN_TIME,
-    every: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CLASS",
-            help="One class for all jobs: deadline, high_priority, dedicated or best_effort. "
-            "Default: by queue.",
-        ),
-    ] = None,
-    tasks: Annotated[
-        str,
-        typer.Option(
-            metavar="together|apart",
-            help="A job of n processors stays one job, whose tasks progress at one rate, or "
-            "becomes n jobs of one processor, the tasks of one application.",
-        ),
-    ] = "together",
-    deadline_factor: Annotated[
-        float, typer.Option(metavar="F", help="Deadlines are submission + F x CPU time.")
-    ] = 5.0,
-    speed: Annotated[
-        float,
-        typer.Option(metavar="FLOPS", help="Flop/s of the host on which CPU times were measured."),
-    ] = 1e9,
+    source: WorkloadIn,
+    out: WorkloadOut,
+    log: LogOfJobs = None,
+    cpu_time: CpuTime = RUN_TIME,
+    every: OneClass = None,
+    tasks: Tasks = "together",
+    deadline_factor: DeadlineFactor = 5.0,
+    speed: Speed = 1e9,
     seed: Annotated[int, typer.Option(help="Seed of the queues that jobs without one draw.")] = 1,
 ) -> None:
     """Turn jobs that last into jobs that compute, in four classes of service (Pascal et al. 2004).
@@ -85,38 +84,24 @@ def classes(
 
     - One class for all: `qops-batsim workload classes sdsc.json alone.json --every dedicated`
     """
-    from qops_batsim.shipped import find_input
-    from qops_batsim.workload.batsim_json import read_workload, write_workload
-    from qops_batsim.workload.service_classes import (
-        ClassChoices,
-        LogFacts,
-        assign_classes,
-    )
+    from qops_batsim.workload.service_classes import ClassChoices, LogFacts, assign_classes
     from qops_batsim.workload.swf import read_swf
 
     if cpu_time not in (RUN_TIME, LOG):
         raise InputError(f"cpu time is {cpu_time!r}{did_you_mean(cpu_time, (RUN_TIME, LOG))}")
     if cpu_time == LOG and log is None:
         raise InputError("--cpu-time log needs the log (--log)")
-    path = find_input(source, "workloads")
-    if out.exists() and out.samefile(path):
-        raise InputError(f"{out}: is the input itself; another file to write is expected")
     choices = ClassChoices(
         every=every, seed=seed, deadline_factor=deadline_factor, speed=speed, tasks=tasks
     )
+    workload = read_source(source, out)
     facts = LogFacts.of(read_swf(log)) if log is not None else LogFacts()
-    result = assign_classes(
-        read_workload(path),
-        choices,
-        facts,
-        cpu_times=facts.cpu_times if cpu_time == LOG else None,
-    )
-    write_workload(result, out)
-    _tell(result, out)
+    cpu_times = facts.cpu_times if cpu_time == LOG else None
+    _write(assign_classes(workload, choices, facts, cpu_times=cpu_times), out)
 
 
 def mixed(
-    out: Annotated[Path, typer.Argument(help="Workload to write (JSON; compressed if named .gz).")],
+    out: WorkloadOut,
     applications: Annotated[int, typer.Option(metavar="N", help="Number of applications.")] = 48,
     seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 1,
     processors: Annotated[
@@ -131,18 +116,17 @@ def mixed(
 
     `qops-batsim workload mixed mixed.json --applications 200 --seed 3`
     """
-    from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.mixed_classes import mixed_workload
 
-    result = mixed_workload(applications, seed, processors=processors)
-    write_workload(result, out)
-    _tell(result, out)
+    _write(mixed_workload(applications, seed, processors=processors), out)
 
 
-def _tell(workload: Workload, out: Path) -> None:
-    """Print what was written."""
+def _write(workload: Workload, out: Path) -> None:
+    """Write a workload and print what it holds."""
+    from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.service_classes import count_classes
 
+    write_workload(workload, out)
     typer.echo(f"{out}: {len(workload.jobs)} jobs on {workload.processors} processors")
     counts = count_classes(workload)
     typer.echo("applications: " + ", ".join(f"{n} {name}" for name, n in counts.items()))

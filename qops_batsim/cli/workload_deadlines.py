@@ -2,61 +2,66 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from qops_batsim.cli.console import announce_slow
-from qops_batsim.errors import InputError
+from qops_batsim.cli.inputs import read_source
+from qops_batsim.cli.options import (
+    Artificial,
+    DeadlineShare,
+    First,
+    LoadMethod,
+    Relaxation,
+    Skip,
+    Stringency,
+    WorkloadIn,
+    WorkloadOut,
+)
 
-if TYPE_CHECKING:
-    from qops_batsim.workload.model import Workload
-
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="IN", help="Workload of delay jobs (JSON, plain or .gz), or a shipped one."
+Load = Annotated[
+    float, typer.Option(help="Relative load: 1 is the trace itself, 1.3 offers 30 % more work.")
+]
+SampleSeed = Annotated[
+    int, typer.Option(help="Seed of the sample; with one seed, greater loads hold smaller ones.")
+]
+SameTime = Annotated[
+    bool,
+    typer.Option(
+        "--same-time", help="Submit duplicates with their originals. Default: at random times."
     ),
 ]
-Out = Annotated[Path, typer.Argument(help="Workload to write (JSON; compressed if named .gz).")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands for deadline experiments to the ``workload`` commands."""
-    app.command("scale")(scale)
-    app.command("deadlines")(deadlines)
+ShareSeed = Annotated[
+    int, typer.Option(help="Seed of the share; with one seed, greater shares hold smaller ones.")
+]
+Reference = Annotated[
+    str,
+    typer.Option(
+        metavar="scaled|unscaled",
+        help="Run EASY on the workload as it is, or without duplicates, which then get the "
+        "response times of their originals.",
+    ),
+]
+KeepEstimates = Annotated[
+    bool,
+    typer.Option(
+        "--keep-estimates",
+        help="Leave walltimes and estimates as they are. Default: each job carries its run "
+        "time, cut to its walltime, in qos and has no walltime.",
+    ),
+]
 
 
 def scale(
-    source: Source,
-    out: Out,
-    load: Annotated[
-        float,
-        typer.Option(help="Relative load: 1 is the trace itself, 1.3 offers 30 % more work."),
-    ] = 1.0,
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="duplication|expansion",
-            help="Submit a random sample of the jobs again, or multiply run times and estimates.",
-        ),
-    ] = "duplication",
-    seed: Annotated[
-        int,
-        typer.Option(help="Seed of the sample; with one seed, greater loads hold smaller ones."),
-    ] = 1,
-    first: Annotated[
-        int, typer.Option(metavar="N", help="Take the first N jobs; 0: all that there are.")
-    ] = 5000,
-    skip: Annotated[int, typer.Option(metavar="N", help="Leave out N jobs before those.")] = 0,
-    same_time: Annotated[
-        bool,
-        typer.Option(
-            "--same-time",
-            help="Submit duplicates with their originals. Default: at random times.",
-        ),
-    ] = False,
+    source: WorkloadIn,
+    out: WorkloadOut,
+    load: Load = 1.0,
+    method: LoadMethod = "duplication",
+    seed: SampleSeed = 1,
+    first: First = 5000,
+    skip: Skip = 0,
+    same_time: SameTime = False,
 ) -> None:
     """Take a subset of a workload and change the load it offers (Islam et al. 2003).
 
@@ -77,7 +82,7 @@ def scale(
     from qops_batsim.workload.scale import scale_load
     from qops_batsim.workload.subset import subset
 
-    trace = subset(_read(source, out), first=first or None, skip=skip)
+    trace = subset(read_source(source, out), first=first or None, skip=skip)
     scaled = scale_load(trace, load, method=method, seed=seed, same_time=same_time)
     write_workload(scaled, out)
     added = len(scaled.jobs) - len(trace.jobs)
@@ -91,50 +96,15 @@ def scale(
 
 
 def deadlines(
-    source: Source,
-    out: Out,
-    stringency: Annotated[
-        float,
-        typer.Option(
-            metavar="S",
-            help="A user's deadline is submission + max(run time, (1 - S) x EASY response time).",
-        ),
-    ] = 0.2,
-    deadline_share: Annotated[
-        float, typer.Option(help="Share of the jobs, 0 to 1, whose users set a deadline.")
-    ] = 1.0,
-    relaxation: Annotated[
-        float,
-        typer.Option(metavar="R", help="Factor of the artificial deadlines of the other jobs."),
-    ] = 2.0,
-    artificial: Annotated[
-        str,
-        typer.Option(
-            metavar="run-time|turnaround|none",
-            help="Artificial deadlines: the greater of 24 hours and R x run time, or R x EASY "
-            "response time, after the submission; or none at all.",
-        ),
-    ] = "run-time",
-    seed: Annotated[
-        int,
-        typer.Option(help="Seed of the share; with one seed, greater shares hold smaller ones."),
-    ] = 1,
-    reference: Annotated[
-        str,
-        typer.Option(
-            metavar="scaled|unscaled",
-            help="Run EASY on the workload as it is, or without duplicates, which then get the "
-            "response times of their originals.",
-        ),
-    ] = "scaled",
-    keep_estimates: Annotated[
-        bool,
-        typer.Option(
-            "--keep-estimates",
-            help="Leave walltimes and estimates as they are. Default: each job carries its run "
-            "time, cut to its walltime, in qos and has no walltime.",
-        ),
-    ] = False,
+    source: WorkloadIn,
+    out: WorkloadOut,
+    stringency: Stringency = 0.2,
+    deadline_share: DeadlineShare = 1.0,
+    relaxation: Relaxation = 2.0,
+    artificial: Artificial = "run-time",
+    seed: ShareSeed = 1,
+    reference: Reference = "scaled",
+    keep_estimates: KeepEstimates = False,
 ) -> None:
     """Give jobs deadlines, somewhat earlier than EASY would complete them (Islam et al. 2003).
 
@@ -160,7 +130,7 @@ def deadlines(
         relaxation=relaxation,
         seed=seed,
     )
-    workload = _read(source, out)
+    workload = read_source(source, out)
     with announce_slow("running EASY as reference (its first run here compiles it) ..."):
         result = give_deadlines(
             workload, choices, reference=reference, keep_estimates=keep_estimates
@@ -173,13 +143,3 @@ def deadlines(
         "immediate start"
     )
     typer.echo(f"artificial deadlines: {counts.artificial}, without deadline: {counts.none}")
-
-
-def _read(source: str, out: Path) -> Workload:
-    from qops_batsim.shipped import find_input
-    from qops_batsim.workload.batsim_json import read_workload
-
-    path = find_input(source, "workloads")
-    if out.exists() and out.samefile(path):
-        raise InputError(f"{out}: is the input itself; another file to write is expected")
-    return read_workload(path)

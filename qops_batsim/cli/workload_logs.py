@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.console import print_json, print_table
+from qops_batsim.cli.inputs import refuse_same_file
+from qops_batsim.cli.options import WorkloadOut
+from qops_batsim.cli.texts import load_text
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.workload.from_swf import Conversion
-    from qops_batsim.workload.swf_lint import Finding
+    from qops_batsim.workload.swf import SwfLog
+    from qops_batsim.workload.swf_lint import Finding, LintReport
 
 _DONE = {
     "drop": "left out",
@@ -23,114 +27,120 @@ _DONE = {
 }
 
 Log = Annotated[Path, typer.Argument(help="Log in the Standard Workload Format, plain or .gz.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands for logs to the ``workload`` commands."""
-    app.command("from-swf")(from_swf)
-    app.command("lint")(lint)
+MachineSize = Annotated[
+    int | None,
+    typer.Option(help="Size of the machine. Default: the header's MaxProcs, else MaxNodes."),
+]
+FirstUsable = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Write the first N usable jobs (after window and repairs)."),
+]
+SkipUsable = Annotated[int, typer.Option(metavar="N", help="Leave out N usable jobs before those.")]
+Start = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="DATE",
+        help="Take jobs submitted from this date on: an ISO date or date and time in the "
+        "log's time zone, or seconds since the log's start.",
+    ),
+]
+End = Annotated[
+    str | None,
+    typer.Option("--to", metavar="DATE", help="Take jobs submitted before this date."),
+]
+Month = Annotated[
+    str | None,
+    typer.Option(
+        metavar="YYYY-MM", help="Take jobs submitted in this calendar month of the log's time zone."
+    ),
+]
+TimeZone = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The log's time zone (Europe/Stockholm) instead of the header's TimeZoneString.",
+    ),
+]
+Rebase = Annotated[
+    bool,
+    typer.Option(
+        "--rebase",
+        help="Submit the first job at 0. Default: the log's own seconds, so that months of "
+        "one log stay comparable.",
+    ),
+]
+ProcessorsField = Annotated[
+    str,
+    typer.Option(
+        metavar="requested|allocated",
+        help="Which count of processors a job gets; where it is missing, the other.",
+    ),
+]
+NoProcessors = Annotated[
+    str,
+    typer.Option(
+        metavar="drop|clip", help="Jobs without either count of processors; clip: 1 processor."
+    ),
+]
+TooWide = Annotated[
+    str,
+    typer.Option(
+        metavar="drop|clip|keep",
+        help="Jobs with more processors than the machine; clip: all of the machine; keep: "
+        "schedulers reject them.",
+    ),
+]
+NoRunTime = Annotated[
+    str,
+    typer.Option(
+        metavar="drop|clip",
+        help="Jobs with run time 0 or less, mostly cancelled before they ran; clip: 1 second.",
+    ),
+]
+NoRequestedTime = Annotated[
+    str,
+    typer.Option(
+        metavar="keep|clip|drop",
+        help="Jobs without requested time; keep: no walltime; clip: walltime = run time.",
+    ),
+]
+Overrun = Annotated[
+    str,
+    typer.Option(
+        metavar="keep|clip|drop",
+        help="Jobs that ran longer than requested; keep: the engine kills them at their "
+        "walltime; clip: run time = requested time.",
+    ),
+]
+DuplicateId = Annotated[
+    str,
+    typer.Option(
+        metavar="drop|renumber",
+        help="Jobs with the number of an earlier usable job; renumber: above the highest "
+        "number of the log.",
+    ),
+]
 
 
 def from_swf(
     log: Log,
-    out: Annotated[Path, typer.Argument(help="Workload to write (JSON; compressed if named .gz).")],
-    processors: Annotated[
-        int | None,
-        typer.Option(help="Size of the machine. Default: the header's MaxProcs, else MaxNodes."),
-    ] = None,
-    first: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Write the first N usable jobs (after window and repairs)."),
-    ] = None,
-    skip: Annotated[
-        int, typer.Option(metavar="N", help="Leave out N usable jobs before those.")
-    ] = 0,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            "--from",
-            metavar="DATE",
-            help="Take jobs submitted from this date on: an ISO date or date and time in the "
-            "log's time zone, or seconds since the log's start.",
-        ),
-    ] = None,
-    end: Annotated[
-        str | None,
-        typer.Option("--to", metavar="DATE", help="Take jobs submitted before this date."),
-    ] = None,
-    month: Annotated[
-        str | None,
-        typer.Option(
-            metavar="YYYY-MM",
-            help="Take jobs submitted in this calendar month of the log's time zone.",
-        ),
-    ] = None,
-    time_zone: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The log's time zone (Europe/Stockholm) instead of the header's TimeZoneString.",
-        ),
-    ] = None,
-    rebase: Annotated[
-        bool,
-        typer.Option(
-            "--rebase",
-            help="Submit the first job at 0. Default: the log's own seconds, so that months of "
-            "one log stay comparable.",
-        ),
-    ] = False,
-    processors_field: Annotated[
-        str,
-        typer.Option(
-            metavar="requested|allocated",
-            help="Which count of processors a job gets; where it is missing, the other.",
-        ),
-    ] = "requested",
-    on_no_processors: Annotated[
-        str,
-        typer.Option(
-            metavar="drop|clip", help="Jobs without either count of processors; clip: 1 processor."
-        ),
-    ] = "drop",
-    on_too_wide: Annotated[
-        str,
-        typer.Option(
-            metavar="drop|clip|keep",
-            help="Jobs with more processors than the machine; clip: all of the machine; keep: "
-            "schedulers reject them.",
-        ),
-    ] = "drop",
-    on_no_run_time: Annotated[
-        str,
-        typer.Option(
-            metavar="drop|clip",
-            help="Jobs with run time 0 or less, mostly cancelled before they ran; clip: 1 second.",
-        ),
-    ] = "drop",
-    on_no_requested_time: Annotated[
-        str,
-        typer.Option(
-            metavar="keep|clip|drop",
-            help="Jobs without requested time; keep: no walltime; clip: walltime = run time.",
-        ),
-    ] = "keep",
-    on_overrun: Annotated[
-        str,
-        typer.Option(
-            metavar="keep|clip|drop",
-            help="Jobs that ran longer than requested; keep: the engine kills them at their "
-            "walltime; clip: run time = requested time.",
-        ),
-    ] = "keep",
-    on_duplicate_id: Annotated[
-        str,
-        typer.Option(
-            metavar="drop|renumber",
-            help="Jobs with the number of an earlier usable job; renumber: above the highest "
-            "number of the log.",
-        ),
-    ] = "drop",
+    out: WorkloadOut,
+    processors: MachineSize = None,
+    first: FirstUsable = None,
+    skip: SkipUsable = 0,
+    start: Start = None,
+    end: End = None,
+    month: Month = None,
+    time_zone: TimeZone = None,
+    rebase: Rebase = False,
+    processors_field: ProcessorsField = "requested",
+    on_no_processors: NoProcessors = "drop",
+    on_too_wide: TooWide = "drop",
+    on_no_run_time: NoRunTime = "drop",
+    on_no_requested_time: NoRequestedTime = "keep",
+    on_overrun: Overrun = "keep",
+    on_duplicate_id: DuplicateId = "drop",
 ) -> None:
     """Convert a log to a Batsim workload of `delay` jobs.
 
@@ -152,9 +162,7 @@ def from_swf(
 
     - `qops-batsim workload from-swf SDSC-SP2-1998.swf.gz sdsc.json.gz --on-overrun clip`
     """
-    from qops_batsim.workload import write_workload
-    from qops_batsim.workload.from_swf import Repairs, convert_swf
-    from qops_batsim.workload.swf import read_swf
+    from qops_batsim.workload.from_swf import Bounds, Repairs, convert_swf
 
     repairs = Repairs(
         no_processors=on_no_processors,
@@ -165,30 +173,22 @@ def from_swf(
         duplicate_id=on_duplicate_id,
         processors_field=processors_field,
     )
-    if out.exists() and log.exists() and out.samefile(log):
-        raise InputError(f"{out}: is the log itself; another file to write is expected")
+    window: Bounds = {"start": start, "end": end, "month": month, "time_zone": time_zone}
     conversion = convert_swf(
-        read_swf(log),
+        _read(log, out),
         processors=processors,
-        start=start,
-        end=end,
-        month=month,
-        time_zone=time_zone,
         repairs=repairs,
         skip=skip,
         first=first,
         rebase=rebase,
+        **window,
     )
-    write_workload(conversion.workload, out)
-    _print_conversion(conversion, log, out)
+    _write(conversion, log, out)
 
 
 def lint(
     log: Log,
-    processors: Annotated[
-        int | None,
-        typer.Option(help="Size of the machine. Default: the header's MaxProcs, else MaxNodes."),
-    ] = None,
+    processors: MachineSize = None,
     show: Annotated[
         int, typer.Option(metavar="K", help="Line numbers to show for each finding.")
     ] = 5,
@@ -220,23 +220,25 @@ def lint(
     if as_json:
         print_json(report_as_data(report))
     else:
-        size = "unknown" if report.processors is None else str(report.processors)
-        typer.echo(f"{report.log}: {report.records} records, machine of {size} processors")
-        if report.found():
-            print_table(
-                "Findings",
-                ("rule", "what", "count", "lines"),
-                [_finding_row(finding, show) for finding in report.found()],
-            )
-        else:
-            typer.echo("nothing found")
-        for finding in report.found():
-            for text in _details(finding, show):
-                typer.echo(text)
-        for rule, reason in report.unchecked.items():
-            typer.echo(f"{rule}: not checked ({reason})")
+        _print_report(report, show)
     if strict and report.found():
         raise typer.Exit(1)
+
+
+def _print_report(report: LintReport, show: int) -> None:
+    size = "unknown" if report.processors is None else str(report.processors)
+    typer.echo(f"{report.log}: {report.records} records, machine of {size} processors")
+    found = report.found()
+    if found:
+        rows = [_finding_row(finding, show) for finding in found]
+        print_table("Findings", ("rule", "what", "count", "lines"), rows)
+    else:
+        typer.echo("nothing found")
+    for finding in found:
+        for text in _details(finding, show):
+            typer.echo(text)
+    for rule, reason in report.unchecked.items():
+        typer.echo(f"{rule}: not checked ({reason})")
 
 
 def _finding_row(finding: Finding, show: int) -> tuple[str, str, str, str]:
@@ -253,8 +255,18 @@ def _details(finding: Finding, show: int) -> list[str]:
     return [f"line {line}: {detail}" for line, detail in zip(finding.lines, details, strict=False)]
 
 
-def _print_conversion(conversion: Conversion, log: Path, out: Path) -> None:
-    """Print what was read, repaired and written."""
+def _read(log: Path, out: Path) -> SwfLog:
+    from qops_batsim.workload.swf import read_swf
+
+    refuse_same_file(log, out, "log")
+    return read_swf(log)
+
+
+def _write(conversion: Conversion, log: Path, out: Path) -> None:
+    """Write the workload; print what was read, repaired and written."""
+    from qops_batsim.workload.batsim_json import write_workload
+
+    write_workload(conversion.workload, out)
     typer.echo(f"{log.name}: {conversion.records_read} records")
     if conversion.records_in_window != conversion.records_read:
         typer.echo(f"submitted in the window: {conversion.records_in_window}")
@@ -263,20 +275,13 @@ def _print_conversion(conversion: Conversion, log: Path, out: Path) -> None:
         ("what", "done", "jobs"),
         [(count.description, _DONE[count.choice], str(count.jobs)) for count in conversion.repairs],
     )
-    jobs = len(conversion.workload.jobs)
     typer.echo(
-        f"{out}: {jobs} of {conversion.usable_jobs} usable jobs written, "
+        f"{out}: {len(conversion.workload.jobs)} of {conversion.usable_jobs} usable jobs written, "
         f"{conversion.workload.processors} processors"
     )
+    typer.echo(f"offered load: {load_text(conversion.offered_load)}")
     begin, last = conversion.first_submission, conversion.last_submission
-    load = conversion.offered_load
-    typer.echo(
-        "offered load: "
-        + ("undefined (all jobs are submitted at one date)" if load is None else f"{load:.4f}")
-    )
-    seconds = f"second {begin:.10g} to {last:.10g} of the log"
-    if conversion.period is None:
-        typer.echo(f"submitted: {seconds}")
-    else:
-        dates = " to ".join(conversion.period)
-        typer.echo(f"submitted: {dates} ({conversion.time_zone}), {seconds}")
+    dates = ""
+    if conversion.period is not None:
+        dates = f"{' to '.join(conversion.period)} ({conversion.time_zone}), "
+    typer.echo(f"submitted: {dates}second {begin:.10g} to {last:.10g} of the log")

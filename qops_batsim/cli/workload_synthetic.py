@@ -11,62 +11,69 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.console import note
+from qops_batsim.cli.options import WorkloadOut
+from qops_batsim.cli.texts import load_text
 
 if TYPE_CHECKING:
     from qops_batsim.workload.archive import Progress
+    from qops_batsim.workload.model import Workload
 
-_STRETCH = (2.0, 10.0)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands for synthetic and archived workloads to the ``workload`` commands."""
-    app.command("generate")(generate)
-    app.command("fetch")(fetch)
+Preset = Annotated[
+    str,
+    typer.Option(
+        help="Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs, "
+        "lublin-batch are the published ones."
+    ),
+]
+Load = Annotated[
+    float | None,
+    typer.Option(
+        help="Offered load to bring about, by one factor on the gaps between submissions. "
+        "Default: that of the log; as sampled for lublin-batch."
+    ),
+]
+ExactEstimates = Annotated[
+    bool,
+    typer.Option(
+        "--exact-estimates",
+        help="Estimates equal run times: each job carries its run time in qos and has no walltime.",
+    ),
+]
+Share = Annotated[
+    float,
+    typer.Option(
+        help="Share of the jobs, 0 to 1, that get a deadline: submission + stretch x run "
+        "time. Above 0, estimates are exact."
+    ),
+]
+Stretch = Annotated[
+    tuple[float, float],
+    typer.Option(
+        metavar="LOW HIGH", help="Range in which each deadline's stretch is drawn, from 1 up."
+    ),
+]
+Copy = Annotated[
+    Path | None,
+    typer.Option(help="File to copy the log to, or directory. Default: leave it in the cache."),
+]
+Cache = Annotated[
+    Path | None,
+    typer.Option(help="Directory to keep downloads in. Default: the user's cache directory."),
+]
 
 
 def generate(
-    out: Annotated[Path, typer.Argument(help="Workload to write (JSON; compressed if named .gz).")],
-    preset: Annotated[
-        str,
-        typer.Option(
-            help="Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs, "
-            "lublin-batch are the published ones."
-        ),
-    ] = "sdsc-sp2",
+    out: WorkloadOut,
+    preset: Preset = "sdsc-sp2",
     jobs: Annotated[int, typer.Option(help="Number of jobs.")] = 1000,
     seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same file.")] = 1,
     processors: Annotated[
         int | None, typer.Option(help="Size of the machine. Default: the preset's.")
     ] = None,
-    load: Annotated[
-        float | None,
-        typer.Option(
-            help="Offered load to bring about, by one factor on the gaps between submissions. "
-            "Default: that of the log; as sampled for lublin-batch."
-        ),
-    ] = None,
-    exact_estimates: Annotated[
-        bool,
-        typer.Option(
-            "--exact-estimates",
-            help="Estimates equal run times: each job carries its run time in qos and has no "
-            "walltime.",
-        ),
-    ] = False,
-    deadline_share: Annotated[
-        float,
-        typer.Option(
-            help="Share of the jobs, 0 to 1, that get a deadline: submission + stretch x run "
-            "time. Above 0, estimates are exact."
-        ),
-    ] = 0.0,
-    stretch: Annotated[
-        tuple[float, float],
-        typer.Option(
-            metavar="LOW HIGH",
-            help="Range in which each deadline's stretch is drawn, from 1 up.",
-        ),
-    ] = _STRETCH,
+    load: Load = None,
+    exact_estimates: ExactEstimates = False,
+    deadline_share: Share = 0.0,
+    stretch: Stretch = (2.0, 10.0),
 ) -> None:
     """Make a synthetic workload of rigid jobs (model of Lublin and Feitelson, 2003).
 
@@ -85,7 +92,7 @@ def generate(
       `qops-batsim workload generate mixed.json --preset kth-sp2 --deadline-share 0.2`
     """
     from qops_batsim.workload.batsim_json import write_workload
-    from qops_batsim.workload.generate import DeadlineRule, generate_workload, summarise
+    from qops_batsim.workload.generate import DeadlineRule, generate_workload
 
     workload = generate_workload(
         preset,
@@ -97,17 +104,15 @@ def generate(
         deadlines=DeadlineRule(share=deadline_share, stretch=stretch),
     )
     write_workload(workload, out)
+    _print_summary(workload, out, exact_estimates)
+
+
+def _print_summary(workload: Workload, out: Path, exact_estimates: bool) -> None:
+    from qops_batsim.workload.generate import summarise
+
     summary = summarise(workload)
-    offered = summary.offered_load
     typer.echo(f"{out}: {summary.jobs} jobs on {workload.processors} processors")
-    typer.echo(
-        "offered load: "
-        + (
-            "undefined (all jobs are submitted at one date)"
-            if offered is None
-            else f"{offered:.4f}"
-        )
-    )
+    typer.echo(f"offered load: {load_text(summary.offered_load)}")
     typer.echo(f"period: {summary.period:.0f} s ({summary.period / 86400:.1f} days)")
     typer.echo(f"serial jobs: {summary.serial_share:.1%}, mean size: {summary.mean_size:.1f}")
     typer.echo(f"mean run time: {summary.mean_run_time:.0f} s")
@@ -119,14 +124,8 @@ def generate(
 
 def fetch(
     log: Annotated[str, typer.Argument(help="kth-sp2, sdsc-sp2 or ctc-sp2.")],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="File to copy the log to, or directory. Default: leave it in the cache."),
-    ] = None,
-    cache: Annotated[
-        Path | None,
-        typer.Option(help="Directory to keep downloads in. Default: the user's cache directory."),
-    ] = None,
+    out: Copy = None,
+    cache: Cache = None,
 ) -> None:
     """Download a log of the Parallel Workloads Archive and print where it is.
 

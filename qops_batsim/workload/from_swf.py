@@ -6,7 +6,7 @@ The order is: window by submission date, then repairs, then ``skip`` and
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 import numpy as np
@@ -16,11 +16,10 @@ from qops_batsim.jobs import Job
 from qops_batsim.version import __version__
 from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_number
 from qops_batsim.workload.swf import Records, SwfLog
-from qops_batsim.workload.swf_calendar import LogCalendar
 from qops_batsim.workload.swf_repairs import RepairCount, Repairs, repair_records
-from qops_batsim.workload.swf_window import LogWindow, Moment
+from qops_batsim.workload.swf_window import Bounds, LogCalendar, LogWindow
 
-__all__ = ["Conversion", "Repairs", "convert_swf"]
+__all__ = ["Bounds", "Conversion", "Repairs", "convert_swf"]
 
 _EXTRA_FIELDS = ("user", "group", "executable", "queue")
 # Licences ask that these stay with the data.
@@ -34,10 +33,8 @@ class Conversion(msgspec.Struct, kw_only=True):
     ----------
     workload
         The jobs; its ``provenance`` records every choice and count.
-    records_read
-        Records of the log.
     records_in_window
-        Records submitted within the window (all of them without a window).
+        Records submitted within the window (all ``records_read`` without a window).
     repairs
         What was repaired, in the order in which it was done.
     usable_jobs
@@ -45,10 +42,8 @@ class Conversion(msgspec.Struct, kw_only=True):
     first_submission, last_submission
         Dates of the first and last job written (seconds since the log's start).
     period
-        The same two dates on the site's wall clock, ISO format, or None when the
-        header tells no dates.
-    time_zone
-        Time zone of ``period``, or None.
+        The same two dates on the site's wall clock (``time_zone``), ISO format, or None
+        when the header tells no dates.
     offered_load
         Sum of run time × processors over processors of the machine × time from
         first to last submission; None when that time is 0.
@@ -70,14 +65,11 @@ def convert_swf(
     log: SwfLog,
     *,
     processors: int | None = None,
-    start: Moment | None = None,
-    end: Moment | None = None,
-    month: str | None = None,
-    time_zone: str | None = None,
     repairs: Repairs | None = None,
     skip: int = 0,
     first: int | None = None,
     rebase: bool = False,
+    **window: Unpack[Bounds],
 ) -> Conversion:
     """Convert a log, or a part of it, to a workload of ``delay`` jobs.
 
@@ -88,97 +80,52 @@ def convert_swf(
 
     Parameters
     ----------
-    log
-        The log.
     processors
         Size of the machine; by default the header's ``MaxProcs``, else ``MaxNodes``.
-    start, end
-        Keep jobs submitted from ``start`` on and before ``end``: an ISO date or
-        date and time, the site's unless it names a UTC offset, or a number of
-        seconds since the log's start.
-    month
-        Instead: keep jobs submitted in this calendar month (``YYYY-MM``) of the
-        site.
-    time_zone
-        The site's time zone instead of the header's ``TimeZoneString``.
     repairs
         What to do with unusable records; by default ``Repairs()``.
-    skip
-        Usable jobs to leave out at the beginning.
-    first
-        Usable jobs to keep after that; None for all.
+    skip, first
+        Usable jobs to leave out at the beginning, and to keep after that (None: all).
     rebase
         Shift submissions so that the first job is submitted at 0. Otherwise
         they are the log's own seconds.
-
-    Raises
-    ------
-    InputError
-        The log holds no record, a parameter is out of range, the header lacks
-        what a parameter needs, or no job remains.
+    **window
+        Which submissions to keep: :class:`~qops_batsim.workload.swf_window.Bounds`.
     """
     repairs = repairs or Repairs()
     if not len(log):
         raise InputError(f"{log.source}: holds no record; a log with at least one job is expected")
     _check_counts(skip, first)
     processors = _machine_size(log, processors)
-    window = LogWindow.of(log, start=start, end=end, month=month, time_zone=time_zone)
-    records = log.records if window is None else window.cut(log)
-    in_window = len(records)
-    records, counts = repair_records(
-        records,
-        repairs,
-        processors=processors,
-        next_number=int(log.records["job_number"].max()) + 1,
-    )
-    usable = len(records)
-    if not usable:
+    stretch = LogWindow.of(log, **window)
+    inside = log.records if stretch is None else stretch.cut(log)
+    next_number = int(log.records["job_number"].max()) + 1
+    usable, counts = repair_records(inside, repairs, processors, next_number)
+    if not len(usable):
         did = ", ".join(f"{c.jobs} with {c.description}" for c in counts if c.jobs)
         raise InputError(
-            f"{log.source}: none of {in_window} jobs is left after the repairs ({did})"
+            f"{log.source}: none of {len(inside)} jobs is left after the repairs ({did})"
         )
-    records = records[skip : None if first is None else skip + first]
+    records = usable[skip : None if first is None else skip + first]
     if not len(records):
         raise InputError(
-            f"{log.source}: skip is {skip}, but the window holds {usable} usable jobs; "
+            f"{log.source}: skip is {skip}, but the window holds {len(usable)} usable jobs; "
             "a smaller number is expected"
         )
-    submitted = records["submit_time"]
-    begin, last = float(submitted[0]), float(submitted[-1])
-    jobs, profiles = _build(records, begin if rebase else 0.0)
-    clock = _clock_times(log, time_zone, begin, last)
-    provenance = {
-        "command": "workload from-swf",
-        "version": __version__,
-        "log": {"file": log.name, "sha256": log.sha256} | _credits(log),
-        "window": None if window is None else _plain_values(window.as_data()),
+    shift = float(records["submit_time"][0]) if rebase else 0.0
+    workload = _workload(log, records, processors, shift)
+    workload.provenance |= {
+        "window": None if stretch is None else _plain_values(stretch.as_data()),
         "processors": processors,
         "processors_field": repairs.processors_field,
         "repairs": {count.rule: {count.choice: count.jobs} for count in counts},
         "skip": skip,
         "first": first,
-        "rebased_by": plain_number(begin) if rebase else 0,
-        "jobs": len(jobs),
+        "rebased_by": plain_number(shift),
+        "jobs": len(records),
     }
-    area = float(np.dot(records["run_time"], records["requested_processors"].astype(np.float64)))
-    return Conversion(
-        workload=Workload(
-            jobs=jobs,
-            profiles=profiles,
-            processors=processors,
-            provenance=provenance,
-            source=log.source,
-        ),
-        records_read=len(log),
-        records_in_window=in_window,
-        repairs=counts,
-        usable_jobs=usable,
-        first_submission=begin,
-        last_submission=last,
-        period=clock and clock[1],
-        time_zone=clock and clock[0].zone.key,
-        offered_load=None if last == begin else area / (processors * (last - begin)),
-    )
+    counted = {"records_in_window": len(inside), "usable_jobs": len(usable)}
+    return _account(log, workload, records, window.get("time_zone"), repairs=counts, **counted)
 
 
 def _check_counts(skip: int, first: int | None) -> None:
@@ -201,10 +148,10 @@ def _machine_size(log: SwfLog, processors: int | None) -> int:
     return processors
 
 
-def _build(records: Records, origin: float) -> tuple[list[Job], dict[str, Profile]]:
+def _workload(log: SwfLog, records: Records, processors: int, origin: float) -> Workload:
     """Return the jobs with their profiles; submissions count from ``origin`` (seconds)."""
-    profiles: dict[str, Profile] = {}
     names: dict[float, str] = {}
+    profiles: dict[str, Profile] = {}
     for run_time in records["run_time"].tolist():
         if run_time not in names:
             names[run_time], body = delay_profile(run_time)
@@ -218,25 +165,47 @@ def _build(records: Records, origin: float) -> tuple[list[Job], dict[str, Profil
         *(records[name].tolist() for name in _EXTRA_FIELDS),
     ]
     jobs = []
-    for number, submitted, width, walltime, run_time, *extras in zip(*columns, strict=True):
+    for number, submitted, width, requested, run_time, *extras in zip(*columns, strict=True):
+        walltime = requested if requested > 0 else None
+        profile = names[run_time]
         fields: dict[str, Any] = {"id": number, "subtime": plain_number(submitted), "res": width}
-        if walltime > 0:
+        if walltime is not None:
             fields["walltime"] = plain_number(walltime)
-        fields["profile"] = profile = names[run_time]
-        for name, value in zip(_EXTRA_FIELDS, extras, strict=True):
-            if value != -1:
-                fields[name] = value
-        jobs.append(
-            Job(
-                str(number),
-                submitted,
-                width,
-                profile,
-                walltime if walltime > 0 else None,
-                fields=fields,
-            )
-        )
-    return jobs, profiles
+        fields["profile"] = profile
+        fields |= {
+            name: value for name, value in zip(_EXTRA_FIELDS, extras, strict=True) if value != -1
+        }
+        jobs.append(Job(str(number), submitted, width, profile, walltime, fields=fields))
+    return Workload(
+        jobs=jobs,
+        profiles=profiles,
+        processors=processors,
+        provenance={
+            "command": "workload from-swf",
+            "version": __version__,
+            "log": {"file": log.name, "sha256": log.sha256} | _credits(log),
+        },
+        source=log.source,
+    )
+
+
+def _account(
+    log: SwfLog, workload: Workload, records: Records, time_zone: str | None, **counted: Any
+) -> Conversion:
+    """Return the account of a conversion, given its workload and what was counted."""
+    begin, last = (float(records["submit_time"][place]) for place in (0, -1))
+    clock = _clock_times(log, time_zone, begin, last)
+    area = float(np.dot(records["run_time"], records["requested_processors"].astype(np.float64)))
+    return Conversion(
+        workload=workload,
+        records_read=len(log),
+        first_submission=begin,
+        last_submission=last,
+        period=clock and clock[1],
+        time_zone=clock and clock[0].zone.key,
+        offered_load=None if last == begin else area / (workload.processors * (last - begin)),
+        **counted,
+    )
 
 
 def _plain_values(data: dict[str, Any]) -> dict[str, Any]:

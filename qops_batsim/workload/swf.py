@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -21,7 +22,6 @@ from numpy.typing import NDArray
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_bytes, write_text
-from qops_batsim.workload.swf_header import SwfHeader
 
 FIELDS = (
     "job_number",
@@ -69,6 +69,8 @@ STATUS_PARTIAL = (2, 3, 4)
 
 _WHAT = "a workload log (SWF)"
 _ACCEPTED = "a record of 18 numbers, or a comment that begins with ';', is expected"
+_KEY = re.compile(r"([A-Za-z][\w.-]*)\s*:(?:\s+(.*))?")
+_INTEGER = re.compile(r"([+-]?[0-9]{1,18})(?:\s.*)?", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 # Every whole number up to here is exact as a float, which is what the parser makes.
 _LARGEST = float(2**53)
@@ -77,6 +79,82 @@ _INTEGER_COLUMNS = [index for index, name in enumerate(FIELDS) if name not in ME
 Matrix = NDArray[np.float64]
 Records = NDArray[Any]
 """An array of type :data:`RECORD`."""
+
+
+@dataclass(frozen=True)
+class SwfHeader:
+    """The comment lines of a log, without ``;`` and trailing blanks, and the fields they hold."""
+
+    lines: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for line in self.lines:
+            if "\n" in line:
+                raise InputError(f"header line {line!r} holds a line break; one line is expected")
+        object.__setattr__(self, "lines", tuple(line.rstrip() for line in self.lines))
+
+    @classmethod
+    def from_fields(cls, fields: Iterable[tuple[str, str]]) -> SwfHeader:
+        """Make a header from pairs of key and value; a value may have several lines.
+
+        A key is one word of letters, digits, ``_``, ``.`` and ``-``.
+        """
+        lines = []
+        for key, value in fields:
+            if not _KEY.fullmatch(f"{key}:"):
+                raise InputError(f"header key {key!r} is not accepted; one word is expected")
+            first, *others = value.split("\n")
+            lines.append(f" {key}: {first}")
+            lines += [f" {' ' * (len(key) + 2)}{other}" if other else "" for other in others]
+        return cls(tuple(lines))
+
+    @cached_property
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of key and value in order; repeated keys (``Note``, ``Queue``) stay apart.
+
+        A line belongs to the field before it when it is indented by at least
+        two more blanks, or follows it directly and has no key of its own. The
+        lines of such a value are joined with a line break.
+        """
+        fields: list[tuple[str, list[str]]] = []
+        depth, blanks = 0, 0
+        for line in self.lines:
+            text = line.expandtabs().strip()
+            if not text:
+                blanks += 1
+                continue
+            indentation = len(line.expandtabs()) - len(line.expandtabs().lstrip())
+            deeper = bool(fields) and indentation >= depth + 2
+            match = None if deeper else _KEY.fullmatch(text)
+            if match:
+                fields.append((match[1], [(match[2] or "").strip()]))
+                depth = indentation
+            elif deeper or (fields and not blanks):
+                fields[-1][1].extend([""] * blanks)
+                fields[-1][1].append(text)
+            blanks = 0
+        return tuple((key, "\n".join(texts)) for key, texts in fields)
+
+    def values(self, key: str) -> list[str]:
+        """Return every value of a key, in order; upper and lower case are the same."""
+        wanted = key.casefold()
+        return [value for name, value in self.fields if name.casefold() == wanted]
+
+    def get(self, key: str) -> str | None:
+        """Return the first value of a key that is not empty, or None."""
+        return next((value for value in self.values(key) if value), None)
+
+    def integer(self, key: str, *, source: str = "the header") -> int | None:
+        """Return the whole number that a field begins with, or None without the field."""
+        value = self.get(key)
+        if value is None:
+            return None
+        match = _INTEGER.fullmatch(value)
+        if not match:
+            raise InputError(
+                f"{source}: header field {key} is {value!r:.60}; a whole number is expected"
+            )
+        return int(match[1])
 
 
 @dataclass(eq=False)
@@ -93,8 +171,6 @@ class SwfLog:
     lines
         Line number of each record in the file, from 1, shape ``(n,)``; in a
         log made in memory, the record's place.
-    source
-        Where the log was read from, for messages.
     sha256
         Checksum of the file as stored (of the compressed file if it is
         compressed), or None for a log made in memory.
@@ -127,13 +203,7 @@ class SwfLog:
         return Path(self.source).name
 
     def machine_size(self) -> int | None:
-        """Return the processors of the machine (``MaxProcs``, else ``MaxNodes``), or None.
-
-        Raises
-        ------
-        InputError
-            The field does not begin with a whole number.
-        """
+        """Return the processors of the machine (``MaxProcs``, else ``MaxNodes``), or None."""
         for key in ("MaxProcs", "MaxNodes"):
             processors = self.header.integer(key, source=self.source)
             if processors is not None and processors > 0:
@@ -142,16 +212,9 @@ class SwfLog:
 
 
 class MalformedRecord(NamedTuple):
-    """A line that is neither a comment nor a record.
+    """A line (numbered from 1) that is neither a comment nor a record.
 
-    Attributes
-    ----------
-    line
-        Line number, from 1.
-    kind
-        ``"columns"``: not 18 of them; ``"value"``: one is not the number it should be.
-    problem
-        What was found.
+    ``kind`` is ``"columns"``: not 18 of them; ``"value"``: one is not the number it should be.
     """
 
     line: int
@@ -164,11 +227,6 @@ def read_swf(path: str | Path) -> SwfLog:
 
     Takes time linear in the file: one pass of numpy's text reader. Only when
     that fails are the lines looked at one by one, to find the one to blame.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, or a line is neither a comment nor 18 numbers.
     """
     log, malformed = scan_swf(path)
     if malformed:
@@ -178,13 +236,7 @@ def read_swf(path: str | Path) -> SwfLog:
 
 
 def scan_swf(path: str | Path) -> tuple[SwfLog, list[MalformedRecord]]:
-    """Read what can be read of a log, and tell which lines cannot.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read.
-    """
+    """Read what can be read of a log, and tell which lines cannot."""
     content = read_bytes(path, what=_WHAT)
     try:
         with open(path, "rb") as stored:
@@ -229,12 +281,7 @@ def write_swf(log: SwfLog, path: str | Path) -> None:
     """Write a log: header, then one record a line; gzip if named ``.gz``.
 
     Whole or not at all; equal logs give equal files. Reading the file gives an
-    equal log.
-
-    Raises
-    ------
-    InputError
-        The file cannot be written, or a value is not finite.
+    equal log. Every value must be finite.
     """
     write_text(path, format_swf(log))
 

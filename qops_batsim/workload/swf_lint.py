@@ -13,35 +13,25 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from qops_batsim.errors import InputError
 from qops_batsim.workload.swf import (
     STATUS_CANCELLED,
     STATUS_PARTIAL,
     MalformedRecord,
+    Records,
     SwfLog,
     scan_swf,
 )
-
-Mask = NDArray[np.bool_]
+from qops_batsim.workload.swf_repairs import Mask, overruns, repeated, steps_back
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One rule and the places that break it.
+    """One rule and the lines that break it.
 
-    Attributes
-    ----------
-    rule
-        Short name (``"overrun"``).
-    description
-        What is counted.
-    count
-        Records concerned; for ``header``, fields.
-    lines
-        Line numbers in ascending order; none for ``header``.
-    details
-        What was found, where numbers alone do not tell (malformed lines, header).
+    ``count`` is the number of records concerned, ``lines`` their numbers in ascending order;
+    for ``header`` fields are counted, and there are no lines. ``details`` says what was
+    found where numbers alone do not tell (malformed lines, header).
     """
 
     rule: str
@@ -54,18 +44,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class LintReport(msgspec.Struct, frozen=True, kw_only=True):
     """What :func:`lint_log` found.
 
-    Attributes
-    ----------
-    log
-        Name of the file.
-    records
-        Lines that are not comments, malformed ones included.
-    processors
-        Size of the machine that jobs were compared with, or None.
-    findings
-        Every rule that was checked, also with count 0.
-    unchecked
-        Rules that could not be checked, with the reason.
+    ``records`` counts the lines that are not comments, malformed ones included;
+    ``processors`` is the machine that jobs were compared with. ``findings`` has every rule
+    that was checked, also with count 0, ``unchecked`` the reason for each other.
     """
 
     log: str
@@ -80,19 +61,9 @@ class LintReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lint_swf(path: str | Path, *, processors: int | None = None) -> LintReport:
-    """Check a log file; lines that are no records are findings too.
+    """Check a log file, plain or gzip-compressed; lines that are no records are findings too.
 
-    Parameters
-    ----------
-    path
-        The log, plain or gzip-compressed.
-    processors
-        Size of the machine; by default the header's ``MaxProcs``, else ``MaxNodes``.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, or ``processors`` is below 1.
+    The machine has ``processors``; by default the header's ``MaxProcs``, else ``MaxNodes``.
     """
     log, malformed = scan_swf(path)
     if not len(log.records):
@@ -158,7 +129,7 @@ def _malformed(malformed: list[MalformedRecord], kind: str, description: str) ->
 def _record_rules(log: SwfLog, processors: int | None) -> dict[str, tuple[str, Mask]]:
     """Return description and mask of the records concerned, by rule."""
     records = log.records
-    run, requested_time = records["run_time"], records["requested_time"]
+    run = records["run_time"]
     submitted, status = records["submit_time"], records["status"]
     allocated, requested = records["allocated_processors"], records["requested_processors"]
     partial = np.isin(status, STATUS_PARTIAL)
@@ -182,31 +153,20 @@ def _record_rules(log: SwfLog, processors: int | None) -> dict[str, tuple[str, M
             np.maximum(requested, allocated) > processors,
         )
     rules |= {
-        "no_requested_time": ("requested time 0 or less", requested_time <= 0),
-        "overrun": (
-            "run time above the requested time",
-            (requested_time > 0) & (run > requested_time),
-        ),
+        "no_requested_time": ("requested time 0 or less", records["requested_time"] <= 0),
+        "overrun": ("run time above the requested time", overruns(records)),
         "no_submit_time": ("submit time below 0", submitted < 0),
-        "submit_order": ("submitted before the record above", _steps_back(submitted)),
+        "submit_order": ("submitted before the record above", steps_back(records)),
         "duplicate_id": ("job number of an earlier record", _repeats(records, partial)),
         "partial": ("stretches of a job told whole elsewhere (status 2, 3, 4)", partial),
     }
     return rules
 
 
-def _steps_back(submitted: NDArray[np.float64]) -> Mask:
-    mask = np.zeros(len(submitted), dtype=np.bool_)
-    mask[1:] = submitted[1:] < submitted[:-1]
-    return mask
-
-
-def _repeats(records: NDArray[Any], partial: Mask) -> Mask:
+def _repeats(records: Records, partial: Mask) -> Mask:
     # A job's stretches share its number by design.
-    whole = np.flatnonzero(~partial)
-    _, first = np.unique(records["job_number"][whole], return_index=True)
     mask = ~partial
-    mask[whole[first]] = False
+    mask[mask] = repeated(records["job_number"][mask])
     return mask
 
 

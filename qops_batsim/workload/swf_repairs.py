@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -57,11 +58,6 @@ class Repairs(msgspec.Struct, frozen=True, kw_only=True):
     Batsim kills a ``delay`` job whose run time equals its walltime, so a job
     clipped by ``no_requested_time`` or ``overrun`` runs its full time and is
     then reported as killed.
-
-    Raises
-    ------
-    InputError
-        A value is not among :data:`CHOICES`.
     """
 
     no_processors: str = "drop"
@@ -83,17 +79,9 @@ class Repairs(msgspec.Struct, frozen=True, kw_only=True):
 class RepairCount(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs a repair concerned.
 
-    Attributes
-    ----------
-    rule
-        Name of the repair: a field of :class:`Repairs`, or one of those that
-        have no choice (``partial``, ``no_submit_time``, ``submit_order``).
-    description
-        What was wrong.
-    choice
-        What was done (``"drop"``, ``"clip"``, ``"keep"``, ``"renumber"``, ``"sort"``).
-    jobs
-        Jobs concerned; with ``keep`` they are counted and left as they are.
+    ``rule`` is a field of :class:`Repairs`, or one of those that have no choice (``partial``,
+    ``no_submit_time``, ``submit_order``), ``choice`` what was done (``"drop"``, ``"clip"``,
+    ``"keep"``, ``"renumber"``, ``"sort"``); with ``keep`` the ``jobs`` are as they were.
     """
 
     rule: str
@@ -102,108 +90,126 @@ class RepairCount(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
 
 
+class _Repair(NamedTuple):
+    """What a repair looks for, what was chosen, and what each choice but ``drop`` does."""
+
+    rule: str
+    description: str
+    wrong: Callable[[Records], Mask]
+    choice: str
+    change: Callable[[Records, Mask], None] | None = None
+
+
 def repair_records(
-    records: Records, repairs: Repairs, *, processors: int, next_number: int
+    records: Records, repairs: Repairs, processors: int, next_number: int
 ) -> tuple[Records, list[RepairCount]]:
     """Return repaired records in order of submission, and what was done.
 
     The repairs are made in the order of the returned counts, each on what the
     ones before it have left. In the result ``requested_processors`` is the
     count of processors to simulate, and ``requested_time`` is the walltime
-    (seconds; 0 or less: none).
-
-    Parameters
-    ----------
-    records
-        Records of type :data:`~qops_batsim.workload.swf.RECORD`; left unchanged.
-    repairs
-        What to do.
-    processors
-        Size of the machine.
-    next_number
-        First job number for ``duplicate_id="renumber"``.
+    (seconds; 0 or less: none). ``records`` is left unchanged; the machine has
+    ``processors``, and ``next_number`` is the first job number for
+    ``duplicate_id="renumber"``.
     """
-    bench = _Bench(records.copy())
-    bench.repair(
-        "partial",
-        "stretch of a job told whole elsewhere (status 2, 3, 4)",
-        np.isin(bench.records["status"], STATUS_PARTIAL),
-        "drop",
-    )
-    bench.repair("no_submit_time", "no submit time", bench.records["submit_time"] < 0, "drop")
-    _choose_width(bench.records, repairs.processors_field)
-    width = bench.records["requested_processors"]
-    bench.repair(
-        "no_processors", "no processors", width <= 0, repairs.no_processors, clip=_set_width(1)
-    )
-    width = bench.records["requested_processors"]
-    bench.repair(
-        "too_wide",
-        f"more than {processors} processors",
-        width > processors,
-        repairs.too_wide,
-        clip=_set_width(processors),
-    )
-    bench.repair(
-        "no_run_time",
-        "run time 0 or less",
-        bench.records["run_time"] <= 0,
-        repairs.no_run_time,
-        clip=_one_second,
-    )
-    bench.repair(
-        "no_requested_time",
-        "no requested time",
-        bench.records["requested_time"] <= 0,
-        repairs.no_requested_time,
-        clip=_walltime_from_run_time,
-    )
-    requested = bench.records["requested_time"]
-    bench.repair(
-        "overrun",
-        "run time above the requested time",
-        (requested > 0) & (bench.records["run_time"] > requested),
-        repairs.overrun,
-        clip=_run_time_from_walltime,
-    )
-    bench.repair(
-        "duplicate_id",
-        "job number of an earlier job",
-        _repeated(bench.records["job_number"]),
-        repairs.duplicate_id,
-        renumber=_numbers_from(next_number),
-    )
-    submitted = bench.records["submit_time"]
-    steps_back = np.zeros(len(submitted), dtype=np.bool_)
-    steps_back[1:] = submitted[1:] < submitted[:-1]
-    bench.repair("submit_order", "submitted before the record above", steps_back, "sort")
-    # Stable: jobs of one date keep the order of the log.
-    order = np.argsort(bench.records["submit_time"], kind="stable")
-    return bench.records[order], bench.counts
-
-
-class _Bench:
-    """Records under repair, and the account of it."""
-
-    def __init__(self, records: Records) -> None:
-        self.records = records
-        self.counts: list[RepairCount] = []
-
-    def repair(
-        self,
-        rule: str,
-        description: str,
-        wrong: Mask,
-        choice: str,
-        **actions: Callable[[Records, Mask], None],
-    ) -> None:
-        if choice == "drop":
-            self.records = self.records[~wrong]
-        elif choice in actions:
-            actions[choice](self.records, wrong)
-        self.counts.append(
-            RepairCount(rule=rule, description=description, choice=choice, jobs=int(wrong.sum()))
+    records = records.copy()
+    _choose_width(records, repairs.processors_field)
+    counts = []
+    for repair in _repairs(repairs, processors, next_number):
+        wrong = repair.wrong(records)
+        if repair.choice == "drop":
+            records = records[~wrong]
+        elif repair.choice in ("clip", "renumber") and repair.change is not None:
+            repair.change(records, wrong)
+        counts.append(
+            RepairCount(
+                rule=repair.rule,
+                description=repair.description,
+                choice=repair.choice,
+                jobs=int(wrong.sum()),
+            )
         )
+    # Stable: jobs of one date keep the order of the log.
+    return records[np.argsort(records["submit_time"], kind="stable")], counts
+
+
+def _repairs(chosen: Repairs, processors: int, next_number: int) -> list[_Repair]:
+    """Return all repairs in their order."""
+    return [
+        _Repair(
+            "partial",
+            "stretch of a job told whole elsewhere (status 2, 3, 4)",
+            lambda log: np.isin(log["status"], STATUS_PARTIAL),
+            "drop",
+        ),
+        _Repair("no_submit_time", "no submit time", lambda log: log["submit_time"] < 0, "drop"),
+        _Repair(
+            "no_processors",
+            "no processors",
+            lambda log: log["requested_processors"] <= 0,
+            chosen.no_processors,
+            _set("requested_processors", 1),
+        ),
+        _Repair(
+            "too_wide",
+            f"more than {processors} processors",
+            lambda log: log["requested_processors"] > processors,
+            chosen.too_wide,
+            _set("requested_processors", processors),
+        ),
+        _Repair(
+            "no_run_time",
+            "run time 0 or less",
+            lambda log: log["run_time"] <= 0,
+            chosen.no_run_time,
+            _set("run_time", 1),
+        ),
+        _Repair(
+            "no_requested_time",
+            "no requested time",
+            lambda log: log["requested_time"] <= 0,
+            chosen.no_requested_time,
+            _set("requested_time", "run_time"),
+        ),
+        _Repair(
+            "overrun",
+            "run time above the requested time",
+            overruns,
+            chosen.overrun,
+            _set("run_time", "requested_time"),
+        ),
+        _Repair(
+            "duplicate_id",
+            "job number of an earlier job",
+            lambda log: repeated(log["job_number"]),
+            chosen.duplicate_id,
+            _numbers_from(next_number),
+        ),
+        _Repair("submit_order", "submitted before the record above", steps_back, "sort"),
+    ]
+
+
+def overruns(records: Records) -> Mask:
+    """Return which records ran longer than they asked for."""
+    requested = records["requested_time"]
+    mask: Mask = (requested > 0) & (records["run_time"] > requested)
+    return mask
+
+
+def steps_back(records: Records) -> Mask:
+    """Return which records were submitted before the record above."""
+    submitted = records["submit_time"]
+    mask = np.zeros(len(submitted), dtype=np.bool_)
+    mask[1:] = submitted[1:] < submitted[:-1]
+    return mask
+
+
+def repeated(numbers: NDArray[np.int64]) -> Mask:
+    """Return which numbers stand further up already."""
+    _, first = np.unique(numbers, return_index=True)
+    mask = np.ones(len(numbers), dtype=np.bool_)
+    mask[first] = False
+    return mask
 
 
 def _choose_width(records: Records, field: str) -> None:
@@ -212,23 +218,13 @@ def _choose_width(records: Records, field: str) -> None:
     records["requested_processors"] = np.where(first > 0, first, second)
 
 
-def _set_width(processors: int) -> Callable[[Records, Mask], None]:
-    def clip(records: Records, wrong: Mask) -> None:
-        records["requested_processors"][wrong] = processors
+def _set(field: str, value: int | str) -> Callable[[Records, Mask], None]:
+    """Return what sets a field of the wrong records to a number, or to another field's value."""
 
-    return clip
+    def change(records: Records, wrong: Mask) -> None:
+        records[field][wrong] = records[value][wrong] if isinstance(value, str) else value
 
-
-def _one_second(records: Records, wrong: Mask) -> None:
-    records["run_time"][wrong] = 1
-
-
-def _walltime_from_run_time(records: Records, wrong: Mask) -> None:
-    records["requested_time"][wrong] = records["run_time"][wrong]
-
-
-def _run_time_from_walltime(records: Records, wrong: Mask) -> None:
-    records["run_time"][wrong] = records["requested_time"][wrong]
+    return change
 
 
 def _numbers_from(first: int) -> Callable[[Records, Mask], None]:
@@ -236,10 +232,3 @@ def _numbers_from(first: int) -> Callable[[Records, Mask], None]:
         records["job_number"][wrong] = first + np.arange(int(wrong.sum()))
 
     return renumber
-
-
-def _repeated(numbers: NDArray[np.int64]) -> Mask:
-    _, first = np.unique(numbers, return_index=True)
-    mask = np.ones(len(numbers), dtype=np.bool_)
-    mask[first] = False
-    return mask

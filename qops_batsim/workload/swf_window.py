@@ -1,20 +1,120 @@
-"""A stretch of a workload log: between two dates, or one calendar month."""
+"""Stretches of a workload log by date: its own seconds, and its site's wall clock."""
 
 from __future__ import annotations
 
 import math
-from datetime import datetime
-from typing import Any
+import re
+from datetime import UTC, datetime
+from typing import Any, TypedDict, Unpack
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 import numpy as np
 
 from qops_batsim.errors import InputError
 from qops_batsim.workload.swf import Records, SwfLog
-from qops_batsim.workload.swf_calendar import LogCalendar
+
+_MONTH = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
+_QUARTER = 900.0
+
+
+class LogCalendar:
+    """The wall clock of the site that kept a log.
+
+    ``unix_start`` is the date of the log's second 0 (seconds since 1970 in UTC); daylight
+    saving of the ``zone`` is observed.
+    """
+
+    def __init__(self, unix_start: int, zone: ZoneInfo) -> None:
+        self.unix_start = unix_start
+        self.zone = zone
+
+    @classmethod
+    def of(cls, log: SwfLog, *, time_zone: str | None = None) -> LogCalendar:
+        """Return the calendar of a log's header (``UnixStartTime``, ``TimeZoneString``).
+
+        A ``time_zone`` ("Europe/Stockholm") replaces the header's. The old field
+        ``TimeZone`` is not used: it knows no daylight saving, and the format's definition
+        calls it faulty.
+        """
+        start = log.header.integer("UnixStartTime", source=log.source)
+        if start is None or start <= 0:
+            raise InputError(
+                f"{log.source}: the header has no UnixStartTime, so its seconds have no dates; "
+                "give the window in seconds since the log's start"
+            )
+        name = time_zone or log.header.get("TimeZoneString")
+        if name is None:
+            raise InputError(
+                f"{log.source}: the header has no TimeZoneString; give the name of the "
+                "site's time zone (Europe/Stockholm), or the window in seconds"
+            )
+        try:
+            zone = ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            where = "the given time zone" if time_zone else f"{log.source}: TimeZoneString"
+            raise InputError(
+                f"{where} is {name!r}, which is not in the time zone database of this machine; "
+                "a name such as Europe/Stockholm is expected (without a database: "
+                "pip install tzdata)"
+            ) from None
+        return cls(start, zone)
+
+    def seconds(self, moment: datetime) -> float:
+        """Return the log's second of a date; one without a time zone is the site's."""
+        local = moment if moment.tzinfo else moment.replace(tzinfo=self.zone)
+        return local.timestamp() - self.unix_start
+
+    def date(self, seconds: float) -> datetime:
+        """Return the site's date of one of the log's seconds, in the years 1 to 9999."""
+        try:
+            return datetime.fromtimestamp(self.unix_start + seconds, tz=UTC).astimezone(self.zone)
+        except (OverflowError, ValueError, OSError):
+            raise InputError(
+                f"second {seconds:g} of the log (UnixStartTime {self.unix_start}) has no date; "
+                "a date in the years 1 to 9999 is expected"
+            ) from None
+
+    def month(self, month: str) -> tuple[float, float]:
+        """Return first second and end of a calendar month, written ``YYYY-MM``."""
+        match = _MONTH.fullmatch(month)
+        if not match or not 1 < int(match[1]) < 9999:
+            raise InputError(f"month {month!r} is not a month; YYYY-MM (1996-10) is expected")
+        year, number = int(match[1]), int(match[2])
+        following = (year + 1, 1) if number == 12 else (year, number + 1)
+        return self.seconds(datetime(year, number, 1)), self.seconds(datetime(*following, 1))
+
+    def month_of(self, seconds: float) -> str:
+        """Return the calendar month of one of the log's seconds, as ``YYYY-MM``."""
+        return f"{self.date(seconds):%Y-%m}"
+
+
+def log_months(log: SwfLog, *, time_zone: str | None = None) -> list[str]:
+    """Return the calendar months, ``YYYY-MM`` in order, in which jobs were submitted."""
+    calendar = LogCalendar.of(log, time_zone=time_zone)
+    submitted = log.records["submit_time"]
+    # Wall clocks differ from UTC by whole quarters of an hour, so months begin at one.
+    quarters = np.unique((submitted[submitted >= 0] + calendar.unix_start) // _QUARTER)
+    seconds = quarters * _QUARTER - calendar.unix_start
+    return sorted({calendar.month_of(second) for second in seconds.tolist()})
+
 
 Moment = str | float | datetime
 """An ISO date or date and time, a datetime, or a number of seconds since a log's start."""
+
+
+class Bounds(TypedDict, total=False):
+    """Which submissions of a log to keep.
+
+    From ``start`` on and before ``end`` (an ISO date or date and time, the site's unless it
+    names a UTC offset, or a number of seconds since the log's start), or those of a calendar
+    ``month`` (``YYYY-MM``) of the site. ``time_zone``: the site's, instead of the header's.
+    """
+
+    start: Moment | None
+    end: Moment | None
+    month: str | None
+    time_zone: str | None
 
 
 class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,51 +137,26 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
     calendar: LogCalendar | None = None
 
     @classmethod
-    def of(
-        cls,
-        log: SwfLog,
-        *,
-        start: Moment | None = None,
-        end: Moment | None = None,
-        month: str | None = None,
-        time_zone: str | None = None,
-    ) -> LogWindow | None:
-        """Return the window between two moments, or of a month, or None without any.
-
-        Parameters
-        ----------
-        log
-            The log, whose header gives dates a meaning.
-        start, end
-            First moment inside and first moment after the window.
-        month
-            Instead of these, a calendar month (``YYYY-MM``).
-        time_zone
-            Time zone of the site instead of the header's.
-
-        Raises
-        ------
-        InputError
-            A value cannot be read, the header lacks what dates need, or the
-            window is empty.
-        """
+    def of(cls, log: SwfLog, **bounds: Unpack[Bounds]) -> LogWindow | None:
+        """Return the window of a log that is asked for, or None without any bound."""
+        start, end, month = bounds.get("start"), bounds.get("end"), bounds.get("month")
         calendar: LogCalendar | None = None
         if month is not None:
             if start is not None or end is not None:
                 raise InputError(
                     "month is given together with from or to; only one of the two is accepted"
                 )
-            calendar = LogCalendar.of(log, time_zone=time_zone)
+            calendar = LogCalendar.of(log, time_zone=bounds.get("time_zone"))
             first, following = calendar.month(month)
             return cls(begin=first, end=following, month=month, calendar=calendar)
-        bounds: list[float | None] = []
+        seconds: list[float | None] = []
         for moment, name in ((start, "from"), (end, "to")):
             value = _read_moment(moment, name)
             if isinstance(value, datetime):
-                calendar = LogCalendar.of(log, time_zone=time_zone)
+                calendar = LogCalendar.of(log, time_zone=bounds.get("time_zone"))
                 value = calendar.seconds(value)
-            bounds.append(value)
-        begin, stop = bounds
+            seconds.append(value)
+        begin, stop = seconds
         if begin is None and stop is None:
             return None
         if begin is not None and stop is not None and stop <= begin:
@@ -91,13 +166,7 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
         return cls(begin=begin, end=stop, calendar=calendar)
 
     def cut(self, log: SwfLog) -> Records:
-        """Return the records submitted within the window.
-
-        Raises
-        ------
-        InputError
-            There is none; the message tells which stretch the log covers.
-        """
+        """Return the records submitted within the window; at least one is expected."""
         submitted = log.records["submit_time"]
         mask = np.ones(len(submitted), dtype=np.bool_)
         if self.begin is not None:

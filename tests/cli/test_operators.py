@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.cli.times import date_text, duration_text
+from qops_batsim.cli.texts import date_text, duration_text
 
 Cli = Callable[..., Any]
 

@@ -17,7 +17,7 @@ from qops_batsim.workload import Workload, format_workload
 from qops_batsim.workload.batsim_json import parse_workload
 from qops_batsim.workload.from_swf import Repairs, convert_swf
 from qops_batsim.workload.swf import SwfLog, read_swf
-from qops_batsim.workload.swf_calendar import log_months
+from qops_batsim.workload.swf_window import log_months
 from swf_lines import swf_log
 
 # 2000-03-25 12:00 in Stockholm, the day before clocks go from 2:00 to 3:00.

@@ -26,8 +26,7 @@ from qops_batsim.workload.service_classes import (
     name_queues,
 )
 from qops_batsim.workload.subset import subset
-from qops_batsim.workload.swf import RECORD, SwfLog, read_swf
-from qops_batsim.workload.swf_header import SwfHeader
+from qops_batsim.workload.swf import RECORD, SwfHeader, SwfLog, read_swf
 
 NAMES = {"1": "express", "2": "high", "3": "normal", "4": "low", "5": "standby"}
 

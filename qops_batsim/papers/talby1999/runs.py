@@ -28,7 +28,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.from_swf import Repairs, convert_swf
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import Records, SwfLog
-from qops_batsim.workload.swf_calendar import LogCalendar
+from qops_batsim.workload.swf_window import LogCalendar
 
 PROCESSORS = 128
 """The paper's machine; the log's own has 100."""

@@ -1,0 +1,140 @@
+"""What the jobs of one run, or of two, pay: charges, profits and which policy earns more.
+
+Islam et al. (2004), section 3: :mod:`qops_batsim.economics.charges` has the prices,
+:mod:`qops_batsim.analysis.metrics.charges` the account of one run. Here both are put
+together, with an EASY run of the same workload for the slowdowns where none is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from qops_batsim.analysis.metrics.accounts import accounts_of_run
+from qops_batsim.analysis.metrics.charges import (
+    ChargeReport,
+    JobCharge,
+    charge_jobs,
+    charge_report,
+    reference_of_run,
+    reference_of_workload,
+)
+from qops_batsim.analysis.results.run import RunResult, read_run
+from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
+from qops_batsim.economics.categories import Categories
+from qops_batsim.economics.charges import BreakEven, Price, Weights, break_even, islam2004
+from qops_batsim.economics.slowdowns import ReferenceJob, category_slowdowns
+from qops_batsim.errors import InputError
+from qops_batsim.experiments.deadline_workload import easy_response_times
+from qops_batsim.workload.model import Workload
+
+
+class ChargeChoices(msgspec.Struct, frozen=True, kw_only=True):
+    """How jobs are charged.
+
+    ``slowdown_bound`` (seconds): run times below it count as this much in slowdowns.
+    """
+
+    weights: Weights = Weights()
+    categories: Categories = Categories()
+    slowdown_bound: float | None = None
+    price: Price = islam2004
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        self.weights.check()
+        self.categories.check()
+
+
+class RunCharges(msgspec.Struct, frozen=True, kw_only=True):
+    """What the jobs of a run pay, one by one and by category."""
+
+    run: str
+    jobs: list[JobCharge]
+    report: ChargeReport
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The charges of one run or two, and the weights at which two earn the same."""
+
+    choices: ChargeChoices
+    runs: list[RunCharges]
+    break_even: BreakEven | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        """Return all but the charges of single jobs as plain JSON values."""
+        data: dict[str, Any] = {
+            "weights": msgspec.to_builtins(self.choices.weights),
+            "categories": msgspec.to_builtins(self.choices.categories),
+            "slowdown_bound": self.choices.slowdown_bound,
+            "runs": [{"run": each.run, **msgspec.to_builtins(each.report)} for each in self.runs],
+        }
+        if self.break_even is not None:
+            data["break_even"] = msgspec.to_builtins(self.break_even)
+        return data
+
+
+def charge_runs(
+    run: str,
+    against: str | None = None,
+    *,
+    choices: ChargeChoices | None = None,
+    workloads: list[Path] | None = None,
+    reference: str | None = None,
+) -> Comparison:
+    """Return what the jobs of a run pay, beside another run of the same workload if given.
+
+    Parameters
+    ----------
+    run, against
+        Prefixes of runs, or directories with one run.
+    workloads
+        What was run, in order; by default what the run's description names.
+    reference
+        Run that slowdowns are taken from; by default EASY, run now on as many hosts as the
+        workload is for.
+    """
+    choices = choices or ChargeChoices()
+    choices.check()
+    names = [run] if against is None else [run, against]
+    results = [read_run(name) for name in names]
+    known = _workloads(results[0], workloads)
+    accounts = [accounts_of_run(result, known) for result in results]
+    references = _references(known, reference)
+    table = category_slowdowns(
+        references.values(), choices.categories, bound=choices.slowdown_bound
+    )
+    runs = []
+    for name, account in zip(names, accounts, strict=True):
+        jobs = charge_jobs(account, references, table, choices.price)
+        runs.append(
+            RunCharges(run=name, jobs=jobs, report=charge_report(jobs, table, choices.weights))
+        )
+    crossing = None
+    if against is not None:
+        crossing = break_even(*(each.report.total.charge for each in runs))
+    return Comparison(choices=choices, runs=runs, break_even=crossing)
+
+
+def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workload]:
+    paths = given or recorded_workloads(result)
+    if not paths:
+        raise InputError(f"{result.source}: its workload is not known; --workload FILE is expected")
+    return read_workloads(paths)
+
+
+def _references(
+    workloads: Mapping[str, Workload], reference: str | None
+) -> dict[str, ReferenceJob]:
+    if reference is not None:
+        return reference_of_run(read_run(reference))
+    if len(workloads) > 1:
+        raise InputError(
+            f"{len(workloads)} workloads were run together; a run of them to take slowdowns from "
+            "(--reference PREFIX) is expected"
+        )
+    ((name, workload),) = workloads.items()
+    return reference_of_workload(workload, easy_response_times(workload), f"{name}!")

@@ -1,0 +1,60 @@
+"""What commands read: runs with what is assumed about them, workloads to change, moments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qops_batsim.cli.console import note
+from qops_batsim.errors import InputError
+
+if TYPE_CHECKING:
+    from qops_batsim.analysis.results.run import RunResult
+    from qops_batsim.workload.model import Workload
+
+
+def read_runs(runs: Sequence[str], hosts: int | None) -> list[RunResult]:
+    """Read runs, name those of one name as the user wrote them, tell what is assumed."""
+    from dataclasses import replace
+
+    from qops_batsim.analysis.results.run import read_run
+
+    results = [read_run(run, hosts=hosts) for run in runs]
+    names = Counter(result.name for result in results)
+    for index, (run, result) in enumerate(zip(runs, results, strict=True)):
+        if result.hosts_are_assumed:
+            note(
+                f"{result.source}: number of hosts not recorded; "
+                f"taking {result.hosts}, {result.hosts_source} (--hosts N sets it)"
+            )
+        if names[result.name] > 1:
+            results[index] = replace(result, name=run)
+    return results
+
+
+def read_source(source: str, out: Path) -> Workload:
+    """Read the workload that a command changes into another file."""
+    from qops_batsim.shipped import find_input
+    from qops_batsim.workload.batsim_json import read_workload
+
+    path = find_input(source, "workloads")
+    refuse_same_file(path, out, "input")
+    return read_workload(path)
+
+
+def refuse_same_file(path: Path, out: Path, what: str) -> None:
+    """Raise an InputError if the file to write is the one that is read."""
+    if out.exists() and path.exists() and out.samefile(path):
+        raise InputError(f"{out}: is the {what} itself; another file to write is expected")
+
+
+def duration(text: str, where: str, *, zero: bool = True) -> float:
+    """Return the seconds of a date or duration such as ``6h``; 0 only where it has a meaning."""
+    from qops_batsim.platform.units import parse_time
+
+    value = parse_time(text, where=where)
+    if value == 0 and not zero:
+        raise InputError(f"{where} is {text}; more than 0 is expected")
+    return value

@@ -1,0 +1,71 @@
+"""Dates, durations, prices and lists of names in words, as the commands print them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from qops_batsim.advice.prices import Price
+    from qops_batsim.advice.quote import Possible
+
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration in words, exact to the second: ``2 h 36 min 47 s``."""
+    sign, rest = ("-" if round(seconds) < 0 else ""), abs(round(seconds))
+    parts = []
+    for size, unit in _UNITS:
+        if rest >= size:
+            parts.append(f"{rest // size} {unit}")
+            rest %= size
+    if rest or not parts:
+        parts.append(f"{rest} s")
+    return sign + " ".join(parts)
+
+
+def date_text(seconds: float | None) -> str:
+    """Return a date of a simulation in seconds, ``-`` for none."""
+    if seconds is None:
+        return "-"
+    return f"{seconds:,.0f}" if seconds == round(seconds) else f"{seconds:,.2f}"
+
+
+def number_text(value: float | None, factor: float = 1.0, *, decimals: int = 2) -> str:
+    """Return a number with separators between thousands, ``-`` for none."""
+    return "-" if value is None else f"{value * factor:,.{decimals}f}"
+
+
+def price_text(price: Price | None) -> str:
+    """Return a price in words."""
+    if price is None:
+        return "price unknown: no estimate"
+    qos = "unknown" if price.qos is None else f"{price.qos:,.2f}"
+    return f"resource charge {price.resource:,.0f} processor-s, QoS charge {qos} ({price.category})"
+
+
+def possible_text(possible: Possible, arrival: float) -> str:
+    """Return a possible deadline in words, counted from the arrival as well."""
+    killed = f"; {', '.join(possible.killed)} killed" if possible.killed else ""
+    return (
+        f"{date_text(possible.deadline)} s ({duration_text(possible.deadline - arrival)} after "
+        f"submission; start {date_text(possible.start)} s{killed})\n"
+        f"{'':19}{price_text(possible.price)}"
+    )
+
+
+def names_text(names: Sequence[str], most: int) -> str:
+    """Return the first names, and how many there are besides."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def load_text(load: float | None) -> str:
+    """Return an offered load in words."""
+    return "undefined (all jobs are submitted at one date)" if load is None else f"{load:.4f}"
+
+
+def answer_text(title: str, rows: Iterable[tuple[str, str]]) -> str:
+    """Return an answer in words: a title, an empty line, and a line for each label."""
+    return "\n".join([title, "", *(f"{label:<19}{text}" for label, text in rows)])

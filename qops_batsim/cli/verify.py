@@ -1,0 +1,100 @@
+"""``qops-batsim verify``: whether a run's files describe a possible schedule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qops_batsim.cli.console import note
+from qops_batsim.cli.inputs import read_runs
+from qops_batsim.cli.options import Hosts, Run, WorkloadsOfRun, rows_to_list
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from qops_batsim.analysis.verify.rule import Violation
+
+CountedPlatform = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Platform (XML), to count the hosts.")
+]
+ComputeSharing = Annotated[
+    bool | None,
+    typer.Option(
+        "--compute-sharing/--no-compute-sharing",
+        help="Whether a host may run several jobs at a time. "
+        "Default: what PREFIX_run.json says, else not.",
+    ),
+]
+AnyAllocationSize = Annotated[
+    bool,
+    typer.Option(
+        "--any-allocation-size",
+        help="Accept other numbers of hosts than requested (execution mappings, "
+        "jobs that divide a total amount of work).",
+    ),
+]
+
+
+def verify(
+    run: Run,
+    workload: WorkloadsOfRun = None,
+    platform: CountedPlatform = None,
+    hosts: Hosts = None,
+    compute_sharing: ComputeSharing = None,
+    any_allocation_size: AnyAllocationSize = False,
+    first: Annotated[int, rows_to_list("Violations to list.")] = 10,
+) -> None:
+    """Check that a run's files describe a possible schedule, ours or real Batsim's.
+
+    No host runs two jobs at a time, nothing starts before it is submitted, jobs
+    get the hosts they request, walltimes hold, dates and totals agree with each
+    other and with the workload. Exit code 0: all rules hold; 1: some do not.
+
+    **Examples**
+
+    `qops-batsim verify out/kth_easy`
+
+    `qops-batsim verify out/expe --workload kth.json --platform cluster.xml`
+    """
+    from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
+    from qops_batsim.analysis.verify.verifier import RULES, rules_checked
+    from qops_batsim.analysis.verify.verifier import verify as check
+
+    if hosts is None and platform is not None:
+        from qops_batsim.platform.simgrid_read import read_platform
+        from qops_batsim.shipped import find_input
+
+        hosts = len(read_platform(find_input(platform, "platforms")).compute_hosts)
+    (result,) = read_runs([run], hosts)
+    workloads = read_workloads(workload or recorded_workloads(result))
+    checked = rules_checked(result, workloads=workloads, compute_sharing=compute_sharing)
+    found = check(
+        result,
+        workloads=workloads,
+        compute_sharing=compute_sharing,
+        any_allocation_size=any_allocation_size,
+    )
+    missing: dict[str, list[str]] = {}
+    for rule in RULES:
+        if rule not in checked:
+            missing.setdefault(rule.needs, []).append(rule.name)
+    for needs, names in missing.items():
+        note(f"not checked for want of {needs}: {', '.join(names)}")
+    size = f"{len(result.jobs)} jobs on {result.hosts} hosts"
+    if found:
+        _print_violations(found, first, size)
+        raise typer.Exit(1)
+    names = [rule.name for rule in checked]
+    typer.echo(f"verified: {size}, {len(names)} rules checked: {', '.join(names)}")
+
+
+def _print_violations(found: Sequence[Violation], first: int, size: str) -> None:
+    for violation in found[:first]:
+        typer.echo(f"{violation.rule}: {violation.message}")
+    if len(found) > first:
+        typer.echo(f"… and {len(found) - first} more")
+    totals = Counter(violation.rule for violation in found)
+    summary = ", ".join(f"{name} {count}" for name, count in totals.items())
+    typer.echo(f"NOT verified: {size}, violations by rule: {summary}")
