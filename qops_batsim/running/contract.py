@@ -2,28 +2,43 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-
-import numpy as np
+from types import FrameType
 
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.outputs import format_jobs, write_outputs
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import InputError, QopsError
-from qops_batsim.jobs import REJECTED, Job, QosRequest
+from qops_batsim.errors import QopsError
+from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.protocol.decisions import Decision
+from qops_batsim.running.contract_cases import cases
+from qops_batsim.running.interface import decision_problem, interface_problem
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import write_qos_log
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.model import Workload
+
+MOST_DECISIONS = 20_000
+"""Decisions after which a case counts as endless; the longest takes a few hundred."""
+
+CASE_SECONDS = 60.0
+"""Longest time that one run of a case may take; it takes milliseconds."""
 
 
 class SchedulerContractError(QopsError):
     """A scheduler broke the contract; the message names the case and what went wrong."""
+
+
+class _Endless(BaseException):
+    """A module has not answered for :data:`CASE_SECONDS`; no ``except Exception`` stops it."""
 
 
 def check_scheduler(
@@ -31,8 +46,9 @@ def check_scheduler(
     *,
     compute_sharing: bool | None = None,
 ) -> int:
-    """Run a scheduler on small adversarial workloads and verify every schedule.
+    """Check a scheduler's interface, run it on small adversarial workloads, verify the schedules.
 
+    The interface comes first: a hook that is missing, misspelt or takes other arguments.
     The cases hold equal arrivals, jobs that are wider than the machine or ask for
     no processor, early ends, walltime kills, jobs without estimate and jobs that
     outlive it, dates that differ by less than a tolerance, deadlines (possible and
@@ -43,8 +59,8 @@ def check_scheduler(
     Parameters
     ----------
     scheduler
-        A registered name, a decision module class, or a function that returns a
-        new decision module.
+        A registered name, ``"my_file.py:MyScheduler"``, a decision module class, or a
+        function that returns a new decision module.
     compute_sharing
         Whether several jobs may run on one host; by default what the scheduler is
         meant for.
@@ -57,36 +73,75 @@ def check_scheduler(
     Raises
     ------
     SchedulerContractError
-        The contract is broken.
+        The contract is broken; ``__cause__`` is the module's own error, if there is one.
 
     Examples
     --------
     >>> check_scheduler("fcfs")
     18
     """
+
+    def make() -> DecisionModule:
+        if isinstance(scheduler, (str, type)):
+            return make_scheduler(scheduler)
+        return scheduler()
+
+    module = make()
+    problem = interface_problem(module)
+    if problem is not None:
+        raise SchedulerContractError(problem)
+    module.prepare()
     passed = 0
-    for name, hosts, workload in _cases():
+    for name, hosts, workload in cases():
         try:
-            first, module = _run(scheduler, hosts, workload, compute_sharing)
-            again, _ = _run(scheduler, hosts, workload, compute_sharing)
-        except InputError:
-            raise
+            _check_case(make, hosts, workload, compute_sharing)
+        except SchedulerContractError as error:
+            raise SchedulerContractError(f"case {name!r}: {error}") from error.__cause__
+        except _Endless as error:
+            message = f"case {name!r}: the module has not answered for {CASE_SECONDS:g} s"
+            raise SchedulerContractError(message) from error
         except QopsError as error:
             raise SchedulerContractError(f"case {name!r}: {error}") from error
-        if format_jobs(first.ended) != format_jobs(again.ended):
-            raise SchedulerContractError(f"case {name!r}: two runs differ on the same input")
-        _verify(name, first, module, workload)
+        except Exception as error:
+            message = f"case {name!r}: {type(error).__name__}: {error}"
+            raise SchedulerContractError(message) from error
         passed += 1
     return passed
 
 
+def _check_case(
+    make: Callable[[], DecisionModule], hosts: int, workload: Workload, sharing: bool | None
+) -> None:
+    """Run a case twice and verify the schedule."""
+    with _time_limit():
+        first, module = _run(make(), hosts, workload, sharing)
+        again, _ = _run(make(), hosts, workload, sharing)
+    if format_jobs(first.ended) != format_jobs(again.ended):
+        raise SchedulerContractError("two runs differ on the same input")
+    for record in first.ended:
+        fits = 1 <= record.job.processors <= hosts
+        if not fits and record.state != REJECTED:
+            raise SchedulerContractError(
+                f"job {record.job.id} asks for {record.job.processors} processors of {hosts} and "
+                "was not rejected"
+            )
+    with tempfile.TemporaryDirectory() as directory:
+        prefix = Path(directory) / "check"
+        write_outputs(first, prefix)
+        write_qos_log(module.qos_log, prefix)
+        violations = verify(
+            read_run(prefix, hosts=hosts),
+            workloads={"w0": workload},
+            compute_sharing=first.options.compute_sharing,
+        )
+    if violations:
+        raise SchedulerContractError(violations[0].message)
+
+
 def _run(
-    scheduler: str | Callable[[], DecisionModule],
-    hosts: int,
-    workload: Workload,
-    compute_sharing: bool | None,
+    module: DecisionModule, hosts: int, workload: Workload, compute_sharing: bool | None
 ) -> tuple[Simulation, DecisionModule]:
-    module = make_scheduler(scheduler) if isinstance(scheduler, str) else scheduler()
+    _check_answers(module)
     simulation = simulate(
         workload,
         make_cluster(hosts),
@@ -97,117 +152,41 @@ def _run(
     return simulation, module
 
 
-def _verify(name: str, simulation: Simulation, module: DecisionModule, workload: Workload) -> None:
-    hosts = len(simulation.hosts)
-    for record in simulation.ended:
-        fits = 1 <= record.job.processors <= hosts
-        if not fits and record.state != REJECTED:
+def _check_answers(module: DecisionModule) -> None:
+    """Have every answer of a module checked before the engine gets it."""
+    decide = module.decide
+    answered = 0
+
+    def checked(now: float) -> list[Decision]:
+        nonlocal answered
+        answered += 1
+        if answered > MOST_DECISIONS:
             raise SchedulerContractError(
-                f"case {name!r}: job {record.job.id} asks for {record.job.processors} processors "
-                f"of {hosts} and was not rejected"
+                f"at {now:.6f} s, after {MOST_DECISIONS} decisions, the simulation has not ended"
             )
-    with tempfile.TemporaryDirectory() as directory:
-        prefix = Path(directory) / "check"
-        write_outputs(simulation, prefix)
-        write_qos_log(module.qos_log, prefix)
-        violations = verify(
-            read_run(prefix, hosts=hosts),
-            workloads={"w0": workload},
-            compute_sharing=simulation.options.compute_sharing,
-        )
-    if violations:
-        raise SchedulerContractError(f"case {name!r}: {violations[0].message}")
+        decisions = decide(now)
+        problem = decision_problem(decisions)
+        if problem is not None:
+            raise SchedulerContractError(f"at {now:.6f} s: {problem}")
+        return decisions
+
+    module.decide = checked  # type: ignore[method-assign]
 
 
-# The cases: name, number of hosts, workload.
+@contextmanager
+def _time_limit() -> Iterator[None]:
+    """End the block with an error after :data:`CASE_SECONDS`, where signals can do that."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        yield
+        return
 
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise _Endless
 
-def _cases() -> Iterator[tuple[str, int, Workload]]:
-    yield "no job", 4, _workload(4, [])
-    yield "one job", 4, _workload(4, [(0, 2, 10, 20)])
-    yield "equal arrivals", 4, _workload(4, [(0, 1 + i % 4, 10, 20) for i in range(12)])
-    yield "whole machine again and again", 3, _workload(3, [(i, 3, 5, 5.5) for i in range(8)])
-    yield "one host", 1, _workload(1, [(i // 3, 1, 1 + i, 10) for i in range(9)])
-    yield "wider than the machine", 4, _workload(4, [(0, 5, 10, 20), (1, 4, 10, 20), (2, 99, 1, 2)])
-    yield "no processor", 4, _workload(4, [(0, 0, 10, 20), (0, 1, 10, 20)])
-    yield "killed at the walltime", 4, _workload(4, [(0, 3, 50, 10), (1, 3, 10, 10), (2, 1, 9, 10)])
-    yield "early ends", 4, _workload(4, [(i, 1 + i % 3, 1, 1000) for i in range(20)])
-    yield "no estimate", 4, _workload(4, [(0, 3, 5, None), (1, 2, 5, 10), (2, 2, 5, None)])
-    yield "outlives its estimate", 4, _underestimated()
-    yield "dates within the tolerance", 2, _nearly_equal_dates()
-    yield "estimates off by less than a tolerance", 1, _barely_overestimated()
-    yield "estimates that are far off", 2, _far_off()
-    yield "deadlines", 4, _deadlines()
-    for seed in range(3):
-        yield f"random burst {seed}", 8, _random_burst(seed)
-
-
-Row = tuple[float, int, float, float | None]
-
-
-def _workload(processors: int, rows: list[Row]) -> Workload:
-    """Make a workload from (submission, processors, run time, walltime) rows."""
-    jobs, profiles = [], {}
-    for index, (submission, needed, run_time, walltime) in enumerate(rows):
-        name, profile = delay_profile(run_time)
-        profiles[name] = profile
-        jobs.append(Job(str(index), float(submission), needed, name, walltime))
-    return Workload(jobs=jobs, profiles=profiles, processors=processors, source="contract case")
-
-
-def _with_qos(workload: Workload, requests: list[QosRequest]) -> Workload:
-    workload.jobs = [
-        Job(job.id, job.submission_time, job.processors, job.profile, job.walltime, qos)
-        for job, qos in zip(workload.jobs, requests, strict=True)
-    ]
-    return workload
-
-
-def _underestimated() -> Workload:
-    rows: list[Row] = [(0, 3, 100, None), (1, 4, 5, None), (2, 1, 30, None), (60, 2, 5, None)]
-    return _with_qos(_workload(4, rows), [QosRequest(estimated_runtime=10.0)] * len(rows))
-
-
-def _barely_overestimated() -> Workload:
-    rows: list[Row] = [(0, 1, 2, 2.0000009), (0.1, 1, 1, 1.0000004), (0.1, 1, 1, None)]
-    return _workload(1, rows)
-
-
-def _far_off() -> Workload:
-    rows: list[Row] = [(0, 2, 9, None), (0, 2, 4, None), (0, 2, 4, None), (3.5, 3, 4, None)]
-    guesses = [QosRequest(estimated_runtime=guess) for guess in (1.0, 0.04, 7.0)]
-    return _with_qos(_workload(2, rows), [*guesses, QosRequest()])
-
-
-def _nearly_equal_dates() -> Workload:
-    return _workload(
-        2,
-        [
-            (0, 1, 10, 10.5),
-            (0, 1, 10.0000004, 11),
-            (1e-7, 2, 3, 3.1),
-            (10, 1, 2, 2.1),
-            (10, 2, 2, 3),
-        ],
-    )
-
-
-def _deadlines() -> Workload:
-    rows: list[Row] = [(0, 4, 10, None), (1, 4, 10, None), (2, 2, 5, None), (3, 1, 5, None)]
-    requests = [
-        QosRequest(deadline=20.0, estimated_runtime=10.0),
-        QosRequest(deadline=12.0, estimated_runtime=10.0),
-        QosRequest(deadline=1.0, estimated_runtime=5.0),
-        QosRequest(estimated_runtime=5.0),
-    ]
-    return _with_qos(_workload(4, rows), requests)
-
-
-def _random_burst(seed: int) -> Workload:
-    random = np.random.default_rng(seed)
-    rows: list[Row] = []
-    for _ in range(60):
-        estimate = float(random.integers(2, 50))
-        run_time = float(random.choice([estimate / 2, estimate - 1, estimate, estimate + 5]))
-        rows.append((float(random.integers(0, 60)), int(random.integers(1, 9)), run_time, estimate))
-    return _workload(8, rows)
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, CASE_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -11,6 +11,7 @@ from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import is_in_file
+from qops_batsim.scheduling.registry import registered_name
 from qops_batsim.shipped import (
     DEFAULT_DEADLINE_WORKLOAD,
     DEFAULT_SHARING_PLATFORM,
@@ -21,6 +22,9 @@ from qops_batsim.shipped import (
 )
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.model import Workload
+
+AnyScheduler = str | type[DecisionModule] | DecisionModule
+"""A registered name, ``FILE.py:CLASS``, a class, or a module that is ready."""
 
 AnyWorkload = Workload | str | Path
 """A workload, the path of its file, or the name of a shipped one."""
@@ -63,8 +67,32 @@ def default_inputs(module: DecisionModule) -> tuple[str, str | None]:
     return (DEFAULT_DEADLINE_WORKLOAD if module.needs_deadlines else DEFAULT_WORKLOAD), None
 
 
-def name_of(given: AnyWorkload | AnyPlatform, kind: str) -> str:
-    """Return what a run's description calls an input: as given, never where the package lies."""
+def names_of(
+    module: DecisionModule,
+    scheduler: AnyScheduler,
+    workload: AnyWorkload,
+    platform: AnyPlatform | None,
+) -> tuple[dict[str, str | None], list[str]]:
+    """Return what a run's description calls what it was given, and which are Python objects.
+
+    Names are as given; an object is called what it was read from, but never by the path at
+    which the package lies.
+    """
+    name = scheduler if isinstance(scheduler, str) else registered_name(type(module))
+    names = {
+        "scheduler": name or type(module).__name__,
+        "workload": _name(workload, "workloads"),
+        "platform": None if platform is None else _name(platform, "platforms"),
+    }
+    objects = {
+        "scheduler": name is None,
+        "workload": isinstance(workload, Workload),
+        "platform": isinstance(platform, Platform),
+    }
+    return names, [what for what, is_object in objects.items() if is_object]
+
+
+def _name(given: AnyWorkload | AnyPlatform, kind: str) -> str:
     if isinstance(given, (str, Path)):
         return str(given)
     source = Path(given.source)

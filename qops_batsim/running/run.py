@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -24,12 +24,13 @@ from qops_batsim.files import read_bytes
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import (
     AnyPlatform,
+    AnyScheduler,
     AnyWorkload,
     default_inputs,
     digests,
     load_platform,
     load_workload,
-    name_of,
+    names_of,
 )
 from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.launch import check_machine, run_batsim, write_batsim_run
@@ -38,14 +39,11 @@ from qops_batsim.scheduling.decision_log import keep_decisions
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import short_name
-from qops_batsim.scheduling.registry import make_scheduler, registered_name
+from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.model import Workload
 
 ENGINES = ("embedded", "batsim")
-
-T = TypeVar("T")
-Progress = Callable[[int], None] | None
 
 
 class Watch:
@@ -55,8 +53,10 @@ class Watch:
         """Return a context around the compilation of kernels, which may take seconds."""
         return nullcontext()
 
-    def simulating(self, title: str, jobs: int) -> AbstractContextManager[Progress]:
-        """Return a context around the simulation: what to call with the number of jobs ended."""
+    def simulating(
+        self, title: str, jobs: int
+    ) -> AbstractContextManager[Callable[[int], None] | None]:
+        """Return a context around the simulation, with what to tell the number of jobs ended."""
         return nullcontext()
 
     def batsim_says(self, line: str) -> None:
@@ -75,17 +75,26 @@ class BatsimCall(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float = 300.0
 
 
+class _Simulated(NamedTuple):
+    """What is known after a simulation, whatever the engine."""
+
+    paths: list[Path]
+    engine: str
+    hosts: int
+    jobs: int
+    seconds: float
+    simulation: Simulation | None = None
+
+
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Run:
     """A run that has been simulated, written and verified.
 
     Where the name of a run is expected (``read_run``, ``metrics``, ``gantt``), it stands
-    for its prefix.
+    for its prefix: the path in front of ``_jobs.csv`` and the others, which are ``paths``.
 
     Attributes
     ----------
-    prefix
-        Path in front of ``_jobs.csv`` and the others, which are ``paths``.
     engine
         ``"embedded"``, or Batsim's version.
     hosts, jobs
@@ -95,9 +104,7 @@ class Run:
     result
         The run as read back from its files.
     violations
-        Where the schedule breaks a rule, as the verifier found it; empty if all is well.
-    rules
-        Number of rules checked.
+        Where the schedule breaks one of so many ``rules``; empty if all is well.
     module
         The scheduler after its work.
     simulation
@@ -145,7 +152,7 @@ class Run:
 
 
 def run(
-    scheduler: str | type[DecisionModule] | DecisionModule,
+    scheduler: AnyScheduler,
     workload: AnyWorkload | None = None,
     platform: AnyPlatform | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -172,21 +179,19 @@ def run(
     out
         Prefix of the files to write; default ``out/SCHEDULER``.
     engine
-        ``"embedded"`` or ``"batsim"``, the real one, started as ``batsim`` says.
+        ``"embedded"``, or ``"batsim"`` for the real one, started as ``batsim`` says.
     hosts
         Use only the first so many hosts; None for all.
     smaller_machine
         Whether the machine may be smaller than the workload expects.
     compute_sharing
         Whether several jobs may run on one host; None for what the scheduler is meant for.
-    watch
-        Is told of the progress.
 
     Examples
     --------
     >>> done = run("easy", "tiny_8", out="out/tiny")
     >>> done.violations, done.metrics["waiting_time"]["mean"]
-    ([], 4.25)
+    ([], 46.875)
     """
     if engine not in ENGINES:
         raise InputError(f"engine {engine!r} is unknown{did_you_mean(engine, ENGINES)}")
@@ -196,151 +201,106 @@ def run(
         workload, shipped = default_inputs(module)
         platform = platform or shipped
     options = default_engine(module, hosts=hosts, compute_sharing=compute_sharing)
-    request = _request(scheduler, module, workload, platform, options, smaller_machine, out)
-    if engine == "batsim":
-        done = _run_batsim(request, batsim or BatsimCall(), watch or Watch())
-    else:
-        done = _run_embedded(request, watch or Watch())
-    return _verified(request, done)
-
-
-class _Request(NamedTuple):
-    """What is to be run, whatever the engine."""
-
-    module: DecisionModule
-    jobs: Workload
-    machine: Platform
-    given: tuple[AnyWorkload, AnyPlatform | None]
-    options: EngineOptions
-    prefix: str
-    names: dict[str, Any]
-    smaller_machine: bool
-
-    @property
-    def title(self) -> str:
-        return f"{self.names['scheduler']} on {self.names['workload']}"
-
-
-class _Simulated(NamedTuple):
-    """What is known after a simulation, whatever the engine."""
-
-    paths: list[Path]
-    engine: str
-    hosts: int
-    jobs: int
-    seconds: float
-    simulation: Simulation | None = None
-
-
-def _request(
-    scheduler: str | type[DecisionModule] | DecisionModule,
-    module: DecisionModule,
-    workload: AnyWorkload,
-    platform: AnyPlatform | None,
-    options: EngineOptions,
-    smaller_machine: bool,
-    out: str | Path | None,
-) -> _Request:
-    """Read the inputs, and note how everything was given, for the run's description."""
-    jobs = load_workload(workload)
-    machine = load_platform(platform, jobs)
-    name = scheduler if isinstance(scheduler, str) else registered_name(type(module))
-    objects = {
-        "scheduler": name is None,
-        "workload": isinstance(workload, Workload),
-        "platform": isinstance(platform, Platform),
-    }
-    name = name or type(module).__name__
-    names = {
-        "scheduler": name,
-        "workload": name_of(workload, "workloads"),
-        "platform": None if platform is None else name_of(platform, "platforms"),
-    }
-    given = [what for what, is_object in objects.items() if not is_object]
-    further = {
-        "hosts_limit": options.hosts,
-        "smaller_machine": smaller_machine,
-        "python_objects": [what for what in names if what not in given],
-        "sha256": digests({what: names[what] for what in given}),
-    }
-    return _Request(
-        module=module,
-        jobs=jobs,
-        machine=machine,
-        given=(workload, platform),
-        options=options,
-        prefix=f"out/{short_name(name)}" if out is None else str(out),
-        names={**names, "module": module, "further": further},
-        smaller_machine=smaller_machine,
+    work = _Work(
+        (scheduler, workload, platform), module, options, smaller_machine, out, watch or Watch()
     )
+    return work.run(batsim or BatsimCall() if engine == "batsim" else None)
 
 
-def _run_embedded(request: _Request, watch: Watch) -> _Simulated:
-    with watch.compiling():
-        request.module.prepare()
-    began = time.perf_counter()
-    with watch.simulating(request.title, len(request.jobs.jobs)) as on_progress:
-        simulation = simulate(
-            request.jobs,
-            request.machine,
-            request.module,
-            engine=request.options,
-            allow_smaller_machine=request.smaller_machine,
-            on_progress=on_progress,
+class _Work:
+    """One run: the inputs, read, and what is written about them."""
+
+    def __init__(
+        self,
+        given: tuple[AnyScheduler, AnyWorkload, AnyPlatform | None],
+        module: DecisionModule,
+        options: EngineOptions,
+        smaller_machine: bool,
+        out: str | Path | None,
+        watch: Watch,
+    ) -> None:
+        self.given = given
+        self.module = module
+        self.options = options
+        self.smaller_machine = smaller_machine
+        self.watch = watch
+        self.jobs: Workload = load_workload(given[1])
+        self.machine: Platform = load_platform(given[2], self.jobs)
+        names, objects = names_of(module, *given)
+        further = {
+            "hosts_limit": options.hosts,
+            "smaller_machine": smaller_machine,
+            "python_objects": objects,
+            "sha256": digests({what: names[what] for what in names if what not in objects}),
+        }
+        self.described: dict[str, Any] = {**names, "module": module, "further": further}
+        self.prefix = str(out or f"out/{short_name(self.described['scheduler'])}")
+
+    def run(self, batsim: BatsimCall | None) -> Run:
+        """Simulate, write, and verify the schedule as it was written."""
+        done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
+        result = read_run(self.prefix)
+        workloads = {"w0": self.jobs}
+        return Run(
+            scheduler=self.described["scheduler"],
+            workload=self.described["workload"],
+            prefix=self.prefix,
+            compute_sharing=self.options.compute_sharing,
+            result=result,
+            violations=verify(result, workloads=workloads),
+            rules=len(rules_checked(result, workloads=workloads)),
+            module=self.module,
+            **done._asdict(),
         )
-    seconds = time.perf_counter() - began
-    paths = write_run(simulation, request.prefix, **request.names)
-    hosts, jobs = len(simulation.hosts), len(simulation.ended)
-    return _Simulated(paths, "embedded", hosts, jobs, seconds, simulation)
+
+    def _run_embedded(self) -> _Simulated:
+        with self.watch.compiling():
+            self.module.prepare()
+        title = f"{self.described['scheduler']} on {self.described['workload']}"
+        began = time.perf_counter()
+        with self.watch.simulating(title, len(self.jobs.jobs)) as on_progress:
+            simulation = simulate(
+                self.jobs,
+                self.machine,
+                self.module,
+                engine=self.options,
+                allow_smaller_machine=self.smaller_machine,
+                on_progress=on_progress,
+            )
+        seconds = time.perf_counter() - began
+        paths = write_run(simulation, self.prefix, **self.described)
+        hosts, jobs = len(simulation.hosts), len(simulation.ended)
+        return _Simulated(paths, "embedded", hosts, jobs, seconds, simulation)
+
+    def _run_batsim(self, call: BatsimCall) -> _Simulated:
+        check_machine(
+            self.jobs, self.machine, self.options.hosts, allow_smaller_machine=self.smaller_machine
+        )
+        batsim = find_batsim(call.path)
+        with self.watch.compiling():
+            self.module.prepare()
+        self.module.use_platform(self.machine)
+        # Batsim gets the files that were given, not what was read of them.
+        _, workload, platform = self.given
+        began = time.perf_counter()
+        run = run_batsim(
+            batsim,
+            ModuleDriver(self.module),
+            workload=_as_file(workload, "workloads") or self.jobs,
+            platform=_as_file(platform, "platforms") or self.machine,
+            prefix=self.prefix,
+            options=self.options,
+            timeout=call.timeout,
+            log_level=call.log_level,
+            on_log_line=self.watch.batsim_says,
+        )
+        seconds = time.perf_counter() - began
+        paths = write_batsim_run(run, batsim, self.prefix, options=self.options, **self.described)
+        return _Simulated(paths, f"batsim {batsim.version}", run.hosts, run.jobs_ended, seconds)
 
 
-def _run_batsim(request: _Request, call: BatsimCall, watch: Watch) -> _Simulated:
-    module, machine, options = request.module, request.machine, request.options
-    check_machine(
-        request.jobs, machine, options.hosts, allow_smaller_machine=request.smaller_machine
-    )
-    batsim = find_batsim(call.path)
-    with watch.compiling():
-        module.prepare()
-    module.use_platform(machine)
-    workload, platform = request.given
-    began = time.perf_counter()
-    run = run_batsim(
-        batsim,
-        ModuleDriver(module),
-        # Batsim gets the files that were given, not what we made of them.
-        workload=_as_file(workload, "workloads"),
-        platform=machine if platform is None else _as_file(platform, "platforms"),
-        prefix=request.prefix,
-        options=options,
-        timeout=call.timeout,
-        log_level=call.log_level,
-        on_log_line=watch.batsim_says,
-    )
-    seconds = time.perf_counter() - began
-    paths = write_batsim_run(run, batsim, request.prefix, options=options, **request.names)
-    return _Simulated(paths, f"batsim {batsim.version}", run.hosts, run.jobs_ended, seconds)
-
-
-def _as_file(given: T, kind: str) -> T | Path:
-    return find_input(given, kind) if isinstance(given, (str, Path)) else given
-
-
-def _verified(request: _Request, done: _Simulated) -> Run:
-    """Verify the schedule as it was written."""
-    result = read_run(request.prefix)
-    workloads = {"w0": request.jobs}
-    return Run(
-        scheduler=request.names["scheduler"],
-        workload=request.names["workload"],
-        prefix=request.prefix,
-        compute_sharing=request.options.compute_sharing,
-        result=result,
-        violations=verify(result, workloads=workloads),
-        rules=len(rules_checked(result, workloads=workloads)),
-        module=request.module,
-        **done._asdict(),
-    )
+def _as_file(given: object, kind: str) -> Path | None:
+    return find_input(given, kind) if isinstance(given, (str, Path)) else None
 
 
 class _Description(msgspec.Struct, frozen=True, kw_only=True):
@@ -365,16 +325,14 @@ def run_again(
     batsim: BatsimCall | None = None,
     watch: Watch | None = None,
 ) -> Run:
-    """Make a run once more from its ``PREFIX_run.json``, with the same bytes as result.
+    """Make a run once more from its ``PREFIX_run.json``: its files are the same to the byte.
 
-    Files that were given by relative paths are looked for from the current directory.
+    Relative paths in it are looked for from the current directory.
 
     Parameters
     ----------
     out
         Prefix of the files to write; default ``PREFIX_again``.
-    batsim, watch
-        As for :func:`run`.
 
     Examples
     --------
@@ -388,23 +346,22 @@ def run_again(
         before = msgspec.json.decode(content, type=_Description)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{description}: {error}; the description of a run is expected") from None
+    refused = f"{description}: cannot be run again"
     if before.python_objects:
         raise InputError(
-            f"{description}: cannot be run again: {' and '.join(before.python_objects)} came from "
-            "a program, not from a file; registered names and files are expected"
+            f"{refused}: {' and '.join(before.python_objects)} came from a program; registered "
+            "names and files are expected"
         )
-    names = {"scheduler": before.scheduler, "workload": before.workload}
-    now = digests({**names, "platform": before.platform})
+    inputs = before.scheduler, before.workload, before.platform
+    try:
+        now = digests(dict(zip(("scheduler", "workload", "platform"), inputs, strict=True)))
+    except InputError as error:
+        raise InputError(f"{refused}: {error}") from None
     changed = [what for what, digest in before.sha256.items() if now.get(what) != digest]
     if changed:
-        raise InputError(
-            f"{description}: cannot be run again: the file of the {' and the '.join(changed)} has "
-            "changed since then"
-        )
+        raise InputError(f"{refused}: the file of the {' and '.join(changed)} has changed")
     return run(
-        before.scheduler,
-        before.workload,
-        before.platform,
+        *inputs,
         before.options,
         out=out or f"{str(description).removesuffix('_run.json')}_again",
         engine=before.engine,

@@ -15,7 +15,13 @@ from qops_batsim.engine.simulation import EngineOptions, Simulation
 from qops_batsim.errors import InputError
 from qops_batsim.files import write_text
 from qops_batsim.platform.model import Platform
-from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
+from qops_batsim.running.inputs import (
+    AnyPlatform,
+    AnyScheduler,
+    AnyWorkload,
+    load_platform,
+    load_workload,
+)
 from qops_batsim.scheduling.admission.scheduler import AdmissionScheduler
 from qops_batsim.scheduling.decision_log import remove_decision_log, write_decision_log
 from qops_batsim.scheduling.driver import ModuleDriver
@@ -29,7 +35,7 @@ from qops_batsim.workload.model import Workload
 def simulate(
     workload: AnyWorkload,
     platform: AnyPlatform | None,
-    scheduler: str | type[DecisionModule] | DecisionModule,
+    scheduler: AnyScheduler,
     settings: Mapping[str, Any] | None = None,
     *,
     engine: EngineOptions | None = None,

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from qops_batsim import check_scheduler
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.protocol.decisions import ExecuteJob
+from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, RejectJob
+from qops_batsim.running import contract
 from qops_batsim.running.contract import SchedulerContractError
+from qops_batsim.running.interface import interface_problem
 from qops_batsim.scheduling.fcfs import Fcfs
-from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.module import DecisionModule, System
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -66,14 +70,144 @@ class Moody(Fcfs):
         super().start(job, hosts)
 
 
+class Raising(Fcfs):
+    """Fails in its own code."""
+
+    def schedule(self, now: float) -> None:
+        raise KeyError("mine")
+
+
+class Restless(Fcfs):
+    """Starts nothing, and asks to be called for ever."""
+
+    def decide(self, now: float) -> list[Decision]:
+        return [CallMeLater(now + 1)]
+
+
+class Endless(Fcfs):
+    """Does not come back, and hides errors."""
+
+    def schedule(self, now: float) -> None:
+        while True:
+            try:
+                super().schedule(now)
+            except Exception:  # noqa: BLE001
+                continue
+
+
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
         (Forgetful, "case 'equal arrivals': .*deadlock"),
         (Greedy, "case 'equal arrivals': .*it is computing"),
         (Moody, "case 'one job': two runs differ on the same input"),
+        (Raising, "case 'no job': KeyError: 'mine'"),
+        (Restless, "case 'no job': at .* s, after 20000 decisions, the simulation has not ended"),
+        (Endless, "case 'no job': the module has not answered for 0.5 s"),
     ],
 )
-def test_broken_schedulers_are_found(kind: type[DecisionModule], message: str) -> None:
+def test_broken_schedulers_are_found(
+    kind: type[DecisionModule], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contract, "CASE_SECONDS", 0.5 if kind is Endless else 60.0)
     with pytest.raises(SchedulerContractError, match=message):
         check_scheduler(kind)
+
+
+def test_the_error_of_the_module_itself_is_the_cause() -> None:
+    with pytest.raises(SchedulerContractError) as caught:
+        check_scheduler(Raising)
+    cause = caught.value.__cause__
+    assert isinstance(cause, KeyError)
+    assert cause.__traceback__ is not None
+    frames = traceback.extract_tb(cause.__traceback__)
+    assert (frames[-1].filename, frames[-1].name) == (__file__, "schedule")
+
+
+# The interface, before anything runs
+
+
+def _ignore(*_: object) -> None:
+    """Stand for any hook."""
+
+
+def _one(self: object) -> None:
+    """Take too little."""
+
+
+def _three(self: object, first: object, second: object) -> None:
+    """Take too much."""
+
+
+async def _later(self: object, now: float) -> None:
+    """Answer later."""
+
+
+@pytest.mark.parametrize(
+    ("base", "methods", "message"),
+    [
+        (Fcfs, {"schedul": _ignore}, "Mine.schedul is called by nothing; did you mean 'schedule'"),
+        (Fcfs, {"arrive": _ignore}, "Mine.arrive is called by nothing; did you mean 'arrived'"),
+        (Fcfs, {"job_arrived": _ignore}, "did you mean 'arrived'"),
+        (DecisionModule, {"decides": _ignore}, "did you mean 'decide'"),
+        (DecisionModule, {}, "Mine has no method decide"),
+        (
+            SpaceSharingScheduler,
+            {"arrived": _ignore, "left": _ignore},
+            "Mine has no method schedule",
+        ),
+        (Fcfs, {"left": _one}, r"Mine.left\(self.*cannot be called as left\(self, job"),
+        (Fcfs, {"schedule": _three}, r"Mine.schedule\(self.*cannot be called as schedule"),
+        (Fcfs, {"schedule": _later}, "Mine.schedule is .*; an ordinary method is expected"),
+        (Fcfs, {"schedule": 3}, "Mine.schedule is 3; an ordinary method is expected"),
+    ],
+)
+def test_a_wrong_interface_is_found_before_anything_runs(
+    base: type[DecisionModule], methods: dict[str, object], message: str
+) -> None:
+    with pytest.raises(SchedulerContractError, match=message) as caught:
+        check_scheduler(type("Mine", (base,), {"__module__": "elsewhere", **methods}))
+    assert "case" not in str(caught.value)
+
+
+def test_methods_of_a_schedulers_own_are_no_misspelt_hooks() -> None:
+    class Helped(Fcfs):
+        """Has a method that is like a hook, and calls it."""
+
+        def kill(self) -> None:
+            self.kills = 1
+
+        def begin(self, system: System) -> None:
+            super().begin(system)
+            self.kill()
+
+        def ended_at(self) -> None:
+            """Is like nothing."""
+
+    Helped.__module__ = "elsewhere"
+    assert interface_problem(Helped()) is None
+
+
+def test_what_is_no_module_is_refused() -> None:
+    with pytest.raises(SchedulerContractError, match="int is no subclass of DecisionModule"):
+        check_scheduler(lambda: 3)  # type: ignore[arg-type, return-value]
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "decide returned null .NoneType.; a list of decisions is expected"),
+        (["w0!1"], "decide returned 'w0!1' .str. among its decisions"),
+        ([ExecuteJob], "decide returned a value of type .* among its decisions"),
+        ([ExecuteJob("a", [1])], r"ExecuteJob: alloc is \[1\] .list.; HostSet is expected"),  # type: ignore[arg-type]
+        ([RejectJob(Job("a", 0, 1, "p"))], "RejectJob: job_id is .*Job.; str is expected"),  # type: ignore[arg-type]
+        ([CallMeLater("5")], "CallMeLater: timestamp is '5' .str.; float is expected"),  # type: ignore[arg-type]
+    ],
+)
+def test_wrong_decisions_are_found(answer: list[Decision], message: str) -> None:
+    class Wrong(DecisionModule):
+        def decide(self, now: float) -> list[Decision]:
+            return answer
+
+    with pytest.raises(SchedulerContractError, match=f"case 'no job': at 0.000000 s: {message}"):
+        check_scheduler(Wrong)

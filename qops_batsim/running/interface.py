@@ -1,0 +1,130 @@
+"""What a decision module has to look like, and what it may answer; found before it runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from typing import Any
+
+from qops_batsim.errors import shown
+from qops_batsim.jobs import Job
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.decisions import DECISION_TYPES
+from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
+
+_OURS = "qops_batsim."
+_NEAR = 0.75
+"""Similarity from which on a name counts as a misspelling, from 0 to 1."""
+
+_NO_HOOKS = {"start", "needs_dynamic_jobs", "decision_log", "qos_log", "options", "summary"}
+"""Public names of our classes that an engine does not call."""
+
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "job_id": (str,),
+    "alloc": (HostSet,),
+    "job_ids": (list,),
+    "timestamp": (float, int),
+    "job": (Job,),
+    "metadata": (str,),
+    "mapping": (dict, type(None)),
+}
+"""Types of the fields of decisions, by name."""
+
+
+def interface_problem(module: Any) -> str | None:
+    """Return what is wrong with a decision module before anything has run, or None."""
+    kind: type[Any] = type(module)
+    if not issubclass(kind, DecisionModule):
+        return f"{kind.__name__} is no subclass of DecisionModule"
+    if not isinstance(module.options, SchedulerOptions):
+        found = type(module.options).__name__
+        return f"{kind.__name__}.options is of type {found}; SchedulerOptions are expected"
+    hooks = _hooks(kind)
+    problems = [
+        *_misspelt(kind, hooks),
+        *(_signature_problem(kind, name, hook) for name, hook in hooks.items()),
+        *(f"{kind.__name__} has no method {name}" for name in hooks if _is_missing(kind, name)),
+    ]
+    return next((problem for problem in problems if problem is not None), None)
+
+
+def _hooks(kind: type[DecisionModule]) -> dict[str, Callable[..., Any]]:
+    """Return the methods of our own classes above a class that it may define anew."""
+    ours = [each for each in kind.__mro__ if each.__module__.startswith(_OURS)]
+    return {
+        name: value
+        for each in reversed(ours)
+        for name, value in vars(each).items()
+        if inspect.isfunction(value) and not name.startswith("_") and name not in _NO_HOOKS
+    }
+
+
+def _is_missing(kind: type[DecisionModule], name: str) -> bool:
+    method = inspect.getattr_static(kind, name)
+    return inspect.isfunction(method) and method.__code__.co_names == ("NotImplementedError",)
+
+
+def _misspelt(kind: type[DecisionModule], hooks: dict[str, Any]) -> Iterator[str]:
+    """Yield public methods that nothing calls and that resemble a hook."""
+    foreign = [each for each in kind.__mro__ if not each.__module__.startswith(_OURS)]
+    methods = {
+        name: value
+        for each in foreign
+        if issubclass(each, DecisionModule)
+        for name, value in vars(each).items()
+        if inspect.isfunction(value)
+    }
+    called = {name for method in methods.values() for name in method.__code__.co_names}
+    for name in methods:
+        if name.startswith("_") or name in called or hasattr(DecisionModule, name):
+            continue
+        near = get_close_matches(name, hooks, n=1, cutoff=_NEAR)
+        if name not in hooks and near and near[0] not in methods:
+            yield (
+                f"{kind.__name__}.{name} is called by nothing; did you mean {near[0]!r}? "
+                f"(hooks: {', '.join(sorted(hooks))}; names of your own methods may begin with _)"
+            )
+
+
+def _signature_problem(
+    kind: type[DecisionModule], name: str, hook: Callable[..., Any]
+) -> str | None:
+    """Return how a method differs from the hook that it stands for."""
+    method = getattr(kind, name)
+    if not inspect.isfunction(method) or inspect.iscoroutinefunction(method):
+        return f"{kind.__name__}.{name} is {shown(method)}; an ordinary method is expected"
+    parameters = inspect.signature(hook).parameters.values()
+    arguments = [each.name for each in parameters if each.default is each.empty]
+    try:
+        inspect.signature(method).bind(*arguments)
+    except TypeError:
+        wanted = ", ".join(each.name for each in parameters)
+        return (
+            f"{kind.__name__}.{name}{inspect.signature(method)} cannot be called as "
+            f"{name}({wanted}), as is expected"
+        )
+    return None
+
+
+def decision_problem(decisions: Any) -> str | None:
+    """Return what is wrong with the types of an answer of a decision module, or None."""
+    if not isinstance(decisions, list):
+        return f"decide returned {_told(decisions)}; a list of decisions is expected"
+    for decision in decisions:
+        if DECISION_TYPES.get(getattr(decision, "TYPE", "")) is not type(decision):
+            return (
+                f"decide returned {_told(decision)} among its decisions; ExecuteJob, RejectJob "
+                "and the others of qops_batsim.protocol.decisions are expected"
+            )
+        for name, accepted in _FIELDS.items():
+            if hasattr(decision, name) and not isinstance(getattr(decision, name), accepted):
+                return (
+                    f"{type(decision).__name__}: {name} is {_told(getattr(decision, name))}; "
+                    f"{accepted[0].__name__} is expected"
+                )
+    return None
+
+
+def _told(value: object) -> str:
+    return f"{shown(value)} ({type(value).__name__})"
