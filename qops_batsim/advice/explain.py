@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
+from os import PathLike, fspath
 
 import msgspec
 
@@ -24,44 +24,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The story of a job; dates in seconds, None for what there is not.
-
-    Attributes
-    ----------
-    outcome
-        What has become of it at the end of the log: ``"refused"``, ``"waiting"``,
-        ``"running"`` or ``"ended"``.
-    reason, blamed
-        Why the requested deadline was refused, in the scheduler's words, and the
-        commitment that stood in the way, if it was not the job's own deadline.
-    offered_deadline, admitted_deadline
-        What was offered instead, and what was promised.
-    price
-        What the job pays for the admitted deadline, or would have for the requested one.
-    earliest
-        The earliest deadline that would have been promised at the submission.
-    latest_accepted
-        Latest deadline that the user would have taken; None without a requested one.
-    cheapest
-        The latest such deadline that would have been promised: the later, the cheaper.
-    free_processors
-        Processors that no job used when it asked.
-    in_the_way
-        What had been promised in the window that the job asked for, or up to its
-        promised start, by start.
-    waited_for
-        The chain of jobs that the first promised start rested on, or for a refused job
-        the start for the earliest deadline; last one first: each had to end for the one
-        before it, or the job, to start.
-    promises, kills, killed_for_it
-        See :class:`~qops_batsim.advice.replay.JobStory`.
-    start, end
-        When it ran, the last time if it was killed.
-    waited
-        Seconds from submission to that start.
-    expected_end
-        When it was expected to end at its start.
-    """
+    """The story of a job; dates in seconds, None for what there is not."""
 
     run: str
     scheduler: str
@@ -72,28 +35,45 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     submission: float
     requested_deadline: float | None
     outcome: str
+    """What has become of it at the end of the log: a constant of
+    :mod:`~qops_batsim.advice.replay`."""
     reason: str = ""
+    """Why the requested deadline was refused, in the scheduler's words."""
     blamed: Commitment | None = None
+    """The commitment that stood in the way, if it was not the job's own deadline."""
     offered_deadline: float | None = None
     admitted_deadline: float | None = None
     price: Price | None = None
+    """For the admitted deadline, or what the requested one would have cost."""
     earliest: Possible | None = None
+    """The earliest deadline that would have been promised at the submission."""
     latest_accepted: float | None = None
+    """Latest deadline that the user would have taken; None without a requested one."""
     cheapest: Possible | None = None
+    """The latest such deadline that would have been promised: the later, the cheaper."""
     free_processors: int | None = None
+    """Processors that no job used when it asked."""
     in_the_way: list[Commitment] = []
+    """What had been promised in the window that the job asked for, or up to its promised
+    start, by start."""
     waited_for: list[Commitment] = []
+    """The chain of jobs that the first promised start rested on, or for a refused job the
+    start for the earliest deadline; last one first: each had to end for the one before it,
+    or the job, to start."""
     promises: list[PlannedStart] = []
     kills: list[KilledRun] = []
     killed_for_it: list[str] = []
+    """Full ids of the jobs that were killed to admit it."""
     start: float | None = None
     end: float | None = None
+    """When it ran, the last time if it was killed."""
     waited: float | None = None
+    """Seconds from submission to that start."""
     expected_end: float | None = None
 
 
 def explain(
-    run: str | Path | DecisionHistory,
+    run: str | PathLike[str] | DecisionHistory,
     job: str,
     prices: PriceList | None = None,
     *,
@@ -104,7 +84,7 @@ def explain(
     Parameters
     ----------
     run
-        The run's prefix (also its directory or ``_jobs.csv``), or its decision log. Of a
+        The run, its prefix (also its directory or ``_jobs.csv``), or its decision log. Of a
         run whose scheduler keeps no decision log, its other files tell less.
     job
         Full id, or the part behind ``!``.
@@ -120,7 +100,7 @@ def explain(
     """
     if not isinstance(run, DecisionHistory):
         if not has_decision_log(run):
-            return explain_from_files(run, job)
+            return explain_from_files(fspath(run), job)
         run = read_history(run)
     job_id = run.find_job(job)
     return explain_job(run, job_id, prices or price_list(run.info), tolerance=tolerance)

@@ -14,14 +14,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a job, without what its scheduler thought.
-
-    ``state`` is Batsim's final state, ``reason`` what the scheduler noted in words, mostly
-    why the job was rejected. ``start``, ``end`` and ``waited`` (seconds) are None if it did
-    not run. ``free_processors`` are the hosts that no job used just after its submission;
-    ``ahead`` had been submitted before and did not run yet, ``freed_by`` ended when it
-    started (full ids).
-    """
+    """What became of a job, without what its scheduler thought; dates in seconds."""
 
     run: str
     scheduler: str | None
@@ -30,13 +23,19 @@ class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
     processors: int
     submission: float
     state: str
+    """Batsim's final state."""
     reason: str = ""
+    """What the scheduler noted, in words; mostly why the job was rejected."""
     start: float | None = None
     end: float | None = None
     waited: float | None = None
+    """None, as the two above, if it did not run."""
     free_processors: int | None = None
+    """Hosts that no job used just after its submission."""
     ahead: list[str] = []
+    """Full ids of the jobs that had been submitted before and did not run yet."""
     freed_by: list[str] = []
+    """Full ids of the jobs that ended when it started."""
 
 
 def explain_from_files(run: str | Path, name: str) -> PlainExplanation:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike, fspath
 from pathlib import Path
 
 import msgspec
@@ -19,42 +21,21 @@ from qops_batsim.scheduling import decision_events as log
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
+@dataclass
 class DecisionHistory:
-    """A decision log in memory.
+    """A decision log in memory."""
 
-    Parameters
-    ----------
-    name
-        The run's prefix, as the user gave it.
-    path
-        The log, for messages.
-    header, events
-        Its first line and the others.
-    info
-        How the run was made, if that is known.
+    name: str
+    """The run's prefix, as the user gave it."""
+    path: Path
+    """The log, for messages."""
+    header: log.LogHeader
+    events: list[log.Event]
+    info: RunInfo | None = None
+    """How the run was made, if that is known."""
 
-    Attributes
-    ----------
-    final
-        The state after the last event.
-    jobs
-        What each job asked for, by full id, in the order of submission.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        path: Path,
-        header: log.LogHeader,
-        events: list[log.Event],
-        info: RunInfo | None = None,
-    ) -> None:
-        self.name = name
-        self.path = path
-        self.header = header
-        self.events = events
-        self.info = info
-        self.final = self._replayed(len(events))
+    def __post_init__(self) -> None:
+        self.final = self._replayed(len(self.events))
         self.jobs = {name: job.asked for name, job in self.final.jobs.items()}
 
     @property
@@ -135,16 +116,16 @@ def find_job(name: str, known: Mapping[str, object], source: str) -> str:
     raise InputError(f"{source}: no job {shown(name)}{nearest} (known: {len(known):,} jobs)")
 
 
-def read_history(run: str | Path) -> DecisionHistory:
+def read_history(run: str | PathLike[str]) -> DecisionHistory:
     """Read the decision log of a run: its prefix, directory or ``_jobs.csv``."""
     path, info = _find_log(run)
     if not path.is_file():
         raise InputError(_missing_log(path, info))
     header, events = parse_log(read_bytes(path, what="a decision log"), path)
-    return DecisionHistory(str(run), path, header, events, info)
+    return DecisionHistory(fspath(run), path, header, events, info)
 
 
-def has_decision_log(run: str | Path) -> bool:
+def has_decision_log(run: str | PathLike[str]) -> bool:
     """Return whether a run has a decision log; if not, its scheduler can keep none.
 
     A log that is missing though the scheduler can keep one is an error.
@@ -157,9 +138,9 @@ def has_decision_log(run: str | Path) -> bool:
     return False
 
 
-def _find_log(run: str | Path) -> tuple[Path, RunInfo | None]:
+def _find_log(run: str | PathLike[str]) -> tuple[Path, RunInfo | None]:
     """Return where the log of a run should be, and how the run was made."""
-    files = find_run(run)
+    files = find_run(fspath(run))
     prefix = str(files.jobs).removesuffix(".gz").removesuffix("_jobs.csv")
     info = None if files.info is None else read_info(files.info)
     return Path(f"{prefix}_decisions.jsonl"), info

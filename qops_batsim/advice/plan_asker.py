@@ -33,50 +33,37 @@ ANY_OFFER = 1e12
 
 
 class Commitment(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that the scheduler has admitted, as it was planned at one moment.
-
-    ``start`` is the promised one unless the job is ``running``, ``end`` the expected one,
-    ``deadline`` the one that the plan aims at (seconds; None if it cannot be told).
-    """
+    """A job that the scheduler has admitted, as it was planned at one moment (seconds)."""
 
     job: str
     processors: int
     running: bool
     start: float | None
+    """The promised one unless it runs."""
     end: float | None
+    """The expected one; None, as the others, if it cannot be told."""
     deadline: float | None
+    """The one that the plan aims at."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the scheduler answers; dates in seconds.
-
-    Attributes
-    ----------
-    admitted
-        Whether it takes the job, with the requested deadline or an offered one.
-    offered
-        Deadline offered instead of the requested one, or None.
-    reason
-        Why it does not take the job, or not as requested, in the scheduler's words.
-    blamed
-        Full id of the job whose deadline stood in the way of the requested one, if it is
-        not the new job's own.
-    start, end
-        Promised start and expected end if admitted.
-    killed
-        Full ids of the running jobs that would be killed, to be run again.
-    moved
-        Promised start before and after of the waiting jobs that would be moved, by id.
-    """
+    """What the scheduler answers; dates in seconds."""
 
     admitted: bool
+    """Whether it takes the job, with the requested deadline or an offered one."""
     offered: float | None = None
+    """Deadline offered instead of the requested one."""
     reason: str = ""
+    """Why it does not take the job, or not as requested, in the scheduler's words."""
     blamed: str | None = None
+    """The job whose deadline stood in the way, if it is not the new job's own."""
     start: float | None = None
     end: float | None = None
+    """Expected; the start is the promised one."""
     killed: list[str] = []
+    """Full ids of the running jobs that would be killed, to be run again."""
     moved: dict[str, tuple[float | None, float | None]] = {}
+    """Promised start before and after of the waiting jobs that would be moved."""
 
 
 class PlanAsker:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from os import PathLike
 
 import msgspec
 
@@ -17,23 +17,15 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Possible(msgspec.Struct, frozen=True, kw_only=True):
-    """A deadline that the scheduler would have promised; dates in seconds, absolute.
-
-    Attributes
-    ----------
-    start, end
-        Promised start and expected end.
-    price
-        What the job would pay for the deadline.
-    killed
-        Full ids of the running jobs that would be killed for it, to be run again.
-    """
+    """A deadline that the scheduler would have promised; dates in seconds."""
 
     deadline: float
     start: float | None
     end: float | None
+    """Expected; the start is the promised one."""
     price: Price | None
     killed: list[str] = []
+    """Full ids of the running jobs that would be killed for it, to be run again."""
 
 
 class Desk:
@@ -84,36 +76,12 @@ class Desk:
 
 
 class Quotation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scheduler would have answered at one moment of a run.
-
-    Attributes
-    ----------
-    time
-        The moment (seconds).
-    free_processors
-        Processors that no job used.
-    run_time, requested_deadline
-        What was asked for (seconds; the deadline absolute, None for none).
-    admitted
-        Whether the job would be admitted as requested.
-    reason, blamed
-        Why not, and the job whose deadline stood in the way if it is not the own one.
-    granted
-        The requested deadline if it would be promised, else None.
-    offered
-        The deadline that the scheduler itself would offer instead, else None.
-    earliest
-        The earliest deadline that would be promised; None if there is none.
-    moved
-        Jobs that would get another start, if admitted as requested: promised start
-        before and after (seconds).
-    charges_unknown
-        Why there are no QoS charges; empty if there are.
-    """
+    """What a scheduler would have answered at one moment of a run; dates in seconds."""
 
     run: str
     scheduler: str
     time: float
+    """The moment."""
     machine_processors: int
     free_processors: int
     running_jobs: int
@@ -122,17 +90,26 @@ class Quotation(msgspec.Struct, frozen=True, kw_only=True):
     run_time: float
     requested_deadline: float | None
     admitted: bool
+    """Whether the job would be admitted as requested."""
     reason: str = ""
+    """Why not, in the scheduler's words."""
     blamed: str | None = None
+    """The job whose deadline stood in the way, if it is not the new job's own."""
     granted: Possible | None = None
+    """The requested deadline if it would be promised."""
     offered: Possible | None = None
+    """The deadline that the scheduler itself would offer instead."""
     earliest: Possible | None = None
+    """The earliest deadline that would be promised."""
     moved: dict[str, tuple[float | None, float | None]] = {}
+    """Promised start before and after of the jobs that would get another one, if admitted
+    as requested."""
     charges_unknown: str = ""
+    """Why there are no QoS charges, if so."""
 
 
 def quote(
-    run: str | Path | DecisionHistory,
+    run: str | PathLike[str] | DecisionHistory,
     time: float,
     *,
     processors: int,
@@ -146,7 +123,7 @@ def quote(
     Parameters
     ----------
     run
-        The run's prefix (also its directory or ``_jobs.csv``), or its decision log.
+        The run, its prefix (also its directory or ``_jobs.csv``), or its decision log.
     time
         The moment (seconds), after all that happened at it.
     processors, run_time

@@ -13,89 +13,59 @@ ASKING, REFUSED, WAITING, RUNNING, ENDED = "asking", "refused", "waiting", "runn
 
 
 class PlannedStart(msgspec.Struct, frozen=True, kw_only=True):
-    """A promised start, and why it was promised.
-
-    Attributes
-    ----------
-    date
-        When it was promised (seconds).
-    start
-        Promised start (seconds), or None if there was none to promise.
-    cause
-        Cause of the move, see :class:`~qops_batsim.scheduling.decision_events.Moved`;
-        ``"own admission"`` first, ``"killed"`` after a kill.
-    by
-        The jobs that caused it.
-    """
+    """A promised start, and why it was promised; dates in seconds."""
 
     date: float
+    """When it was promised."""
     start: float | None
+    """None if there was none to promise."""
     cause: str
+    """See :class:`~qops_batsim.scheduling.decision_events.Moved`; ``"own admission"``
+    first, ``"killed"`` after a kill."""
     by: list[str] = []
+    """The jobs that caused it."""
 
 
 class KilledRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that the scheduler killed, to run the job again from scratch.
-
-    Attributes
-    ----------
-    date
-        Seconds.
-    by
-        Full id of the job that was admitted thereby.
-    again
-        Full id under which the job was run again.
-    wasted
-        Processor-seconds of the run.
-    """
+    """A run that the scheduler killed, to run the job again from scratch."""
 
     date: float
     by: str
+    """Full id of the job that was admitted thereby."""
     again: str
+    """Full id under which the job was run again."""
     wasted: float
+    """Processor-seconds of the run."""
 
 
 @dataclass
 class JobStory:
-    """One job up to a moment; dates in seconds, None for none or an infinite one.
-
-    Attributes
-    ----------
-    asked
-        What was asked for, under the id of the submission.
-    name
-        Full id under which the job waits or runs now: another one after a kill.
-    reason, blamed, offered
-        Why the requested deadline was refused, whose deadline stood in the way, and the
-        deadline that was offered instead.
-    promise, target
-        Deadline of the admission, and the one that the plan aims at: later if other jobs
-        outlived their estimates.
-    planned
-        Promised start.
-    start, expected_end, end
-        Of the last run.
-    starts
-        Every promised start.
-    kills, killed_for_it
-        Killed runs of this job, and full ids of the jobs that were killed to admit it.
-    """
+    """One job up to a moment; dates in seconds, None for none or an infinite one."""
 
     asked: log.Submitted
+    """Its request, under the id of the submission."""
     name: str
+    """Full id under which it waits or runs now: another one after a kill."""
     outcome: str = ASKING
     reason: str = ""
     blamed: str | None = None
+    """Whose deadline stood in the way of the requested one; the reason has it in words."""
     offered: float | None = None
+    """Deadline that was offered instead."""
     promise: float | None = None
+    """Deadline of the admission."""
     target: float | None = None
+    """Deadline that the plan aims at: a later one if other jobs outlived their estimates."""
     planned: float | None = None
+    """Promised start."""
     start: float | None = None
     expected_end: float | None = None
     end: float | None = None
+    """Of the last run, as the two above."""
     starts: list[PlannedStart] = field(default_factory=list)
     kills: list[KilledRun] = field(default_factory=list)
     killed_for_it: list[str] = field(default_factory=list)
+    """Full ids of the jobs that were killed to admit it."""
 
     @property
     def admitted(self) -> bool:
