@@ -271,10 +271,10 @@ def run_scheduler(
 
     Examples
     --------
-    >>> from batsim_py import SimulatorHandler
-    >>> run_scheduler(
-    ...     SimulatorHandler(), "easy", platform="cluster.xml", workload="kth.json"
-    ... )  # doctest: +SKIP
+    ::
+
+        from batsim_py import SimulatorHandler
+        run_scheduler(SimulatorHandler(), "easy", platform="cluster.xml", workload="kth.json")
     """
     agent = ModuleAgent(simulator, scheduler, settings)
     try:
