@@ -98,7 +98,7 @@ def occupied(hosts: int, tasks: int, seed: int) -> tuple[Mapper, Fallbacks, np.r
     """Return a machine with so many mapped tasks of all classes; half of them planned."""
     random = np.random.default_rng(seed)
     machine = Machine([HostDescription(number, f"host{number}") for number in range(hosts)])
-    mapper = Mapper(machine, Book(machine.processors), memory_weight=1.0, revisions=4)
+    mapper = Mapper(machine, Book(machine.hosts), memory_weight=1.0, revisions=4)
     fallbacks = Fallbacks(mapper, 8, 8, lambda application: None)
     mapped = 0
     while mapped < tasks:

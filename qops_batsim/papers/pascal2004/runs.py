@@ -17,8 +17,7 @@ from qops_batsim.engine.records import JobRecord
 from qops_batsim.jobs import QOS_CLASSES, REJECTED, Job
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.aroma.options import AromaOptions
-from qops_batsim.scheduling.aroma.scheduler import Aroma
+from qops_batsim.scheduling.aroma.scheduler import Aroma, AromaOptions
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import read_options, scheduler_class
 from qops_batsim.timing import PLAN_TOLERANCE

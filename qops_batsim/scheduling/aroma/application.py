@@ -22,7 +22,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     flop
         Computation, t_c in flop: it takes this over the host's speed.
     seconds
-        What takes the same time on every host (s).
+        What takes the same time on every host.
     sent
         Data that a task sends and receives, D_r (bytes).
     """
@@ -36,88 +36,65 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
         """Whether nothing of it is computation, so that sharing a host would not slow it."""
         return self.flop == 0 and self.seconds > 0
 
+    def times(self, factor: float) -> Work:
+        """Return so many times this work."""
+        return Work(flop=self.flop * factor, seconds=self.seconds * factor, sent=self.sent * factor)
 
-class Application:
+
+class Application(msgspec.Struct, eq=False):
     """A job to map: as many tasks as it asks for processors, which start together.
 
     Attributes
     ----------
-    job
-        The job.
     service_class
         One of :data:`~qops_batsim.jobs.QOS_CLASSES`.
-    rank
-        Importance of the class; 0 is the most important.
-    exclusive
-        Whether nobody else may be on its hosts.
-    deadline
-        Latest end that has to be guaranteed (s); infinite for other classes.
-    latest_start
-        Latest start that has to be guaranteed (s); infinite for other classes.
-    walltime
-        How long it may run before it is killed (s); infinite without a walltime.
-    work
-        What each task has to do.
-    memory
-        Memory that a task uses (bytes).
     arrival
         Number in the order of submission.
-    others
-        The other jobs of the same application (``qos.application``), each of which
-        starts by itself; they are accepted or refused together with this one.
+    exclusive
+        Whether no other application may be on its hosts.
+    deadline, latest_start
+        Latest end and latest start that have to be guaranteed (s); infinite without.
     only_hosts
         Hosts on which it has to go on (a stopped application), or None.
     known
         Whether the engine knows the job, so that it can start.
+    rank
+        Importance of the class; 0 is the most important.
+    walltime
+        How long it may run before it is killed (s); infinite without a walltime.
+    memory
+        Memory that a task uses (bytes).
+    others
+        The other jobs of the same application (``qos.application``), each of which
+        starts by itself; they are accepted or refused together with this one.
     """
 
-    __slots__ = (
-        "arrival",
-        "deadline",
-        "exclusive",
-        "job",
-        "known",
-        "latest_start",
-        "memory",
-        "only_hosts",
-        "others",
-        "rank",
-        "service_class",
-        "walltime",
-        "work",
-    )
+    job: Job
+    service_class: str
+    work: Work
+    arrival: int
+    exclusive: bool = False
+    deadline: float = math.inf
+    latest_start: float = math.inf
+    only_hosts: tuple[int, ...] | None = None
+    known: bool = True
+    rank: int = 0
+    walltime: float = math.inf
+    memory: float = 0.0
+    others: list[Application] = []
 
-    def __init__(
-        self,
-        job: Job,
-        service_class: str,
-        work: Work,
-        arrival: int,
-        *,
-        exclusive: bool = False,
-        deadline: float = math.inf,
-        latest_start: float = math.inf,
-    ) -> None:
-        self.job = job
-        self.service_class = service_class
-        self.rank = RANKS[service_class]
-        self.work = work
-        self.arrival = arrival
-        self.exclusive = exclusive or service_class == DEDICATED
-        self.deadline = deadline
-        self.latest_start = latest_start
-        self.walltime = math.inf if job.walltime is None else job.walltime
-        qos = job.qos
-        self.memory = 0.0 if qos is None or qos.memory is None else qos.memory
-        self.known = True
-        self.others: list[Application] = []
-        self.only_hosts: tuple[int, ...] | None = None
+    def __post_init__(self) -> None:
+        self.rank = RANKS[self.service_class]
+        self.exclusive = self.exclusive or self.service_class == DEDICATED
+        if self.job.walltime is not None:
+            self.walltime = self.job.walltime
+        if self.job.qos is not None and self.job.qos.memory is not None:
+            self.memory = self.job.qos.memory
 
     @property
     def name(self) -> str:
         """What the jobs of one application have in common."""
-        qos = self.job.qos
-        named = None if qos is None else qos.application
+        named = None if self.job.qos is None else self.job.qos.application
         return f"job {self.job.id}" if named is None else f"application {named}"
 
     @property
@@ -134,3 +111,37 @@ class Application:
     def tasks(self) -> int:
         """Number of tasks, one host each."""
         return self.job.processors
+
+    def is_like(self, other: Application) -> bool:
+        """Whether both ask for the same, so that one finds no place where the other did not."""
+        return all(
+            getattr(self, field) == getattr(other, field)
+            for field in (
+                "service_class", "exclusive", "work", "tasks", "memory", "deadline",
+                "latest_start", "walltime", "only_hosts",
+            )
+        )  # fmt: skip
+
+    def rest(self, name: str, left: float, ran: float, hosts: tuple[int, ...]) -> Application:
+        """Return what goes on of it after a stop, on the same hosts (section 3.1, "Mapping").
+
+        Parameters
+        ----------
+        name
+            Identifier of the job by which it goes on, which the engine does not know yet.
+        left
+            Share of its work that is left.
+        ran
+            For how long it ran (s).
+        """
+        rest = Application(
+            self.job.renamed(name),
+            self.service_class,
+            self.work.times(left),
+            self.arrival,
+            exclusive=self.exclusive,
+            only_hosts=hosts,
+            known=False,
+        )
+        rest.walltime = max(self.walltime - ran, 0.0)
+        return rest

@@ -1,4 +1,4 @@
-"""The mapped applications, running and planned, as arrays for the kernels."""
+"""Which application is mapped where, from when on, and how far it has come."""
 
 from __future__ import annotations
 
@@ -9,210 +9,166 @@ import numpy as np
 
 from qops_batsim.scheduling.aroma.application import Application
 from qops_batsim.scheduling.aroma.recurrence import (
+    APPLICATION,
     KEPT,
-    Flags,
+    TASK,
     Floats,
     Ints,
-    connected,
+    Rows,
+    demanded_end,
     predict,
-    running_rates,
+    settle_rates,
 )
 from qops_batsim.timing import PLAN_TOLERANCE
 
 _FIRST_SLOTS = 64
-_FIRST_ENTRIES = 1024
+_FIRST_TASKS = 1024
 
 
-class Mapped(NamedTuple):
-    """An application taken out of a book, so that it can be put back."""
+class Taken(NamedTuple):
+    """An application taken out of a book with its row and tasks, so that it can be put back."""
 
     application: Application
-    start: float
-    end: float
-    left: float
-    rate: float
-    running: bool
-    deadline: float
-    hosts: Ints
-    needs: Floats
+    row: np.void
+    tasks: Rows
+
+    @property
+    def start(self) -> float:
+        """When it has started or would have (s)."""
+        return float(self.row["start"])
+
+    @property
+    def left(self) -> float:
+        """Share of its work that is left, from 0 to 1."""
+        return min(max(float(self.row["left"]), 0.0), 1.0)
+
+    @property
+    def hosts(self) -> Ints:
+        """Its hosts, ascending."""
+        hosts: Ints = self.tasks["host"]
+        return hosts
 
 
 class Book:
-    """Which application is mapped where, from when on, and how far it has come.
-
-    Each mapped application has a slot until it is removed; see
-    :mod:`~qops_batsim.scheduling.aroma.recurrence` for the arrays.
+    """The applications that are mapped, running and planned; each has a slot until it is removed.
 
     Parameters
     ----------
-    processors
-        Processors of each host.
+    hosts
+        The hosts, of which it keeps the loads.
 
     Attributes
     ----------
-    applications
-        The application in each slot, or None.
+    mapped, tasks
+        The application in each slot and their tasks, for the kernels; replaced when
+        they need more room. The ends are those of the last :meth:`refresh`.
     slot_of
         The slot of each mapped application, by job.
-    rates
-        Share of the work per second that each running application makes now.
-    ends
-        Predicted ends as of the last :meth:`refresh` (s).
-    load
-        Applications that run on each host.
     date
-        The date that ``left`` is about (s).
+        The date that the work ``left`` is about (s).
     """
 
-    def __init__(self, processors: Ints) -> None:
-        self.processors = processors
-        self.applications: list[Application | None] = [None] * _FIRST_SLOTS
+    def __init__(self, hosts: Rows) -> None:
+        self.mapped: Rows = np.zeros(_FIRST_SLOTS, APPLICATION)
+        self.tasks: Rows = np.zeros(_FIRST_TASKS, TASK)
+        self.hosts = hosts
         self.slot_of: dict[str, int] = {}
-        self.starts: Floats = np.zeros(_FIRST_SLOTS)
-        self.left: Floats = np.zeros(_FIRST_SLOTS)
-        self.ends: Floats = np.zeros(_FIRST_SLOTS)
-        self.rates: Floats = np.zeros(_FIRST_SLOTS)
-        self.deadlines: Floats = np.zeros(_FIRST_SLOTS)
-        self.memory: Floats = np.zeros(_FIRST_SLOTS)
-        self.running: Flags = np.zeros(_FIRST_SLOTS, np.bool_)
-        self.exclusive: Flags = np.zeros(_FIRST_SLOTS, np.bool_)
-        self.firsts: Ints = np.zeros(_FIRST_SLOTS, np.int64)
-        self.counts: Ints = np.zeros(_FIRST_SLOTS, np.int64)
-        self.hosts: Ints = np.zeros(_FIRST_ENTRIES, np.int64)
-        self.needs: Floats = np.zeros(_FIRST_ENTRIES)
-        self.load: Ints = np.zeros(len(processors), np.int64)
         self.date = 0.0
-        self._entries = 0
+        # The application in each slot that is in use, in the order of mapping.
+        self._applications: dict[int, Application] = {}
+        self._slots: Ints | None = None
         self._unused = list(range(_FIRST_SLOTS))[::-1]
-        self._listed: Ints | None = None
-        self._used: dict[int, None] = {}
+        self._task_count = 0
 
     def __len__(self) -> int:
-        return len(self._used)
+        return len(self._applications)
 
     @property
     def slots(self) -> Ints:
         """The slots in use, in the order of mapping."""
-        if self._listed is None:
-            self._listed = np.fromiter(self._used, np.int64, len(self._used))
-        return self._listed
+        if self._slots is None:
+            self._slots = np.fromiter(self._applications, np.int64, len(self._applications))
+        return self._slots
 
     def running_slots(self) -> Ints:
         """Return the slots of the applications that run."""
         slots = self.slots
-        return slots[self.running[slots]]
+        running: Ints = slots[self.mapped["running"][slots]]
+        return running
 
-    def planned_slots(self) -> Ints:
+    def planned_slots(self) -> list[int]:
         """Return the slots of those that do not run yet, by start, then arrival."""
         slots = self.slots
-        planned = slots[~self.running[slots]].tolist()
-        planned.sort(key=lambda slot: (self.starts[slot], self.application(slot).arrival))
-        return np.array(planned, np.int64)
+        planned: list[int] = slots[~self.mapped["running"][slots]].tolist()
+        starts, applications = self.mapped["start"], self._applications
+        planned.sort(key=lambda slot: (starts[slot], applications[slot].arrival))
+        return planned
 
     def application(self, slot: int) -> Application:
         """Return the application in a slot that is in use."""
-        found = self.applications[slot]
-        assert found is not None
-        return found
+        return self._applications[slot]
+
+    def tasks_of(self, slot: int) -> Rows:
+        """Return the tasks of an application, a view."""
+        first = self.mapped["first"][slot]
+        return self.tasks[first : first + self.mapped["count"][slot]]
 
     def hosts_of(self, slot: int) -> Ints:
-        """Return the hosts of an application."""
-        first = self.firsts[slot]
-        return self.hosts[first : first + self.counts[slot]]
-
-    def needs_of(self, slot: int) -> Floats:
-        """Return the seconds that an application needs alone on each of its hosts."""
-        first = self.firsts[slot]
-        return self.needs[first : first + self.counts[slot]]
-
-    def add(self, application: Application, start: float, hosts: Ints, needs: Floats) -> int:
-        """Plan an application and return its slot. O(tasks), amortised.
-
-        Parameters
-        ----------
-        start
-            When it is to start (s).
-        hosts, needs
-            Its hosts, and the seconds that its task needs on each of them alone.
-        """
-        if not self._unused:
-            self._add_slots()
-        slot = self._unused.pop()
-        self.applications[slot] = application
-        self.left[slot] = 1.0
-        self.rates[slot] = 0.0
-        self.running[slot] = False
-        self.exclusive[slot] = application.exclusive
-        self.memory[slot] = application.memory
-        self._used[slot] = None
-        self._listed = None
-        self.slot_of[application.job.id] = slot
-        self.counts[slot] = 0
-        self.place(slot, start, hosts, needs)
-        return slot
-
-    def place(self, slot: int, start: float, hosts: Ints, needs: Floats) -> None:
-        """Plan an application that does not run yet anew. O(tasks), amortised."""
-        count = len(hosts)
-        self.starts[slot] = start
-        self.ends[slot] = start + float(needs.max())
-        if count > self.counts[slot]:
-            self.counts[slot] = 0
-            self._make_room(count)
-            self.firsts[slot] = self._entries
-            self._entries += count
-        self.counts[slot] = count
-        first = self.firsts[slot]
-        self.hosts[first : first + count] = hosts
-        self.needs[first : first + count] = needs
-        self.deadlines[slot] = self.demanded(slot)
+        """Return the hosts of an application, ascending."""
+        hosts: Ints = self.tasks_of(slot)["host"]
+        return hosts
 
     def demanded(self, slot: int) -> float:
-        """Return the latest end that has to be kept (s); infinite if there is none.
+        """Return the latest end that has to be kept (s), as :func:`demanded_end`."""
+        application = self._applications[slot]
+        walltime = math.inf if application.exclusive else float(application.walltime)
+        longest, start = float(self.tasks_of(slot)["need"].max()), float(self.mapped["start"][slot])
+        return float(demanded_end(float(application.deadline), walltime, longest, start))
 
-        That is the deadline, and the walltime if it is enough for whoever is alone:
-        sharing is not to get anybody killed.
+    # In and out
+
+    def open(self, application: Application) -> int:
+        """Return a slot for an application that gets its start and hosts next. O(1), amortised.
+
+        There is room for its tasks, but none is in use yet.
         """
-        application = self.application(slot)
-        walltime = application.walltime
-        if application.exclusive or walltime == math.inf:
-            return application.deadline
-        if float(self.needs_of(slot).max()) > walltime + PLAN_TOLERANCE:
-            return application.deadline
-        return min(application.deadline, float(self.starts[slot]) + walltime)
+        if not self._unused:
+            self._unused = list(range(len(self.mapped), 2 * len(self.mapped)))[::-1]
+            self.mapped = np.concatenate([self.mapped, np.zeros_like(self.mapped)])
+        self._make_room(application.tasks)
+        slot = self._unused.pop()
+        self._applications[slot] = application
+        self._slots = None
+        self.slot_of[application.job.id] = slot
+        self.mapped[slot] = (
+            math.inf, math.inf, 1.0, 0.0, math.inf, application.memory,
+            self._task_count, 0, False, application.exclusive,
+        )  # fmt: skip
+        self._task_count += application.tasks
+        return slot
 
     def remove(self, slot: int) -> None:
         """Forget an application. O(1)."""
-        del self.slot_of[self.application(slot).job.id]
-        self.applications[slot] = None
-        del self._used[slot]
-        self._listed = None
+        application = self._applications.pop(slot)
+        del self.slot_of[application.job.id]
+        self._slots = None
         self._unused.append(slot)
 
-    def take(self, slot: int) -> Mapped:
+    def take(self, slot: int) -> Taken:
         """Remove an application and return what :meth:`put_back` needs. O(tasks)."""
-        mapped = Mapped(
-            self.application(slot),
-            float(self.starts[slot]),
-            float(self.ends[slot]),
-            float(self.left[slot]),
-            float(self.rates[slot]),
-            bool(self.running[slot]),
-            float(self.deadlines[slot]),
-            self.hosts_of(slot).copy(),
-            self.needs_of(slot).copy(),
+        taken = Taken(
+            self._applications[slot], self.mapped[slot].copy(), self.tasks_of(slot).copy()
         )
         self.remove(slot)
-        return mapped
+        return taken
 
-    def put_back(self, mapped: Mapped) -> int:
+    def put_back(self, taken: Taken) -> int:
         """Add an application as it was when it was taken; return its slot. O(tasks)."""
-        slot = self.add(mapped.application, mapped.start, mapped.hosts, mapped.needs)
-        self.ends[slot] = mapped.end
-        self.left[slot] = mapped.left
-        self.rates[slot] = mapped.rate
-        self.running[slot] = mapped.running
-        self.deadlines[slot] = mapped.deadline
+        slot = self.open(taken.application)
+        first = self.mapped["first"][slot]
+        self.mapped[slot] = taken.row
+        self.mapped["first"][slot] = first
+        self.tasks_of(slot)[:] = taken.tasks
         return slot
 
     # Time
@@ -220,118 +176,49 @@ class Book:
     def advance(self, now: float) -> None:
         """Note the progress until now: nothing has started or ended in between. O(running)."""
         slots = self.running_slots()
-        self.left[slots] -= self.rates[slots] * (now - self.date)
-        self.date = now
+        self.mapped["left"][slots] -= self.mapped["rate"][slots] * (now - self.date)
+        self.date = float(now)
 
     def settle(self) -> None:
-        """Note who shares with whom from now on. O(hosts + entries)."""
-        running_rates(
-            self.running_slots(),
-            self.rates,
-            self.load,
-            self.firsts,
-            self.counts,
-            self.hosts,
-            self.needs,
-            self.processors,
-        )
-
-    def try_out(self, slot: int, ends: Floats) -> tuple[int, int, Ints]:
-        """Predict the ends that may depend on one application, to see whether it fits.
-
-        Returns
-        -------
-        tuple
-            What :func:`~qops_batsim.scheduling.aroma.recurrence.predict` returns, and
-            the slots concerned; ``ends`` has theirs if every constraint is kept.
-        """
-        slots = connected(
-            self.slots,
-            slot,
-            self.exclusive,
-            self.firsts,
-            self.counts,
-            self.hosts,
-            len(self.processors),
-        )
-        blamed, where = self._predict(slots, True, ends)
-        return blamed, where, slots
+        """Note the rates of what runs together from now on. O(hosts + tasks)."""
+        settle_rates(self.running_slots(), self.mapped, self.tasks, self.hosts)
 
     def refresh(self) -> None:
         """Predict all ends anew, kept or not."""
-        self._predict(self.slots, False, self.ends)
+        self.mapped["end"][self.slots] = self._predict(checked=False)[2]
 
     def is_kept(self) -> bool:
         """Whether every constraint is kept, as far as can be predicted."""
-        return self._predict(self.slots, True, np.empty_like(self.ends))[0] == KEPT
+        return bool(self._predict(checked=True)[0] == KEPT)
 
-    def _predict(self, slots: Ints, checked: bool, ends: Floats) -> tuple[int, int]:
-        blamed, where = predict(
-            self.date,
-            slots,
-            self.starts,
-            self.left,
-            self.running,
-            self.exclusive,
-            self.deadlines,
-            self.firsts,
-            self.counts,
-            self.hosts,
-            self.needs,
-            self.processors,
-            checked,
-            ends,
-        )
-        return int(blamed), int(where)
+    def _predict(self, *, checked: bool) -> tuple[int, int, Floats]:
+        return predict(self.date, self.slots, self.mapped, self.tasks, self.hosts, checked)
 
     def overdue(self) -> list[int]:
         """Return the running applications that should have ended before now. O(running)."""
         slots = self.running_slots()
-        late = self.left[slots] < -self.rates[slots] * PLAN_TOLERANCE
-        return [int(slot) for slot in slots[late]]
+        late = self.mapped["left"][slots] < -self.mapped["rate"][slots] * PLAN_TOLERANCE
+        found: list[int] = slots[late].tolist()
+        return found
 
     def next_start(self) -> float:
         """Return the earliest planned start (s), infinite without one. O(applications)."""
         slots = self.slots
-        planned = self.starts[slots[~self.running[slots]]]
+        planned = self.mapped["start"][slots[~self.mapped["running"][slots]]]
         return float(planned.min(initial=math.inf))
 
-    # Room
-
-    def _add_slots(self) -> None:
-        size = len(self.starts)
-        for name in (
-            "starts",
-            "left",
-            "ends",
-            "rates",
-            "deadlines",
-            "memory",
-            "running",
-            "exclusive",
-            "firsts",
-            "counts",
-        ):
-            values = getattr(self, name)
-            setattr(self, name, np.concatenate([values, np.zeros_like(values)]))
-        self.applications += [None] * size
-        self._unused = list(range(size, 2 * size))[::-1]
-
     def _make_room(self, count: int) -> None:
-        """Let ``count`` more entries fit: drop those of removed applications, then grow."""
-        if self._entries + count <= len(self.hosts):
+        """Let so many more tasks fit: drop those of removed applications, then grow."""
+        if self._task_count + count <= len(self.tasks):
             return
-        used = [slot for slot in self._used if self.counts[slot]]
-        live = int(self.counts[used].sum())
-        size = len(self.hosts)
-        while size < 2 * (live + count):
+        size = len(self.tasks)
+        while size < 2 * (int(self.mapped["count"][self.slots].sum()) + count):
             size *= 2
-        hosts, needs = np.zeros(size, np.int64), np.zeros(size)
-        place = 0
-        for slot in used:
-            first, entries = int(self.firsts[slot]), int(self.counts[slot])
-            hosts[place : place + entries] = self.hosts[first : first + entries]
-            needs[place : place + entries] = self.needs[first : first + entries]
-            self.firsts[slot] = place
-            place += entries
-        self.hosts, self.needs, self._entries = hosts, needs, place
+        tasks = np.zeros(size, TASK)
+        self._task_count = 0
+        for slot in self._applications:
+            first, own = self._task_count, self.tasks_of(slot)
+            self._task_count += len(own)
+            tasks[first : self._task_count] = own
+            self.mapped["first"][slot] = first
+        self.tasks = tasks

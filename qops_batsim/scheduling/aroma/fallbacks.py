@@ -12,10 +12,9 @@ import math
 from collections.abc import Callable, Sequence
 
 import msgspec
-import numpy as np
 
-from qops_batsim.scheduling.aroma.application import Application, Work
-from qops_batsim.scheduling.aroma.book import Book, Mapped
+from qops_batsim.scheduling.aroma.application import Application
+from qops_batsim.scheduling.aroma.book import Book, Taken
 from qops_batsim.scheduling.aroma.mapping import Mapper
 
 YOUNGEST = 1.0
@@ -29,7 +28,7 @@ takes moments on a platform with latencies.
 class Stopped(msgspec.Struct, frozen=True):
     """A running job that has to be stopped, and what goes on of it later."""
 
-    stopped: Mapped
+    stopped: Taken
     rest: Application
 
 
@@ -38,8 +37,6 @@ class Fallbacks:
 
     Parameters
     ----------
-    mapper
-        Maps applications.
     moves, stops
         How many applications are tried to be moved and stopped, at most.
     name_of_rest
@@ -72,38 +69,46 @@ class Fallbacks:
         return self._by_stopping(parts)
 
     def _by_moving(self, parts: Sequence[Application]) -> bool:
-        mapper, book = self._mapper, self._mapper.book
-        for slots in self._weaker(parts, book.planned_slots().tolist(), self._moves):
+        book = self._mapper.book
+        for slots in self._weaker(parts, book.planned_slots(), self._moves):
             moved = [book.take(slot) for slot in slots]
-            book.refresh()
-            if map_all(mapper, parts):
-                if map_all(mapper, [each.application for each in moved]):
-                    return True
-                forget_all(book, parts)
+            if self._fit(parts, [each.application for each in moved]):
+                return True
             self._put_back(moved)
         return False
 
     def _by_stopping(self, parts: Sequence[Application]) -> list[Stopped] | None:
-        mapper, book = self._mapper, self._mapper.book
+        book = self._mapper.book
         for slots in self._weaker(parts, book.running_slots().tolist(), self._stops):
             names = [self._name_of_rest(book.application(slot)) for slot in slots]
-            young = book.starts[slots].max() > book.date - YOUNGEST
-            if young or None in names or book.left[slots].min() <= 0:
+            young = book.mapped["start"][slots].max() > book.date - YOUNGEST
+            if young or None in names or book.mapped["left"][slots].min() <= 0:
                 continue
             running = [book.take(slot) for slot in slots]
-            book.refresh()
-            if map_all(mapper, parts):
-                rests = [
-                    _rest(name, each, book.date - each.start)
-                    for name, each in zip(names, running, strict=True)
-                ]
-                if map_all(mapper, rests):
-                    return [Stopped(*pair) for pair in zip(running, rests, strict=True)]
-                forget_all(book, parts)
+            rests = [
+                each.application.rest(
+                    name or "",
+                    each.left,
+                    book.date - each.start,
+                    tuple(each.hosts.tolist()),
+                )
+                for name, each in zip(names, running, strict=True)
+            ]
+            if self._fit(parts, rests):
+                return [Stopped(*pair) for pair in zip(running, rests, strict=True)]
             self._put_back(running)
         return None
 
-    def _put_back(self, taken: Sequence[Mapped]) -> None:
+    def _fit(self, parts: Sequence[Application], others: Sequence[Application]) -> bool:
+        """Map the parts of an application, then others, all or none; tell which."""
+        self._mapper.book.refresh()
+        if map_all(self._mapper, parts):
+            if map_all(self._mapper, others):
+                return True
+            forget_all(self._mapper.book, parts)
+        return False
+
+    def _put_back(self, taken: Sequence[Taken]) -> None:
         book = self._mapper.book
         for each in taken:
             book.put_back(each)
@@ -115,17 +120,13 @@ class Fallbacks:
         The weakest class comes first, in a class the last one to start.
         """
         book = self._mapper.book
-        slots = [slot for slot in slots if book.application(slot).rank > parts[0].rank]
-        slots.sort(
-            key=lambda slot: (
-                -book.application(slot).rank,
-                -book.starts[slot],
-                -book.application(slot).arrival,
-            )
-        )
+        starts = book.mapped["start"]
+        weaker = [(slot, book.application(slot)) for slot in slots]
+        weaker = [each for each in weaker if each[1].rank > parts[0].rank]
+        weaker.sort(key=lambda each: (-each[1].rank, -starts[each[0]], -each[1].arrival))
         found: dict[str, list[int]] = {}
-        for slot in slots:
-            found.setdefault(book.application(slot).name, []).append(slot)
+        for slot, application in weaker:
+            found.setdefault(application.name, []).append(slot)
         return list(found.values())[:most]
 
 
@@ -137,7 +138,7 @@ def map_all(mapper: Mapper, parts: Sequence[Application]) -> bool:
     """
     after = -math.inf
     for index, part in enumerate(parts):
-        if index and not _alike(part, parts[index - 1]):
+        if index and not part.is_like(parts[index - 1]):
             after = -math.inf
         slot = mapper.map(part, after=after)
         if slot is None:
@@ -145,44 +146,11 @@ def map_all(mapper: Mapper, parts: Sequence[Application]) -> bool:
             if index:
                 mapper.book.refresh()
             return False
-        after = float(mapper.book.starts[slot])
+        after = float(mapper.book.mapped["start"][slot])
     return True
-
-
-def _alike(part: Application, other: Application) -> bool:
-    """Whether two parts ask for the same."""
-    return (
-        part.service_class == other.service_class
-        and part.exclusive == other.exclusive
-        and part.work == other.work
-        and part.tasks == other.tasks
-        and part.memory == other.memory
-        and part.deadline == other.deadline
-        and part.latest_start == other.latest_start
-        and part.walltime == other.walltime
-        and part.only_hosts == other.only_hosts
-    )
 
 
 def forget_all(book: Book, parts: Sequence[Application]) -> None:
     """Take the parts of an application out again."""
     for part in parts:
         book.remove(book.slot_of[part.job.id])
-
-
-def _rest(name: str | None, running: Mapped, ran: float) -> Application:
-    """Return what is left of a job that ran so long (s), as one that may only use its hosts."""
-    application = running.application
-    share = float(np.clip(running.left, 0.0, 1.0))
-    work = application.work
-    rest = Application(
-        application.job.renamed(name or application.job.id),
-        application.service_class,
-        Work(flop=work.flop * share, seconds=work.seconds * share, sent=work.sent * share),
-        application.arrival,
-        exclusive=application.exclusive,
-    )
-    rest.walltime = max(application.walltime - ran, 0.0)
-    rest.only_hosts = tuple(running.hosts.tolist())
-    rest.known = False
-    return rest

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from qops_batsim.platform.network import Network
 from qops_batsim.platform.units import parse_speed
 from qops_batsim.protocol.events import HostDescription
 from qops_batsim.scheduling.aroma.application import Work
-from qops_batsim.scheduling.aroma.recurrence import Floats, Ints
+from qops_batsim.scheduling.aroma.recurrence import HOST, Floats, Ints, Rows
 
 DEFAULT_SPEED = 100e6
 """Speed of a host where nothing tells it (flop/s); that of a made cluster."""
@@ -27,8 +28,8 @@ DEFAULT_SPEED = 100e6
 SHORTEST_TASK = 5e-5
 """Least time that a task is planned for (s).
 
-Work of next to nothing would end at its start, as far as planning can tell, so that
-somebody who wants to be alone could be planned for the same date and go first.
+Work of next to nothing would end at its start, as far as planning can tell, so that an
+application that has to be alone could be planned for the same date and go first.
 """
 
 
@@ -49,17 +50,9 @@ class Machine:
     ----------
     speeds
         Speed of one processor of each host (flop/s).
-    processors
-        U(m), number of processors of each host.
-    memory
-        M_t(m), memory of each host (bytes); infinite where unknown.
-    reference_speed
-        Speed for which C(m) = 1 (flop/s).
-
-    Raises
-    ------
-    InputError
-        The platform lacks a host, or a property has no sense.
+    hosts
+        U(m), M_t(m) (bytes; infinite where unknown) and group of each host: hosts of a
+        cluster are alike to the network.
     """
 
     def __init__(
@@ -86,8 +79,6 @@ class Machine:
                 processors.append(int(_positive(host, "cores", 1.0)))
             memory.append(_positive(host, "memory", math.inf))
         self.speeds: Floats = np.array(speeds)
-        self.processors: Ints = np.array(processors, np.int64)
-        self.memory: Floats = np.array(memory)
         if reference_speed is None:
             counts = Counter(speeds)
             most = max(counts.values(), default=0)
@@ -96,8 +87,11 @@ class Machine:
             )
         self.reference_speed = reference_speed
         self._network = Network(platform) if platform is not None else None
-        self._groups, self._members = self._grouped(platform)
-        self._bandwidths: Floats | None = None
+        groups, self._members = self._grouped(platform)
+        self.hosts: Rows = np.zeros(len(hosts), HOST)
+        self.hosts["processors"] = processors
+        self.hosts["memory"] = memory
+        self.hosts["group"] = groups
 
     def __len__(self) -> int:
         return len(self._names)
@@ -107,63 +101,37 @@ class Machine:
         needed: Floats = work.flop / self.speeds + work.seconds
         return np.maximum(needed, SHORTEST_TASK)
 
-    @property
-    def groups(self) -> Ints:
-        """The group of each host: hosts of a cluster are alike to the network."""
-        return self._groups
-
-    @property
+    @cached_property
     def bandwidths(self) -> Floats:
         """B(i, j) between two different hosts of each two groups (bytes/s).
 
         Infinite where nothing is known or communication takes no time. Found when
         first asked for, O(groups² · path).
         """
-        if self._bandwidths is None:
-            count = len(self._members)
-            found = np.full((count, count), np.inf)
-            network = self._network
-            if network is not None:
-                for one, members in enumerate(self._members):
-                    for other in range(one, count):
-                        source, *rest = members
-                        if one == other:
-                            if not rest:
-                                continue
-                            destination = rest[0]
-                        else:
-                            destination = self._members[other][0]
-                        there = network.path(self._names[source], self._names[destination])
-                        back = network.path(self._names[destination], self._names[source])
-                        found[one, other] = found[other, one] = min(there.bandwidth, back.bandwidth)
-            self._bandwidths = found
-        return self._bandwidths
+        count = len(self._members)
+        found = np.full((count, count), np.inf)
+        if self._network is None:
+            return found
+        for one, members in enumerate(self._members):
+            if len(members) > 1:
+                found[one, one] = self._bandwidth(self._network, members[0], members[1])
+            for other in range(one + 1, count):
+                between = self._bandwidth(self._network, members[0], self._members[other][0])
+                found[one, other] = found[other, one] = between
+        return found
 
-    def network_seconds(self, work: Work, hosts: Ints) -> float:
-        """Return D_r / min B for tasks on these hosts (s). O(groups²) after the first time."""
-        if not work.sent or len(hosts) < 2 or self._network is None:
-            return 0.0
-        groups, counts = np.unique(self._groups[hosts], return_counts=True)
-        between = self.bandwidths[np.ix_(groups, groups)].copy()
-        for index, count in enumerate(counts):
-            if count == 1:
-                between[index, index] = np.inf
-        slowest = float(between.min())
-        return work.sent / slowest if slowest < math.inf else 0.0
-
-    def worst_network_seconds(self, work: Work) -> float:
-        """Return D_r over the least bandwidth between any two hosts (s)."""
-        if not work.sent or self._network is None:
-            return 0.0
-        slowest = float(self.bandwidths.min())
-        return work.sent / slowest if slowest < math.inf else 0.0
+    def _bandwidth(self, network: Network, one: int, other: int) -> float:
+        """Return the bandwidth between two hosts, the lower one of both directions (bytes/s)."""
+        there = network.path(self._names[one], self._names[other])
+        back = network.path(self._names[other], self._names[one])
+        return min(there.bandwidth, back.bandwidth)
 
     def _grouped(self, platform: Platform | None) -> tuple[Ints, list[list[int]]]:
         """Return the group of each host, and the hosts of each group."""
         numbers: dict[tuple[object, ...], int] = {}
         members: list[list[int]] = []
         groups = np.zeros(len(self._names), np.int64)
-        alike = {} if platform is None else _alike(platform)
+        alike = _alike(platform) if platform else dict.fromkeys(self._names, ("all",))
         for index, name in enumerate(self._names):
             group = numbers.setdefault(alike.get(name, (name,)), len(numbers))
             if group == len(members):

@@ -1,9 +1,9 @@
-"""The list algorithm: when and where an application is mapped.
+"""The list algorithm: when and where an application is mapped (section 3.2).
 
-Start dates are tried in order: now, then the predicted ends of mapped tasks. At each,
-hosts are ordered by criterion (1), the best taken, and the execution of everything
-that is mapped is predicted. If that breaks a constraint, the hosts to blame are
-revised; when that does not help, the next date is tried.
+Start dates t_b are tried in order: now, then the predicted ends of mapped tasks. At
+each, hosts are ordered by criterion (1), the best taken, and the execution of
+everything that is mapped is predicted. If that breaks a constraint, the hosts to
+blame are revised; when that does not help, the next date is tried.
 """
 
 from __future__ import annotations
@@ -15,18 +15,31 @@ import numpy as np
 from qops_batsim.scheduling.aroma.application import Application
 from qops_batsim.scheduling.aroma.book import Book
 from qops_batsim.scheduling.aroma.machine import Machine
-from qops_batsim.scheduling.aroma.recurrence import KEPT, Flags, Floats, Ints
+from qops_batsim.scheduling.aroma.recurrence import (
+    KEPT,
+    Flags,
+    Floats,
+    Ints,
+    Rows,
+    demanded_end,
+    keeps,
+)
 from qops_batsim.scheduling.aroma.selection import (
-    choose,
-    first_alone,
-    note_risks,
-    release_after,
+    Request,
+    best_hosts,
+    first_gap,
+    network_seconds,
+    risky_hosts,
     survey,
 )
+from qops_batsim.scheduling.kernels import kernel
 from qops_batsim.timing import PLAN_TOLERANCE
 
 SOONEST_LATER = 2e-5
 """A planned start is now or at least so much later (seconds): engines call back no sooner."""
+
+_NONE = np.full((1, 1), np.inf)
+"""Bandwidths where there is no communication."""
 
 
 class Mapper:
@@ -34,10 +47,8 @@ class Mapper:
 
     Parameters
     ----------
-    machine
-        The hosts and their network.
     book
-        What is mapped; its predicted ends have to be those of now.
+        Its predicted ends have to be those of now.
     memory_weight
         M_f of criterion (1).
     revisions
@@ -47,27 +58,14 @@ class Mapper:
     ----------
     available
         Which hosts may be used.
-    trials
-        Number of predictions made so far.
     """
 
     def __init__(self, machine: Machine, book: Book, memory_weight: float, revisions: int) -> None:
-        count = len(machine)
         self.machine = machine
         self.book = book
-        self.available: Flags = np.ones(count, np.bool_)
-        self.trials = 0
+        self.available: Flags = np.ones(len(machine), np.bool_)
         self._memory_weight = memory_weight
         self._revisions = revisions
-        self._load: Ints = np.zeros(count, np.int64)
-        self._trial_ends: Floats = np.zeros(0)
-        self._next_exclusive: Floats = np.zeros(count)
-        self._releases: Floats = np.zeros(count)
-        self._used: Floats = np.zeros(count)
-        self._after: Floats = np.zeros(count)
-        self._gaps: Floats = np.zeros(count)
-        self._nothing: Floats = np.full((1, 1), np.inf)
-        self._no_groups: Ints = np.zeros(count, np.int64)
 
     def map(
         self, application: Application, *, after: float = -math.inf, before: float = math.inf
@@ -97,208 +95,192 @@ class Mapper:
         dates = dates[dates >= after]
         if not len(dates) or int(eligible.sum()) < application.tasks:
             return None
-        if application.exclusive:
-            return self._map_alone(application, dates, eligible, needs)
-        return self._map_shared(application, dates, eligible, needs)
-
-    def _dates(self, application: Application, needs: Floats, before: float) -> Floats:
-        """Return the start dates t_b to try, ascending."""
         book = self.book
-        now = book.date
-        latest = min(application.latest_start, application.deadline - float(needs.min()))
-        ends = book.ends[book.slots]
-        later = np.maximum(ends[ends > now + PLAN_TOLERANCE], now + SOONEST_LATER)
-        dates = np.concatenate(([now], np.unique(later[later <= latest + PLAN_TOLERANCE])))
-        dates = dates[(dates < before - PLAN_TOLERANCE) & (dates < math.inf)]
-        return dates if now <= latest + PLAN_TOLERANCE else dates[:0]
-
-    # Alone on its hosts: nobody else's end changes
-
-    def _map_alone(
-        self, application: Application, dates: Floats, eligible: Flags, needs: Floats
-    ) -> int | None:
-        machine, work = self.machine, application.work
-        # The time for communication depends on the hosts; the last guess covers all of them.
-        guesses = [0.0]
-        if work.sent and application.tasks > 1:
-            guesses = [0.0, math.nan, machine.worst_network_seconds(work)]
-        network = 0.0
-        for guess in guesses:
-            added = network if math.isnan(guess) else guess
-            found = self._alone(application, dates, eligible, needs, added)
-            if found is None:
-                return None
-            start, hosts = found
-            network = machine.network_seconds(work, hosts)
-            if network <= added:
-                return self.book.add(application, start, hosts, needs[hosts] + network)
-        return None
-
-    def _alone(
-        self,
-        application: Application,
-        dates: Floats,
-        eligible: Flags,
-        needs: Floats,
-        added: float,
-    ) -> tuple[float, Ints] | None:
-        book = self.book
-        needed = needs + added
-        index, length = first_alone(
-            dates,
-            application.deadline,
+        slot = book.open(application)
+        exclusive, sent = application.exclusive, application.work.sent
+        request = Request(
+            slot,
             application.tasks,
-            eligible,
-            needed,
-            book.slots,
-            book.starts,
-            book.ends,
-            book.firsts,
-            book.counts,
-            book.hosts,
-            self._gaps,
+            float(application.memory),
+            float(sent),
+            float(application.deadline),
+            math.inf if exclusive else float(application.walltime),
         )
-        if index < 0:
-            return None
-        start = float(dates[index])
-        self._survey(start)
-        fits = (needed <= length) & (self._gaps >= length - PLAN_TOLERANCE)
-        return start, self._choose(application, start, fits, needs)
-
-    # Sharing its hosts
-
-    def _map_shared(
-        self, application: Application, dates: Floats, eligible: Flags, needs: Floats
-    ) -> int | None:
-        slot: int | None = None
-        for date in dates.tolist():
-            for allowed, attempts in self._allowed(application, date, eligible, needs):
-                for _ in range(attempts):
-                    if int(allowed.sum()) < application.tasks:
-                        break
-                    slot = self._put(slot, application, date, allowed, needs)
-                    culprit = self._culprit(slot)
-                    if culprit is None:
-                        return slot
-                    if not self._revise(allowed, slot, *culprit):
-                        break
-        if slot is not None:
-            self.book.remove(slot)
+        communicates = sent > 0 and application.tasks > 1
+        common = (
+            book.date, dates, request, eligible, needs, book.slots, book.mapped, book.tasks,
+            book.hosts, self.machine.bandwidths if communicates else _NONE, self._memory_weight,
+        )  # fmt: skip
+        found = map_alone(*common) if exclusive else map_shared(*common, self._revisions)
+        if found:
+            return slot
+        book.remove(slot)
         return None
-
-    def _allowed(
-        self, application: Application, date: float, eligible: Flags, needs: Floats
-    ) -> tuple[tuple[Flags, int], tuple[Flags, int]]:
-        """Return the hosts to try at a date, and how often: without risk, then any once."""
-        self._survey(date)
-        possible = eligible & (self._next_exclusive >= date + needs - PLAN_TOLERANCE)
-        possible &= date + needs <= application.deadline + PLAN_TOLERANCE
-        safe = possible & ~self._risky(application, date, needs)
-        return (safe, self._revisions + 1), (possible, 1)
-
-    def _put(
-        self,
-        slot: int | None,
-        application: Application,
-        date: float,
-        allowed: Flags,
-        needs: Floats,
-    ) -> int:
-        """Plan an application on the best hosts; return its slot."""
-        hosts = self._choose(application, date, allowed, needs)
-        needed = needs[hosts] + self.machine.network_seconds(application.work, hosts)
-        if slot is None:
-            return self.book.add(application, date, hosts, needed)
-        self.book.place(slot, date, hosts, needed)
-        return slot
 
     def keeps(self, slot: int) -> bool:
         """Predict whether every constraint is kept as an application is planned.
 
         If so, the predicted ends are those with it from now on.
         """
-        return self._culprit(slot) is None
-
-    def _culprit(self, slot: int) -> tuple[int, int] | None:
-        """Predict what planning an application does; return whose constraint it breaks and where.
-
-        If it breaks none, the predicted ends are those with it from now on.
-        """
         book = self.book
-        if len(self._trial_ends) < len(book.ends):
-            self._trial_ends = np.empty_like(book.ends)
-        self.trials += 1
-        blamed, where, concerned = book.try_out(slot, self._trial_ends)
-        if blamed != KEPT:
-            return blamed, where
-        book.ends[concerned] = self._trial_ends[concerned]
-        return None
+        blamed, _ = keeps(book.date, book.slots, slot, book.mapped, book.tasks, book.hosts)
+        return bool(blamed == KEPT)
 
-    def _risky(self, application: Application, date: float, needs: Floats) -> Flags:
+    def _dates(self, application: Application, needs: Floats, before: float) -> Floats:
+        """Return the start dates t_b to try, ascending."""
         book = self.book
-        risky = np.empty(len(needs), np.bool_)
-        note_risks(
-            date, needs, min(application.deadline, date + application.walltime),
-            self.machine.processors, self._load,
-            self._next_exclusive, book.slots, book.starts, book.ends, book.deadlines,
-            book.firsts, book.counts, book.hosts, risky,
-        )  # fmt: skip
-        return risky
+        now = book.date
+        latest = min(application.latest_start, application.deadline - float(needs.min()))
+        ends = book.mapped["end"][book.slots]
+        later = np.maximum(ends[ends > now + PLAN_TOLERANCE], now + SOONEST_LATER)
+        dates = np.concatenate(([now], np.unique(later[later <= latest + PLAN_TOLERANCE])))
+        dates = dates[(dates < before - PLAN_TOLERANCE) & (dates < math.inf)]
+        return dates if now <= latest + PLAN_TOLERANCE else dates[:0]
 
-    def _revise(self, possible: Flags, slot: int, blamed: int, where: int) -> bool:
-        """Rule out hosts that are to blame for a broken constraint; tell if there were any."""
-        hosts, needs = self.book.hosts_of(slot), self.book.needs_of(slot)
-        if where >= 0 and where in hosts:
-            possible[where] = False
-            return True
-        if blamed == slot:
-            # Its own deadline: it progresses at the rate of its worst host.
-            crowds = np.maximum(1.0, (self._load[hosts] + 1) / self.machine.processors[hosts])
-            times = needs * crowds
-            possible[hosts[times >= times.max()]] = False
-            return True
-        common = np.intersect1d(hosts, self.book.hosts_of(blamed))
-        if not len(common):
-            # It slows somebody who slows the other: idle hosts slow nobody.
-            common = hosts[self._releases[hosts] > self.book.starts[slot] + PLAN_TOLERANCE]
-        possible[common] = False
-        return len(common) > 0
 
-    # Both
+@kernel
+def map_alone(
+    now: float,
+    dates: Floats,
+    request: Request,
+    eligible: Flags,
+    needs: Floats,
+    slots: Ints,
+    mapped: Rows,
+    tasks: Rows,
+    hosts: Rows,
+    bandwidths: Floats,
+    memory_weight: float,
+) -> bool:
+    """Plan an application that has to be alone on its hosts: no other end changes.
 
-    def _survey(self, date: float) -> None:
-        book = self.book
-        survey(
-            date,
-            book.slots,
-            book.starts,
-            book.ends,
-            book.exclusive,
-            book.memory,
-            book.firsts,
-            book.counts,
-            book.hosts,
-            self._load,
-            self._next_exclusive,
-            self._releases,
-            self._used,
+    Parameters
+    ----------
+    dates
+        Start dates to try, ascending (s).
+    needs
+        t_c(m), seconds that a task needs on each host alone, without communication.
+    mapped, tasks
+        Get start, end and hosts of the application.
+    """
+    # The time for communication depends on the hosts: it is guessed as none, as that of the
+    # hosts found with this guess, and as the longest there is.
+    network = 0.0
+    for guess in range(3):
+        added = network if guess < 2 else request.sent / np.min(bandwidths)
+        index, free = first_gap(dates, request, eligible, needs + added, slots, mapped, tasks)
+        if index < 0:
+            return False
+        date = dates[index]
+        found = survey(date, slots, mapped, tasks, len(needs))
+        chosen = best_hosts(
+            now, date, request, free, needs, hosts, bandwidths, memory_weight, found
         )
+        network = network_seconds(chosen, request.sent, hosts["group"], bandwidths)
+        if network <= added:
+            place(request, date, chosen, needs, network, mapped, tasks)
+            return True
+    return False
 
-    def _choose(
-        self, application: Application, date: float, eligible: Flags, needs: Floats
-    ) -> Ints:
-        machine, sent = self.machine, application.work.sent
-        release_after(date, needs, self._load, self._releases, machine.processors, self._after)
-        weights = 1.0 + (self._used + application.memory) * self._memory_weight / machine.memory
-        communicates = sent > 0 and application.tasks > 1
-        hosts = choose(
-            application.tasks,
-            self.book.date,
-            eligible,
-            self._after,
-            weights,
-            sent,
-            machine.groups if communicates else self._no_groups,
-            machine.bandwidths if communicates else self._nothing,
+
+@kernel
+def map_shared(
+    now: float,
+    dates: Floats,
+    request: Request,
+    eligible: Flags,
+    needs: Floats,
+    slots: Ints,
+    mapped: Rows,
+    tasks: Rows,
+    hosts: Rows,
+    bandwidths: Floats,
+    memory_weight: float,
+    revisions: int,
+) -> bool:
+    """Plan an application at the first date at which every constraint is kept with it.
+
+    At each date, hosts without risk are tried, revised up to ``revisions`` times, then
+    once all that are possible. From the second date on, the survey counts the
+    application itself where it was tried last. Parameters as :func:`map_alone`.
+    """
+    for date in dates:
+        found = survey(date, slots, mapped, tasks, len(needs))
+        possible = (
+            eligible
+            & (found["next_exclusive"] >= date + needs - PLAN_TOLERANCE)
+            & (date + needs <= request.deadline + PLAN_TOLERANCE)
         )
-        return np.sort(hosts)
+        latest_end = min(request.deadline, date + request.walltime)
+        risky = risky_hosts(date, needs, latest_end, slots, mapped, tasks, hosts, found)
+        for allowed, attempts in ((possible & ~risky, revisions + 1), (possible, 1)):
+            for _ in range(attempts):
+                if np.sum(allowed) < request.tasks:
+                    break
+                chosen = best_hosts(
+                    now, date, request, allowed, needs, hosts, bandwidths, memory_weight, found
+                )
+                network = network_seconds(chosen, request.sent, hosts["group"], bandwidths)
+                place(request, date, chosen, needs, network, mapped, tasks)
+                blamed, where = keeps(now, slots, request.slot, mapped, tasks, hosts)
+                if blamed == KEPT:
+                    return True
+                if not rule_out(allowed, request.slot, blamed, where, mapped, tasks, hosts, found):
+                    break
+    return False
+
+
+@kernel
+def place(
+    request: Request,
+    start: float,
+    chosen: Ints,
+    needs: Floats,
+    network: float,
+    mapped: Rows,
+    tasks: Rows,
+) -> None:
+    """Plan an application on these hosts. O(tasks)."""
+    row = mapped[request.slot]
+    longest = 0.0
+    for index in range(len(chosen)):
+        task = tasks[row.first + index]
+        task.host = chosen[index]
+        task.need = needs[chosen[index]] + network
+        longest = max(longest, task.need)
+    row.count = len(chosen)
+    row.start = start
+    row.end = start + longest
+    row.deadline = demanded_end(request.deadline, request.walltime, longest, start)
+
+
+@kernel
+def rule_out(
+    allowed: Flags,
+    slot: int,
+    blamed: int,
+    where: int,
+    mapped: Rows,
+    tasks: Rows,
+    hosts: Rows,
+    found: Rows,
+) -> bool:
+    """Rule out hosts that are to blame for a broken constraint; tell if there were any."""
+    own = tasks[mapped[slot].first : mapped[slot].first + mapped[slot].count]
+    chosen = own["host"]
+    ruled_out = chosen == where
+    if np.any(ruled_out):
+        pass
+    elif blamed == slot:
+        # Its own deadline: it progresses at the rate of its worst host.
+        crowds = np.maximum(1.0, (found["load"][chosen] + 1) / hosts["processors"][chosen])
+        times = own["need"] * crowds
+        ruled_out = times >= times.max()
+    else:
+        for entry in range(mapped[blamed].first, mapped[blamed].first + mapped[blamed].count):
+            ruled_out |= chosen == tasks[entry].host
+        if not np.any(ruled_out):
+            # It slows a third one that slows the other: idle hosts slow none.
+            ruled_out = found["release"][chosen] > mapped[slot].start + PLAN_TOLERANCE
+    allowed[chosen[ruled_out]] = False
+    return bool(np.any(ruled_out))

@@ -9,27 +9,29 @@ from itertools import groupby
 import msgspec
 import numpy as np
 
+from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.aroma.application import Application
-from qops_batsim.scheduling.aroma.book import Mapped
+from qops_batsim.protocol.events import HostDescription
+from qops_batsim.scheduling.aroma.application import (
+    BEST_EFFORT,
+    DEADLINE,
+    DEDICATED,
+    Application,
+    Work,
+)
+from qops_batsim.scheduling.aroma.book import Book, Taken
 from qops_batsim.scheduling.aroma.fallbacks import Fallbacks, Stopped, map_all
+from qops_batsim.scheduling.aroma.machine import Machine
 from qops_batsim.scheduling.aroma.mapping import Mapper
 from qops_batsim.scheduling.aroma.recurrence import Flags, Ints
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """When an application was expected to end.
+    """When an application was expected to end, and when it did (s).
 
-    Attributes
-    ----------
-    first
-        End predicted when it was mapped (s).
-    last
-        End predicted when something was mapped or started for the last time before
-        it ended (s).
-    end
-        Real end (s).
+    ``first`` was predicted when it was mapped, ``last`` when something was mapped or
+    started for the last time before it ended.
     """
 
     first: float
@@ -40,20 +42,11 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
 class Planner:
     """The mapped applications over time.
 
-    Parameters
-    ----------
-    mapper
-        Maps applications into :attr:`book`.
-    fallbacks
-        Makes room where there is none.
-
     Attributes
     ----------
-    book
-        What is mapped.
     waiting
-        Applications that can be mapped only once something has ended that nobody
-        knows the end of.
+        Applications that can be mapped only once something has ended that has no
+        predicted end.
     predictions
         What was predicted of each application that has ended by itself, by job.
     """
@@ -132,7 +125,7 @@ class Planner:
     def map(self, parts: Sequence[Application]) -> list[Stopped] | None:
         """Map the parts of an application, all or none; see :meth:`Fallbacks.map`.
 
-        What is never refused waits where nobody can tell when it might start.
+        What is never refused waits where no date is known at which it might start.
         """
         self._refresh()
         stops = self._fallbacks.map(parts)
@@ -153,28 +146,27 @@ class Planner:
     def due(self) -> list[tuple[Application, Ints]]:
         """Start the applications whose start has come and whose hosts are really free.
 
-        Returns
-        -------
-        list of (Application, hosts)
-            In the order of their planned starts.
+        They are returned with their hosts, in the order of their planned starts.
         """
         book = self.book
         if not book.next_start() <= book.date + PLAN_TOLERANCE:
             return []
         load = self._present()
         started = []
-        for slot in book.planned_slots().tolist():
-            if book.starts[slot] > book.date + PLAN_TOLERANCE:
+        for slot in book.planned_slots():
+            if book.mapped["start"][slot] > book.date + PLAN_TOLERANCE:
                 break
             application, hosts = book.application(slot), book.hosts_of(slot)
-            taken = load[hosts].any() if book.exclusive[slot] else self._alone[hosts].any()
+            taken = (
+                load[hosts].any() if book.mapped["exclusive"][slot] else self._alone[hosts].any()
+            )
             if taken or not application.known or not self._mapper.available[hosts].all():
                 continue  # What should have ended has not yet: the end will be told.
             load[hosts] += 1
-            self._alone[hosts] |= book.exclusive[slot]
-            book.starts[slot] = book.date
-            book.deadlines[slot] = book.demanded(slot)
-            book.running[slot] = True
+            self._alone[hosts] |= book.mapped["exclusive"][slot]
+            book.mapped["start"][slot] = book.date
+            book.mapped["deadline"][slot] = book.demanded(slot)
+            book.mapped["running"][slot] = True
             self._mapped = True
             started.append((application, hosts.copy()))
         return started
@@ -202,16 +194,18 @@ class Planner:
     def _note_mapped(self, application: Application) -> None:
         job_id = application.job.id
         self._mapped = True
-        self._first_ends.setdefault(job_id, float(self.book.ends[self.book.slot_of[job_id]]))
+        self._first_ends.setdefault(
+            job_id, float(self.book.mapped["end"][self.book.slot_of[job_id]])
+        )
 
     def _present(self) -> Ints:
         """Return how many applications are really on each host, and note which are alone."""
         book = self.book
         self._alone[:] = False
         for slot in book.running_slots():
-            if book.exclusive[slot]:
+            if book.mapped["exclusive"][slot]:
                 self._alone[book.hosts_of(slot)] = True
-        load = book.load.copy()
+        load: Ints = book.hosts["load"].copy()
         for hosts in self._stopping.values():
             load[hosts] += 1
         return load
@@ -228,10 +222,12 @@ class Planner:
             if slot is None:
                 continue  # Stopped by this module, or never started by it.
             self.predictions[job_id] = Prediction(
-                first=self._first_ends.pop(job_id), last=float(self.book.ends[slot]), end=now
+                first=self._first_ends.pop(job_id),
+                last=float(self.book.mapped["end"][slot]),
+                end=now,
             )
-            early = early or self.book.ends[slot] > now + PLAN_TOLERANCE
-            late = late or self.book.ends[slot] < now - PLAN_TOLERANCE
+            early = early or self.book.mapped["end"][slot] > now + PLAN_TOLERANCE
+            late = late or self.book.mapped["end"][slot] < now - PLAN_TOLERANCE
             self.book.remove(slot)
         self._gone.clear()
         return early, late, freed
@@ -241,18 +237,18 @@ class Planner:
         book = self.book
         slots = book.overdue()
         for slot in slots:
-            again = max(now - float(book.starts[slot]), 1.0)
-            book.left[slot] = book.rates[slot] * again
+            again = max(now - float(book.mapped["start"][slot]), 1.0)
+            book.mapped["left"][slot] = book.mapped["rate"][slot] * again
         return bool(slots)
 
     def _map_anew(self) -> None:
         """Map anew what is planned and cannot stay so, the most important class first.
 
-        What was promised to it and cannot be kept any more, because somebody's estimate
-        was wrong or hosts have gone, is from now on the earliest end that is possible.
+        What was promised to it and cannot be kept any more, because an estimate was wrong
+        or hosts have gone, is from now on the earliest end that is possible.
         """
         book = self.book
-        planned = [book.take(slot) for slot in book.planned_slots().tolist()]
+        planned = [book.take(slot) for slot in book.planned_slots()]
         book.refresh()
         self._outdated = False
         self._relax()
@@ -268,9 +264,10 @@ class Planner:
                 self._map_or_wait(application)
                 slot = book.slot_of.get(application.job.id)
                 if promised and slot is not None:
-                    application.deadline = book.deadlines[slot] = float(book.ends[slot])
+                    application.deadline = float(book.mapped["end"][slot])
+                    book.mapped["deadline"][slot] = application.deadline
 
-    def _put_back(self, planned: Mapped) -> bool:
+    def _put_back(self, planned: Taken) -> bool:
         """Let an application stay planned as it was, if that keeps every constraint."""
         if not self._mapper.available[planned.hosts].all():
             return False
@@ -285,17 +282,17 @@ class Planner:
         book = self.book
         self._relaxed = False
         for slot in book.running_slots().tolist():
-            demanded, end = book.demanded(slot), float(book.ends[slot])
+            demanded, end = book.demanded(slot), float(book.mapped["end"][slot])
             if demanded < math.inf:
                 missed = end > demanded + PLAN_TOLERANCE
-                book.deadlines[slot] = end if missed else demanded
+                book.mapped["deadline"][slot] = end if missed else demanded
                 self._relaxed |= missed
 
     def _bring_forward(self) -> None:
         """Map planned applications anew if they can start earlier, in the order of starts."""
         book = self.book
-        for slot in book.planned_slots().tolist():
-            if book.starts[slot] <= book.date + PLAN_TOLERANCE:
+        for slot in book.planned_slots():
+            if book.mapped["start"][slot] <= book.date + PLAN_TOLERANCE:
                 continue
             self._refresh()
             planned = book.take(slot)
@@ -303,3 +300,18 @@ class Planner:
                 book.put_back(planned)
             else:
                 self._mapped = True
+
+
+def warm_up() -> None:
+    """Compile the kernels: map an application of each kind on two hosts."""
+    machine = Machine([HostDescription(0, "one"), HostDescription(1, "two")])
+    mapper = Mapper(machine, Book(machine.hosts), memory_weight=1.0, revisions=1)
+    planner = Planner(mapper, Fallbacks(mapper, 0, 0, lambda application: None))
+    work = Work(seconds=10.0, sent=1.0)
+    planner.update(0.0)
+    for number, name in enumerate((BEST_EFFORT, DEADLINE, DEDICATED)):
+        job = Job(f"warm-up!{number}", 0.0, 2, "none")
+        planner.map([Application(job, name, work, number, deadline=1000.0)])
+    planner.due()
+    planner.conclude()
+    planner.update(5.0)

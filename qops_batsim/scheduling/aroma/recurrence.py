@@ -4,17 +4,15 @@ The paper follows each host by itself: of X processes on U(m) processors each ge
 share min(1, U/X), and the next event is the start or the end of one of them. Batsim
 executes all tasks of a job as one, at one rate. So here the events of all hosts are
 followed together, and a job progresses at the least rate that one of its hosts
-grants it as an equal share. What it leaves of the shares of its other hosts goes to
-nobody. For jobs of one task, or on hosts with equal loads, that is the paper's
-recurrence; otherwise ends are predicted too late rather than too early
-(``docs/aroma.md`` has the proof).
+grants it as an equal share. What it leaves of the shares of its other hosts is lost.
+For jobs of one task, or on hosts with equal loads, that is the paper's recurrence;
+otherwise ends are predicted too late rather than too early (``docs/aroma.md`` has
+the proof).
 
-Parameters that recur: ``slots`` lists the applications concerned; all other arrays
-are indexed by slot, host, or entry. ``starts`` (s) are planned or, for those
-``running``, real dates; ``left`` is the share of the work that is left, from 1 to 0.
-The entries ``firsts[slot]`` to ``firsts[slot] + counts[slot] - 1`` name the ``hosts``
-of an application and in ``needs`` the seconds that its task needs there alone.
-``processors`` holds U(m) of each host.
+Applications, their tasks and hosts are rows of record arrays, which kernels read faster
+than named tuples of arrays. Parameters that recur: ``now`` is t_0, the date of the
+prediction (s); ``slots`` lists the rows of ``mapped`` concerned; the tasks of an
+application are the rows ``first`` to ``first + count - 1`` of ``tasks``.
 """
 
 from __future__ import annotations
@@ -28,296 +26,355 @@ from qops_batsim.timing import PLAN_TOLERANCE
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.void]
 
 KEPT = -1
 """What :func:`predict` blames when every constraint is kept."""
 
-_WAITS, _RUNS, _ENDED = 0, 1, 2
+APPLICATION = np.dtype(
+    [
+        ("start", np.float64),  # t_b: planned, or real once it runs (s)
+        ("end", np.float64),  # t_f as last predicted (s)
+        ("left", np.float64),  # share of the work that is left, from 1 to 0
+        ("rate", np.float64),  # share of the work that is done in a second now
+        ("deadline", np.float64),  # latest end that has to be kept (s); infinite without
+        ("memory", np.float64),  # of each task (bytes)
+        ("first", np.int64),
+        ("count", np.int64),
+        ("running", np.bool_),
+        ("exclusive", np.bool_),  # no other application may be on its hosts while it is
+    ],
+    align=True,
+)
+"""A mapped application."""
+
+TASK = np.dtype([("host", np.int64), ("need", np.float64)])
+"""A task: where it is, and t_c(m), the seconds that it needs there alone."""
+
+HOST = np.dtype(
+    [
+        ("processors", np.int64),  # U(m)
+        ("memory", np.float64),  # M_t(m) (bytes)
+        ("group", np.int64),  # hosts of a group are alike to the network
+        ("load", np.int64),  # X_m, applications that run there
+        ("alone", np.int64),  # slot of the exclusive application there, or -1
+        ("first_user", np.int64),  # its users are listed from here ...
+        ("end_user", np.int64),  # ... up to here
+    ]
+)
+"""A host."""
+
+PROGRESS = np.dtype(
+    [
+        ("left", np.float64),  # t_c^k as a share of the work, at the date since
+        ("rate", np.float64),  # share of the work that is done in a second from then on
+        ("since", np.float64),
+        ("end", np.float64),  # when it ends if nothing changes (s); infinite if it does not run
+        ("touched", np.int64),  # number of the event that last settled the rate
+        ("runs", np.bool_),
+    ],
+    align=True,
+)
+"""An application in an execution that is followed from event to event."""
 
 
 @kernel
-def granted_rate(
-    slot: int,
-    load: Ints,
-    firsts: Ints,
-    counts: Ints,
-    hosts: Ints,
-    needs: Floats,
-    processors: Ints,
-) -> float:
+def demanded_end(deadline: float, walltime: float, longest: float, start: float) -> float:
+    """Return the latest end that has to be kept (s); infinite if there is none.
+
+    That is the deadline, and the walltime if it is enough for the longest task alone:
+    sharing is not to get an application killed.
+    """
+    if longest > walltime + PLAN_TOLERANCE:
+        return deadline
+    return min(deadline, start + walltime)
+
+
+@kernel
+def granted_rate(slot: int, mapped: Rows, tasks: Rows, hosts: Rows) -> float:
     """Return the rate (share of the work per second) that equal shares grant. O(tasks)."""
     rate = np.inf
-    for entry in range(firsts[slot], firsts[slot] + counts[slot]):
-        host = hosts[entry]
+    for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
+        host = hosts[tasks[entry].host]
         share = 1.0
-        if load[host] > processors[host]:
-            share = processors[host] / load[host]
-        rate = min(rate, share / needs[entry])
+        if host.load > host.processors:
+            share = host.processors / host.load
+        rate = min(rate, share / tasks[entry].need)
     return rate
 
 
 @kernel
-def running_rates(
-    slots: Ints,
-    rates: Floats,
-    load: Ints,
-    firsts: Ints,
-    counts: Ints,
-    hosts: Ints,
-    needs: Floats,
-    processors: Ints,
-) -> None:
-    """Write the present rate of the running applications ``slots`` and the hosts' loads.
+def settle_rates(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> None:
+    """Write the present rates of the running applications ``slots`` and the hosts' loads.
 
     O(hosts + entries).
     """
-    load[:] = 0
+    for host in range(len(hosts)):
+        hosts[host].load = 0
     for slot in slots:
-        for entry in range(firsts[slot], firsts[slot] + counts[slot]):
-            load[hosts[entry]] += 1
+        for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
+            hosts[tasks[entry].host].load += 1
     for slot in slots:
-        rates[slot] = granted_rate(slot, load, firsts, counts, hosts, needs, processors)
+        mapped[slot].rate = granted_rate(slot, mapped, tasks, hosts)
 
 
 @kernel
 def predict(
-    now: float,
-    slots: Ints,
-    starts: Floats,
-    left: Floats,
-    running: Flags,
-    exclusive: Flags,
-    deadlines: Floats,
-    firsts: Ints,
-    counts: Ints,
-    hosts: Ints,
-    needs: Floats,
-    processors: Ints,
-    checked: bool,
-    ends: Floats,
-) -> tuple[int, int]:
+    now: float, slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows, checked: bool
+) -> tuple[int, int, Floats]:
     """Predict when each application ends.
 
-    Parameters
-    ----------
-    now
-        Date of the prediction, t_0 (s).
-    exclusive
-        Whether no other application may be on a host while this one is.
-    deadlines
-        Latest end of each application (s); infinite where nothing was promised.
-    checked
-        Whether to stop at the first constraint that is broken.
-    ends
-        Out: end by slot (s); incomplete when a constraint is broken.
+    With ``checked``, stop at the first constraint that is broken.
 
     Returns
     -------
-    tuple of int
-        :data:`KEPT`, or the slot of an application whose constraint is broken, and
-        the host where it is not alone (-1 when it misses its deadline).
-
-    Notes
-    -----
-    O(events × (applications + entries of those whose rate changes)).
+    blamed
+        :data:`KEPT`, or the slot of an application whose constraint is broken.
+    where
+        The host where it is not alone; -1 when it misses its deadline.
+    ends
+        By place in ``slots`` (s); incomplete when a constraint is broken.
+        O(events × (applications + tasks of those whose rate changes)).
     """
-    count = len(slots)
-    state = np.zeros(count, np.int8)
-    rest = np.empty(count)
-    rate = np.zeros(count)
-    since = np.empty(count)
-    end = np.full(count, np.inf)
-    load = np.zeros(len(processors), np.int64)
-    alone = np.full(len(processors), -1)  # The exclusive application there.
-    began = np.empty(count)
-    waiting = 0
-    entries = 0
-    for index in range(count):
-        slot = slots[index]
-        rest[index] = left[slot]
-        since[index] = now
-        entries += counts[slot]
-        if running[slot]:
-            began[index] = -np.inf
-        else:
-            began[index] = max(starts[slot], now)
-            waiting += 1
-    # The applications on each host, and the waiting ones by their starts.
-    first_on, users = _users(slots, firsts, counts, hosts, len(processors), entries)
-    order = np.argsort(began, kind="mergesort")[count - waiting :]
-    for index in range(count):
-        if began[index] == -np.inf:
-            _enter(index, slots[index], state, load, alone, exclusive, firsts, counts, hosts)
-    for index in range(count):
-        if state[index] == _RUNS:
-            rate[index] = granted_rate(slots[index], load, firsts, counts, hosts, needs, processors)
-            end[index] = _end_of(now, rest[index], rate[index])
-    stamp = np.full(count, -1)
+    ends = np.full(len(slots), np.inf)
+    hosts = hosts.copy()
+    users = _list_users(slots, mapped, tasks, hosts)
+    progress, order, starts = _present(now, slots, mapped, tasks, hosts)
+    begun = 0
     event = 0
-    next_waiting = 0
     while True:
-        ending = -1
-        first_end = np.inf
-        for index in range(count):
-            if end[index] < first_end:
-                first_end = end[index]
-                ending = index
-        next_start = np.inf
-        if next_waiting < waiting:
-            next_start = began[order[next_waiting]]
+        ending = _next_to_end(progress)
+        first_end = progress[ending].end if ending >= 0 else np.inf
+        next_start = starts[order[begun]] if begun < len(order) else np.inf
         if ending < 0 and next_start == np.inf:
             break
         event += 1
         # An end within the tolerance after a start makes room for it.
         if ending >= 0 and first_end <= next_start + PLAN_TOLERANCE:
-            index = ending
-            date = first_end
+            date, index, come = first_end, ending, 0
             slot = slots[index]
-            state[index] = _ENDED
-            end[index] = np.inf
-            ends[slot] = date
-            if checked and date > deadlines[slot] + PLAN_TOLERANCE:
-                return slot, -1
-            change = -1
-            for entry in range(firsts[slot], firsts[slot] + counts[slot]):
-                host = hosts[entry]
-                load[host] -= 1
-                if alone[host] == slot:
-                    alone[host] = -1
+            ends[index] = date
+            if checked and date > mapped[slot].deadline + PLAN_TOLERANCE:
+                return slot, -1, ends
+            _leave(index, slot, mapped, tasks, hosts, progress)
         else:
-            index = order[next_waiting]
-            next_waiting += 1
-            date = next_start
+            date, index, come = next_start, order[begun], 1
+            begun += 1
             slot = slots[index]
             if checked:
-                for entry in range(firsts[slot], firsts[slot] + counts[slot]):
-                    host = hosts[entry]
-                    if alone[host] >= 0:
-                        return alone[host], host
-                    if exclusive[slot] and load[host] > 0:
-                        return slot, host
-            _enter(index, slot, state, load, alone, exclusive, firsts, counts, hosts)
-            since[index] = date
-            rate[index] = granted_rate(slot, load, firsts, counts, hosts, needs, processors)
-            end[index] = _end_of(date, rest[index], rate[index])
-            stamp[index] = event
-            change = 1
-        for entry in range(firsts[slot], firsts[slot] + counts[slot]):
-            host = hosts[entry]
-            if load[host] < processors[host] or (load[host] == processors[host] and change > 0):
-                continue  # Nobody there had to share before or has to now.
-            for place in range(first_on[host], first_on[host + 1]):
-                other = users[place]
-                if state[other] != _RUNS or stamp[other] == event:
-                    continue
-                stamp[other] = event
-                new = granted_rate(slots[other], load, firsts, counts, hosts, needs, processors)
-                if new != rate[other]:
-                    rest[other] = max(0.0, rest[other] - rate[other] * (date - since[other]))
-                    since[other] = date
-                    rate[other] = new
-                    end[other] = _end_of(date, rest[other], new)
-    for index in range(count):
-        if state[index] == _RUNS:
-            ends[slots[index]] = np.inf
-            if checked and deadlines[slots[index]] < np.inf:
-                return slots[index], -1
-    return KEPT, -1
+                blamed, where = _disturbed(slot, mapped, tasks, hosts)
+                if blamed != KEPT:
+                    return blamed, where, ends
+            _enter(index, slot, mapped, tasks, hosts, progress)
+            progress[index].touched = event
+            _go_on(date, index, granted_rate(slot, mapped, tasks, hosts), progress)
+        _share_anew(date, event, slot, come, slots, mapped, tasks, hosts, users, progress)
+    for index in range(len(slots)):
+        if checked and progress[index].runs and mapped[slots[index]].deadline < np.inf:
+            return slots[index], -1, ends
+    return KEPT, -1, ends
 
 
 @kernel
-def connected(
-    slots: Ints,
-    seed: int,
-    exclusive: Flags,
-    firsts: Ints,
-    counts: Ints,
-    hosts: Ints,
-    host_count: int,
-) -> Ints:
+def keeps(
+    now: float, slots: Ints, slot: int, mapped: Rows, tasks: Rows, hosts: Rows
+) -> tuple[int, int]:
+    """Predict the ends that may depend on one application, to see whether it fits.
+
+    If every constraint is kept, these ends are written to ``mapped``.
+
+    Returns
+    -------
+    tuple of int
+        ``blamed`` and ``where`` as :func:`predict`.
+    """
+    concerned = _connected(slots, slot, mapped, tasks, hosts.copy())
+    blamed, where, ends = predict(now, concerned, mapped, tasks, hosts, True)
+    if blamed == KEPT:
+        for index in range(len(concerned)):
+            mapped[concerned[index]].end = ends[index]
+    return blamed, where
+
+
+@kernel
+def _connected(slots: Ints, seed: int, mapped: Rows, tasks: Rows, hosts: Rows) -> Ints:
     """Return those of ``slots`` whose ends or constraints may depend on one of them.
 
-    That is whoever shares a host with it, whoever shares one with those, and so on.
-    An application that is alone on its hosts passes nothing on: its end is fixed.
-    O(hosts + entries).
+    These are the applications that share a host with it, those that share one with
+    these, and so on. An application that is alone on its hosts passes nothing on: its
+    end is fixed. O(hosts + entries).
     """
-    entries = 0
-    for slot in slots:
-        entries += counts[slot]
-    first_on, users = _users(slots, firsts, counts, hosts, host_count, entries)
-    reached = np.zeros(host_count, np.bool_)
+    users = _list_users(slots, mapped, tasks, hosts)
+    reached = np.zeros(len(hosts), np.bool_)
     found = np.zeros(len(slots), np.bool_)
-    todo = np.empty(host_count, np.int64)
+    todo = np.empty(len(hosts), np.int64)
     waiting = 0
     for index in range(len(slots)):
         if slots[index] == seed:
             found[index] = True
-    for entry in range(firsts[seed], firsts[seed] + counts[seed]):
-        reached[hosts[entry]] = True
-        todo[waiting] = hosts[entry]
+    for entry in range(mapped[seed].first, mapped[seed].first + mapped[seed].count):
+        host = tasks[entry].host
+        reached[host] = True
+        todo[waiting] = host
         waiting += 1
     while waiting:
         waiting -= 1
-        host = todo[waiting]
-        for place in range(first_on[host], first_on[host + 1]):
+        user_of = hosts[todo[waiting]]
+        for place in range(user_of.first_user, user_of.end_user):
             index = users[place]
             if found[index]:
                 continue
             found[index] = True
-            slot = slots[index]
-            if exclusive[slot]:
+            row = mapped[slots[index]]
+            if row.exclusive:
                 continue
-            for entry in range(firsts[slot], firsts[slot] + counts[slot]):
-                if not reached[hosts[entry]]:
-                    reached[hosts[entry]] = True
-                    todo[waiting] = hosts[entry]
+            for entry in range(row.first, row.first + row.count):
+                host = tasks[entry].host
+                if not reached[host]:
+                    reached[host] = True
+                    todo[waiting] = host
                     waiting += 1
     return slots[found]
 
 
 @kernel
-def _end_of(date: float, rest: float, rate: float) -> float:
-    if rest <= 0.0:
-        return date
-    return date + rest / rate if rate > 0.0 else np.inf
+def _list_users(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Ints:
+    """Return who uses each host, as places in ``slots``; ``hosts`` says where to look.
 
-
-@kernel
-def _enter(
-    index: int,
-    slot: int,
-    state: npt.NDArray[np.int8],
-    load: Ints,
-    alone: Ints,
-    exclusive: Flags,
-    firsts: Ints,
-    counts: Ints,
-    hosts: Ints,
-) -> None:
-    """Let an application use its hosts."""
-    state[index] = _RUNS
-    for entry in range(firsts[slot], firsts[slot] + counts[slot]):
-        load[hosts[entry]] += 1
-        if exclusive[slot]:
-            alone[hosts[entry]] = slot
-
-
-@kernel
-def _users(
-    slots: Ints, firsts: Ints, counts: Ints, hosts: Ints, host_count: int, entries: int
-) -> tuple[Ints, Ints]:
-    """Return the indices into ``slots`` by host: where each host's begin, and all of them."""
-    first_on = np.zeros(host_count + 1, np.int64)
+    O(hosts + entries).
+    """
+    for host in range(len(hosts)):
+        hosts[host].end_user = 0
     for slot in slots:
-        for entry in range(firsts[slot], firsts[slot] + counts[slot]):
-            first_on[hosts[entry] + 1] += 1
-    for host in range(host_count):
-        first_on[host + 1] += first_on[host]
-    place = first_on[:-1].copy()
-    users = np.empty(entries, np.int64)
+        for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
+            hosts[tasks[entry].host].end_user += 1
+    total = 0
+    for host in range(len(hosts)):
+        count = hosts[host].end_user
+        hosts[host].first_user = hosts[host].end_user = total
+        total += count
+    users = np.empty(total, np.int64)
     for index in range(len(slots)):
-        slot = slots[index]
-        for entry in range(firsts[slot], firsts[slot] + counts[slot]):
-            users[place[hosts[entry]]] = index
-            place[hosts[entry]] += 1
-    return first_on, users
+        row = mapped[slots[index]]
+        for entry in range(row.first, row.first + row.count):
+            host = tasks[entry].host
+            users[hosts[host].end_user] = index
+            hosts[host].end_user += 1
+    return users
+
+
+@kernel
+def _present(
+    now: float, slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows
+) -> tuple[Rows, Ints, Floats]:
+    """Return the progress at this date, what waits in the order of starts, and the starts."""
+    progress = np.zeros(len(slots), PROGRESS)
+    starts = np.empty(len(slots))
+    for host in range(len(hosts)):
+        hosts[host].load = 0
+        hosts[host].alone = -1
+    running = 0
+    for index in range(len(slots)):
+        row = mapped[slots[index]]
+        progress[index].left = row.left
+        progress[index].since = now
+        progress[index].end = np.inf
+        progress[index].touched = -1
+        starts[index] = max(row.start, now)
+        if row.running:
+            starts[index] = -np.inf
+            running += 1
+            _enter(index, slots[index], mapped, tasks, hosts, progress)
+    for index in range(len(slots)):
+        if progress[index].runs:
+            _go_on(now, index, granted_rate(slots[index], mapped, tasks, hosts), progress)
+    return progress, np.argsort(starts, kind="mergesort")[running:], starts
+
+
+@kernel
+def _next_to_end(progress: Rows) -> int:
+    """Return the place of the first end, or -1."""
+    found = -1
+    first = np.inf
+    for index in range(len(progress)):
+        if progress[index].end < first:
+            first = progress[index].end
+            found = index
+    return found
+
+
+@kernel
+def _disturbed(slot: int, mapped: Rows, tasks: Rows, hosts: Rows) -> tuple[int, int]:
+    """Return who would not be alone if an application started now, and where, or KEPT."""
+    for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
+        host = tasks[entry].host
+        if hosts[host].alone >= 0:
+            return hosts[host].alone, host
+        if mapped[slot].exclusive and hosts[host].load > 0:
+            return slot, host
+    return KEPT, -1
+
+
+@kernel
+def _enter(index: int, slot: int, mapped: Rows, tasks: Rows, hosts: Rows, progress: Rows) -> None:
+    """Let an application use its hosts."""
+    progress[index].runs = True
+    for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
+        host = tasks[entry].host
+        hosts[host].load += 1
+        if mapped[slot].exclusive:
+            hosts[host].alone = slot
+
+
+@kernel
+def _leave(index: int, slot: int, mapped: Rows, tasks: Rows, hosts: Rows, progress: Rows) -> None:
+    """Let an application free its hosts."""
+    progress[index].runs = False
+    progress[index].end = np.inf
+    for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
+        host = tasks[entry].host
+        hosts[host].load -= 1
+        if hosts[host].alone == slot:
+            hosts[host].alone = -1
+
+
+@kernel
+def _go_on(date: float, index: int, rate: float, progress: Rows) -> None:
+    """Let an application progress at this rate from a date on."""
+    progress[index].since = date
+    progress[index].rate = rate
+    end = date
+    if progress[index].left > 0.0:
+        end = date + progress[index].left / rate if rate > 0.0 else np.inf
+    progress[index].end = end
+
+
+@kernel
+def _share_anew(
+    date: float,
+    event: int,
+    slot: int,
+    come: int,
+    slots: Ints,
+    mapped: Rows,
+    tasks: Rows,
+    hosts: Rows,
+    users: Ints,
+    progress: Rows,
+) -> None:
+    """Settle the rates on the hosts of an application that has come (1) or left (0)."""
+    for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
+        host = hosts[tasks[entry].host]
+        if host.load < host.processors + come:
+            continue  # Nothing there had to share before, or has to now.
+        for place in range(host.first_user, host.end_user):
+            other = users[place]
+            if not progress[other].runs or progress[other].touched == event:
+                continue
+            progress[other].touched = event
+            rate = granted_rate(slots[other], mapped, tasks, hosts)
+            old = progress[other].rate
+            if rate != old:
+                done = old * (date - progress[other].since)
+                progress[other].left = max(0.0, progress[other].left - done)
+                _go_on(date, other, rate, progress)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta
 
 from qops_batsim.jobs import COMPLETED_KILLED, Job
 from qops_batsim.platform.hostset import HostSet
@@ -16,8 +18,7 @@ from qops_batsim.protocol.events import (
     JobCompleted,
     Notify,
 )
-from qops_batsim.scheduling.aroma.options import AromaOptions
-from qops_batsim.scheduling.module import DecisionModule, System
+from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
 from qops_batsim.timing import PLAN_TOLERANCE
 
 if TYPE_CHECKING:
@@ -27,6 +28,63 @@ if TYPE_CHECKING:
     from qops_batsim.scheduling.aroma.machine import Machine
     from qops_batsim.scheduling.aroma.mapping import Mapper
     from qops_batsim.scheduling.aroma.planner import Planner, Prediction
+
+
+class AromaOptions(SchedulerOptions, frozen=True, kw_only=True):
+    """Options of :class:`Aroma`."""
+
+    default_class: Annotated[
+        Literal["high_priority", "dedicated", "best_effort"],
+        Meta(description="class of service of jobs without `qos.class` and without a deadline"),
+    ] = "best_effort"
+    start_tolerance: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="how long after its submission a high priority job may start",
+            extra={"unit": "s"},
+        ),
+    ] = 5.0
+    memory_weight: Annotated[
+        float,
+        Meta(ge=0, description="M_f of criterion (1): weight of the share of memory in use"),
+    ] = 1.0
+    revisions: Annotated[
+        int,
+        Meta(ge=0, description="how often the choice of hosts is revised at one start date"),
+    ] = 4
+    moves: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="how many planned applications of weaker classes are tried to be moved "
+            "for one that finds no place",
+        ),
+    ] = 8
+    stops: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="how many running applications of weaker classes are tried to be stopped "
+            "for it, where the engine allows dynamic jobs",
+        ),
+    ] = 8
+    reference_speed: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="speed of the hosts that estimated run times are about (C(m) = 1); "
+            "0: the speed that most hosts have",
+            extra={"unit": "flop/s"},
+        ),
+    ] = 0.0
+    platform: Annotated[
+        str,
+        Meta(
+            description="platform to look up speeds and routes in, a file or the name of a shipped "
+            "one; needed only where the engine is not ours to start (serve, pybatsim)"
+        ),
+    ] = ""
 
 
 class Aroma(DecisionModule):
@@ -41,7 +99,7 @@ class Aroma(DecisionModule):
     Predicts with the work in the jobs' profiles and the speeds of the hosts, or with
     ``qos.estimated_runtime`` on hosts of the reference speed. Jobs that only sleep
     (profiles of type ``delay``) are alone on their hosts, since sharing would not slow
-    them down; so is everybody without compute sharing.
+    them down; so are all jobs without compute sharing.
     """
 
     summary = "AROMA: four classes of service on shared, unequal hosts (Pascal et al. 2004)"
@@ -57,7 +115,7 @@ class Aroma(DecisionModule):
     @classmethod
     def prepare(cls) -> None:
         """Compile the kernels by mapping a few applications."""
-        from qops_batsim.scheduling.aroma.warm_up import warm_up
+        from qops_batsim.scheduling.aroma.planner import warm_up
 
         warm_up()
 
@@ -87,7 +145,7 @@ class Aroma(DecisionModule):
         self._machine: Machine = Machine(
             system.hosts, self._known_platform(), options.reference_speed or None
         )
-        book = Book(self._machine.processors)
+        book = Book(self._machine.hosts)
         self._mapper: Mapper = Mapper(self._machine, book, options.memory_weight, options.revisions)
         stops = options.stops if system.dynamic_jobs else 0
         fallbacks = Fallbacks(self._mapper, options.moves, stops, self._name_of_rest)
@@ -263,13 +321,13 @@ class Aroma(DecisionModule):
 
     def _name_of_rest(self, application: Application) -> str | None:
         """Return the name of the job by which an application would go on if it was stopped."""
-        from qops_batsim.scheduling.aroma.remainder import can_be_stopped, next_name
+        from qops_batsim.scheduling.aroma.work import can_be_stopped, next_name
 
         job = application.job
         return next_name(job.id) if can_be_stopped(self._profile_of(job)) else None
 
     def _register(self, stopped: Stopped) -> None:
-        from qops_batsim.scheduling.aroma.remainder import remainder
+        from qops_batsim.scheduling.aroma.work import remainder
 
         job, rest = stopped.stopped.application.job, stopped.rest
         share = 1.0 - self._progress.pop(job.id, 1.0 - stopped.stopped.left)

@@ -1,4 +1,4 @@
-"""What an application has to do, from its execution profile and its user's estimate."""
+"""Execution profiles: what they make an application do, and what is left of one that is stopped."""
 
 from __future__ import annotations
 
@@ -6,50 +6,52 @@ from collections.abc import Mapping
 from typing import Any
 
 from qops_batsim.jobs import Job
+from qops_batsim.protocol.decisions import RegisterJob, RegisterProfile
 from qops_batsim.scheduling.aroma.application import Work
 
-Profiles = Mapping[str, Mapping[str, Any]]
+Profile = Mapping[str, Any]
+
+_AMOUNTS = {
+    "delay": ("delay",),
+    "parallel_homogeneous": ("cpu", "com"),
+    "parallel_homogeneous_total": ("cpu", "com"),
+    "parallel": ("cpu", "com"),
+}
+
+SMALLEST_REST = 1e-9
+"""Share of the work that a remainder has at least: nothing at all could not run."""
+
+SHORTEST_WALLTIME = 1e-6
+"""Least walltime of a remainder (s): 0 is none."""
 
 
-def work_of(job: Job, profiles: Profiles, reference_speed: float) -> Work:
+def work_of(job: Job, profiles: Mapping[str, Profile], reference_speed: float) -> Work:
     """Return what each task of a job has to do.
 
     The user's estimate (``qos.estimated_runtime``) counts if there is one: run time
-    alone on hosts of the reference speed. Else it is what the profile says, where
-    that is an amount of work; the time of a ``delay`` is the job's estimate.
-
-    Parameters
-    ----------
-    job
-        The job.
-    profiles
-        The profiles of its workload, by name.
-    reference_speed
-        Speed of hosts with C(m) = 1 (flop/s).
+    alone on hosts of the reference speed (flop/s, C(m) = 1). Else it is what the
+    profile says, where that is an amount of work; the time of a ``delay`` is the
+    job's estimate. ``profiles`` are those of its workload, by name.
     """
     profile = profiles.get(job.profile, {})
-    told = work_in(profile, profiles, job.processors)
+    told = _work_in(profile, profiles, job.processors, ())
     estimated = None if job.qos is None else job.qos.estimated_runtime
     if told is None or profile.get("type") == "delay":
-        # A sleep takes as long on every host, and nobody knows what else would not.
+        # A sleep takes as long on every host; what does not tell its work may be one.
         return Work(seconds=job.estimate)
     if estimated is not None:
         return Work(flop=estimated * reference_speed, sent=told.sent)
     return told
 
 
-def work_in(profile: Mapping[str, Any], profiles: Profiles, tasks: int) -> Work | None:
+def _work_in(
+    profile: Profile, profiles: Mapping[str, Profile], tasks: int, around: tuple[str, ...]
+) -> Work | None:
     """Return what a profile makes each of so many tasks do; None where it does not tell.
 
     Where tasks differ (``parallel``), it is the most that one of them does. The steps
-    of a ``composed`` profile add up.
+    of a ``composed`` profile add up; ``around`` are those that contain this one.
     """
-    return _work_in(profile, profiles, tasks, ())
-
-
-def _work_in(
-    profile: Mapping[str, Any], profiles: Profiles, tasks: int, around: tuple[str, ...]
-) -> Work | None:
     kind = profile.get("type")
     if kind == "delay":
         return Work(seconds=float(profile.get("delay", 0.0)))
@@ -79,10 +81,7 @@ def _work_in(
                 seconds=total.seconds + one.seconds,
                 sent=total.sent + one.sent,
             )
-        repeat = int(profile.get("repeat", 1))
-        return Work(
-            flop=total.flop * repeat, seconds=total.seconds * repeat, sent=total.sent * repeat
-        )
+        return total.times(int(profile.get("repeat", 1)))
     return None
 
 
@@ -99,3 +98,57 @@ def _most_sent(matrix: list[float], tasks: int) -> float:
         ),
         default=0.0,
     )
+
+
+def can_be_stopped(profile: Profile) -> bool:
+    """Tell whether the rest of a profile can be expressed as a profile."""
+    return profile.get("type") in _AMOUNTS
+
+
+def next_name(job_id: str) -> str:
+    """Return the name of a job's remainder.
+
+    Examples
+    --------
+    >>> next_name("w0!12"), next_name("w0!12#1")
+    ('w0!12#1', 'w0!12#2')
+    """
+    base, mark, number = job_id.rpartition("#")
+    if mark and number.isdigit():
+        return f"{base}#{int(number) + 1}"
+    return f"{job_id}#1"
+
+
+def remainder(
+    name: str, job: Job, profile: Profile, share: float, ran: float
+) -> tuple[RegisterProfile, RegisterJob]:
+    """Return what registers the rest of a stopped job under a name.
+
+    ``share`` of its work is left, from 0 to 1; the seconds that it ``ran`` shorten its
+    walltime, if it has one.
+    """
+    share = min(max(share, SMALLEST_REST), 1.0)
+    rest = dict(profile)
+    for field in _AMOUNTS[profile["type"]]:
+        amount = profile.get(field)
+        if isinstance(amount, list):
+            rest[field] = [each * share for each in amount]
+        elif amount:
+            rest[field] = amount * share
+    workload, _, local_name = name.partition("!")
+    profile_name = f"{job.profile.partition('#')[0]}#{local_name}"
+    fields: dict[str, Any] = {
+        "id": name,
+        "subtime": job.submission_time,
+        "res": job.processors,
+        "profile": profile_name,
+    }
+    walltime = None
+    if job.walltime is not None:
+        fields["walltime"] = walltime = max(job.walltime - ran, SHORTEST_WALLTIME)
+    if "qos" in job.fields:
+        fields["qos"] = job.fields["qos"]
+    registered = Job(
+        name, job.submission_time, job.processors, profile_name, walltime, job.qos, fields
+    )
+    return RegisterProfile(workload, profile_name, rest), RegisterJob(name, registered)

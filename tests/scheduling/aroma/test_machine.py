@@ -16,7 +16,8 @@ from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.events import HostDescription
 from qops_batsim.scheduling.aroma.application import Work
 from qops_batsim.scheduling.aroma.machine import DEFAULT_SPEED, Machine
-from qops_batsim.scheduling.aroma.selection import choose, release_after
+from qops_batsim.scheduling.aroma.recurrence import HOST
+from qops_batsim.scheduling.aroma.selection import FOUND, choose, network_seconds, release_after
 from qops_batsim.scheduling.aroma.work import work_of
 from qops_batsim.shipped import find_input
 
@@ -35,8 +36,8 @@ GRID = known(read_platform(find_input("aroma_grid", "platforms")))
 def test_speeds_come_from_the_platform() -> None:
     found = known(machine([1.0, 4.0, 4.0], [1, 2, 8], memory=[1e9, 2e9, 3e9]))
     assert found.speeds.tolist() == [SPEED, 4 * SPEED, 4 * SPEED]
-    assert found.processors.tolist() == [1, 2, 8]
-    assert found.memory.tolist() == [1e9, 2e9, 3e9]
+    assert found.hosts["processors"].tolist() == [1, 2, 8]
+    assert found.hosts["memory"].tolist() == [1e9, 2e9, 3e9]
     assert found.reference_speed == 4 * SPEED  # what most hosts have
     assert known(machine([4.0, 1.0])).reference_speed == SPEED  # of several, the lowest
     assert known(machine([4.0]), reference_speed=7.0).reference_speed == 7.0
@@ -46,8 +47,8 @@ def test_else_from_the_properties_of_the_hosts() -> None:
     described = HostDescription(0, "a", properties={"speed": "2Gf", "cores": "4"})
     found = Machine([described, HostDescription(1, "b")])
     assert found.speeds.tolist() == [2e9, DEFAULT_SPEED]
-    assert found.processors.tolist() == [4, 1]
-    assert found.memory.tolist() == [math.inf, math.inf]
+    assert found.hosts["processors"].tolist() == [4, 1]
+    assert found.hosts["memory"].tolist() == [math.inf, math.inf]
 
 
 @pytest.mark.parametrize(
@@ -100,22 +101,26 @@ def hosts_of(*prefixes: str) -> np.ndarray:
     ],
 )
 def test_time_for_communication_is_that_over_the_worst_route(hosts, bandwidth) -> None:
-    work = Work(flop=1.0, sent=1e9)
-    assert GRID.network_seconds(work, hosts_of(*hosts)) == pytest.approx(1e9 / bandwidth)
-    assert GRID.worst_network_seconds(work) == pytest.approx(1e9 / 4.25e6)
+    assert communication(GRID, hosts_of(*hosts)) == pytest.approx(1e9 / bandwidth)
+    assert GRID.bandwidths.min() == pytest.approx(4.25e6)
+
+
+def communication(found: Machine, hosts: np.ndarray, sent: float = 1e9) -> float:
+    return network_seconds(hosts, sent, found.hosts["group"], found.bandwidths)
 
 
 def test_no_communication_takes_no_time() -> None:
-    assert GRID.network_seconds(Work(flop=1.0), hosts_of("a_node", "c_node")) == 0
-    assert GRID.network_seconds(Work(flop=1.0, sent=1.0), hosts_of("a_node")) == 0
-    alone = known(machine([1.0, 1.0]))
-    assert alone.network_seconds(Work(flop=1.0, sent=1e9), np.array([0, 1])) == 0
+    assert communication(GRID, hosts_of("a_node", "c_node"), sent=0.0) == 0
+    assert communication(GRID, hosts_of("a_node")) == 0
+    assert communication(known(machine([1.0, 1.0])), np.array([0, 1])) == 0
+    strangers = [HostDescription(0, "a"), HostDescription(1, "b")]
+    assert communication(Machine(strangers), np.array([0, 1])) == 0
 
 
 def test_hosts_of_a_made_cluster_are_one_group() -> None:
     found = known(make_cluster(300, bandwidth=1e8))
-    assert set(found.groups.tolist()) == {0}
-    assert found.network_seconds(Work(sent=1e9), np.array([5, 200])) == pytest.approx(10)
+    assert set(found.hosts["group"].tolist()) == {0}
+    assert communication(found, np.array([5, 200])) == pytest.approx(10)
 
 
 # What jobs have to do
@@ -210,7 +215,6 @@ def test_tasks_that_communicate_stay_together() -> None:
     ],
 )
 def test_the_release_after_one_more_task(load, release, processors, expected) -> None:
-    after = np.zeros(1)
-    present, until = np.array([load]), np.array([float(release)])
-    release_after(10.0, np.array([4.0]), present, until, np.array([processors]), after)
-    assert after[0] == expected
+    hosts, found = np.zeros(1, HOST), np.zeros(1, FOUND)
+    hosts["processors"], found["load"], found["release"] = processors, load, release
+    assert release_after(10.0, np.array([4.0]), hosts, found)[0] == expected

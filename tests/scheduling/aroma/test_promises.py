@@ -57,10 +57,10 @@ class Checked(Aroma):
         book = self._planner.book
         assert book.is_kept()
         # What is kept of the ends is never too early.
-        kept = book.ends[book.slots].copy()
+        kept = book.mapped["end"][book.slots].copy()
         book.refresh()
-        assert (kept >= book.ends[book.slots] - 1e-6).all()
-        book.ends[book.slots] = kept
+        assert (kept >= book.mapped["end"][book.slots] - 1e-6).all()
+        book.mapped["end"][book.slots] = kept
         return decisions
 
 

@@ -14,7 +14,8 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import Decision, ExecuteJob
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.aroma.application import Application, Work
-from qops_batsim.scheduling.aroma.book import Book
+from qops_batsim.scheduling.aroma.book import Book, Taken
+from qops_batsim.scheduling.aroma.recurrence import APPLICATION, HOST, TASK
 from qops_batsim.scheduling.module import DecisionModule
 
 Planned = list[tuple[float, dict[int, float]]]
@@ -22,17 +23,16 @@ Planned = list[tuple[float, dict[int, float]]]
 
 def predicted(jobs: Planned, processors: list[int], chosen: str = "best_effort") -> list[float]:
     """Return the predicted ends of jobs (start, seconds alone by host), none running yet."""
-    book = Book(np.array(processors, np.int64))
-    slots = []
+    hosts = np.zeros(len(processors), HOST)
+    hosts["processors"] = processors
+    book = Book(hosts)
     for index, (start, needs) in enumerate(jobs):
-        job = Job(str(index), 0.0, len(needs), "none")
-        hosts = np.array(sorted(needs), np.int64)
-        seconds = np.array([needs[host] for host in sorted(needs)])
-        slots.append(
-            book.add(Application(job, chosen, Work(flop=1.0), index), start, hosts, seconds)
-        )
+        application = Application(Job(str(index), 0.0, len(needs), ""), chosen, Work(), index)
+        row = np.zeros((), APPLICATION)
+        row["start"], row["left"], row["count"] = start, 1.0, len(needs)
+        book.put_back(Taken(application, row[()], np.array(sorted(needs.items()), TASK)))
     book.refresh()
-    return [float(book.ends[slot]) for slot in slots]
+    return book.mapped["end"][book.slots].tolist()
 
 
 # Two tasks on one processor: closed forms.
