@@ -1,9 +1,9 @@
-"""Fit the presets of ``qops_batsim/workload/presets.py`` to real logs.
+"""Fit the presets of ``qops_batsim/workload/presets.json`` to real logs.
 
     python benchmarks/fit_presets.py ../shared/traces            # fit, then compare
     python benchmarks/fit_presets.py ../shared/traces --compare  # compare the shipped presets
 
-The first form prints the parameters as Python code for ``presets.py`` and then the
+The first form prints the parameters as an entry of ``presets.json`` and then the
 tables of ``docs/synthetic-workloads.md`` (model against log); it takes two minutes, the
 second a second.
 
@@ -26,6 +26,7 @@ What is fitted, and how:
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Callable
 from datetime import datetime
@@ -374,27 +375,16 @@ def offered_load(jobs: Jobs, processors: int) -> float:
     return float((jobs.run_times * jobs.sizes).sum() / processors / period)
 
 
-def print_code(name: str, model: LublinModel, estimates: EstimateModel, load: float) -> None:
-    def fields(part: object, indent: str) -> str:
-        lines = []
-        for field in part.__struct_fields__:
-            value = getattr(part, field)
-            shown = f"{value:.6g}" if isinstance(value, float) else repr(value)
-            lines.append(f"{indent}{field}={shown},")
-        return "\n".join(lines)
+def print_parameters(name: str, model: LublinModel, estimates: EstimateModel, load: float) -> None:
+    """Print an entry of ``presets.json``."""
 
-    print(f'    "{name}": Preset(\n        model=LublinModel(')
-    print(f"            processors={model.processors},")
-    for part, kind in (("sizes", "SizeModel"), ("run_times", "RunTimeModel")):
-        print(
-            f"            {part}={kind}(\n{fields(getattr(model, part), ' ' * 16)}\n            ),"
-        )
-    print(f"            arrivals=ArrivalModel(\n{fields(model.arrivals, ' ' * 16)}\n            ),")
-    print("        ),\n        estimates=EstimateModel(")
-    print("            table=(")
-    for row in estimates.table:
-        print(f"                {row},")
-    print(f"            ),\n        ),\n        offered_load={load:.3f},\n    ),")
+    def values(part: object) -> dict[str, float]:
+        fields = {field: getattr(part, field) for field in part.__struct_fields__}
+        return {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in fields.items()}
+
+    parts = {kind: values(getattr(model, kind)) for kind in ("sizes", "run_times", "arrivals")}
+    entry = {"processors": model.processors, "offered_load": round(load, 3), **parts}
+    print(f'"{name}": {json.dumps(entry | {"estimates": estimates.table})},')
 
 
 def main() -> None:
@@ -414,7 +404,7 @@ def main() -> None:
             model, estimates = PRESETS[name].model, PRESETS[name].estimates
         else:
             model, estimates = fit(jobs, log)
-            print_code(name, model, estimates, offered_load(jobs, log.processors))
+            print_parameters(name, model, estimates, offered_load(jobs, log.processors))
         real = describe(jobs, log.processors, log.killed_from)
         made = describe(sample(model, estimates, 200_000, 1), log.processors, 1.0)
         tables.append((name, real, made))

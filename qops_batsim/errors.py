@@ -43,6 +43,13 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def require(fits: bool, name: str, value: object, accepted: str) -> None:
+    """Raise an :class:`InputError` ``NAME is VALUE; ACCEPTED`` unless the value fits."""
+    if not fits:
+        text = f"{value:g}" if isinstance(value, float) else str(value)
+        raise InputError(f"{name} is {text}; {accepted}")
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` with the nearest known name, or the list of all.
 

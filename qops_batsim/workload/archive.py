@@ -38,15 +38,10 @@ class DownloadError(QopsError):
 
 
 class ArchivedLog(msgspec.Struct, frozen=True, kw_only=True):
-    """A log in the archive.
+    """A log in the archive: its path below :data:`ARCHIVE_URL`, and its file's checksum.
 
-    Attributes
-    ----------
-    path
-        Path below :data:`ARCHIVE_URL`.
-    sha256
-        Checksum of the file. None: not known to this package; the first download's
-        is recorded beside the file, and later downloads must agree with it.
+    Without a checksum known to this package the first download's is recorded beside the file,
+    and later downloads must agree with it.
     """
 
     path: str
@@ -70,19 +65,10 @@ LOGS = {
 
 
 class FetchedLog(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a fetched log is and how far its checksum can be trusted.
+    """Where a fetched log is, where it comes from, and how far its checksum can be trusted.
 
-    Attributes
-    ----------
-    path
-        The file in the cache.
-    url
-        Where it comes from.
-    sha256
-        Its checksum.
-    checked_against
-        ``"package"`` (the checksum is part of this package), ``"record"`` (of an
-        earlier download) or ``"nothing"`` (this was the first download).
+    ``checked_against`` is ``"package"`` (the checksum is part of this package), ``"record"``
+    (of an earlier download) or ``"nothing"`` (this was the first download).
     """
 
     path: Path
@@ -109,7 +95,8 @@ def fetch_log(
     """Return a log from the cache, after downloading it where it is not there yet.
 
     A file in the cache whose checksum is wrong is downloaded again. What a broken
-    download left behind is continued, if the server still has the same file.
+    download left behind is continued, if the server still has the same file. Raises
+    :class:`DownloadError` where it fails for reasons of the network or the server.
 
     Parameters
     ----------
@@ -121,14 +108,6 @@ def fetch_log(
         Called as the download proceeds.
     base_url, logs
         Another archive, for tests and mirrors.
-
-    Raises
-    ------
-    InputError
-        The name is unknown, or the cache cannot be written.
-    DownloadError
-        The server cannot be reached or does not have the file, the connection
-        broke, the checksum is not the expected one, or what came is no gzip file.
     """
     if name not in logs:
         raise InputError(f"log is {name!r}, which is not known{did_you_mean(name, logs)}")
@@ -151,11 +130,7 @@ def fetch_log(
         sha256 = expected or str(pooch.file_hash(found, alg="sha256"))
     except ValueError:
         # pooch's only one: the checksum; it has removed the file.
-        source = "this package knows" if log.sha256 else f"{record} recorded at an earlier download"
-        raise DownloadError(
-            f"{url}: not the expected file: its checksum differs from the one that {source} "
-            f"({expected}){'' if log.sha256 else '; remove that record to accept a new version'}"
-        ) from None
+        raise DownloadError(f"{url}: {_differs(log, record, expected)}") from None
     except OSError as error:
         raise InputError(
             f"{cache}: cannot be used as a cache ({error.strerror or error})"
@@ -167,14 +142,18 @@ def fetch_log(
     return FetchedLog(path=Path(found), url=url, sha256=sha256, checked_against=checked)
 
 
-def copy_log(log: FetchedLog, out: Path) -> Path:
-    """Copy a fetched log to a file or into an existing directory; return the file.
+def _differs(log: ArchivedLog, record: Path, expected: str | None) -> str:
+    source, hint = "this package knows", ""
+    if not log.sha256:
+        source = f"{record} recorded at an earlier download"
+        hint = "; remove that record to accept a new version"
+    return (
+        f"not the expected file: its checksum differs from the one that {source} ({expected}){hint}"
+    )
 
-    Raises
-    ------
-    InputError
-        The file cannot be written.
-    """
+
+def copy_log(log: FetchedLog, out: Path) -> Path:
+    """Copy a fetched log to a file or into an existing directory; return the file."""
     target = out / log.path.name if out.is_dir() or str(out).endswith(os.sep) else out
     with open(log.path, "rb") as source, atomic_write(target) as copy:
         shutil.copyfileobj(source, copy)

@@ -45,18 +45,9 @@ _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_workload(path: str | Path) -> Workload:
-    """Read a Batsim workload, plain or gzip-compressed.
+    """Read a Batsim workload: JSON with ``nb_res``, ``jobs`` and ``profiles``, plain or gzip.
 
-    Parameters
-    ----------
-    path
-        A JSON file with ``nb_res``, ``jobs`` and ``profiles``.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read; a field is missing, of the wrong type, out of
-        range or given twice; a job id is given twice; a job's profile is unknown.
+    Every field, job and profile is checked; the ids of jobs differ.
     """
     return parse_workload(read_text(path, what="a Batsim workload (JSON)"), source=str(path))
 
@@ -98,11 +89,6 @@ def write_workload(workload: Workload, path: str | Path) -> None:
     """Write a Batsim workload: one job and one profile a line, gzip if named ``.gz``.
 
     The same workload always gives the same bytes.
-
-    Raises
-    ------
-    InputError
-        The file cannot be written.
     """
     write_text(path, format_workload(workload))
 

@@ -14,14 +14,10 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.errors import InputError, did_you_mean, require, shown
 from qops_batsim.jobs import Job
-from qops_batsim.workload.delay_jobs import (
-    changed_job,
-    derived,
-    run_times_until_killed,
-)
-from qops_batsim.workload.model import Workload, plain_number
+from qops_batsim.workload.delay_jobs import changed_job, derived, jobs_until_killed
+from qops_batsim.workload.model import Workload, check_seed, check_share, plain_number
 
 ARTIFICIAL = ("run-time", "turnaround", "none")
 
@@ -56,31 +52,26 @@ class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
-        if not 0 <= self.stringency < 1:
-            raise InputError(
-                f"stringency is {self.stringency:g}; a number from 0 to below 1 is accepted"
-            )
-        if not 0 <= self.share <= 1:
-            raise InputError(f"deadline share is {self.share:g}; a number from 0 to 1 is accepted")
+        require(
+            0 <= self.stringency < 1,
+            "stringency",
+            self.stringency,
+            "a number from 0 to below 1 is accepted",
+        )
+        check_share(self.share)
         if self.artificial not in ARTIFICIAL:
             raise InputError(
                 f"artificial is {shown(self.artificial)}{did_you_mean(self.artificial, ARTIFICIAL)}"
             )
-        if not 1 <= self.relaxation < math.inf:
-            raise InputError(f"relaxation is {self.relaxation:g}; a number from 1 up is accepted")
-        if self.seed < 0:
-            raise InputError(f"seed is {self.seed}; a whole number from 0 up is accepted")
+        fits = 1 <= self.relaxation < math.inf
+        require(fits, "relaxation", self.relaxation, "a number from 1 up is accepted")
+        check_seed(self.seed)
 
 
 class DeadlineCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many jobs have which deadline.
+    """How many jobs have a user's deadline, an artificial one, or none.
 
-    Attributes
-    ----------
-    user, artificial, none
-        Jobs with a user's deadline, with an artificial one, without any.
-    without_laxity
-        Jobs with a user's deadline that must start at once to meet it.
+    ``without_laxity``: jobs with a user's deadline that must start at once to meet it.
     """
 
     user: int
@@ -99,27 +90,14 @@ def assign_deadlines(
     seed the shares nest: the fifth of the jobs that has a user's deadline at 0.2 is
     among the four fifths at 0.8. A job keeps its place in that order in any
     workload, so a load scaled by duplication hardly changes who is chosen.
-
-    Parameters
-    ----------
-    workload
-        Jobs of type ``delay``; estimates should be exact.
-    response_times
-        Completion - submission in the reference schedule (seconds) by job id.
-    choices
-        Parameters; None: the defaults.
-
-    Raises
-    ------
-    InputError
-        A parameter is out of range, a job is none of type ``delay``, or a response
-        time is missing.
+    Jobs are of type ``delay``, and estimates should be exact. ``response_times`` are
+    completion - submission in the reference schedule (seconds) by job id.
     """
     choices = choices or DeadlineChoices()
     choices.check()
     by_users = users_with_deadline(workload, choices.share, choices.seed)
     jobs = []
-    for job, run_time in zip(workload.jobs, run_times_until_killed(workload), strict=True):
+    for job, run_time in jobs_until_killed(workload):
         response_time = response_times.get(job.id)
         if response_time is None:
             raise InputError(
@@ -161,15 +139,9 @@ def users_with_deadline(workload: Workload, share: float, seed: int) -> frozense
 
 
 def count_deadlines(workload: Workload) -> DeadlineCounts:
-    """Return how many jobs have which deadline.
-
-    Raises
-    ------
-    InputError
-        A job is none of type ``delay``.
-    """
+    """Return how many jobs have which deadline."""
     user = artificial = none = without_laxity = 0
-    for job, run_time in zip(workload.jobs, run_times_until_killed(workload), strict=True):
+    for job, run_time in jobs_until_killed(workload):
         if job.qos is None or job.qos.deadline is None:
             none += 1
         elif job.qos.has_user_deadline is False:

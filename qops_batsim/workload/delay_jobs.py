@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,7 @@ from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_n
 
 
 def run_times(workload: Workload) -> list[float]:
-    """Return the delay of each job (seconds), whatever its walltime.
-
-    Raises
-    ------
-    InputError
-        There is no job, or a job's profile is none of type ``delay``.
-    """
+    """Return the delay of each job (seconds), whatever its walltime."""
     if not workload.jobs:
         raise InputError(f"{workload.source}: holds no job; at least one is expected")
     found = []
@@ -35,17 +29,16 @@ def run_times(workload: Workload) -> list[float]:
 
 
 def run_times_until_killed(workload: Workload) -> list[float]:
-    """Return how long each job runs on its own (seconds): to its end or its walltime.
-
-    Raises
-    ------
-    InputError
-        As :func:`run_times`.
-    """
+    """Return how long each job runs on its own (seconds): to its end or its walltime."""
     return [
         seconds if job.walltime is None else min(seconds, job.walltime)
         for job, seconds in zip(workload.jobs, run_times(workload), strict=True)
     ]
+
+
+def jobs_until_killed(workload: Workload) -> Iterator[tuple[Job, float]]:
+    """Yield each job with how long it runs on its own (seconds): to its end or its walltime."""
+    yield from zip(workload.jobs, run_times_until_killed(workload), strict=True)
 
 
 def exact_estimates(workload: Workload) -> Workload:
@@ -54,32 +47,18 @@ def exact_estimates(workload: Workload) -> Workload:
     Every job carries its run time as ``qos.estimated_runtime`` and has no walltime,
     since Batsim calls a job killed whose run time equals its walltime. A job that
     would exceed its walltime is cut to it first.
-
-    Raises
-    ------
-    InputError
-        As :func:`run_times`.
     """
     profiles = ProfileTable(workload.profiles)
     jobs = []
-    for job, seconds in zip(workload.jobs, run_times_until_killed(workload), strict=True):
+    for job, seconds in jobs_until_killed(workload):
         fields = {"profile": profiles.name(job.profile, seconds), "walltime": None}
-        jobs.append(
-            changed_job(
-                job, fields, {"estimated_runtime": plain_number(seconds)}, workload=workload
-            )
-        )
+        qos = {"estimated_runtime": plain_number(seconds)}
+        jobs.append(changed_job(job, fields, qos, workload=workload))
     return derived(workload, jobs, profiles.new, {"step": "exact estimates"})
 
 
 class ProfileTable:
-    """The profiles of a new workload, made from those of an old one.
-
-    Attributes
-    ----------
-    new
-        Profiles named so far, in the order of their first use.
-    """
+    """The profiles of a new workload (``new``, by first use), made from those of an old one."""
 
     def __init__(self, old: Mapping[str, Profile]) -> None:
         self._old = old
@@ -116,21 +95,9 @@ class ProfileTable:
 def changed_job(
     job: Job, fields: Mapping[str, Any], qos: Mapping[str, Any], *, workload: Workload
 ) -> Job:
-    """Return a job with other fields, and other fields in its ``qos`` object.
+    """Return a job of a workload with other fields, and other fields in its ``qos`` object.
 
-    Parameters
-    ----------
-    job
-        The job to copy.
-    fields, qos
-        New values by name; None removes the field.
-    workload
-        Where the job comes from, for messages.
-
-    Raises
-    ------
-    InputError
-        A new value is out of range.
+    New values stand by name; None removes the field.
     """
     name = "extra_data" if job.qos is not None and job.fields.get("qos") is None else "qos"
     asked = _updated(job.fields.get(name) or {} if job.qos is not None else {}, qos)
@@ -156,17 +123,9 @@ def derived(
 ) -> Workload:
     """Return a workload made from another, which remembers how.
 
-    Parameters
-    ----------
-    workload
-        What it was made from.
-    jobs
-        The new jobs.
-    profiles
-        The new profiles; None: those of the old that the jobs use.
-    step
-        What was done, with every parameter and seed. The provenance of the old
-        workload goes into its field ``made_from``, so steps form a chain.
+    Without ``profiles`` it keeps those of the old that its jobs use. The ``step`` says what
+    was done, with every parameter and seed; the provenance of the old workload goes into its
+    field ``made_from``, so steps form a chain.
     """
     if profiles is None:
         profiles = {job.profile: workload.profiles[job.profile] for job in jobs}

@@ -13,8 +13,6 @@ have had.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
@@ -41,27 +39,14 @@ class EstimateModel(msgspec.Struct, frozen=True, kw_only=True):
         """Requested times (whole seconds), ascending."""
         return tuple(value for value, _, _ in self.table)
 
-    def parameters(self) -> dict[str, Any]:
-        """Return all parameters as plain JSON values, for provenance."""
-        return dict(msgspec.to_builtins(self))
-
 
 def sample_estimates(
     model: EstimateModel, run_times: Integers, generator: np.random.Generator
 ) -> tuple[Integers, Integers]:
     """Return final run times and estimates (seconds), shape (jobs,) each.
 
-    Run times change where a job is killed at its estimate: there both are equal.
-    Every estimate is at least the run time.
-
-    Parameters
-    ----------
-    model
-        The values and what goes with them.
-    run_times
-        Run times from 1 up (seconds).
-    generator
-        Source of two uniform numbers a job.
+    Run times (from 1 up) change where a job is killed at its estimate: there both are equal.
+    Every estimate is at least the run time. Takes two uniform numbers a job.
     """
     values = np.array(model.values, dtype=np.int64)
     weights, killed_shares = np.array([row[1:] for row in model.table], dtype=np.float64).T

@@ -11,10 +11,16 @@ from typing import Any, Unpack
 import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, require
 from qops_batsim.jobs import Job
 from qops_batsim.version import __version__
-from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_number
+from qops_batsim.workload.model import (
+    Profile,
+    Workload,
+    check_counts,
+    delay_profile,
+    plain_number,
+)
 from qops_batsim.workload.swf import Records, SwfLog
 from qops_batsim.workload.swf_repairs import RepairCount, Repairs, repair_records
 from qops_batsim.workload.swf_window import Bounds, LogCalendar, LogWindow
@@ -95,7 +101,7 @@ def convert_swf(
     repairs = repairs or Repairs()
     if not len(log):
         raise InputError(f"{log.source}: holds no record; a log with at least one job is expected")
-    _check_counts(skip, first)
+    check_counts(skip, first)
     processors = _machine_size(log, processors)
     stretch = LogWindow.of(log, **window)
     inside = log.records if stretch is None else stretch.cut(log)
@@ -106,12 +112,7 @@ def convert_swf(
         raise InputError(
             f"{log.source}: none of {len(inside)} jobs is left after the repairs ({did})"
         )
-    records = usable[skip : None if first is None else skip + first]
-    if not len(records):
-        raise InputError(
-            f"{log.source}: skip is {skip}, but the window holds {len(usable)} usable jobs; "
-            "a smaller number is expected"
-        )
+    records = _part(log, usable, skip, first)
     shift = float(records["submit_time"][0]) if rebase else 0.0
     workload = _workload(log, records, processors, shift)
     workload.provenance |= {
@@ -128,11 +129,14 @@ def convert_swf(
     return _account(log, workload, records, window.get("time_zone"), repairs=counts, **counted)
 
 
-def _check_counts(skip: int, first: int | None) -> None:
-    if skip < 0:
-        raise InputError(f"skip is {skip}; a whole number from 0 up is expected")
-    if first is not None and first < 1:
-        raise InputError(f"first is {first}; a whole number above 0 is expected")
+def _part(log: SwfLog, usable: Records, skip: int, first: int | None) -> Records:
+    records: Records = usable[skip : None if first is None else skip + first]
+    if not len(records):
+        raise InputError(
+            f"{log.source}: skip is {skip}, but the window holds {len(usable)} usable jobs; "
+            "a smaller number is expected"
+        )
+    return records
 
 
 def _machine_size(log: SwfLog, processors: int | None) -> int:
@@ -143,8 +147,7 @@ def _machine_size(log: SwfLog, processors: int | None) -> int:
                 f"{log.source}: the header has neither MaxProcs nor MaxNodes; "
                 "give the number of processors"
             )
-    if processors < 1:
-        raise InputError(f"processors is {processors}; a whole number above 0 is expected")
+    require(processors >= 1, "processors", processors, "a whole number above 0 is expected")
     return processors
 
 

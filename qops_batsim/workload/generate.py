@@ -6,14 +6,14 @@ import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, require
 from qops_batsim.jobs import Job
-from qops_batsim.limits import MAX_JOBS, MAX_PROCESSORS
+from qops_batsim.limits import MAX_JOBS
 from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.estimates import sample_estimates
 from qops_batsim.workload.lublin import (
@@ -23,7 +23,13 @@ from qops_batsim.workload.lublin import (
     sample_submissions,
 )
 from qops_batsim.workload.mixed_classes import mixed_workload
-from qops_batsim.workload.model import Profile, Workload, delay_profile
+from qops_batsim.workload.model import (
+    Profile,
+    Workload,
+    check_processors,
+    check_share,
+    delay_profile,
+)
 from qops_batsim.workload.presets import find_preset
 
 LOADS = (0.001, 1000.0)
@@ -33,23 +39,35 @@ LOADS = (0.001, 1000.0)
 _ESTIMATES, _DEADLINES = 2, 3
 
 
+class Columns(NamedTuple):
+    """Generated jobs: one whole number a job in each column (seconds, processors)."""
+
+    submissions: Integers
+    sizes: Integers
+    run_times: Integers
+    walltimes: Integers
+
+
 class DeadlineRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A simple rule that gives deadlines to generated jobs.
+    """A simple rule that gives deadlines to a share (0 to 1) of the generated jobs.
 
     A job with a deadline must end within stretch × run time of its submission, the
-    stretch drawn uniformly for each job. This knows nothing of the machine's load:
-    deadlines derived from a reference schedule are a matter of their own.
-
-    Attributes
-    ----------
-    share
-        Share of the jobs that get a deadline, from 0 to 1.
-    stretch
-        Least and greatest stretch, from 1 up.
+    stretch drawn uniformly for each job between two numbers from 1 up. This knows nothing of
+    the machine's load: deadlines derived from a reference schedule are a matter of their own.
     """
 
     share: float
     stretch: tuple[float, float] = (2.0, 10.0)
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        check_share(self.share)
+        low, high = self.stretch
+        if not 1 <= low <= high < math.inf:
+            raise InputError(
+                f"stretch is {low:g} to {high:g}; two numbers from 1 up, the smaller one first, "
+                "are accepted"
+            )
 
 
 class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,8 +75,6 @@ class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    jobs
-        Number of jobs.
     period
         Time from first to last submission (seconds).
     offered_load
@@ -96,71 +112,53 @@ def generate_workload(
 ) -> Workload:
     """Make a workload; the same arguments always make the same one.
 
-    Jobs, estimates and deadlines come from separate streams of the seed: asking for
-    exact estimates or deadlines leaves sizes, run times and submissions as they are.
+    The preset is one of :data:`~qops_batsim.workload.presets.PRESETS`, the machine its own
+    unless ``processors`` are given. Jobs, estimates and deadlines come from separate streams of
+    the seed: asking for exact estimates or deadlines leaves all else as it is.
 
     Parameters
     ----------
-    preset
-        Name of the parameters, one of :data:`~qops_batsim.workload.presets.PRESETS`.
-    jobs
-        Number of jobs.
-    seed
-        Any whole number from 0 up.
-    processors
-        Size of the machine; None: the preset's.
     load
-        Offered load to bring about, by one factor on all gaps between submissions.
-        None: the load of the log that the preset was fitted to, or as sampled when
-        there is none or only one job is made.
+        Offered load to bring about, by one factor on all gaps between submissions. None: that
+        of the preset's log, or as sampled when there is none or only one job is made.
     exact_estimates
-        Estimates equal run times. As all jobs whose estimate is known for certain,
-        these carry it in ``qos`` and have no walltime.
+        Estimates equal run times: jobs carry them in ``qos`` and have no walltime.
     deadlines
-        Who gets a deadline; implies exact estimates.
+        Which jobs get a deadline; implies exact estimates.
 
-    Raises
-    ------
-    InputError
-        The preset is unknown or a number is out of range.
+    Examples
+    --------
+    >>> generate_workload("kth-sp2", jobs=3, seed=1)
+    <Workload: 3 jobs on 100 processors, submitted from 12 s to 43 s, a generated workload>
     """
     parameters = find_preset(preset)
-    rule = deadlines if deadlines is not None and deadlines.share != 0 else None
     _check(jobs, processors, load, deadlines)
+    rule = deadlines if deadlines and deadlines.share else None
     if load is None and jobs > 1:
         load = parameters.offered_load
     model = parameters.model.for_machine(processors or parameters.model.processors)
     sizes, run_times = sample_sizes_and_run_times(model, jobs, seed)
-    run_times, estimates = sample_estimates(
-        parameters.estimates, run_times, random_stream(seed, _ESTIMATES)
-    )
-    period = None
-    if load is not None:
-        period = float(np.dot(sizes.astype(float), run_times)) / (model.processors * load)
+    random = random_stream(seed, _ESTIMATES)
+    run_times, estimates = sample_estimates(parameters.estimates, run_times, random)
+    work = float(np.dot(sizes.astype(float), run_times))
+    period = None if load is None else work / (model.processors * load)
     submissions = sample_submissions(model, jobs, seed, period=period)
-    qos = None
-    if rule is not None or exact_estimates:
-        qos = _qos_requests(submissions, run_times, rule, seed)
-    return _assemble(
-        submissions,
-        sizes,
-        run_times,
-        estimates,
-        qos,
-        processors=model.processors,
-        provenance={
-            "command": "workload generate",
-            "preset": preset,
-            "jobs": jobs,
-            "seed": seed,
-            "processors": model.processors,
-            "offered_load": load,
-            "exact_estimates": qos is not None,
-            "deadlines": None if rule is None else msgspec.to_builtins(rule),
-            "model": model.parameters(),
-            "estimates": parameters.estimates.parameters(),
-        },
-    )
+    exact = exact_estimates or rule is not None
+    qos = _qos_requests(submissions, run_times, rule, seed) if exact else None
+    columns = Columns(submissions, sizes, run_times, estimates)
+    provenance = {
+        "command": "workload generate",
+        "preset": preset,
+        "jobs": jobs,
+        "seed": seed,
+        "processors": model.processors,
+        "offered_load": load,
+        "exact_estimates": exact,
+        "deadlines": None if rule is None else msgspec.to_builtins(rule),
+        "model": msgspec.to_builtins(model),
+        "estimates": msgspec.to_builtins(parameters.estimates),
+    }
+    return _assemble(columns, qos, model.processors, provenance)
 
 
 def summarise(workload: Workload) -> WorkloadSummary:
@@ -231,18 +229,9 @@ def tiny_workload() -> Workload:
         (200, 3, 50, 60, None),
         (210, 1, 500, 120, None),
     )
-    submissions, sizes, run_times, walltimes = (
-        np.array([row[column] for row in rows], dtype=np.int64) for column in range(4)
-    )
-    workload = _assemble(
-        submissions,
-        sizes,
-        run_times,
-        walltimes,
-        None,
-        processors=4,
-        provenance={"description": "eight hand-made jobs on four processors, for documentation"},
-    )
+    columns = Columns(*np.array([row[:4] for row in rows], dtype=np.int64).T)
+    provenance = {"description": "eight hand-made jobs on four processors, for documentation"}
+    workload = _assemble(columns, None, 4, provenance)
     for index, (*_, deadline) in enumerate(rows):
         if deadline is not None:
             fields = workload.jobs[index].fields
@@ -254,27 +243,16 @@ def tiny_workload() -> Workload:
 def _check(
     jobs: int, processors: int | None, load: float | None, deadlines: DeadlineRule | None
 ) -> None:
-    if not 1 <= jobs <= MAX_JOBS:
-        raise InputError(f"jobs is {jobs}; a whole number from 1 to {MAX_JOBS} is accepted")
-    if processors is not None and not 1 <= processors <= MAX_PROCESSORS:
-        raise InputError(
-            f"processors is {processors}; a whole number from 1 to {MAX_PROCESSORS} is accepted"
-        )
-    if load is not None and not LOADS[0] <= load <= LOADS[1]:
-        raise InputError(
-            f"load is {load:g}; a number from {LOADS[0]:g} to {LOADS[1]:g} is accepted "
-            "(0.85 keeps 85 % of the machine busy)"
-        )
-    if deadlines is None:
-        return
-    if not 0 <= deadlines.share <= 1:
-        raise InputError(f"deadline share is {deadlines.share:g}; a number from 0 to 1 is accepted")
-    low, high = deadlines.stretch
-    if not 1 <= low <= high < math.inf:
-        raise InputError(
-            f"stretch is {low:g} to {high:g}; two numbers from 1 up, the smaller one first, "
-            "are accepted"
-        )
+    require(1 <= jobs <= MAX_JOBS, "jobs", jobs, f"a whole number from 1 to {MAX_JOBS} is accepted")
+    if processors is not None:
+        check_processors(processors)
+    if load is not None:
+        low, high = LOADS
+        accepted = f"a number from {low:g} to {high:g} is accepted"
+        hint = "(0.85 keeps 85 % of the machine busy)"
+        require(low <= load <= high, "load", load, f"{accepted} {hint}")
+    if deadlines is not None:
+        deadlines.check()
 
 
 def _qos_requests(
@@ -299,35 +277,20 @@ def _qos_requests(
 
 
 def _assemble(
-    submissions: Integers,
-    sizes: Integers,
-    run_times: Integers,
-    walltimes: Integers,
+    columns: Columns,
     qos: list[dict[str, Any]] | None,
-    *,
     processors: int,
     provenance: dict[str, Any],
 ) -> Workload:
     """Return the workload of these columns; walltimes are left out where there is ``qos``."""
     jobs: list[Job] = []
     profiles: dict[str, Profile] = {}
-    columns = zip(
-        submissions.tolist(), sizes.tolist(), run_times.tolist(), walltimes.tolist(), strict=True
-    )
-    for index, (submission, size, run_time, walltime) in enumerate(columns):
-        name, profile = delay_profile(run_time)
-        profiles[name] = profile
-        fields: dict[str, Any] = {
-            "id": str(index + 1),
-            "subtime": submission,
-            "res": size,
-            "profile": name,
-        }
-        if qos is None:
-            fields["walltime"] = walltime
-        else:
-            fields["qos"] = qos[index]
-        jobs.append(Job.from_fields(fields, where="generated workload"))
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for index, (submission, size, run_time, walltime) in enumerate(rows):
+        name, profiles[name] = delay_profile(run_time)
+        last = {"walltime": walltime} if qos is None else {"qos": qos[index]}
+        fields = {"id": str(index + 1), "subtime": submission, "res": size, "profile": name}
+        jobs.append(Job.from_fields(fields | last, where="generated workload"))
     return Workload(
         jobs=jobs,
         profiles=profiles,

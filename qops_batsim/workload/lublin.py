@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qops_batsim.errors import InputError
+from qops_batsim.workload.model import check_seed
 
 SECONDS_A_DAY = 86_400
 BUCKETS_A_DAY = 48
@@ -52,8 +53,6 @@ class SizeModel(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    serial_share
-        Share of jobs on one processor.
     power_of_two_share
         Share of all jobs that are parallel and rounded to a power of two. Some of
         the others come out as powers of two by chance.
@@ -150,11 +149,9 @@ class ArrivalModel(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    gap_shape, gap_scale
+    gap_shape, gap_scale, longest_gap
         Gamma distribution of the natural logarithm of the gap (seconds) at the
-        day's mean rate.
-    longest_gap
-        Longest gap at the mean rate (seconds).
+        day's mean rate, and where it ends (seconds).
     cycle_shape, cycle_scale
         Gamma distribution of the half hour in which jobs arrive, counted from 1 at
         midnight, over the day that begins with :data:`FIRST_BUCKET`.
@@ -203,24 +200,14 @@ class LublinModel(msgspec.Struct, frozen=True, kw_only=True):
             self, processors=processors, sizes=self.sizes.for_machine(processors)
         )
 
-    def parameters(self) -> dict[str, Any]:
-        """Return all parameters as plain JSON values, for provenance."""
-        return dict(msgspec.to_builtins(self))
-
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
     """Return one of a seed's independent generators.
 
     Each aspect of a workload has its own, so that asking for deadlines, say, does
     not change the jobs.
-
-    Raises
-    ------
-    InputError
-        The seed is negative.
     """
-    if seed < 0:
-        raise InputError(f"seed is {seed}; a whole number from 0 up is accepted")
+    check_seed(seed)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stream,))))
 
 
@@ -238,18 +225,8 @@ def sample_submissions(
 ) -> Integers:
     """Return submission times (whole seconds from midnight of the first day), ascending.
 
-    Parameters
-    ----------
-    model, jobs, seed
-        What to sample.
-    period
-        Time between first and last submission to bring about (seconds), by one
-        factor on all gaps; the daily cycle keeps its 24 hours. None: as sampled.
-
-    Raises
-    ------
-    InputError
-        A period is asked for with fewer than two jobs.
+    ``period`` is the time between first and last submission to bring about (seconds), by one
+    factor on all gaps; the daily cycle keeps its 24 hours. None: as sampled.
     """
     times = np.cumsum(model.arrivals.gaps(random_stream(seed, 1).random(jobs)))
     if period is not None:

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, require
 from qops_batsim.jobs import QOS_CLASSES, Job
-from qops_batsim.limits import MAX_APPLICATIONS, MAX_PROCESSORS
+from qops_batsim.limits import MAX_APPLICATIONS
 from qops_batsim.version import __version__
 from qops_batsim.workload.lublin import random_stream
-from qops_batsim.workload.model import Profile, Workload, plain_number
+from qops_batsim.workload.model import Profile, Workload, check_processors, plain_number
 from qops_batsim.workload.service_classes import compute_profile
 
 # A stream of the seed that nothing else uses.
@@ -31,7 +31,7 @@ _MEBIBYTE = 1 << 20
 
 
 class MixedChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """What the applications are like.
+    """What the applications are like; amounts are drawn uniform in their logarithm.
 
     Attributes
     ----------
@@ -40,10 +40,8 @@ class MixedChoices(msgspec.Struct, frozen=True, kw_only=True):
     gap
         Mean time between two submissions (s), exponentially distributed.
     cpu_time
-        Least and greatest CPU time of a task on a host of ``speed`` (s), uniform in its
-        logarithm, as all that follow.
-    speed
-        Flop/s of that host; the default is that of most hosts of ``aroma_grid``.
+        Least and greatest CPU time of a task on a host of ``speed`` flop/s (s); the default
+        is that of most hosts of ``aroma_grid``.
     memory
         Least and greatest memory of a task (bytes).
     communication
@@ -81,24 +79,8 @@ def mixed_workload(
     """Make applications of all four classes of service.
 
     Each is one compute job of 1 to 32 tasks; those whose tasks are jobs of their own
-    have up to 4, with the ids ``7t1``, ``7t2``, … and the common name ``7``.
-
-    Parameters
-    ----------
-    applications
-        Number of applications.
-    seed
-        Any whole number from 0 up.
-    processors
-        Hosts of the machine; no application has more tasks. The default is what
-        ``aroma_grid`` has.
-    choices
-        What they are like; None: the defaults.
-
-    Raises
-    ------
-    InputError
-        A number is out of range.
+    have up to 4, with the ids ``7t1``, ``7t2``, … and the common name ``7``. No application has
+    more tasks than the machine has hosts (``processors``), by default those of ``aroma_grid``.
     """
     choices = choices or MixedChoices()
     _check(applications, processors, choices)
@@ -166,15 +148,9 @@ def _drawn(random: np.random.Generator, bounds: tuple[float, float], unit: int) 
 
 
 def _check(applications: int, processors: int, choices: MixedChoices) -> None:
-    if not 1 <= applications <= MAX_APPLICATIONS:
-        raise InputError(
-            f"applications is {applications}; a whole number from 1 to {MAX_APPLICATIONS} "
-            "is accepted"
-        )
-    if not 1 <= processors <= MAX_PROCESSORS:
-        raise InputError(
-            f"processors is {processors}; a whole number from 1 to {MAX_PROCESSORS} is accepted"
-        )
+    accepted = f"a whole number from 1 to {MAX_APPLICATIONS} is accepted"
+    require(1 <= applications <= MAX_APPLICATIONS, "applications", applications, accepted)
+    check_processors(processors)
     unknown = [name for name in choices.mix if name not in QOS_CLASSES]
     if unknown:
         raise InputError(f"mix: class {unknown[0]!r}; {', '.join(QOS_CLASSES)} are accepted")
@@ -190,8 +166,7 @@ def _check(applications: int, processors: int, choices: MixedChoices) -> None:
             )
     for name in ("gap", "speed"):
         value = getattr(choices, name)
-        if not 0 < value < math.inf:
-            raise InputError(f"{name} is {value:g}; a number above 0 is accepted")
+        require(0 < value < math.inf, name, value, "a number above 0 is accepted")
     if not 0 <= choices.apart <= 1 or not 1 <= choices.deadline_factor < math.inf:
         raise InputError(
             f"apart is {choices.apart:g} and deadline_factor {choices.deadline_factor:g}; a share "

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 
 import msgspec
 
+from qops_batsim.errors import require
 from qops_batsim.jobs import Job
+from qops_batsim.limits import MAX_PROCESSORS
 
 Profile = dict[str, Any]
 """An execution profile as in Batsim: an object with a ``type`` and its parameters."""
@@ -19,8 +22,6 @@ class Workload(msgspec.Struct, kw_only=True):
     ----------
     jobs
         The jobs, in the order of the file.
-    profiles
-        Execution profiles by name.
     processors
         Processors of the machine the workload is for (``nb_res``).
     provenance
@@ -28,6 +29,13 @@ class Workload(msgspec.Struct, kw_only=True):
         parameter and seed. Written to the file, ignored by Batsim.
     source
         Where it was read from, for messages.
+
+    Examples
+    --------
+    >>> name, profile = delay_profile(60)
+    >>> job = Job.from_fields({"id": "1", "subtime": 0, "res": 2, "profile": name}, where="here")
+    >>> Workload(jobs=[job], profiles={name: profile}, processors=4)
+    <Workload: 1 job on 4 processors, submitted from 0 s to 0 s, a workload>
     """
 
     jobs: list[Job]
@@ -35,6 +43,21 @@ class Workload(msgspec.Struct, kw_only=True):
     processors: int
     provenance: dict[str, Any] = {}
     source: str = "a workload"
+
+    def __repr__(self) -> str:
+        return f"<Workload: {', '.join(self._facts())}>"
+
+    def _repr_html_(self) -> str:
+        return "<br>".join(map(escape, self._facts()))
+
+    def _facts(self) -> list[str]:
+        """Return what a short description tells."""
+        count = len(self.jobs)
+        facts = [f"{count:,} job{'' if count == 1 else 's'} on {self.processors:,} processors"]
+        if count:
+            dates = [job.submission_time for job in self.jobs]
+            facts.append(f"submitted from {min(dates):,.15g} s to {max(dates):,.15g} s")
+        return [*facts, self.source]
 
 
 def plain_number(value: float) -> float | int:
@@ -49,3 +72,25 @@ def delay_profile(run_time: float) -> tuple[str, Profile]:
     """
     seconds = plain_number(run_time)
     return f"delay{seconds}", {"type": "delay", "delay": seconds}
+
+
+def check_processors(processors: int) -> None:
+    """Raise :class:`~qops_batsim.errors.InputError` unless a machine can be of this size."""
+    accepted = f"a whole number from 1 to {MAX_PROCESSORS} is accepted"
+    require(1 <= processors <= MAX_PROCESSORS, "processors", processors, accepted)
+
+
+def check_seed(seed: int) -> None:
+    """Raise :class:`~qops_batsim.errors.InputError` if the seed is negative."""
+    require(seed >= 0, "seed", seed, "a whole number from 0 up is accepted")
+
+
+def check_share(share: float) -> None:
+    """Raise :class:`~qops_batsim.errors.InputError` unless a share of deadlines is one."""
+    require(0 <= share <= 1, "deadline share", share, "a number from 0 to 1 is accepted")
+
+
+def check_counts(skip: int, first: int | None) -> None:
+    """Raise :class:`~qops_batsim.errors.InputError` unless jobs can be counted so."""
+    require(skip >= 0, "skip", skip, "a whole number from 0 up is expected")
+    require(first is None or first > 0, "first", first, "a whole number above 0 is expected")

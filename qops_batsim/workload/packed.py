@@ -14,12 +14,18 @@ import math
 import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, require
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.limits import MAX_JOBS, MAX_LAXITY, MAX_PROCESSORS
+from qops_batsim.limits import MAX_JOBS, MAX_LAXITY
 from qops_batsim.version import __version__
 from qops_batsim.workload.lublin import random_stream
-from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_number
+from qops_batsim.workload.model import (
+    Profile,
+    Workload,
+    check_processors,
+    delay_profile,
+    plain_number,
+)
 
 LONGEST = 10**7
 """Longest run time that can be asked for (seconds)."""
@@ -31,14 +37,8 @@ _PACKED = 17
 class PackedWorkload(msgspec.Struct, frozen=True, kw_only=True):
     """A workload together with a schedule that meets all its deadlines.
 
-    Attributes
-    ----------
-    workload
-        The jobs, in the order in which the known schedule starts them.
-    starts
-        Start of each job in the known schedule (seconds) by id.
-    end
-        T: until then all processors are busy in the known schedule (seconds).
+    The jobs stand in the order in which that schedule starts them. ``starts`` holds its
+    starts (seconds) by id; until ``end`` (T, seconds) all processors are busy in it.
     """
 
     workload: Workload
@@ -58,35 +58,17 @@ def packed_workload(
     """Make jobs that a perfect scheduler can all admit.
 
     The known schedule keeps all processors busy from 0 to T, without a hole. Sizes
-    and run times are uniform in their logarithm; a size is cut to the processors that
-    are free. The jobs that are left at the end last until T, so some of them run
-    longer than asked for.
+    and run times (whole seconds) are uniform in their logarithm; a size is cut to the
+    processors that are free. The jobs that are left at the end last until T, so some of them
+    run longer than asked for. Jobs and known schedule do not depend on the laxity.
 
     Each job is submitted when the known schedule starts it, with the deadline
-    start + (1 + r) × run time. With r = 0 there is only one way to meet all
+    start + (1 + ``laxity``) × run time. With 0 there is only one way to meet all
     deadlines, and any scheduler finds it; more laxity allows choices that end badly,
     so *fewer* jobs are admitted, which is why the paper gave this method up.
 
-    Parameters
-    ----------
-    processors
-        Size of the machine.
-    jobs
-        Number of jobs.
-    laxity
-        r, from 0 up.
-    seed
-        Any whole number from 0 up; jobs and known schedule do not depend on the laxity.
-    static
-        The set of the real-time paper instead: all jobs are submitted at 0, with the
-        deadline (1 + r) × T.
-    run_times
-        Shortest and longest run time (whole seconds).
-
-    Raises
-    ------
-    InputError
-        A parameter is out of range.
+    ``static`` makes the set of the real-time paper instead: all jobs are submitted at 0, with
+    the deadline (1 + ``laxity``) × T.
     """
     _check(processors, jobs, laxity, run_times)
     starts, ends, sizes = _fill(processors, jobs, seed, run_times)
@@ -102,21 +84,20 @@ def packed_workload(
         )
         submission = 0.0 if static else float(start)
         made.append(Job(str(index + 1), submission, size, name, qos=qos))
-    provenance = {
-        "step": "packed",
-        "processors": processors,
-        "jobs": jobs,
-        "laxity": plain_number(laxity),
-        "seed": seed,
-        "static": static,
-        "run_times": list(run_times),
-        "version": __version__,
-    }
     workload = Workload(
         jobs=made,
         profiles=profiles,
         processors=processors,
-        provenance=provenance,
+        provenance={
+            "step": "packed",
+            "processors": processors,
+            "jobs": jobs,
+            "laxity": plain_number(laxity),
+            "seed": seed,
+            "static": static,
+            "run_times": list(run_times),
+            "version": __version__,
+        },
         source=f"the packed workload of seed {seed}",
     )
     known = {job.id: start for job, start in zip(made, starts, strict=True)}
@@ -165,11 +146,10 @@ def _between(low: int, high: int, position: np.ndarray) -> list[int]:
 
 
 def _check(processors: int, jobs: int, laxity: float, run_times: tuple[int, int]) -> None:
-    for value, name, most in ((processors, "processors", MAX_PROCESSORS), (jobs, "jobs", MAX_JOBS)):
-        if not 1 <= value <= most:
-            raise InputError(f"{name} is {value}; a whole number from 1 to {most} is accepted")
-    if not 0 <= laxity <= MAX_LAXITY:
-        raise InputError(f"laxity is {laxity:g}; a number from 0 to {MAX_LAXITY:g} is accepted")
+    check_processors(processors)
+    require(1 <= jobs <= MAX_JOBS, "jobs", jobs, f"a whole number from 1 to {MAX_JOBS} is accepted")
+    accepted = f"a number from 0 to {MAX_LAXITY:g} is accepted"
+    require(0 <= laxity <= MAX_LAXITY, "laxity", laxity, accepted)
     shortest, longest = run_times
     if not 1 <= shortest <= longest <= LONGEST:
         raise InputError(

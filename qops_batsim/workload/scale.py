@@ -43,8 +43,6 @@ def scale_load(
 
     Parameters
     ----------
-    workload
-        Jobs of type ``delay``.
     load
         Relative load: from 1 for duplication, from 0.01 for expansion, up to 100.
     method
@@ -61,12 +59,6 @@ def scale_load(
         Duplicates are submitted with their originals (Islam et al. 2004). Otherwise
         at a random time, uniform between first and last submission; a whole second
         if all submissions are.
-
-    Raises
-    ------
-    InputError
-        A parameter is out of range, a job is none of type ``delay``, the workload
-        already has duplicates, or jobs to be expanded have deadlines.
     """
     if method not in METHODS:
         raise InputError(f"method is {shown(method)}{did_you_mean(method, METHODS)}")

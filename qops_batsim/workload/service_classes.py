@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.errors import InputError, did_you_mean, require, shown
 from qops_batsim.jobs import QOS_CLASSES, Job
-from qops_batsim.workload.delay_jobs import changed_job, derived, run_times_until_killed
-from qops_batsim.workload.model import Profile, Workload, plain_number
+from qops_batsim.workload.delay_jobs import changed_job, derived, jobs_until_killed
+from qops_batsim.workload.model import Profile, Workload, check_seed, plain_number
 from qops_batsim.workload.swf import SwfLog
 
 CLASS_OF_QUEUE = {
@@ -77,14 +77,11 @@ class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
         if self.tasks not in (TOGETHER, APART):
             hint = did_you_mean(self.tasks, (TOGETHER, APART))
             raise InputError(f"tasks is {shown(self.tasks)}{hint}")
-        if self.seed < 0:
-            raise InputError(f"seed is {self.seed}; a whole number from 0 up is accepted")
-        if not 1 <= self.deadline_factor < math.inf:
-            raise InputError(
-                f"deadline factor is {self.deadline_factor:g}; a number from 1 up is accepted"
-            )
-        if not 0 < self.speed < math.inf:
-            raise InputError(f"speed is {self.speed:g}; a number of flop/s above 0 is accepted")
+        check_seed(self.seed)
+        factor, speed = self.deadline_factor, self.speed
+        require(1 <= factor < math.inf, "deadline factor", factor, "a number from 1 up is accepted")
+        accepted = "a number of flop/s above 0 is accepted"
+        require(0 < speed < math.inf, "speed", speed, accepted)
         weights = self.mix.values()
         if not all(0 <= weight < math.inf for weight in weights) or not sum(weights):
             raise InputError(f"mix is {shown(dict(self.mix))}; numbers from 0 up are accepted")
@@ -95,14 +92,8 @@ class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
 class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a log knows of its jobs and a workload made from it does not.
 
-    Attributes
-    ----------
-    queue_names
-        Name of each queue number, from the header's ``Queue`` lines.
-    cpu_times
-        CPU time a processor (seconds) by job number; jobs without one are missing.
-    waits
-        Recorded wait (seconds) by job number; jobs without one are missing.
+    The name of each queue number, from the header's ``Queue`` lines; and by job number the CPU
+    time a processor and the recorded wait (seconds), where they are known.
     """
 
     queue_names: Mapping[str, str] = {}
@@ -133,20 +124,6 @@ def name_queues(
 
     A job keeps the name it has; else the number in its field ``queue`` counts, by the
     log's header; else it draws a name.
-
-    Parameters
-    ----------
-    workload
-        Any workload.
-    choices
-        Mix and seed of the draws.
-    facts
-        What the log tells of queue numbers.
-
-    Raises
-    ------
-    InputError
-        A parameter is out of range.
     """
     choices = choices or ClassChoices()
     choices.check()
@@ -176,24 +153,8 @@ def assign_classes(
     ``queue``, ``class``, ``estimated_runtime`` (the CPU time), and ``deadline`` in the
     class of that name. Walltimes are removed: where tasks share hosts they last longer
     than they compute.
-
-    Parameters
-    ----------
-    workload
-        Jobs of type ``delay``.
-    choices
-        Parameters; None: the defaults.
-    facts
-        What the log tells of queues.
-    cpu_times
-        CPU time a processor (seconds) by job id; jobs that are missing, or all, have
-        their run time, cut to their walltime.
-
-    Raises
-    ------
-    InputError
-        A parameter is out of range, a job is none of type ``delay``, or a queue has no
-        class.
+    The jobs are of type ``delay``. ``cpu_times`` holds the CPU time a processor (seconds) by
+    job id; jobs that are missing, or all, have their run time, cut to their walltime.
     """
     choices = choices or ClassChoices()
     named = name_queues(workload, choices, facts)
@@ -201,7 +162,7 @@ def assign_classes(
     jobs: list[Job] = []
     profiles: dict[str, Profile] = {}
     replaced = 0
-    for job, run_time in zip(named.jobs, run_times_until_killed(named), strict=True):
+    for job, run_time in jobs_until_killed(named):
         seconds = run_time
         if job.id in measured:
             seconds = max(LEAST_CPU_TIME, measured[job.id])
@@ -231,14 +192,8 @@ def compute_profile(
 ) -> tuple[str, Profile]:
     """Return name and content of the profile that computes for ``seconds`` on a host.
 
-    Parameters
-    ----------
-    seconds
-        CPU time of every task on a host of ``speed`` flop/s.
-    speed
-        Flop/s.
-    communication
-        Bytes between each ordered pair of tasks.
+    That is the CPU time of every task on a host of ``speed`` flop/s; ``communication`` is
+    bytes between each ordered pair of tasks.
     """
     body = {
         "type": "parallel_homogeneous",
@@ -300,12 +255,6 @@ def _tasks(job: Job, choices: ClassChoices, workload: Workload) -> list[Job]:
     """Return a job as it is, or its tasks: 15 becomes 15t1, 15t2, …"""
     if choices.tasks == TOGETHER:
         return [job]
-    return [
-        changed_job(
-            job,
-            {"id": f"{job.id}t{number}", "res": 1},
-            {"application": job.id},
-            workload=workload,
-        )
-        for number in range(1, job.processors + 1)
-    ]
+    qos = {"application": job.id}
+    names = (f"{job.id}t{number}" for number in range(1, job.processors + 1))
+    return [changed_job(job, {"id": name, "res": 1}, qos, workload=workload) for name in names]

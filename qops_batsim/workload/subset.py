@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qops_batsim.errors import InputError
 from qops_batsim.workload.delay_jobs import derived
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.model import Workload, check_counts
 
 PAPER_JOBS = 5000
 """Jobs of the subsets in Islam et al. (2003), section 4.1."""
@@ -15,24 +15,9 @@ def subset(workload: Workload, *, first: int | None = PAPER_JOBS, skip: int = 0)
 
     Jobs with equal submissions keep the order of the file. Dates stay as they are.
 
-    Parameters
-    ----------
-    workload
-        Any workload.
-    first
-        Number of jobs, or as many as there are; None: all that follow.
-    skip
-        Number of jobs to leave out before these.
-
-    Raises
-    ------
-    InputError
-        A number is out of range, or no job is left.
+    They are the ``first`` jobs, or as many as there are (None: all), after ``skip`` others.
     """
-    if first is not None and first < 1:
-        raise InputError(f"first is {first}; a whole number above 0 is expected")
-    if skip < 0:
-        raise InputError(f"skip is {skip}; a whole number from 0 up is expected")
+    check_counts(skip, first)
     ordered = sorted(workload.jobs, key=lambda job: job.submission_time)
     jobs = ordered[skip : None if first is None else skip + first]
     if not jobs:

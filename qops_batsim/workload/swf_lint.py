@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, require
 from qops_batsim.workload.swf import (
     STATUS_CANCELLED,
     STATUS_PARTIAL,
@@ -78,8 +78,8 @@ def lint_log(
     log: SwfLog, malformed: list[MalformedRecord] | None = None, *, processors: int | None = None
 ) -> LintReport:
     """Check a log that was read; see :func:`lint_swf`."""
-    if processors is not None and processors < 1:
-        raise InputError(f"processors is {processors}; a whole number above 0 is expected")
+    fits = processors is None or processors >= 1
+    require(fits, "processors", processors, "a whole number above 0 is expected")
     malformed = malformed or []
     unchecked: dict[str, str] = {}
     header = _check_header(log, len(malformed))

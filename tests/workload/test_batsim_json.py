@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
+from qops_batsim.shipped import find_input
 from qops_batsim.workload import Workload, delay_profile, format_workload, read_workload
 from qops_batsim.workload.batsim_json import parse_workload, write_workload
 
@@ -388,3 +389,16 @@ def test_names_that_would_break_the_output_files_are_refused(job_id: str, profil
     }
     with pytest.raises(InputError, match="which would break Batsim's output files"):
         parse_workload(json.dumps(data), source="w")
+
+
+def test_a_workload_prints_in_one_line() -> None:
+    workload = read_workload(find_input("sdsc_sp2_1000", "workloads"))
+    text = repr(workload)
+    assert text.startswith("<Workload: 1,000 jobs on 128 processors, submitted from ")
+    assert text.endswith("sdsc_sp2_1000.json>")
+    assert len(text) < 300
+    assert "<br>submitted from" in workload._repr_html_()
+    workload.source = "a < b"
+    assert workload._repr_html_().endswith("<br>a &lt; b")
+    empty = Workload(jobs=[], profiles={}, processors=1)
+    assert repr(empty) == "<Workload: 0 jobs on 1 processors, a workload>"
