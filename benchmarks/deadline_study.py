@@ -26,7 +26,7 @@ from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.experiments.compare import Summary, csv_text, summarize
 from qops_batsim.experiments.grid import Contestant, Grid, Row, run_grid
 from qops_batsim.experiments.intervals import Interval, mean_interval, paired_difference
-from qops_batsim.papers.report import (
+from qops_batsim.papers.claims import (
     CONFIRMED,
     INCONCLUSIVE,
     NOT_CONFIRMED,
@@ -203,7 +203,7 @@ def grows(study: Study, log: str, scheduler: str) -> tuple[str, Verdict]:
     """Unadmitted jobs: below 10 % at load 1, 15 to 25 % at load 1.6."""
     (alone,) = study.values(log, 0.2, 1.0, scheduler, "unadmitted_jobs")
     high = mean_interval(study.values(log, 0.2, 1.6, scheduler, "unadmitted_jobs"))
-    low, top = ends(high)
+    low, top = high.ends
     if alone < 10 and low >= 15 and top <= 25:
         verdict = CONFIRMED
     elif alone >= 10 or top < 15 or low > 25:
@@ -283,16 +283,9 @@ def at_loads(differences: dict[float, Interval], sign: int) -> tuple[str, Verdic
     return text, verdict
 
 
-def ends(interval: Interval) -> tuple[float, float]:
-    """Return the ends of an interval; the mean itself with a single seed."""
-    if interval.low is None or interval.high is None:
-        return interval.mean, interval.mean
-    return interval.low, interval.high
-
-
 def text_of(interval: Interval, sign: str = "+") -> str:
     """Return mean and interval as text."""
-    low, high = ends(interval)
+    low, high = interval.ends
     return f"{interval.mean:{sign}.2f} [{low:{sign}.2f}, {high:{sign}.2f}]"
 
 

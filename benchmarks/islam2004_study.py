@@ -21,44 +21,12 @@ import msgspec
 
 from qops_batsim.papers.islam2004.paper import run
 from qops_batsim.papers.pictures import draw_figures
-from qops_batsim.papers.report import Claim, PaperReport, PaperRequest, Table
+from qops_batsim.papers.report import PaperRequest
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared"))
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 DRAWN = ("figure3", "figure5", "figure9", "figure11")
-
-
-def markdown(report: PaperReport) -> str:
-    """Return verdicts, choices and tables."""
-    lines = ["## Verdicts", "", *claim_table(report.claims), "", "## Choices of this run", ""]
-    lines += [f"- {topic}: {choice}" for topic, choice in report.choices.items()]
-    lines += ["", "## Tables", ""]
-    for table in report.tables:
-        lines += [*as_markdown(table), ""]
-    return "\n".join(lines)
-
-
-def claim_table(claims: list[Claim]) -> list[str]:
-    """Return the claims, parts below their claim."""
-    lines = ["| id | claim | value | 95 % interval | verdict |", "|---|---|---|---|---|"]
-    for claim in claims:
-        value = "" if claim.value is None else f"{claim.value:+.2f}"
-        interval = "" if claim.interval is None else "[{:+.2f}, {:+.2f}]".format(*claim.interval)
-        cells = [claim.id, claim.text, value, interval, claim.verdict]
-        if "." not in claim.id:
-            cells = [f"**{cell}**" if cell else "" for cell in cells]
-        lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def as_markdown(table: Table) -> list[str]:
-    """Return a table under its title."""
-    lines = [f"### {table.title}", ""]
-    if table.note:
-        lines += [table.note, ""]
-    lines += [f"| {' | '.join(table.columns)} |", "|" + "---|" * len(table.columns)]
-    return lines + [f"| {' | '.join(row)} |" for row in table.text_rows()]
 
 
 def main() -> None:
@@ -85,7 +53,7 @@ def main() -> None:
         drawn = [figure for figure in report.figures if figure.name in DRAWN]
         named = [msgspec.structs.replace(each, name=f"islam2004_{each.name}") for each in drawn]
         draw_figures(named, arguments.pictures)
-    text = markdown(report)
+    text = report.markdown()
     if arguments.write is None:
         print(text)
         return

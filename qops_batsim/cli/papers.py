@@ -8,20 +8,46 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qops_batsim.cli.console import (
-    announce_slow,
-    make_directory,
-    note,
-    print_json,
-    print_table,
-    progress_bar,
-)
+from qops_batsim.cli import console, options
 from qops_batsim.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
-    from qops_batsim.papers.report import Claim, PaperReport
+    from qops_batsim.papers.claims import Claim
+    from qops_batsim.papers.report import PaperReport, PaperRequest
 
 FORMATS = ("png", "pdf", "svg")
+
+Paper = Annotated[
+    str, typer.Argument(metavar="PAPER", help="Name of the paper: talby1999, islam2004, ...")
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Only the part that takes a few minutes at most.")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="DIR",
+        help="Write report.json, report.md and a picture of each figure here; runs that were "
+        "finished before are not made again.",
+    ),
+]
+Traces = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Directory of the logs. Default: $QOPS_SHARED/traces, ../shared/traces, or what "
+        "`workload fetch` keeps.",
+    ),
+]
+Seeds = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="Use N seeds. Default: the paper module's choice."),
+]
+Ending = Annotated[
+    str, typer.Option("--format", metavar="png|pdf|svg", help="Format of the pictures.")
+]
 
 app = typer.Typer(
     help="Run the experiments of the source papers again, beside the papers' numbers.",
@@ -30,9 +56,7 @@ app = typer.Typer(
 
 
 @app.command("list")
-def list_papers(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+def list_papers(as_json: options.AsJson = False) -> None:
     """List the papers.
 
     **Examples**
@@ -42,55 +66,22 @@ def list_papers(
     from qops_batsim.papers.report import PAPERS
 
     if as_json:
-        print_json(PAPERS)
+        console.print_json(PAPERS)
         return
-    print_table(
-        "Papers", ["name", "what it is"], [[*each] for each in PAPERS.items()], numbers=False
-    )
+    rows = [[*each] for each in PAPERS.items()]
+    console.print_table("Papers", ["name", "what it is"], rows, numbers=False)
 
 
 @app.command("run")
 def run(
-    paper: Annotated[
-        str, typer.Argument(metavar="PAPER", help="Name of the paper: talby1999, islam2004, ...")
-    ],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Only the part that takes a few minutes at most.")
-    ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print all numbers as JSON instead of tables.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="DIR",
-            help="Write report.json and a picture of each figure here; runs that were finished "
-            "before are not made again, if the paper's experiments keep them.",
-        ),
-    ] = None,
-    traces: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Directory of the logs. Default: $QOPS_SHARED/traces, ../shared/traces, or what "
-            "`workload fetch` keeps.",
-        ),
-    ] = None,
-    seeds: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Use N seeds. Default: the paper module's choice."),
-    ] = None,
-    jobs_parallel: Annotated[
-        int,
-        typer.Option(
-            "--jobs-parallel", min=1, metavar="N", help="Processes; results do not depend on it."
-        ),
-    ] = 1,
-    ending: Annotated[
-        str, typer.Option("--format", metavar="png|pdf|svg", help="Format of the pictures.")
-    ] = "png",
+    paper: Paper,
+    quick: Quick = False,
+    as_json: options.AsJson = False,
+    out: Out = None,
+    traces: Traces = None,
+    seeds: Seeds = None,
+    jobs_parallel: options.Processes = 1,
+    ending: Ending = "png",
 ) -> None:
     """Run a paper's experiments and print its tables, with the paper's numbers, and its claims.
 
@@ -105,7 +96,7 @@ def run(
 
     - Numbers for a notebook: `qops-batsim papers run pascal2004 --quick --json > pascal.json`
     """
-    from qops_batsim.papers.report import PAPERS, PaperRequest, run_paper
+    from qops_batsim.papers.report import PAPERS, PaperRequest
 
     if paper not in PAPERS:
         raise InputError(f"PAPER is {paper!r}, which is not known{did_you_mean(paper, PAPERS)}")
@@ -114,27 +105,31 @@ def run(
     if traces is not None and not traces.is_dir():
         raise InputError(f"--traces {traces}: no such directory")
     if out is not None:
-        make_directory(out, "--out")
+        console.make_directory(out, "--out")
+    request = PaperRequest(quick=quick, traces=traces, workers=jobs_parallel, seeds=seeds, out=out)
+    _run(paper, request, ending, as_json)
+
+
+def _run(paper: str, request: PaperRequest, ending: str, as_json: bool) -> None:
+    import msgspec
+
+    from qops_batsim.papers.report import run_paper
+
     began = time.perf_counter()
-    with announce_slow("running simulations ..."), progress_bar(1, paper) as on_progress:
-        request = PaperRequest(
-            quick=quick,
-            traces=traces,
-            workers=jobs_parallel,
-            seeds=seeds,
-            out=out,
-            on_progress=on_progress,
-        )
-        report = run_paper(paper, request)
+    with (
+        console.announce_slow("running simulations ..."),
+        console.progress_bar(1, paper) as on_progress,
+    ):
+        report = run_paper(paper, msgspec.structs.replace(request, on_progress=on_progress))
     seconds = time.perf_counter() - began
-    paths = [] if out is None else _write(report, out, ending)
+    paths = [] if request.out is None else _write(report, request.out, ending)
     if as_json:
-        print_json(report.document())
+        console.print_json(report.document())
     else:
         _print(report)
-    note(f"{paper} in {seconds:.1f} s")
+    console.note(f"{paper} in {seconds:.1f} s")
     if paths:
-        note(f"wrote {', '.join(str(path) for path in paths)}")
+        console.note(f"wrote {', '.join(str(path) for path in paths)}")
 
 
 def _write(report: PaperReport, directory: Path, ending: str) -> list[Path]:
@@ -144,20 +139,21 @@ def _write(report: PaperReport, directory: Path, ending: str) -> list[Path]:
     from qops_batsim.files import write_text
     from qops_batsim.papers.pictures import draw_figures
 
-    path = directory / "report.json"
-    write_text(path, json.dumps(report.document(), indent=2, allow_nan=False) + "\n")
-    return [path, *draw_figures(report.figures, directory, ending=ending)]
+    document, page = directory / "report.json", directory / "report.md"
+    write_text(document, json.dumps(report.document(), indent=2, allow_nan=False) + "\n")
+    write_text(page, report.markdown())
+    return [document, page, *draw_figures(report.figures, directory, ending=ending)]
 
 
 def _print(report: PaperReport) -> None:
     """Print tables, claims and choices."""
     for table in report.tables:
-        print_table(table.title, table.columns, table.text_rows())
+        console.print_table(table.title, table.headings(), table.text_rows())
         if table.note:
             typer.echo(table.note)
         typer.echo("")
     if report.claims:
-        print_table(
+        console.print_table(
             "Claims",
             ["id", "claim", "verdict", "measured", "95 % interval", "paper"],
             [_claim_row(claim) for claim in report.claims],

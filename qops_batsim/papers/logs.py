@@ -20,17 +20,10 @@ def find_log(request: PaperRequest, *files: str, fetch: str | None = None) -> Pa
 
     Parameters
     ----------
-    request
-        Says in which directory to look, if in a certain one.
     files
         Names of files, each of which will do; the first that is found is taken.
     fetch
         Name under which ``workload fetch`` knows the last of them, if it does.
-
-    Raises
-    ------
-    InputError
-        It is in none of these places; the message says how to get it.
     """
     places = [request.traces] if request.traces is not None else _usual_places()
     for file in files:

@@ -1,31 +1,27 @@
 """What every reproduction is asked for and what it returns.
 
-A module of this room that reproduces a paper has one function,
-``run(request: PaperRequest) -> PaperReport``. Numbers of the paper stand beside
+A paper's folder has one entry, ``paper.py`` with ``run(request: PaperRequest) -> PaperReport``,
+and beside it what was chosen (``choices``), what is simulated (``cases``) and how (``runs``),
+the paper's own numbers (``numbers``), what the simulations say as plain values (``values``),
+and ``tables``, ``figures`` and ``claims`` made of these. Numbers of the paper stand beside
 measured ones, and a claim that the measurements do not confirm is reported so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.experiments.kept import KeptRuns
+from qops_batsim.papers.claims import Claim
 from qops_batsim.version import __version__
 
-if TYPE_CHECKING:
-    from qops_batsim.experiments.intervals import Interval
-
-Verdict = Literal["confirmed", "not confirmed", "inconclusive"]
-CONFIRMED: Verdict = "confirmed"
-NOT_CONFIRMED: Verdict = "not confirmed"
-INCONCLUSIVE: Verdict = "inconclusive"
-
-Cell = str | int | float | None
-"""A cell of a table; None stands for nothing to say."""
+Run = TypeVar("Run")
 
 
 class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,17 +30,17 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     quick
-        Only the part that takes a minute or few, as each paper's module defines it.
+        Only the part that takes a minute or few, as each paper defines it.
     traces
         Directory of the logs; None: the usual places
         (:func:`~qops_batsim.papers.logs.find_log`).
     workers
         Processes; results do not depend on it.
     seeds
-        Number of seeds where the paper's experiments are random; None: the module's choice.
+        Number of seeds where the paper's experiments are random; None: the paper's choice.
     out
-        Directory where a module may keep finished runs, so that an interrupted
-        reproduction goes on where it was; None: keep nothing.
+        Directory below which finished runs are kept, so that an interrupted reproduction
+        goes on where it was; None: keep nothing.
     on_progress
         Called with the number of simulations done and to do.
     """
@@ -61,66 +57,71 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
         if self.on_progress is not None:
             self.on_progress(done, total)
 
+    def progress_of_part(self, before: int, total: int) -> Callable[[int, int], None]:
+        """Return what a part of the work calls, of ``total`` after ``before`` others."""
+        return lambda done, _: self.progress(before + done, total)
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim of a paper and what came out here.
-
-    Attributes
-    ----------
-    id
-        Short name, unique in the paper.
-    text
-        The claim in our words, precise enough to be tested.
-    verdict
-        Whether the measurements confirm it.
-    value
-        The number it was judged by, with its unit in ``text``; None if there is none.
-    interval
-        95 % confidence interval of the value, if there is one.
-    paper
-        The paper's own number, if it gives one.
-    """
-
-    id: str
-    text: str
-    verdict: Verdict
-    value: float | None = None
-    interval: tuple[float, float] | None = None
-    paper: float | None = None
+    def kept(self, kind: type[Run], made_of: Any) -> KeptRuns[Run] | None:
+        """Return where finished runs are kept, if they are."""
+        return None if self.out is None else KeptRuns(self.out / "runs", kind, made_of)
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """A table for people; its numbers are also in the report's data.
+class Column(NamedTuple):
+    """A column whose cells have a format of their own: a format text, or a function."""
+
+    heading: str
+    form: str | Callable[[Any], str]
+
+
+Columns = Mapping[str, str | Column]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table, declared once and rendered as text or Markdown; its rows are the report's data.
 
     Attributes
     ----------
-    title
-        What it shows, with units.
     columns
-        Headings.
+        Heading of each column, or a :class:`Column`, by the key of its value in a row;
+        ``"paper.wait"`` is the key ``wait`` in the value of ``paper``.
     rows
-        Cells, as many in each row as there are columns.
+        Values by key; one that is missing or None is shown as a dash.
     note
         What a reader must know to understand it.
     """
 
     title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    columns: Columns
+    rows: Sequence[Mapping[str, Any]]
     note: str = ""
 
+    def headings(self) -> list[str]:
+        """Return the headings."""
+        return [each if isinstance(each, str) else each.heading for each in self.columns.values()]
+
     def text_rows(self) -> list[list[str]]:
-        """Return the cells as text: numbers in a readable precision, nothing as a dash."""
-        return [[_text(cell) for cell in row] for row in self.rows]
+        """Return the cells as text: numbers in a readable precision unless a column says how."""
+        return [
+            [_text(_value(row, key), column) for key, column in self.columns.items()]
+            for row in self.rows
+        ]
+
+    def markdown(self) -> list[str]:
+        """Return the lines of the table below its title and note."""
+        return [
+            f"### {self.title}",
+            "",
+            *([self.note, ""] if self.note else []),
+            *markdown_table(self.headings(), self.text_rows()),
+        ]
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """One line or group of bars.
+    """One line, or one group of bars.
 
     Attributes
     ----------
-    label
-        Its name in the legend.
     x, y
         Numbers, or names for bars, and values.
     low, high
@@ -137,18 +138,21 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     from_paper: bool = False
 
 
-class Panel(msgspec.Struct, frozen=True, kw_only=True):
-    """One picture of a figure.
+def series_of(
+    label: str, rows: Sequence[Mapping[str, Any]], x: str, y: str, *, from_paper: bool = False
+) -> Series:
+    """Return the series of two values of each row; rows without a value are left out."""
+    known = [row for row in rows if row[y] is not None]
+    return Series(
+        label=label,
+        x=tuple(row[x] for row in known),
+        y=tuple(row[y] for row in known),
+        from_paper=from_paper,
+    )
 
-    Attributes
-    ----------
-    title, x_label, y_label
-        What is written at it, with units.
-    series
-        What is drawn.
-    kind
-        Lines over numbers, or bars over names.
-    """
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True):
+    """One picture of a figure: lines over numbers, or bars over names."""
 
     title: str
     x_label: str
@@ -158,17 +162,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure: its data and enough to draw it.
-
-    Attributes
-    ----------
-    name
-        File name without ending, such as ``"figure5"``.
-    title
-        What it shows.
-    panels
-        The pictures side by side.
-    """
+    """A figure: its data and enough to draw it; ``name`` is its file's, without ending."""
 
     name: str
     title: str
@@ -180,10 +174,6 @@ class PaperReport(msgspec.Struct, kw_only=True):
 
     Attributes
     ----------
-    paper
-        Name of the module, such as ``"talby1999"``.
-    quick
-        Whether only the quick part was run.
     choices
         What was chosen where the paper leaves it open, in words by topic.
     data
@@ -215,6 +205,15 @@ class PaperReport(msgspec.Struct, kw_only=True):
             },
         }
 
+    def markdown(self) -> str:
+        """Return verdicts, choices and tables."""
+        lines = ["## Verdicts", "", *_claim_lines(self.claims), "", "## Choices of this run", ""]
+        lines += [f"- {topic}: {choice}" for topic, choice in self.choices.items()]
+        lines += ["", "## Tables", ""]
+        for table in self.tables:
+            lines += [*table.markdown(), ""]
+        return "\n".join(lines)
+
 
 PAPERS = {
     "talby1999": "Talby & Feitelson 1999: slack-based backfilling with priorities",
@@ -225,13 +224,7 @@ PAPERS = {
 
 
 def run_paper(name: str, request: PaperRequest) -> PaperReport:
-    """Run a paper's reproduction.
-
-    Raises
-    ------
-    InputError
-        The name is unknown, or a log that it needs is not at hand.
-    """
+    """Run a paper's reproduction."""
     from importlib import import_module
 
     if name not in PAPERS:
@@ -245,19 +238,46 @@ def relative_difference(measured: float, paper: float) -> float:
     return 100.0 * (measured - paper) / paper
 
 
-def verdict_of(difference: Interval, sign: int) -> Verdict:
-    """Return whether the whole interval has the claimed sign, the other one, or neither."""
-    low = difference.mean if difference.low is None else difference.low
-    high = difference.mean if difference.high is None else difference.high
-    low, high = sorted((sign * low, sign * high))
-    if low > 0:
-        return CONFIRMED
-    return NOT_CONFIRMED if high < 0 else INCONCLUSIVE
+def number_text(number: float) -> str:
+    """Return a number in a readable precision."""
+    if isinstance(number, int):
+        return f"{number:,}"
+    return f"{number:,.0f}" if abs(number) >= 10_000 else f"{number:,.2f}"
 
 
-def _text(cell: Cell) -> str:
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table in Markdown."""
+    return [
+        f"| {' | '.join(headings)} |",
+        "|" + "---|" * len(headings),
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+
+
+def _claim_lines(claims: Sequence[Claim]) -> list[str]:
+    """Return the claims; those that have parts, as ``a`` has ``a.dip``, in bold above them."""
+    whole = {claim.id.partition(".")[0] for claim in claims if "." in claim.id}
+    rows = []
+    for claim in claims:
+        value = "" if claim.value is None else f"{claim.value:+.2f}"
+        interval = "" if claim.interval is None else "[{:+.2f}, {:+.2f}]".format(*claim.interval)
+        cells = [claim.id, claim.text, value, interval, claim.verdict]
+        if claim.id.partition("-")[0] in whole:
+            cells = [f"**{cell}**" if cell else "" for cell in cells]
+        rows.append(cells)
+    return markdown_table(["id", "claim", "value", "95 % interval", "verdict"], rows)
+
+
+def _value(row: Mapping[str, Any], key: str) -> Any:
+    value: Any = row
+    for part in key.split("."):
+        value = None if value is None else value.get(part)
+    return value
+
+
+def _text(cell: Any, column: str | Column) -> str:
     if cell is None:
         return "-"
-    if isinstance(cell, float):
-        return f"{cell:,.0f}" if abs(cell) >= 10_000 else f"{cell:,.2f}"
-    return f"{cell:,}" if isinstance(cell, int) else cell
+    if isinstance(column, Column):
+        return column.form.format(cell) if isinstance(column.form, str) else column.form(cell)
+    return number_text(cell) if isinstance(cell, float | int) else str(cell)

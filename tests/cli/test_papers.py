@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from qops_batsim.papers import report
-from qops_batsim.papers.report import Claim, Figure, Panel, PaperReport, PaperRequest, Series, Table
+from qops_batsim.papers.claims import Claim
+from qops_batsim.papers.report import Figure, Panel, PaperReport, PaperRequest, Series, Table
 
 
 @pytest.fixture
@@ -26,7 +27,9 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[PaperRequest]:
             quick=request.quick,
             choices={"machine": "8 processors"},
             data={"table1": [1.5]},
-            tables=[Table(title="Numbers", columns=("n",), rows=((1.5,),), note="measured")],
+            tables=[
+                Table(title="Numbers", columns={"n": "n"}, rows=({"n": 1.5},), note="measured")
+            ],
             figures=[Figure(name="figure1", title="A line", panels=(panel,))],
             claims=[
                 Claim(id="a", text="it grows", verdict="inconclusive", value=1.5, interval=(-1, 2))
@@ -69,6 +72,7 @@ def test_out_gets_the_report_and_the_pictures(
     result = cli("papers", "run", "tiny", "--out", tmp_path / "new", "--format", "svg")
     assert result.exit_code == 0
     assert json.loads((tmp_path / "new" / "report.json").read_text())["paper"] == "tiny"
+    assert "| 1.50 |" in (tmp_path / "new" / "report.md").read_text()
     assert "<svg" in (tmp_path / "new" / "figure1.svg").read_text()
     assert requests[0].out == tmp_path / "new"
 

@@ -10,13 +10,16 @@ import msgspec
 import pytest
 
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.kept import KeptRuns
+from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.islam2004 import paper as islam2004
 from qops_batsim.papers.islam2004 import runs as islam2004_runs
-from qops_batsim.papers.islam2004.cases import Case, Results, Run, Study
+from qops_batsim.papers.islam2004.cases import Case, Study
+from qops_batsim.papers.islam2004.choices import FULL, QUICK, QUICK_JOBS
 from qops_batsim.papers.islam2004.claims import claims
 from qops_batsim.papers.islam2004.figures import figures
-from qops_batsim.papers.islam2004.runs import run_study
-from qops_batsim.papers.report import Claim, PaperRequest
+from qops_batsim.papers.islam2004.runs import Results, Run, made_of, run_study
+from qops_batsim.papers.report import PaperRequest
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.from_swf import convert_swf
@@ -47,24 +50,26 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kept")
 
 
+def store(directory: Path, trace: Workload) -> KeptRuns[Run]:
+    return KeptRuns(directory / "runs", Run, made_of(trace))
+
+
 @pytest.fixture(scope="module")
 def results(trace: Workload, kept: Path) -> Results:
-    return run_study(trace, TINY, keep=kept)
+    return run_study(trace, TINY, kept=store(kept, trace))
 
 
 def test_every_case_is_listed_once() -> None:
-    for study in (TINY, islam2004.FULL, islam2004.QUICK):
+    for study in (TINY, FULL, QUICK):
         cases = study.cases()
         assert len(cases) == len(set(cases))
     wanted = {
         (case.load, case.tolerance, case.tolerance_factor)
-        for case in islam2004.FULL.cases()
+        for case in FULL.cases()
         if case.slack_factor == 1 and case.deadline_share == 1 and not case.kill_and_restart
     }
     assert (1.6, "random", 10.0) in wanted
-    assert (
-        Case(load=1.6, tolerance_factor=2.0, slack_factor=3.0).simulated() in islam2004.FULL.cases()
-    )
+    assert Case(load=1.6, tolerance_factor=2.0, slack_factor=3.0).simulated() in FULL.cases()
     assert len(wanted) == 5 * 8 * 2
 
 
@@ -76,14 +81,14 @@ def test_only_what_is_random_is_repeated() -> None:
 
 
 def test_runs_are_consistent(results: Results) -> None:
-    for run in results.runs.values():
+    for (case, _), run in results.runs.items():
         assert 0 < run.accepted_jobs <= run.jobs
         assert 0 < run.accepted_work <= run.work
         # Exact estimates: what was accepted is what is paid for.
         assert run.resource_charge == pytest.approx(run.accepted_work)
         assert run.qos_charge > 0
         assert (run.kills > 0) == (run.wasted_work > 0)
-        assert run.kills == 0 or run.case.kill_and_restart
+        assert run.kills == 0 or case.kill_and_restart
     assert {run.jobs for run in results.runs.values()} == {150, 240}
 
 
@@ -129,28 +134,35 @@ def test_kept_runs_are_found_again(
 
     monkeypatch.setattr(islam2004_runs, "run_case", never)
     seen: list[tuple[int, int]] = []
-    again = run_study(trace, TINY, keep=kept, on_run=lambda *done: seen.append(done))
+    again = run_study(
+        trace, TINY, kept=store(kept, trace), on_progress=lambda *done: seen.append(done)
+    )
     assert again.runs == results.runs
     assert seen == [(len(results.runs), len(results.runs))]
     # Other jobs are another study.
+    other = subset(trace, first=149)
     with pytest.raises(AssertionError, match="made again"):
-        run_study(subset(trace, first=149), TINY, keep=kept)
+        run_study(other, TINY, kept=store(kept, other))
 
 
 def test_an_interrupted_study_goes_on(
     results: Results, trace: Workload, kept: Path, tmp_path: Path
 ) -> None:
     paths = sorted((kept / "runs").iterdir())
+    assert len(paths) == len(results.runs)
     (tmp_path / "runs").mkdir()
-    for path in paths[1:]:
+    lost = paths[:3]
+    for path in paths[3:]:
         (tmp_path / "runs" / path.name).write_bytes(path.read_bytes())
-    lost = msgspec.json.decode(paths[0].read_bytes(), type=list[Run])
-    (tmp_path / "runs" / paths[0].name).write_bytes(msgspec.json.encode(lost[:1]))
     seen: list[tuple[int, int]] = []
-    again = run_study(trace, TINY, keep=tmp_path, on_run=lambda *done: seen.append(done))
+    again = run_study(
+        trace, TINY, kept=store(tmp_path, trace), on_progress=lambda *done: seen.append(done)
+    )
     assert again.runs == results.runs
-    assert seen[0][0] == len(results.runs) - len(lost) + 1
+    assert seen[0][0] == len(results.runs) - len(lost)
     assert seen[-1] == (len(results.runs), len(results.runs))
+    for path in lost:
+        assert (tmp_path / "runs" / path.name).read_bytes() == path.read_bytes()
 
 
 def test_a_damaged_file_of_runs_is_told(
@@ -159,8 +171,8 @@ def test_a_damaged_file_of_runs_is_told(
     path = sorted((kept / "runs").iterdir())[0]
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / path.name).write_text("[{]")
-    with pytest.raises(InputError, match="a file of kept runs is expected, or none"):
-        run_study(trace, TINY, keep=tmp_path)
+    with pytest.raises(InputError, match="a kept run is expected, or no file"):
+        run_study(trace, TINY, kept=store(tmp_path, trace))
 
 
 def test_the_report_is_complete(results: Results, trace: Workload, kept: Path) -> None:
@@ -181,7 +193,7 @@ def test_the_report_is_complete(results: Results, trace: Workload, kept: Path) -
     )
     assert len(document["machines"]["338"]["cases"]) == len(TINY.cases())
     for table in report.tables:
-        assert all(len(row) == len(table.columns) for row in table.text_rows())
+        assert all(len(row) == len(table.headings()) for row in table.text_rows())
     assert done == [(len(results.runs), len(results.runs))]
     again = islam2004.report_on([(trace, TINY)], request)
     assert again.document() == report.document()
@@ -205,9 +217,7 @@ def made_up(value: Callable[[Case, int], dict[str, float]], study: Study = TINY)
                 "bounded_qos_charge": 100.0,
                 **value(case, seed),
             }
-            runs[case, seed] = Run(
-                case=case, seed=seed, jobs=1000, work=2000.0, kills=0, wasted_work=0.0, **numbers
-            )
+            runs[case, seed] = Run(jobs=1000, work=2000.0, kills=0, wasted_work=0.0, **numbers)
     return Results(study, runs)
 
 
@@ -308,7 +318,7 @@ def test_changes_from_nothing_have_no_number() -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killing_breaks_no_promise_on_a_real_log(shared: Path, seed: int) -> None:
     log = read_swf(shared / "traces" / islam2004.LOGS[0])
-    trace = convert_swf(log, processors=430, first=islam2004.QUICK_JOBS).workload
+    trace = convert_swf(log, processors=430, first=QUICK_JOBS).workload
     case = Case(load=1.6, deadline_share=0.2, tolerance_factor=4.0, kill_and_restart=True)
     scenario = islam2004_runs.make_scenario(trace, case.load, case.deadline_share, seed)
     # Raises if a promised deadline is missed.

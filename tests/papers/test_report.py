@@ -5,10 +5,11 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.intervals import Interval
+from qops_batsim.papers.claims import Claim, plain_claim, sign_claim, verdict_of
 from qops_batsim.papers.logs import find_log
 from qops_batsim.papers.pictures import draw_figures
 from qops_batsim.papers.report import (
-    Claim,
+    Column,
     Figure,
     Panel,
     PaperReport,
@@ -17,7 +18,7 @@ from qops_batsim.papers.report import (
     Table,
     relative_difference,
     run_paper,
-    verdict_of,
+    series_of,
 )
 
 
@@ -43,7 +44,14 @@ def a_report() -> PaperReport:
         quick=True,
         choices={"load": "by duplication"},
         data={"table1": {"waiting_time": 12.5}},
-        tables=[Table(title="Waits", columns=("load", "s"), rows=((1.0, 12345.678), ("x", None)))],
+        tables=[
+            Table(
+                title="Waits",
+                columns={"load": "load", "wait": "s"},
+                rows=({"load": 1.0, "wait": 12345.678}, {"load": "x", "wait": None}),
+                note="Means.",
+            )
+        ],
         figures=[Figure(name="figure1", title="Waits over load", panels=(lines, bars))],
         claims=[Claim(id="a", text="waits grow", verdict="confirmed", value=10.0)],
     )
@@ -69,8 +77,47 @@ def test_the_document_has_data_claims_and_figures_as_plain_values() -> None:
 
 def test_cells_become_readable_text() -> None:
     assert a_report().tables[0].text_rows() == [["1.00", "12,346"], ["x", "-"]]
-    table = Table(title="", columns=("n",), rows=((28284,), (-0.126,)))
+    table = Table(title="", columns={"n": "n"}, rows=({"n": 28284}, {"n": -0.126}))
     assert table.text_rows() == [["28,284"], ["-0.13"]]
+
+
+def test_a_column_says_where_its_values_are_and_how_they_read() -> None:
+    table = Table(
+        title="",
+        columns={
+            "paper.wait": Column("difference", "{:+.1f} %"),
+            "wait": Column("kind", lambda wait: "long" if wait > 9 else "short"),
+        },
+        rows=({"wait": 10, "paper": {"wait": 2.0}}, {"wait": 1, "paper": None}, {}),
+    )
+    assert table.headings() == ["difference", "kind"]
+    assert table.text_rows() == [["+2.0 %", "long"], ["-", "short"], ["-", "-"]]
+
+
+def test_a_series_leaves_out_what_is_not_known() -> None:
+    rows = [{"x": 1.0, "y": 2.0}, {"x": 2.0, "y": None}, {"x": 3.0, "y": 0.0}]
+    assert series_of("a", rows, "x", "y") == Series(label="a", x=(1.0, 3.0), y=(2.0, 0.0))
+
+
+def test_the_report_in_markdown() -> None:
+    report = a_report()
+    part = Claim(id="a.first", text="they do", verdict="confirmed", value=1.0, interval=(0.5, 2.0))
+    report.claims = [*report.claims, part]
+    lines = report.markdown().splitlines()
+    assert "| **a** | **waits grow** | **+10.00** |  | **confirmed** |" in lines
+    assert "| a.first | they do | +1.00 | [+0.50, +2.00] | confirmed |" in lines
+    assert "- load: by duplication" in lines
+    table = lines[lines.index("### Waits") :]
+    assert table == [
+        "### Waits",
+        "",
+        "Means.",
+        "",
+        "| load | s |",
+        "|---|---|",
+        "| 1.00 | 12,346 |",
+        "| x | - |",
+    ]
 
 
 def test_pictures_are_drawn_and_equal_for_equal_data(tmp_path: Path) -> None:
@@ -100,6 +147,16 @@ def test_a_verdict_needs_the_whole_interval(
 
 def test_a_single_value_is_its_own_interval() -> None:
     assert verdict_of(Interval(mean=2.0, low=None, high=None, count=1), +1) == "confirmed"
+
+
+def test_claims_are_judged_by_an_interval_or_by_yes_and_no() -> None:
+    found = sign_claim("a", "it grows", Interval(mean=2.0, low=1.0, high=3.0, count=5), +1, 4.0)
+    assert (found.verdict, found.value, found.interval, found.paper) == (
+        *("confirmed", 2.0, (1.0, 3.0)),
+        4.0,
+    )
+    assert sign_claim("a", "", Interval(mean=2.0, low=None, high=None, count=1), 1).interval is None
+    assert plain_claim("b", "it holds", False, 1.0).verdict == "not confirmed"
 
 
 def test_relative_difference_is_in_percent() -> None:

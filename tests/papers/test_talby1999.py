@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from qops_batsim.errors import InputError
@@ -15,15 +16,14 @@ from qops_batsim.papers.report import PaperReport, PaperRequest
 from qops_batsim.papers.talby1999 import cases as study
 from qops_batsim.papers.talby1999 import numbers as paper
 from qops_batsim.papers.talby1999 import paper as talby1999
+from qops_batsim.papers.talby1999.cases import conservative, slack
 from qops_batsim.papers.talby1999.runs import (
     Month,
     Year,
-    conservative,
     improvement,
     month_workload,
     months_of,
-    run_cases,
-    slack,
+    run_years,
 )
 from qops_batsim.papers.talby1999.simulator import SlotClock
 from qops_batsim.platform.generate import make_cluster
@@ -107,7 +107,7 @@ def test_an_early_end_is_noticed_when_another_slot_ends() -> None:
     assert starts_of(SlotClock(textbook()), jobs, 2) == {1: 0.0, 2: 0.0, 3: 50.0}
 
 
-def test_the_planned_end_of_a_job_that_is_known_to_have_ended_wakes_nobody() -> None:
+def test_the_planned_end_of_a_job_that_is_known_to_have_ended_wakes_no_scheduler() -> None:
     # 3 |1...3333....444    1 was planned up to 100, but its end is noticed at 40. What
     # 2 |1...3333....444    remains of its slot is none: the end of 3 at 80 is noticed
     # 1 |2...........444    at 120, where 2 ends as planned.
@@ -230,9 +230,9 @@ def year_of(*months: tuple[int, float, int, float]) -> Year:
 
 def test_yearly_averages_weigh_months_by_jobs() -> None:
     year = year_of((10, 100.0, 2, 10.0), (30, 1500.0, 6, 150.0))
-    assert year.average == 40.0
-    assert year.preferred_average == 20.0
-    assert year.others_average == 45.0
+    assert year.average() == 40.0
+    assert year.average("preferred") == 20.0
+    assert year.average("others") == 45.0
     assert year.gap == 25.0
     for group, average in (("all", 40.0), ("preferred", 20.0), ("others", 45.0)):
         shares = year.shares(group)  # type: ignore[arg-type]
@@ -244,22 +244,22 @@ def test_yearly_averages_weigh_months_by_jobs() -> None:
 
 
 def test_the_numbers_of_the_paper_fit_each_other() -> None:
-    assert paper.MONTHS[0] == "1996-09"
-    assert paper.MONTHS[-1] == "1997-08"
-    for column in (paper.SLACK, paper.CONSERVATIVE, paper.UNEQUAL, paper.UNEQUAL_HIGH):
-        assert len(column) == len(paper.MONTHS)
-    fall = 100 * (1 - paper.SLACK_YEAR / paper.CONSERVATIVE_YEAR)
+    months = [str(year) for year in np.arange("1996-09", "1997-09", dtype="datetime64[M]")]
+    assert list(paper.MONTHS) == months
+    assert months[0] == paper.FIRST_MONTH
+    fall = 100 * (1 - paper.YEAR.slack / paper.YEAR.conservative)
     assert fall == pytest.approx(paper.IMPROVEMENT, abs=0.1)
     for name, (equal, *_) in paper.HEURISTICS.items():
-        fall = 100 * (1 - equal / paper.CONSERVATIVE_YEAR)
+        fall = 100 * (1 - equal / paper.YEAR.conservative)
         assert fall == pytest.approx(paper.HEURISTIC_IMPROVEMENTS[name], abs=0.1)
     # The table's last row, the gap between the groups, is printed with one digit.
     gaps = [338.7, 338.5, 327.6, 288.7, 332.7]
     for (_, _, high, low), gap in zip(paper.HEURISTICS.values(), gaps, strict=True):
         assert low - high == pytest.approx(gap, abs=0.15)
     # Every fifth of 85 jobs never waited, so the others waited as much as all did.
-    low = paper.UNEQUAL_LOW[0] * (paper.SEPTEMBER_JOBS * 4 / 5)
-    assert low == pytest.approx(paper.UNEQUAL[0] * paper.SEPTEMBER_JOBS, rel=1e-3)
+    september = paper.MONTHS[paper.FIRST_MONTH]
+    low = september.low * (paper.SEPTEMBER_JOBS * 4 / 5)
+    assert low == pytest.approx(september.unequal * paper.SEPTEMBER_JOBS, rel=1e-3)
 
 
 # The report
@@ -289,7 +289,7 @@ def small() -> SwfLog:
 
 def well_formed(report: PaperReport) -> None:
     for table in report.tables:
-        assert all(len(row) == len(table.columns) for row in table.rows), table.title
+        assert all(len(row) == len(table.headings()) for row in table.text_rows()), table.title
     for figure in report.figures:
         for panel in figure.panels:
             for series in panel.series:
@@ -344,7 +344,7 @@ def test_the_whole_report_has_every_table_of_the_paper(small: SwfLog) -> None:
 
 def test_results_do_not_depend_on_the_workers(small: SwfLog) -> None:
     cases = [conservative(), slack(), slack(preferred_priority=1.0)]
-    assert run_cases(small, cases, workers=2) == run_cases(small, cases)
+    assert run_years(small, cases, workers=2) == run_years(small, cases)
 
 
 def test_without_the_log_the_message_says_how_to_get_it(tmp_path: Path) -> None:
@@ -354,19 +354,22 @@ def test_without_the_log_the_message_says_how_to_get_it(tmp_path: Path) -> None:
 
 def test_the_months_of_the_paper(shared: Path) -> None:
     log = read_swf(shared / "traces" / talby1999.LOG)
-    years = run_cases(log, [study.BASELINE, study.EQUAL, study.PLAIN])
+    years = run_years(log, [study.BASELINE, study.EQUAL, study.PLAIN])
     base, equal = years[study.BASELINE], years[study.EQUAL]
     # 14,354 s and 23,098 s: two jobs wait until the jobs before them had asked to run.
     assert base.months[0].wait == equal.months[0].wait == 37_452
-    assert base.average == pytest.approx(paper.CONSERVATIVE_YEAR, rel=0.01)
-    assert years[study.PLAIN].average == pytest.approx(2028, abs=1)
+    assert base.average() == pytest.approx(paper.YEAR.conservative, rel=0.01)
+    assert years[study.PLAIN].average() == pytest.approx(2028, abs=1)
     assert improvement(equal, base) == pytest.approx(paper.IMPROVEMENT, abs=3)
-    for before, after in list(zip(base.months, equal.months, strict=True))[1:]:
-        assert after.average < before.average, before.month
+    months = [month.month for month in base.months]
+    waits = list(zip(months, base.monthly(), equal.monthly(), strict=True))
+    for month, before, after in waits[1:]:
+        assert after < before, month
     assert not any(month.late_starts for month in equal.months)
     # The paper's monthly waits give its yearly one with months by end, not by submission.
-    ends = run_cases(log, [conservative(months_by="end")])[conservative(months_by="end")]
+    ends = run_years(log, [conservative(months_by="end")])[conservative(months_by="end")]
     weighted = sum(
-        month.jobs * told for month, told in zip(ends.months, paper.CONSERVATIVE, strict=True)
+        month.jobs * told.conservative
+        for month, told in zip(ends.months, paper.MONTHS.values(), strict=True)
     )
-    assert weighted / ends.jobs == pytest.approx(paper.CONSERVATIVE_YEAR, abs=0.06)
+    assert weighted / ends.jobs == pytest.approx(paper.YEAR.conservative, abs=0.06)

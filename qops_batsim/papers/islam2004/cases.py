@@ -1,12 +1,12 @@
-"""The cases of Islam et al. (2004), and what came out of them."""
+"""The cases of Islam et al. (2004)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
+
+Kind = Literal["fixed", "random"]
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -14,8 +14,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes
     ----------
-    load
-        Relative load.
     deadline_share
         Share of the jobs whose users ask for a deadline.
     tolerance
@@ -29,7 +27,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     load: float
     deadline_share: float = 1.0
-    tolerance: Literal["fixed", "random"] = "fixed"
+    tolerance: Kind = "fixed"
     tolerance_factor: float = 1.0
     slack_factor: float = 1.0
     kill_and_restart: bool = False
@@ -37,7 +35,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def simulated(self) -> Case:
         """Return the case that stands for all those that cannot differ from this one.
 
-        With a fixed TF below SF nobody is offered anything (section 7), so that it does not
+        With a fixed TF below SF no user accepts an offer (section 7), so that it does not
         matter by how much.
         """
         if self.tolerance == "fixed" and self.tolerance_factor < self.slack_factor:
@@ -55,43 +53,6 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.kill_and_restart:
             options["kill_and_restart"] = True
         return options
-
-
-class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out of one simulation.
-
-    Attributes
-    ----------
-    case, seed
-        Which one.
-    jobs, work
-        Submitted jobs and their processor-seconds.
-    accepted_jobs, accepted_work
-        The same of jobs that were admitted, and ran to their end.
-    resource_charge, qos_charge
-        What they pay (processor-seconds; a sum of ratios of slowdowns).
-    bounded_qos_charge
-        QoS charge with bounded slowdowns (threshold 10 s).
-    kills, wasted_work
-        Runs killed and their processor-seconds.
-    """
-
-    case: Case
-    seed: int
-    jobs: int
-    work: float
-    accepted_jobs: int
-    accepted_work: float
-    resource_charge: float
-    qos_charge: float
-    bounded_qos_charge: float
-    kills: int
-    wasted_work: float
-
-    @property
-    def accepted_share(self) -> float:
-        """Accepted jobs in % of the submitted ones."""
-        return 100.0 * self.accepted_jobs / self.jobs
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,52 +80,62 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     deadline_share: float
     seeds: tuple[int, ...]
 
-    def cases(self) -> list[Case]:
-        """Return every case of the figures that has to be simulated, each once."""
-        tolerance = (
+    def tolerance_cases(self, load: float, kind: Kind = "fixed") -> list[Case]:
+        """Return the cases over the tolerance factors."""
+        return [
             Case(load=load, tolerance=kind, tolerance_factor=factor)
-            for load in self.loads
-            for kind in ("fixed", "random")
             for factor in self.tolerance_factors
-        )
-        slack = (
+        ]
+
+    def slack_cases(self, load: float, factor: float) -> list[Case]:
+        """Return the cases over the slack factors, with a tolerance factor."""
+        return [
             Case(load=load, tolerance_factor=factor, slack_factor=slack)
-            for load in self.slack_loads
-            for factor in self.slack_tolerance_factors
             for slack in self.slack_factors
-        )
-        kill = (
-            Case(
-                load=self.kill_load,
-                deadline_share=share,
-                tolerance_factor=factor,
-                slack_factor=slack,
-                kill_and_restart=kill,
-            )
+        ]
+
+    def kill_cases(self, share: float, factor: float, kill: bool) -> list[Case]:
+        """Return the cases over the slack factors, with or without kills."""
+        return [
+            msgspec.structs.replace(case, deadline_share=share, kill_and_restart=kill)
+            for case in self.slack_cases(self.kill_load, factor)
+        ]
+
+    def all_kill_cases(self) -> list[Case]:
+        """Return the cases of Figures 8 to 11, those without kills before those with them."""
+        return [
+            case
             for share in (1.0, self.deadline_share)
             for factor in self.kill_tolerance_factors
-            for slack in self.slack_factors
-            for kill in (False, True)
-        )
-        return list(dict.fromkeys(case.simulated() for case in (*tolerance, *slack, *kill)))
+            for pair in zip(
+                *(self.kill_cases(share, factor, kill) for kill in (False, True)), strict=True
+            )
+            for case in pair
+        ]
+
+    def cases(self) -> list[Case]:
+        """Return every case of the figures that has to be simulated, each once."""
+        found = [
+            case
+            for load in self.loads
+            for kind in ("fixed", "random")
+            for case in self.tolerance_cases(load, kind)
+        ]
+        for load in self.slack_loads:
+            for factor in self.slack_tolerance_factors:
+                found += self.slack_cases(load, factor)
+        found += self.all_kill_cases()
+        return list(dict.fromkeys(case.simulated() for case in found))
 
     def seeds_of(self, case: Case) -> tuple[int, ...]:
         """Return the seeds with which a case differs: only one if nothing is random."""
         random = case.load > 1 or case.deadline_share < 1 or case.tolerance == "random"
         return self.seeds if random else self.seeds[:1]
 
+    def runs(self) -> list[tuple[Case, int]]:
+        """Return every case with each of its seeds.
 
-@dataclass(frozen=True)
-class Results:
-    """All runs of a study."""
-
-    study: Study
-    runs: Mapping[tuple[Case, int], Run]
-
-    def of(self, case: Case) -> list[Run]:
-        """Return the runs of a case in the order of its seeds."""
-        return [self.runs[case.simulated(), seed] for seed in self.study.seeds_of(case)]
-
-    def values(self, case: Case, metric: str) -> list[float]:
-        """Return a number of each run of a case."""
-        return [float(getattr(run, metric)) for run in self.of(case)]
+        Those of one workload follow each other, the longest first.
+        """
+        wanted = [(case, seed) for case in self.cases() for seed in self.seeds_of(case)]
+        return sorted(wanted, key=lambda each: (-each[0].load, each[0].deadline_share, each[1]))

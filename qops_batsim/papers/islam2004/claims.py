@@ -12,296 +12,239 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Literal
 
-from qops_batsim.experiments.intervals import Interval, mean_interval
-from qops_batsim.papers.islam2004.cases import Case, Results
-from qops_batsim.papers.report import (
+import msgspec
+
+from qops_batsim.experiments.intervals import mean_interval
+from qops_batsim.papers.claims import (
     CONFIRMED,
     INCONCLUSIVE,
     NOT_CONFIRMED,
     Claim,
     Verdict,
-    verdict_of,
+    sign_claim,
 )
+from qops_batsim.papers.islam2004.cases import Case, Kind
+from qops_batsim.papers.islam2004.runs import Results
 
 NOTHING = 1.0
 """Changes of less than this (%) count as none."""
 
-Pair = tuple[Case, Case]
-Kind = Literal["fixed", "random"]
+Pairs = Sequence[tuple[Case, Case]]
+_KINDS: tuple[Kind, ...] = ("fixed", "random")
 
 
 def claims(results: Results, *, suffix: str = "") -> list[Claim]:
-    """Return the claims (a) to (f), each followed by its parts.
-
-    Parameters
-    ----------
-    results
-        All runs.
-    suffix
-        Goes behind the ids of the claims.
-    """
+    """Return the claims (a) to (f), each followed by its parts; ``suffix`` ends their ids."""
+    judge = _Judge(results)
     found: list[Claim] = []
     for name, text, parts in (
-        ("a", "accepted jobs dip, then rise with TF", _dip_and_rise(results)),
-        ("b", "accepted processor-seconds and resource charge rise with TF", _work_rises(results)),
-        ("c", "QoS charge falls with TF", _qos_falls(results)),
-        ("d", "artificial slack acts against tolerance", _slack_acts_against(results)),
+        ("a", "accepted jobs dip, then rise with TF", judge.dip_and_rise()),
+        ("b", "accepted processor-seconds and resource charge rise with TF", judge.work_rises()),
+        ("c", "QoS charge falls with TF", judge.qos_falls()),
+        ("d", "artificial slack acts against tolerance", judge.slack_acts_against()),
         (
             "e",
             "with deadlines for all jobs, kill-and-restart raises the QoS charge and lowers the "
             "resource charge at TF = 4, and changes neither at TF = 2",
-            _kills_pay(results),
+            judge.kills_pay(),
         ),
         (
             "f",
             f"with {100 * results.study.deadline_share:g} % deadline jobs, kill-and-restart raises "
             "both charges",
-            _kills_pay_with_few_deadlines(results),
+            judge.kills_pay_with_few_deadlines(),
         ),
     ):
         found += (_combined(name, text, parts), *parts)
-    found += _monotone(results)
-    return [_renamed(claim, suffix) for claim in found]
+    found += judge.monotone()
+    return [msgspec.structs.replace(claim, id=claim.id + suffix) for claim in found]
 
 
-def _dip_and_rise(results: Results) -> list[Claim]:
-    """(a): TF* is where fewest jobs are accepted, so the dip is judged at its deepest."""
-    loads = _random_loads(results)
-    factors = results.study.tolerance_factors
-    first, last = factors[0], factors[-1]
+class _Judge:
+    """The claims' parts, judged by the runs of a study."""
 
-    def shares(factor: float) -> list[float]:
-        return _seed_means(results, [_tolerant(load, factor) for load in loads], "accepted_share")
+    def __init__(self, results: Results) -> None:
+        self.results = results
+        self.study = results.study
+        self.loads = [load for load in self.study.loads if load > 1]
+        """Those at which seeds differ."""
+        factors = self.study.tolerance_factors
+        self.first, self.last = factors[0], factors[-1]
+        self.span = f"from TF = {self.first:g} to {self.last:g}"
 
-    between = [factor for factor in factors if 1 < factor <= 4]
-    lowest = min(between, key=lambda factor: sum(shares(factor)))
-    where = f"mean over loads {_listed(loads)}, in percentage points of submitted jobs"
-    return [
-        _claim(
-            "a.dip",
-            f"fewer jobs are accepted at TF = {lowest:g} (the fewest of 1 < TF <= 4) than at "
-            f"TF = {first:g}; {where}",
-            _differences(shares(lowest), shares(first)),
-            -1,
-        ),
-        _claim(
-            "a.rise",
-            f"more jobs are accepted at TF = {last:g} than at TF = {lowest:g}; {where}",
-            _differences(shares(last), shares(lowest)),
-            +1,
-        ),
-    ]
+    def dip_and_rise(self) -> list[Claim]:
+        """(a): TF* is where fewest jobs are accepted, so the dip is judged at its deepest."""
+        between = [factor for factor in self.study.tolerance_factors if 1 < factor <= 4]
+        lowest = min(between, key=lambda factor: sum(self._accepted(factor)))
+        least, first, last = (self._accepted(each) for each in (lowest, self.first, self.last))
+        where = f"mean over loads {_listed(self.loads)}, in percentage points of submitted jobs"
+        return [
+            _claim(
+                "a.dip",
+                f"fewer jobs are accepted at TF = {lowest:g} (the fewest of 1 < TF <= 4) than at "
+                f"TF = {self.first:g}; {where}",
+                [a - b for a, b in zip(least, first, strict=True)],
+                -1,
+            ),
+            _claim(
+                "a.rise",
+                f"more jobs are accepted at TF = {self.last:g} than at TF = {lowest:g}; {where}",
+                [a - b for a, b in zip(last, least, strict=True)],
+                +1,
+            ),
+        ]
 
+    def work_rises(self) -> list[Claim]:
+        """(b)."""
+        fixed, random = (self._tolerance_pairs(kind) for kind in _KINDS)
+        work = f"accepted processor-seconds rise {self.span}"
+        resource = f"the resource charge rises {self.span}"
+        return [
+            self._change("b.work", f"{work} (fixed TF)", fixed, "accepted_work", +1),
+            self._change("b.fixed", f"{resource} (fixed TF)", fixed, "resource_charge", +1),
+            self._change("b.random", f"{resource} (random TF)", random, "resource_charge", +1),
+        ]
 
-def _work_rises(results: Results) -> list[Claim]:
-    fixed, random = (_tolerance_pairs(results, kind) for kind in _KINDS)
-    span = f"from TF = {_first(results):g} to {_last(results):g}"
-    work, resource = "accepted processor-seconds rise", "the resource charge rises"
-    return [
-        _change(results, "b.work", f"{work} {span} (fixed TF)", fixed, "accepted_work", +1),
-        _change(results, "b.fixed", f"{resource} {span} (fixed TF)", fixed, "resource_charge", +1),
-        _change(
-            results, "b.random", f"{resource} {span} (random TF)", random, "resource_charge", +1
-        ),
-    ]
+    def qos_falls(self) -> list[Claim]:
+        """(c)."""
+        return [
+            self._change(
+                f"c.{kind}",
+                f"the QoS charge falls {self.span} ({kind} TF)",
+                self._tolerance_pairs(kind),
+                "qos_charge",
+                -1,
+            )
+            for kind in _KINDS
+        ]
 
-
-def _qos_falls(results: Results) -> list[Claim]:
-    return [
-        _change(
-            results,
-            f"c.{kind}",
-            f"the QoS charge falls from TF = {_first(results):g} to {_last(results):g} ({kind} TF)",
-            _tolerance_pairs(results, kind),
-            "qos_charge",
-            -1,
+    def slack_acts_against(self) -> list[Claim]:
+        """(d)."""
+        least, most = self.study.slack_factors[0], self.study.slack_factors[-1]
+        factors = [factor for factor in self.study.slack_tolerance_factors if factor >= most]
+        pairs = [
+            (cases[-1], cases[0])
+            for load in self.study.slack_loads
+            for cases in (self.study.slack_cases(load, factor) for factor in factors)
+        ]
+        where = (
+            f"from SF = {least:g} to {most:g} at TF = {_listed(factors)}, against its change with "
+            "TF"
         )
-        for kind in _KINDS
-    ]
+        resource, qos = f"the resource charge falls {where}", f"the QoS charge rises {where}"
+        return [
+            self._change("d.resource", resource, pairs, "resource_charge", -1),
+            self._change("d.qos", qos, pairs, "qos_charge", +1),
+        ]
 
+    def kills_pay(self) -> list[Claim]:
+        """(e)."""
+        factors = self.study.kill_tolerance_factors
+        low, high = factors[0], factors[-1]
+        raised, lowered = self._kill_pairs(1.0, [high]), self._kill_pairs(1.0, [low])
+        qos, resource = "the QoS charge", "the resource charge"
+        at, none = f"at TF = {high:g}", f"changes by less than {NOTHING:g} % at TF = {low:g}"
+        return [
+            self._change("e.qos", f"{qos} rises {at}", raised, "qos_charge", +1),
+            self._change("e.resource", f"{resource} falls {at}", raised, "resource_charge", -1),
+            self._no_change("e.qos-none", f"{qos} {none}", lowered, "qos_charge"),
+            self._no_change("e.resource-none", f"{resource} {none}", lowered, "resource_charge"),
+        ]
 
-def _slack_acts_against(results: Results) -> list[Claim]:
-    study = results.study
-    least, most = study.slack_factors[0], study.slack_factors[-1]
-    factors = [factor for factor in study.slack_tolerance_factors if factor >= most]
-    pairs = [
-        (
-            Case(load=load, tolerance_factor=factor, slack_factor=most),
-            Case(load=load, tolerance_factor=factor, slack_factor=least),
+    def kills_pay_with_few_deadlines(self) -> list[Claim]:
+        """(f)."""
+        factors = self.study.kill_tolerance_factors
+        pairs = self._kill_pairs(self.study.deadline_share, factors)
+        rises = f"rises at TF = {_listed(factors)}"
+        resource = f"the resource charge {rises}"
+        return [
+            self._change("f.qos", f"the QoS charge {rises}", pairs, "qos_charge", +1),
+            self._change("f.resource", resource, pairs, "resource_charge", +1),
+        ]
+
+    def monotone(self) -> list[Claim]:
+        """Whether charges change in one direction at every step of TF, as the text has it."""
+        return [
+            self._worst_step("b.monotone", "resource", +1),
+            self._worst_step("c.monotone", "QoS", -1),
+            self._change(
+                "c.bounded",
+                f"with bounded slowdowns (10 s) the QoS charge falls {self.span} (fixed TF); not "
+                "a claim of the paper",
+                self._tolerance_pairs("fixed"),
+                "bounded_qos_charge",
+                -1,
+            ),
+        ]
+
+    def _worst_step(self, name: str, charge: str, sign: int) -> Claim:
+        metric = f"{charge.lower()}_charge"
+        steps = {
+            step: self._changes(self._steps(*step), metric)
+            for step in pairwise(self.study.tolerance_factors)
+        }
+        (before, after), changes = min(
+            steps.items(), key=lambda each: sign * sum(each[1]) / max(len(each[1]), 1)
         )
-        for load in study.slack_loads
-        for factor in factors
-    ]
-    where = (
-        f"from SF = {least:g} to {most:g} at TF = {_listed(factors)}, against its change with TF"
-    )
-    return [
-        _change(results, "d.resource", f"the resource charge falls {where}", pairs,
-                "resource_charge", -1),
-        _change(results, "d.qos", f"the QoS charge rises {where}", pairs, "qos_charge", +1),
-    ]  # fmt: skip
-
-
-def _kills_pay(results: Results) -> list[Claim]:
-    low, high = results.study.kill_tolerance_factors[0], results.study.kill_tolerance_factors[-1]
-    raised, lowered = _kill_pairs(results, 1.0, [high]), _kill_pairs(results, 1.0, [low])
-    none = f"changes by less than {NOTHING:g} % at TF = {low:g}"
-    return [
-        _change(results, "e.qos", f"the QoS charge rises at TF = {high:g}", raised,
-                "qos_charge", +1),
-        _change(results, "e.resource", f"the resource charge falls at TF = {high:g}", raised,
-                "resource_charge", -1),
-        _no_change(results, "e.qos-none", f"the QoS charge {none}", lowered, "qos_charge"),
-        _no_change(results, "e.resource-none", f"the resource charge {none}", lowered,
-                   "resource_charge"),
-    ]  # fmt: skip
-
-
-def _kills_pay_with_few_deadlines(results: Results) -> list[Claim]:
-    factors = results.study.kill_tolerance_factors
-    pairs = _kill_pairs(results, results.study.deadline_share, factors)
-    where = f"at TF = {_listed(factors)}"
-    return [
-        _change(results, "f.qos", f"the QoS charge rises {where}", pairs, "qos_charge", +1),
-        _change(results, "f.resource", f"the resource charge rises {where}", pairs,
-                "resource_charge", +1),
-    ]  # fmt: skip
-
-
-def _monotone(results: Results) -> list[Claim]:
-    """Return whether charges change in one direction at every step of TF, as the text has it."""
-    return [
-        _worst_step(results, "b.monotone", "resource_charge", +1),
-        _worst_step(results, "c.monotone", "qos_charge", -1),
-        _change(
-            results,
-            "c.bounded",
-            f"with bounded slowdowns (10 s) the QoS charge falls from TF = {_first(results):g} to "
-            f"{_last(results):g} (fixed TF); not a claim of the paper",
-            _tolerance_pairs(results, "fixed"),
-            "bounded_qos_charge",
-            -1,
-        ),
-    ]
-
-
-def _worst_step(results: Results, name: str, metric: str, sign: int) -> Claim:
-    loads = _random_loads(results)
-    steps = {
-        (before, after): _changes(
-            results,
-            [(_tolerant(load, after), _tolerant(load, before)) for load in loads],
-            metric,
+        text = (
+            f"the {charge} charge {'rises' if sign > 0 else 'falls'} at every step of TF; worst "
+            f"step, from {before:g} to {after:g}, in %, mean over loads {_listed(self.loads)}"
         )
-        for before, after in pairwise(results.study.tolerance_factors)
-    }
-    (before, after), changes = min(
-        steps.items(), key=lambda each: sign * sum(each[1]) / max(len(each[1]), 1)
-    )
-    what = "rises" if sign > 0 else "falls"
-    label = "resource" if metric == "resource_charge" else "QoS"
-    return _claim(
-        name,
-        f"the {label} charge {what} at every step of TF; worst step, from {before:g} to {after:g}, "
-        f"in %, mean over loads {_listed(loads)}",
-        changes,
-        sign,
-    )
+        return _claim(name, text, changes, sign)
+
+    def _accepted(self, factor: float) -> list[float]:
+        """Return the mean share of accepted jobs (%) over loads for each seed."""
+        cases = [Case(load=load, tolerance_factor=factor) for load in self.loads]
+        columns = [self.results.values(case, "accepted_share") for case in cases]
+        return [sum(values) / len(values) for values in zip(*columns, strict=True)]
+
+    def _steps(self, before: float, after: float, kind: Kind = "fixed") -> Pairs:
+        def case(load: float, factor: float) -> Case:
+            return Case(load=load, tolerance=kind, tolerance_factor=factor)
+
+        return [(case(load, after), case(load, before)) for load in self.loads]
+
+    def _tolerance_pairs(self, kind: Kind) -> Pairs:
+        return self._steps(self.first, self.last, kind)
+
+    def _kill_pairs(self, share: float, factors: Sequence[float]) -> Pairs:
+        """Return cases with and without kills; SF up to TF, since beyond it no offer is made."""
+        return [
+            pair
+            for factor in factors
+            for pair in zip(
+                *(self.study.kill_cases(share, factor, kill) for kill in (True, False)), strict=True
+            )
+            if pair[0].slack_factor <= factor
+        ]
+
+    def _changes(self, pairs: Pairs, metric: str) -> list[float]:
+        """Return for each seed the mean relative change (%) over pairs; none if one is from 0."""
+        columns = []
+        for pair in pairs:
+            values, others = (self.results.values(case, metric) for case in pair)
+            if not all(others):
+                return []
+            columns.append([100 * (a / b - 1) for a, b in zip(values, others, strict=True)])
+        return [sum(values) / len(values) for values in zip(*columns, strict=True)]
+
+    def _change(self, name: str, text: str, pairs: Pairs, metric: str, sign: int) -> Claim:
+        return _claim(name, f"{text}; {_over(pairs)}", self._changes(pairs, metric), sign)
+
+    def _no_change(self, name: str, text: str, pairs: Pairs, metric: str) -> Claim:
+        claim = self._change(name, text, pairs, metric, +1)
+        verdict: Verdict = INCONCLUSIVE
+        if claim.interval is not None:
+            low, high = claim.interval
+            if low > -NOTHING and high < NOTHING:
+                verdict = CONFIRMED
+            elif high <= -NOTHING or low >= NOTHING:
+                verdict = NOT_CONFIRMED
+        return msgspec.structs.replace(claim, verdict=verdict)
 
 
-_KINDS: tuple[Kind, ...] = ("fixed", "random")
-
-
-def _tolerant(load: float, factor: float, kind: Kind = "fixed") -> Case:
-    return Case(load=load, tolerance=kind, tolerance_factor=factor)
-
-
-def _random_loads(results: Results) -> list[float]:
-    """Return the loads at which seeds differ."""
-    return [load for load in results.study.loads if load > 1]
-
-
-def _first(results: Results) -> float:
-    return results.study.tolerance_factors[0]
-
-
-def _last(results: Results) -> float:
-    return results.study.tolerance_factors[-1]
-
-
-def _tolerance_pairs(results: Results, kind: Kind) -> list[Pair]:
-    return [
-        (_tolerant(load, _last(results), kind), _tolerant(load, _first(results), kind))
-        for load in _random_loads(results)
-    ]
-
-
-def _kill_pairs(results: Results, share: float, factors: Sequence[float]) -> list[Pair]:
-    """Return cases with and without kills; SF up to TF, since beyond it nobody gets an offer."""
-    study = results.study
-
-    def case(factor: float, slack: float, kill: bool) -> Case:
-        return Case(
-            load=study.kill_load,
-            deadline_share=share,
-            tolerance_factor=factor,
-            slack_factor=slack,
-            kill_and_restart=kill,
-        )
-
-    return [
-        (case(factor, slack, True), case(factor, slack, False))
-        for factor in factors
-        for slack in study.slack_factors
-        if slack <= factor
-    ]
-
-
-def _seed_means(results: Results, cases: Sequence[Case], metric: str) -> list[float]:
-    """Return for each seed the mean of a number over cases."""
-    columns = [results.values(case, metric) for case in cases]
-    return [sum(values) / len(values) for values in zip(*columns, strict=True)]
-
-
-def _changes(results: Results, pairs: Sequence[Pair], metric: str) -> list[float]:
-    """Return for each seed the mean relative change (%) over pairs; nothing if one is from 0."""
-    columns = []
-    for first, second in pairs:
-        values, others = results.values(first, metric), results.values(second, metric)
-        if not all(others):
-            return []
-        columns.append([100 * (a / b - 1) for a, b in zip(values, others, strict=True)])
-    return [sum(values) / len(values) for values in zip(*columns, strict=True)]
-
-
-def _differences(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    return [a - b for a, b in zip(first, second, strict=True)]
-
-
-def _change(
-    results: Results, name: str, text: str, pairs: Sequence[Pair], metric: str, sign: int
-) -> Claim:
-    return _claim(name, f"{text}; {_over(pairs)}", _changes(results, pairs, metric), sign)
-
-
-def _no_change(results: Results, name: str, text: str, pairs: Sequence[Pair], metric: str) -> Claim:
-    changes = _changes(results, pairs, metric)
-    claim = _claim(name, f"{text}; {_over(pairs)}", changes, +1)
-    verdict: Verdict = INCONCLUSIVE
-    if claim.interval is not None:
-        low, high = claim.interval
-        if low > -NOTHING and high < NOTHING:
-            verdict = CONFIRMED
-        elif high <= -NOTHING or low >= NOTHING:
-            verdict = NOT_CONFIRMED
-    return Claim(
-        id=name, text=claim.text, verdict=verdict, value=claim.value, interval=claim.interval
-    )
-
-
-def _over(pairs: Sequence[Pair]) -> str:
+def _over(pairs: Pairs) -> str:
     """Say what a relative change is the mean of."""
     loads = sorted({first.load for first, _ in pairs})
     slacks = sorted({first.slack_factor for first, _ in pairs})
@@ -314,39 +257,18 @@ def _claim(name: str, text: str, values: Sequence[float], sign: int) -> Claim:
     """Return a claim that the mean of a number over seeds has a sign."""
     if not values:
         return Claim(id=name, text=text, verdict=INCONCLUSIVE)
-    interval: Interval = mean_interval(values)
-    if interval.low is None or interval.high is None:
-        # One seed says nothing about chance.
-        return Claim(id=name, text=text, verdict=INCONCLUSIVE, value=interval.mean)
-    return Claim(
-        id=name,
-        text=text,
-        verdict=verdict_of(interval, sign),
-        value=interval.mean,
-        interval=(interval.low, interval.high),
-    )
+    claim = sign_claim(name, text, mean_interval(values), sign)
+    # One seed says nothing about chance.
+    single = claim.interval is None
+    return msgspec.structs.replace(claim, verdict=INCONCLUSIVE) if single else claim
 
 
 def _combined(name: str, text: str, parts: Sequence[Claim]) -> Claim:
     verdicts = [part.verdict for part in parts]
     verdict = next((v for v in (NOT_CONFIRMED, INCONCLUSIVE) if v in verdicts), CONFIRMED)
     decisive = parts[verdicts.index(verdict)]
-    return Claim(
-        id=name,
-        text=f"{text} (number: {decisive.id})",
-        verdict=verdict,
-        value=decisive.value,
-        interval=decisive.interval,
-    )
-
-
-def _renamed(claim: Claim, suffix: str) -> Claim:
-    return Claim(
-        id=claim.id + suffix,
-        text=claim.text,
-        verdict=claim.verdict,
-        value=claim.value,
-        interval=claim.interval,
+    return msgspec.structs.replace(
+        decisive, id=name, text=f"{text} (number: {decisive.id})", verdict=verdict
     )
 
 

@@ -1,10 +1,10 @@
-"""Single simulations of Pascal et al. (2004): what is run, and what is measured of it."""
+"""The simulations of Pascal et al. (2004), and what is measured of them."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +14,11 @@ import numpy as np
 
 from qops_batsim.analysis.results.restarts import original_id
 from qops_batsim.engine.records import JobRecord
+from qops_batsim.experiments.kept import KeptRuns
+from qops_batsim.experiments.pool import run_cases
 from qops_batsim.jobs import QOS_CLASSES, REJECTED, Job
+from qops_batsim.papers.pascal2004.cases import MEASURED, Trial
+from qops_batsim.papers.pascal2004.numbers import ALL
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.aroma.scheduler import Aroma, AromaOptions
@@ -25,7 +29,6 @@ from qops_batsim.workload.delay_jobs import exact_estimates
 from qops_batsim.workload.from_swf import Repairs, convert_swf
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.service_classes import (
-    TOGETHER,
     ClassChoices,
     LogFacts,
     application_of,
@@ -37,80 +40,19 @@ from qops_batsim.workload.swf import SwfLog, read_swf
 if TYPE_CHECKING:
     from qops_batsim.scheduling.aroma.application import Application
 
-REBUILT = "SDSC-SP2-1998-rebuilt.swf.gz"
-"""All jobs of the log that ran, without queues, waits and CPU times."""
-
-ORIGINAL = "SDSC-SP2-1998-first5000.swf.gz"
-"""The log's first 4,961 jobs with all that it knows."""
-
 HOSTS = 128
 SPEED = 100e6
 """Of every host (flop/s); it cancels out, since work is given in CPU time."""
 
-RUN_TIME, MEASURED = "run time", "CPU time field"
-"""What counts as the CPU time that a task requests."""
-
 SETTINGS = {"conservative": {"reserve": "processors"}}
 """Options of schedulers that are not their defaults."""
 
-ALL = "all"
-"""Name of the group of all jobs, beside those of the classes."""
-
-
-class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """One simulation.
-
-    Attributes
-    ----------
-    log
-        :data:`REBUILT` or :data:`ORIGINAL`.
-    first
-        Number of usable jobs to take from its beginning; None: all.
-    scheduler
-        Registered name; its options are :data:`SETTINGS`.
-    every
-        Class of all jobs; None: by queue.
-    cpu_time
-        :data:`RUN_TIME` or :data:`MEASURED`.
-    tasks
-        Whether the tasks of a job progress together or apart
-        (:attr:`~qops_batsim.workload.service_classes.ClassChoices.tasks`).
-    seed
-        Of the queues that jobs without one draw.
-    """
-
-    log: str
-    first: int | None
-    scheduler: str
-    every: str | None = None
-    cpu_time: str = RUN_TIME
-    tasks: str = TOGETHER
-    seed: int = 1
-
-    @property
-    def name(self) -> str:
-        """What the trial is called in files: all that tells it from others."""
-        parts = [
-            self.log.partition(".")[0],
-            "all" if self.first is None else str(self.first),
-            self.scheduler,
-            self.every or "by queue",
-            self.cpu_time,
-            self.tasks,
-            f"seed {self.seed}",
-        ]
-        return " ".join(parts).replace(" ", "_")
-
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """What is measured of the applications of one class, or of all.
+    """What is measured of the applications of one class, or of all: jobs of the log.
 
     Attributes
     ----------
-    jobs
-        Applications submitted: jobs of the log.
-    rejected
-        Of them rejected.
     wait
         Mean time from submission to the start of the last task, of those that
         started (s); None if none did.
@@ -155,15 +97,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     groups
-        By class, and :data:`ALL`.
+        By class, and :data:`~.numbers.ALL`.
     days
         From the first submission to the last (days).
     broken
         Accepted applications that ended after their deadline or started after their latest start.
     stopped
         Stops of jobs that went on later; a task that is a job of its own counts by itself.
-    prediction_error
-        If the scheduler predicts ends.
     """
 
     groups: dict[str, Group]
@@ -174,13 +114,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimedAroma(Aroma):
-    """AROMA with a watch.
-
-    Attributes
-    ----------
-    seconds
-        Wall clock time of each mapping, by full job id (s).
-    """
+    """AROMA with a watch: ``seconds`` are the wall clock times of mappings by full job id."""
 
     def __init__(self, options: AromaOptions | None = None) -> None:
         super().__init__(options)
@@ -225,13 +159,7 @@ def trial_workload(trial: Trial, path: Path) -> Workload:
 
 
 def run_trial(trial: Trial, path: Path) -> Outcome:
-    """Simulate and measure.
-
-    Raises
-    ------
-    InputError, SimulationError
-        As :func:`~qops_batsim.running.simulate.simulate`.
-    """
+    """Simulate a trial on the jobs of its log, and measure."""
     workload = trial_workload(trial, path)
     kind = TimedAroma if trial.scheduler == "aroma" else scheduler_class(trial.scheduler)
     kind.prepare()
@@ -350,16 +278,36 @@ def _prediction_error(module: Aroma) -> PredictionError | None:
     )
 
 
+class _Logs:
+    """Makes trials on logs."""
+
+    def __init__(self, logs: Mapping[str, Path]) -> None:
+        self._logs = logs
+
+    def __call__(self, trial: Trial) -> Outcome:
+        return run_trial(trial, self._logs[trial.log])
+
+
+def run_trials(
+    trials: Sequence[Trial],
+    logs: Mapping[str, Path],
+    *,
+    workers: int = 1,
+    kept: KeptRuns[Outcome] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> dict[Trial, Outcome]:
+    """Make trials; parameters as of :func:`~qops_batsim.experiments.pool.run_cases`.
+
+    Schedules do not depend on the number of workers; measured times of mapping do.
+    """
+    return run_cases(_Logs(logs), trials, workers=workers, kept=kept, on_progress=on_progress)
+
+
 def recorded_wait(path: Path, *, usable_only: bool) -> tuple[float, int]:
     """Return the mean recorded wait (s) of a log's jobs and their number.
 
-    Parameters
-    ----------
-    path
-        The log.
-    usable_only
-        Count only jobs that ran and are simulated; else all with a wait, cancelled
-        ones included.
+    ``usable_only`` counts only jobs that ran and are simulated; else all with a wait count,
+    cancelled ones included.
     """
     waits = LogFacts.of(read_log(path)).waits
     if usable_only:

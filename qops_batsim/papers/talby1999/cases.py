@@ -2,19 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple, get_args
 
-from qops_batsim.papers.talby1999.numbers import HEURISTIC_IMPROVEMENTS
-from qops_batsim.papers.talby1999.runs import (
-    Case,
-    MonthsBy,
-    Notice,
-    Year,
-    conservative,
-    slack,
-)
+import msgspec
+
+from qops_batsim.papers.talby1999.numbers import AVERAGE_WAIT, HEURISTIC_IMPROVEMENTS
+from qops_batsim.papers.talby1999.simulator import SlotClock
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.registry import make_scheduler
+
+MonthsBy = Literal["whole", "end", "start", "submission"]
+Notice = Literal["slots", "at_once"]
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One set of parameters, for all months.
+
+    Attributes
+    ----------
+    options
+        Of the scheduler, as pairs of name and value.
+    average_waits
+        ``average_wait`` of the scheduler for each month (seconds); empty: the same for all.
+    preferred_priority, others_priority
+        User and political priority of every fifth job, and of all other jobs.
+    months_by
+        Which date of a job says to what month it belongs; see
+        :func:`~qops_batsim.papers.talby1999.runs.months_of`.
+    notice
+        When the scheduler gets to know that a job has ended: at the beginning of a slot of
+        its plan or at an arrival (:class:`SlotClock`), or at once.
+    """
+
+    scheduler: Literal["conservative", "slack"]
+    options: tuple[tuple[str, Any], ...] = ()
+    average_waits: tuple[float, ...] = ()
+    preferred_priority: float = 0.0
+    others_priority: float = 0.0
+    months_by: MonthsBy = "whole"
+    notice: Notice = "slots"
+
+    def module(self, place: int) -> DecisionModule:
+        """Return the decision module for the month of this number, from 0."""
+        options = dict(self.options)
+        if self.average_waits:
+            options["average_wait"] = self.average_waits[place]
+        module = make_scheduler(self.scheduler, options)
+        return SlotClock(module) if self.notice == "slots" else module
+
+
+def conservative(**changes: Any) -> Case:
+    """Return the case of conservative backfilling."""
+    return Case(scheduler="conservative", options=(("reserve", "processors"),), **changes)
+
+
+def slack(options: Mapping[str, Any] | None = None, **changes: Any) -> Case:
+    """Return the case of the slack-based scheduler with the paper's parameters, but for these."""
+    settings = {
+        "average_wait": AVERAGE_WAIT,
+        "early_gain": "promise",
+        "removal": "compression",
+        **(options or {}),
+    }
+    return Case(scheduler="slack", options=tuple(sorted(settings.items())), **changes)
+
 
 BASELINE = conservative()
 EQUAL = slack()
@@ -54,15 +106,8 @@ ALL_PRIORITIES = {
 """By the user and political priority of all jobs."""
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A reading of what happens at an early end.
-
-    Attributes
-    ----------
-    removal, early_gain
-        Options of the scheduler: how waiting jobs are moved, and what they gain by that.
-    """
+class Reading(NamedTuple):
+    """A reading of what happens at an early end: how waiting jobs move, what they gain by it."""
 
     removal: str
     early_gain: str
@@ -70,11 +115,7 @@ class Reading:
     def case(self, factor: float, preferred: float = 0.0, *, plain: bool = False) -> Case:
         """Return the case with a slack factor and a priority of every fifth job."""
         return slack(
-            {
-                "removal": self.removal,
-                "early_gain": self.early_gain,
-                "slack_factor": factor,
-            },
+            {"removal": self.removal, "early_gain": self.early_gain, "slack_factor": factor},
             preferred_priority=preferred,
             months_by=PLAIN.months_by if plain else BASELINE.months_by,
             notice=PLAIN.notice if plain else BASELINE.notice,
@@ -112,6 +153,6 @@ def first_cases(*, quick: bool) -> list[Case]:
     return list(dict.fromkeys(cases))
 
 
-def monthly_average_waits(years: Mapping[Case, Year]) -> Case:
+def monthly_average_waits(waits: Sequence[float]) -> Case:
     """Return the case in which each month's average wait is that of its conservative run."""
-    return slack(average_waits=tuple(max(wait, 1.0) for wait in years[BASELINE].monthly()))
+    return slack(average_waits=tuple(max(wait, 1.0) for wait in waits))

@@ -2,115 +2,56 @@
 
 from __future__ import annotations
 
-MONTHS = (
-    "1996-09",
-    "1996-10",
-    "1996-11",
-    "1996-12",
-    "1997-01",
-    "1997-02",
-    "1997-03",
-    "1997-04",
-    "1997-05",
-    "1997-06",
-    "1997-07",
-    "1997-08",
-)
+from typing import NamedTuple
 
-CONSERVATIVE = (
-    440.6,
-    3062.7,
-    4887.0,
-    2157.2,
-    3302.3,
-    2624.3,
-    2644.8,
-    2220.3,
-    2093.6,
-    1443.2,
-    399.9,
-    1941.5,
-)
-"""Section 5.2, by month."""
 
-SLACK = (
-    440.6,
-    2504.3,
-    3774.6,
-    1904.2,
-    2531.9,
-    2373.9,
-    2196.9,
-    1905.2,
-    1779.2,
-    1282.0,
-    354.1,
-    1670.8,
-)
-"""Section 5.2, by month: the priority scheduler, all priorities equal."""
+class Waits(NamedTuple):
+    """Average waits of a month, or of the year.
 
-UNEQUAL = (
-    440.6,
-    2783.7,
-    4797.7,
-    2026.0,
-    2777.4,
-    2728.7,
-    2220.9,
-    2056.2,
-    1889.3,
-    1374.7,
-    372.6,
-    1847.1,
-)
-"""Section 5.3, by month: all jobs, every fifth one preferred."""
+    ``conservative`` and ``slack``, the priority scheduler with equal priorities, are of section
+    5.2; with every fifth job preferred (5.3) all jobs, the preferred and the others wait
+    ``unequal``, ``high`` and ``low``.
+    """
 
-UNEQUAL_HIGH = (
-    0.0,
-    2295.6,
-    4460.2,
-    1814.8,
-    2603.8,
-    2369.2,
-    1687.2,
-    1797.4,
-    1491.9,
-    1323.3,
-    320.2,
-    1817.5,
-)
-"""Section 5.3, by month: the preferred jobs."""
+    conservative: float
+    slack: float
+    unequal: float
+    high: float
+    low: float
 
-UNEQUAL_LOW = (
-    550.8,
-    2906.0,
-    1882.3,
-    2078.8,
-    2820.8,
-    2818.7,
-    2354.6,
-    2120.9,
-    1988.7,
-    1387.6,
-    385.8,
-    1854.5,
-)
-"""Section 5.3, by month: the others. November cannot be right: it is below both neighbours."""
+    def with_priorities(self) -> tuple[float, float, float, float]:
+        """Return the waits of section 5.3."""
+        return self.slack, self.unequal, self.high, self.low
 
-CONSERVATIVE_YEAR = 2401.44
-SLACK_YEAR = 2004.46
-UNEQUAL_YEAR = 2226.17
-HIGH_YEAR = 1955.28
-LOW_YEAR = 2294.0
+
+# November's low cannot be right: it is below both neighbours.
+MONTHS = {
+    "1996-09": Waits(440.6, 440.6, 440.6, 0.0, 550.8),
+    "1996-10": Waits(3062.7, 2504.3, 2783.7, 2295.6, 2906.0),
+    "1996-11": Waits(4887.0, 3774.6, 4797.7, 4460.2, 1882.3),
+    "1996-12": Waits(2157.2, 1904.2, 2026.0, 1814.8, 2078.8),
+    "1997-01": Waits(3302.3, 2531.9, 2777.4, 2603.8, 2820.8),
+    "1997-02": Waits(2624.3, 2373.9, 2728.7, 2369.2, 2818.7),
+    "1997-03": Waits(2644.8, 2196.9, 2220.9, 1687.2, 2354.6),
+    "1997-04": Waits(2220.3, 1905.2, 2056.2, 1797.4, 2120.9),
+    "1997-05": Waits(2093.6, 1779.2, 1889.3, 1491.9, 1988.7),
+    "1997-06": Waits(1443.2, 1282.0, 1374.7, 1323.3, 1387.6),
+    "1997-07": Waits(399.9, 354.1, 372.6, 320.2, 385.8),
+    "1997-08": Waits(1941.5, 1670.8, 1847.1, 1817.5, 1854.5),
+}
+FIRST_MONTH = "1996-09"
+"""September has 85 jobs only, and no improvement."""
+
+YEAR = Waits(2401.44, 2004.46, 2226.17, 1955.28, 2294.0)
+
 IMPROVEMENT = 16.5
 """Of the yearly average over conservative backfilling (%)."""
 
 IMPROVEMENT_SLACK_FACTOR_9 = 19.25
+SMALLEST_IMPROVEMENT = 9.5
+"""Of a month but September (%)."""
 
-JOBS_A_MONTH = 2357
 SEPTEMBER_JOBS = 85
-FEWEST_JOBS, MOST_JOBS = 1924, 4060
-"""Of the other months."""
 
 AVERAGE_WAIT = 2401.0
 """What the paper's priorities and slacks rest on (seconds)."""

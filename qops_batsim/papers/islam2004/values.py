@@ -1,0 +1,83 @@
+"""What the simulations of Islam et al. (2004) say, as plain values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from qops_batsim.economics.charges import Charge, break_even
+from qops_batsim.papers.islam2004.cases import Case
+from qops_batsim.papers.islam2004.runs import Results
+
+METRICS = (
+    "accepted_share",
+    "accepted_work",
+    "resource_charge",
+    "qos_charge",
+    "bounded_qos_charge",
+    "kills",
+    "wasted_work",
+)
+
+
+def all_values(results: Results) -> dict[str, Any]:
+    """Return mean and interval of every number of every case."""
+    study = results.study
+    return {"study": study, "cases": [case_values(results, case) for case in study.cases()]}
+
+
+def case_values(results: Results, case: Case) -> dict[str, Any]:
+    """Return the parameters of a case with mean and interval of each of its numbers."""
+    metrics = {name: results.interval(case, name) for name in METRICS}
+    return {**msgspec.structs.asdict(case), "metrics": metrics}
+
+
+def break_even_values(results: Results) -> list[dict[str, Any]]:
+    """Return which of two ways to run a centre earns more, by the weights of both charges."""
+    study = results.study
+    load, slack_load = study.kill_load, study.slack_loads[-1]
+    least, top = study.tolerance_factors[0], study.tolerance_factors[-1]
+    slack_top, most = study.slack_tolerance_factors[-1], study.slack_factors[-1]
+    rows = [
+        _break_even(
+            results,
+            f"TF = {top:g}",
+            Case(load=load, tolerance_factor=top),
+            f"TF = {least:g}",
+            Case(load=load, tolerance_factor=least),
+        ),
+        _break_even(
+            results,
+            f"SF = 1 (TF = {slack_top:g})",
+            Case(load=slack_load, tolerance_factor=slack_top),
+            f"SF = {most:g} (TF = {slack_top:g})",
+            Case(load=slack_load, tolerance_factor=slack_top, slack_factor=most),
+        ),
+    ]
+    for share in (1.0, study.deadline_share):
+        for factor in study.kill_tolerance_factors:
+            plain = Case(load=load, deadline_share=share, tolerance_factor=factor)
+            killing = msgspec.structs.replace(plain, kill_and_restart=True)
+            name = f"kills (TF = {factor:g}, SF = 1, {100 * share:g} % deadline jobs)"
+            rows.append(_break_even(results, "no kills", plain, name, killing))
+    return rows
+
+
+def _break_even(
+    results: Results, first: str, case: Case, second: str, other: Case
+) -> dict[str, Any]:
+    found = break_even(*(_mean_charge(results, each) for each in (case, other)))
+    names = {"first": first, "second": second, "equal": "equal"}
+    return {
+        "first": first,
+        "second": second,
+        "ratio": found.ratio,
+        "below": names[found.below],
+        "above": names[found.above],
+    }
+
+
+def _mean_charge(results: Results, case: Case) -> Charge:
+    resource, qos = (results.interval(case, f"{kind}_charge").mean for kind in ("resource", "qos"))
+    return Charge(resource=resource, qos=qos)

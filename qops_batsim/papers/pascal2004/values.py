@@ -1,0 +1,119 @@
+"""Tables 1 and 2 of Pascal et al. (2004) as plain values, with the paper's beside ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from qops_batsim.jobs import QOS_CLASSES
+from qops_batsim.papers.pascal2004 import numbers as paper
+from qops_batsim.papers.pascal2004.cases import (
+    MEASURED,
+    ORIGINAL,
+    REBUILT,
+    Case,
+    Study,
+    Trial,
+    alone,
+    conservative,
+    nqs,
+)
+from qops_batsim.papers.pascal2004.numbers import ALL
+from qops_batsim.papers.pascal2004.runs import Outcome
+from qops_batsim.papers.report import relative_difference
+from qops_batsim.workload.service_classes import TOGETHER
+
+Results = Mapping[Trial, Outcome]
+Rows = Sequence[Mapping[str, Any]]
+
+
+def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of Table 1: mean waits (s) of the same jobs under each scheduler.
+
+    ``recorded["usable"]`` is the mean recorded wait of the original log's usable jobs.
+    """
+    rows: list[dict[str, Any]] = []
+    places: list[tuple[str, int | None]] = [(ORIGINAL, None)]
+    places += [(REBUILT, first) for first in sorted((*study.sizes, *study.alone))]
+    for log, first in places:
+        runs = [results[nqs(log, first, seed)] for seed in study.seeds_of(log)]
+        aroma = results[alone(log, first)]
+        row: dict[str, Any] = {
+            "log": log,
+            "jobs": aroma.groups[ALL].jobs,
+            "days": aroma.days,
+            "paper_days": paper.DAYS.get(first or 0),
+            "recorded": recorded["usable"] if log == ORIGINAL else None,
+            "nqs": mean([run.groups[ALL].wait for run in runs]),
+            "aroma": aroma.groups[ALL].wait,
+            "aroma_cpu_time_field": None,
+            "conservative": results[conservative(log, first)].groups[ALL].wait,
+        }
+        if log == ORIGINAL:
+            measured = results[alone(log, first, MEASURED)]
+            row["aroma_cpu_time_field"] = measured.groups[ALL].wait
+        row["aroma_to_nqs"] = row["aroma"] / row["nqs"] if row["nqs"] else None
+        told = paper.TABLE_1.get(first or 0)
+        row["paper"] = told and {**told, "aroma_to_nqs": told["aroma"] / told["nqs"]}
+        row["difference_percent"] = told and {
+            name: relative_difference(row[name], told[name]) for name in ("nqs", "aroma")
+        }
+        rows.append(row)
+    return rows
+
+
+def table2(results: Results, study: Study) -> list[dict[str, Any]]:
+    """Return the cases of Table 2, each with every quantity by class; means over seeds."""
+    cases = []
+    for number, case in enumerate(study.cases(), 1):
+        seeds = study.seeds_of(case.log) if case.every is None else study.seeds[:1]
+        found = _case(case, [results[case.trial(seed)] for seed in seeds])
+        name = f"case {number}" if case.log == REBUILT else "real queues"
+        field = ", CPU time field" if case.cpu_time == MEASURED else ""
+        together = ", tasks together" if case.tasks == TOGETHER else ""
+        cases.append({"case": f"{name}{field}{together}", **found})
+    return cases
+
+
+def _case(case: Case, runs: Sequence[Outcome]) -> dict[str, Any]:
+    names = [name for name in (*QOS_CLASSES, ALL) if name in runs[0].groups]
+    told = paper.TABLE_2.get((case.first or 0, case.every), {})
+    errors = [run.prediction_error for run in runs if run.prediction_error is not None]
+    found: dict[str, Any] = {
+        "log": case.log,
+        "queues": "drawn" if case.log == REBUILT else "of the log",
+        "classes": case.every or "by queue",
+        "cpu_time": case.cpu_time,
+        "tasks": case.tasks,
+        "seeds": len(runs),
+    }
+    for quantity in ("jobs", *paper.QUANTITIES, "mapping_p99_ms", "stretch"):
+        found[quantity] = {
+            name: mean([getattr(run.groups[name], quantity) for run in runs if name in run.groups])
+            for name in names
+        }
+    found["paper"] = {quantity: dict(numbers) for quantity, numbers in told.items()}
+    found["difference_percent"] = {
+        quantity: {
+            name: relative_difference(found[quantity][name], number)
+            for name, number in numbers.items()
+            if number and found[quantity].get(name) is not None
+        }
+        for quantity, numbers in told.items()
+    }
+    found["broken_promises"] = sum(run.broken for run in runs)
+    found["stopped"] = mean([float(run.stopped) for run in runs])
+    found["prediction_error_s"] = {
+        "mean": mean([error.last_mean for error in errors]),
+        "max": max((error.last_max for error in errors), default=None),
+        "first_mean": mean([error.first_mean for error in errors]),
+        "first_max": max((error.first_max for error in errors), default=None),
+    }
+    return found
+
+
+def mean(values: Sequence[float | int | None]) -> float | None:
+    """Return the mean of what is known, or None."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None

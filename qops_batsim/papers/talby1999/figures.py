@@ -1,0 +1,115 @@
+"""Figures of Talby and Feitelson (1999), ours beside the paper's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from qops_batsim.papers.report import Figure, Panel, Series, series_of
+
+Data = Mapping[str, Any]
+
+_WAIT = "average wait (s)"
+_IMPROVEMENT = "improvement over conservative (%)"
+_GROUPS = {"all jobs": "unequal", "high priority": "high_priority", "low priority": "low_priority"}
+
+
+def monthly_figures(data: Data) -> list[Figure]:
+    """Return the picture of the monthly table."""
+    rows = data["equal_priorities"]["months"]
+    panels = tuple(
+        Panel(
+            title=title,
+            x_label="month",
+            y_label=_WAIT,
+            kind="bars",
+            series=(
+                series_of("measured", rows, "month", key),
+                series_of("paper", rows, "month", f"paper_{key}", from_paper=True),
+            ),
+        )
+        for title, key in (("Conservative", "conservative"), ("Slack-based", "slack"))
+    )
+    return [Figure(name="months", title="Average wait by month, equal priorities", panels=panels)]
+
+
+def all_figures(data: Data) -> list[Figure]:
+    """Return all pictures."""
+    return [*monthly_figures(data), _heuristic_figure(data), *_curves(data)]
+
+
+def _heuristic_figure(data: Data) -> Figure:
+    rows = [
+        {"name": name.replace("_", "\n", 1).replace("_", " "), **row}
+        for name, row in data["heuristics"].items()
+    ]
+    low, high = zip(*(row["improvement_interval"] for row in rows), strict=True)
+    known = None not in low and None not in high
+    measured = Series(
+        label="measured, 95 % over months",
+        x=tuple(row["name"] for row in rows),
+        y=tuple(row["improvement_percent"] for row in rows),
+        low=low if known else None,
+        high=high if known else None,
+    )
+    told = series_of("paper", rows, "name", "paper_improvement_percent", from_paper=True)
+    return Figure(
+        name="heuristics",
+        title="Order heuristics",
+        panels=(
+            Panel(
+                title="Equal priorities",
+                x_label="heuristic",
+                y_label=_IMPROVEMENT,
+                kind="bars",
+                series=(measured, told),
+            ),
+            Panel(
+                title="Every fifth job preferred",
+                x_label="heuristic",
+                y_label=_WAIT,
+                kind="bars",
+                series=tuple(
+                    series_of(label, rows, "name", _GROUPS[label])
+                    for label in ("high priority", "low priority")
+                ),
+            ),
+        ),
+    )
+
+
+def _curves(data: Data) -> list[Figure]:
+    gaps, factors = data["priority_gap"], data["slack_factors"]
+    told = "paper_improvement_percent"
+    return [
+        _curve(
+            "priority-gap",
+            "Average wait by the gap between priorities",
+            ("", "gap of user plus political priority", _WAIT),
+            *_groups(gaps, "gap"),
+            series_of("paper, all jobs (ends)", gaps, "gap", "paper_unequal", from_paper=True),
+        ),
+        _curve(
+            "weights",
+            "Average wait by the weight of utilization, time and fairness",
+            ("Weight of priority 1, every fifth job preferred", "the other weights", _WAIT),
+            *_groups(data["weights"], "other_weights"),
+        ),
+        _curve(
+            "slack-factor",
+            "Improvement by slack factor",
+            ("", "slack factor", _IMPROVEMENT),
+            series_of("measured", factors, "slack_factor", "improvement_percent"),
+            series_of("paper", factors, "slack_factor", told, from_paper=True),
+        ),
+    ]
+
+
+def _groups(rows: Any, x: str) -> list[Series]:
+    return [series_of(label, rows, x, key) for label, key in _GROUPS.items()]
+
+
+def _curve(name: str, title: str, labels: tuple[str, str, str], *series: Series) -> Figure:
+    """Return a figure of one panel, with the labels of its top and of both axes."""
+    panel = Panel(title=labels[0], x_label=labels[1], y_label=labels[2], series=series)
+    return Figure(name=name, title=title, panels=(panel,))

@@ -1,0 +1,303 @@
+"""What the simulations of Talby and Feitelson (1999) say, as plain values beside the paper's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from qops_batsim.papers.report import relative_difference
+from qops_batsim.papers.talby1999 import cases as study
+from qops_batsim.papers.talby1999 import numbers as paper
+from qops_batsim.papers.talby1999.runs import (
+    GROUPS,
+    Month,
+    Year,
+    Years,
+    improvement,
+    improvement_interval,
+)
+
+WAITS = ("equal", "unequal", "high_priority", "low_priority")
+"""The average waits of section 5.3: equal priorities, and unequal ones for all and by group."""
+
+
+def monthly_values(years: Years) -> dict[str, Any]:
+    """Return the numbers of the quick part by table."""
+    return {
+        "equal_priorities": equal_priorities(years),
+        "conservative_column": conservative_column(years),
+    }
+
+
+def all_values(years: Years) -> dict[str, Any]:
+    """Return all numbers by table."""
+    return {
+        **monthly_values(years),
+        "heuristics": heuristics(years),
+        "unequal_priorities": unequal_priorities(years),
+        "slack_factors": slack_factors(years),
+        "priority_gap": priority_gap(years),
+        "weights": weights(years),
+        "all_priorities": all_priorities(years),
+        "monthly_average_wait": monthly_average_wait(years),
+        "readings": readings(years),
+    }
+
+
+def equal_priorities(years: Years) -> dict[str, Any]:
+    """Return the monthly table of section 5.2."""
+    base, year = years[study.BASELINE], years[study.EQUAL]
+    interval = improvement_interval(year, base)
+    rows = []
+    for month, jobs, before, after in zip(
+        base.months, [m.jobs for m in base.months], base.monthly(), year.monthly(), strict=True
+    ):
+        told = paper.MONTHS[month.month]
+        rows.append(
+            {
+                "month": month.month,
+                "jobs": jobs,
+                "conservative": before,
+                "slack": after,
+                "improvement_percent": fall(before, after),
+                "paper_conservative": told.conservative,
+                "paper_slack": told.slack,
+                "paper_improvement_percent": fall(told.conservative, told.slack),
+                "conservative_difference_percent": relative_difference(before, told.conservative),
+                "slack_difference_percent": relative_difference(after, told.slack),
+            }
+        )
+    before, after, told = base.average(), year.average(), paper.YEAR
+    return {
+        "improvement_percent": improvement(year, base),
+        "improvement_interval": [interval.low, interval.high],
+        "paper_improvement_percent": paper.IMPROVEMENT,
+        "jobs": base.jobs,
+        "conservative_average": before,
+        "slack_average": after,
+        "paper_conservative_average": told.conservative,
+        "paper_slack_average": told.slack,
+        "conservative_difference_percent": relative_difference(before, told.conservative),
+        "slack_difference_percent": relative_difference(after, told.slack),
+        "late_starts": year.late_starts,
+        "months": rows,
+    }
+
+
+def conservative_column(years: Years) -> list[dict[str, Any]]:
+    """Return how near each way to simulate conservative backfilling comes to the paper."""
+    rows = []
+    for case in study.CONSERVATIVE:
+        year = years[case]
+        told = [paper.MONTHS[month.month].conservative for month in year.months]
+        pairs = [
+            (ours, theirs)
+            for month, ours, theirs in zip(year.months, year.monthly(), told, strict=True)
+            if month.month != paper.FIRST_MONTH
+        ]
+        first = year.months[0]
+        weighted = sum(month.jobs * wait for month, wait in zip(year.months, told, strict=True))
+        difference = relative_difference(year.average(), paper.YEAR.conservative)
+        rows.append(
+            {
+                "months_by": case.months_by,
+                "notice": case.notice,
+                "jobs": year.jobs,
+                "average": year.average(),
+                "difference_percent": difference,
+                "rms_difference_percent": _rms_difference(pairs),
+                "correlation": _correlation(pairs),
+                "first_month_total_wait": first.wait,
+                "first_month_jobs": first.jobs,
+                # The paper's months weighed by our jobs: tells whose months are the paper's.
+                "paper_average_by_these_jobs": weighted / year.jobs,
+            }
+        )
+    return rows
+
+
+def heuristics(years: Years) -> dict[str, Any]:
+    """Return section 5.2's improvements and the table of section 5.3, by heuristic."""
+    base = years[study.BASELINE]
+    best = years[study.EQUAL].average()
+    rows: dict[str, Any] = {}
+    for name, told in paper.HEURISTICS.items():
+        equal, unequal = years[study.HEURISTICS[name]], years[study.UNEQUAL_HEURISTICS[name]]
+        averages = _waits(equal, unequal)
+        rows[name] = {
+            **_improvement(equal, base),
+            "paper_improvement_percent": paper.HEURISTIC_IMPROVEMENTS[name],
+            **averages,
+            "performance_loss_percent": relative_difference(unequal.average(), best),
+            "gap": unequal.gap,
+            "paper": dict(zip(WAITS, told, strict=True)),
+            "difference_percent": _differences(averages, told),
+        }
+    return rows
+
+
+def unequal_priorities(years: Years) -> dict[str, Any]:
+    """Return the monthly table of section 5.3."""
+    equal, year = years[study.EQUAL], years[study.UNEQUAL]
+    rows = [
+        {"month": month.month}
+        | _beside_paper(_waits(before, month), paper.MONTHS[month.month].with_priorities())
+        for before, month in zip(equal.months, year.months, strict=True)
+    ]
+    told = paper.YEAR.with_priorities()
+    averages = _waits(equal, year)
+    return {
+        **averages,
+        "loss_percent": relative_difference(year.average(), equal.average()),
+        **_beside_paper(averages, told),
+        "paper_loss_percent": relative_difference(told[1], told[0]),
+        "months": rows,
+    }
+
+
+def slack_factors(years: Years) -> list[dict[str, Any]]:
+    """Return the improvement by slack factor (section 5.2)."""
+    told = {3.0: paper.IMPROVEMENT, 9.0: paper.IMPROVEMENT_SLACK_FACTOR_9, 0.0: 0.0}
+    return [
+        {
+            "slack_factor": factor,
+            "average": years[case].average(),
+            **_improvement(years[case], years[study.BASELINE]),
+            "paper_improvement_percent": told.get(factor),
+        }
+        for factor, case in study.SLACK_FACTORS.items()
+    ]
+
+
+def priority_gap(years: Years) -> list[dict[str, Any]]:
+    """Return the average waits by the gap between every fifth job and the others."""
+    told = {0.0: paper.YEAR.slack, 2.0: paper.YEAR.unequal}
+    return [
+        {"gap": gap, **_groups(years[case]), "paper_unequal": told.get(gap)}
+        for gap, case in study.GAPS.items()
+    ]
+
+
+def weights(years: Years) -> list[dict[str, Any]]:
+    """Return the average waits by the weight of all but priority."""
+    return [
+        {"other_weights": weight, **_groups(years[case]), "gap": years[case].gap}
+        for weight, case in study.OTHER_WEIGHTS.items()
+    ]
+
+
+def all_priorities(years: Years) -> list[dict[str, Any]]:
+    """Return the average wait if all jobs have the same, higher priority."""
+    return [
+        {
+            "priority": level,
+            "average": years[case].average(),
+            "improvement_percent": improvement(years[case], years[study.BASELINE]),
+        }
+        for level, case in study.ALL_PRIORITIES.items()
+    ]
+
+
+def monthly_average_case(years: Years) -> study.Case:
+    """Return the case with an average wait of each month."""
+    return study.monthly_average_waits(years[study.BASELINE].monthly())
+
+
+def monthly_average_wait(years: Years) -> dict[str, Any]:
+    """Return what an average wait of each month brings."""
+    year, base = years[monthly_average_case(years)], years[study.BASELINE]
+    return {
+        "average": year.average(),
+        **_improvement(year, base),
+        "fixed_improvement_percent": improvement(years[study.EQUAL], base),
+    }
+
+
+def readings(years: Years) -> list[dict[str, Any]]:
+    """Return how near each reading of removal comes to the paper."""
+    base = years[study.BASELINE]
+    rows = []
+    for reading in study.READINGS:
+        found = {name: years[case] for name, case in reading.cases().items()}
+        rows.append(
+            {
+                "removal": reading.removal,
+                "early_gain": reading.early_gain,
+                "improvement_percent": improvement(found["slack_factor_3"], base),
+                "smallest_month_percent": smallest_improvement(base, found["slack_factor_3"]),
+                "slack_factor_0_percent": improvement(found["slack_factor_0"], base),
+                "slack_factor_9_percent": improvement(found["slack_factor_9"], base),
+                **_groups(found["unequal"]),
+                "gap": found["unequal"].gap,
+                "plain_improvement_percent": improvement(found["plain"], years[study.PLAIN]),
+            }
+        )
+    return rows
+
+
+def smallest_improvement(base: Year, year: Year) -> float | None:
+    """Return the improvement (%) of the month with the smallest one, September aside."""
+    waits = zip(base.months, base.monthly(), year.monthly(), strict=True)
+    return min(
+        (fall(before, after) for month, before, after in waits if month.month != paper.FIRST_MONTH),
+        default=None,
+    )
+
+
+def fall(before: float, after: float) -> float:
+    """Return by how many percent a wait has become shorter; 0 if there was none."""
+    return 100.0 * (1.0 - after / before) if before else 0.0
+
+
+def _improvement(year: Year, base: Year) -> dict[str, Any]:
+    interval = improvement_interval(year, base)
+    return {
+        "improvement_percent": interval.mean,
+        "improvement_interval": [interval.low, interval.high],
+    }
+
+
+def _groups(found: Year | Month) -> dict[str, float | None]:
+    """Return the average waits with unequal priorities, of all jobs and by group."""
+    return {key: found.average(group) for key, group in zip(WAITS[1:], GROUPS, strict=True)}
+
+
+def _waits(equal: Year | Month, unequal: Year | Month) -> dict[str, float | None]:
+    return {"equal": equal.average(), **_groups(unequal)}
+
+
+def _beside_paper(averages: Mapping[str, float | None], told: Sequence[float]) -> dict[str, Any]:
+    return {
+        **averages,
+        **{f"paper_{key}": wait for key, wait in zip(WAITS, told, strict=True)},
+        "difference_percent": _differences(averages, told),
+    }
+
+
+def _differences(
+    averages: Mapping[str, float | None], told: Sequence[float]
+) -> dict[str, float | None]:
+    """Return by how many percent each wait exceeds the paper's; None where a side has none."""
+    return {
+        key: relative_difference(wait, of_paper)
+        if (wait := averages[key]) is not None and of_paper
+        else None
+        for key, of_paper in zip(WAITS, told, strict=True)
+    }
+
+
+def _rms_difference(pairs: list[tuple[float, float]]) -> float | None:
+    if not pairs:
+        return None
+    squares = [relative_difference(ours, told) ** 2 for ours, told in pairs]
+    return math.sqrt(sum(squares) / len(squares))
+
+
+def _correlation(pairs: list[tuple[float, float]]) -> float | None:
+    if len(pairs) < 3:
+        return None
+    ours, told = zip(*pairs, strict=True)
+    return float(np.corrcoef(ours, told)[0, 1]) if len(set(ours)) > 1 else None
