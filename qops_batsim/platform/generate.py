@@ -11,15 +11,9 @@ import msgspec
 
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_HOSTS
-from qops_batsim.platform.assembly import (
-    PendingHost,
-    PendingRoute,
-    PendingZone,
-    assemble,
-    cluster_hosts,
-)
+from qops_batsim.platform.assembly import Parts, PendingRoute
 from qops_batsim.platform.cluster import Cluster
-from qops_batsim.platform.model import Host, Link, Platform, Zone
+from qops_batsim.platform.model import Host, Link, Platform, Route, Zone
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time
 
@@ -61,11 +55,53 @@ def make_cluster(
     memory
         Memory of each host (bytes), its property ``memory``; None leaves it out.
 
-    Raises
-    ------
-    InputError
-        A number is out of range.
+    Examples
+    --------
+    >>> make_cluster(100, bandwidth=1.25e8, latency=50e-6)
+    Platform(a cluster of 100 hosts: 100 compute hosts, a master, 101 links)
     """
+    _check(hosts, cores, speed, bandwidth, latency, memory)
+    width = len(str(hosts - 1))
+    names = [f"{prefix}{number:0{width}d}" for number in range(hosts)]
+    properties = {"role": "compute_node"}
+    if memory is not None:
+        properties["memory"] = str(memory)
+    place = (0.0, 0.0, 0.0) if bandwidth is None else None
+    one = Host(
+        name="",
+        speeds=(speed,),
+        cores=cores,
+        properties=properties,
+        zone="AS0",
+        coordinates=place,
+    )
+    master = Host(name=MASTER_HOST, speeds=(speed,), role="master", zone="AS0", coordinates=place)
+    links: dict[str, Link] = {}
+    zone = Zone(name="AS0", routing="Vivaldi")
+    if bandwidth is not None:
+        star = {name: (f"link_{name}_UP", f"link_{name}_DOWN") for name in (MASTER_HOST, *names)}
+        for link in (f"link_{name}" for name in star):
+            links[link] = Link(
+                name=link, bandwidth=bandwidth, latency=latency, sharing_policy="SPLITDUPLEX"
+            )
+        zone = Zone(name="AS0", routing="Cluster", host_links=star)
+    return Platform(
+        compute_hosts=tuple(msgspec.structs.replace(one, name=name) for name in names),
+        master=master,
+        links=links,
+        zones=(zone,),
+        source=f"a cluster of {hosts} hosts",
+    )
+
+
+def _check(
+    hosts: int,
+    cores: int,
+    speed: float,
+    bandwidth: float | None,
+    latency: float,
+    memory: int | None,
+) -> None:
     for value, name, most in ((hosts, "hosts", MAX_HOSTS - 1), (cores, "cores", 10**6)):
         if not 1 <= value <= most:
             raise InputError(f"{name} is {value}; a whole number from 1 to {most} is expected")
@@ -77,42 +113,6 @@ def make_cluster(
             f"latency is {latency} and bandwidth is {bandwidth}; a latency above 0 needs a "
             "bandwidth, for the links that it belongs to"
         )
-    width = len(str(hosts - 1))
-    names = [f"{prefix}{number:0{width}d}" for number in range(hosts)]
-    properties = {"role": "compute_node"}
-    if memory is not None:
-        properties["memory"] = str(memory)
-    place = (0.0, 0.0, 0.0) if bandwidth is None else None
-    compute_hosts = tuple(
-        Host(
-            name=name,
-            speeds=(speed,),
-            cores=cores,
-            properties=properties,
-            zone="AS0",
-            coordinates=place,
-        )
-        for name in names
-    )
-    master = Host(name=MASTER_HOST, speeds=(speed,), role="master", zone="AS0", coordinates=place)
-    links: dict[str, Link] = {}
-    zone = Zone(name="AS0", routing="Vivaldi")
-    if bandwidth is not None:
-        star = {}
-        for name in (MASTER_HOST, *names):
-            link = f"link_{name}"
-            links[link] = Link(
-                name=link, bandwidth=bandwidth, latency=latency, sharing_policy="SPLITDUPLEX"
-            )
-            star[name] = (f"{link}_UP", f"{link}_DOWN")
-        zone = Zone(name="AS0", routing="Cluster", host_links=star)
-    return Platform(
-        compute_hosts=compute_hosts,
-        master=master,
-        links=links,
-        zones=(zone,),
-        source=f"a cluster of {hosts} hosts",
-    )
 
 
 class ShippedPlatform(msgspec.Struct, frozen=True):
@@ -213,41 +213,29 @@ _AROMA_WIDE_AREA = (
 
 
 def _aroma_grid() -> Platform:
-    zones = {"grid": _zone("grid", "")}
-    clusters = []
-    links = {}
-    routes = []
-    hosts = [PendingHost(where=MASTER_HOST, name=MASTER_HOST, speeds=(1e9,), zone="administration")]
-    zones["administration"] = _zone("administration", "grid")
-    links["administration"] = Link(
-        name="administration", bandwidth=10e9, latency=0.0, sharing_policy="FATPIPE"
-    )
+    parts = Parts("aroma_grid")
     entrance = {"administration": MASTER_HOST}
-    for site, parts in _AROMA_SITES.items():
-        zones[site] = _zone(site, "grid", {"site": site})
-        clusters += [_aroma_cluster(name, site, *values) for name, values in parts.items()]
-        entrance[site] = f"{next(iter(parts))}_router"
-        routes.append(_between("grid", "administration", site, "administration", entrance))
-    hosts += [host for cluster in clusters for host in cluster_hosts(cluster, cluster.name)]
-    entrance |= {cluster.name: cluster.router_name for cluster in clusters}
-    links["site_a_switch"] = _link("site_a_switch", "125MBps", "50us")
-    routes.append(_between("site_a", "a_smp", "a_node", "site_a_switch", entrance))
+    for name, parent in (("grid", ""), ("administration", "grid")):
+        _add_zone(parts, name, parent, {})
+    parts.claim(MASTER_HOST, "administration", "")
+    parts.hosts.append(("", Host(name=MASTER_HOST, speeds=(1e9,), zone="administration")))
+    to_master = Link(name="administration", bandwidth=10e9, latency=0.0, sharing_policy="FATPIPE")
+    parts.add_link(to_master, "")
+    for site, clusters in _AROMA_SITES.items():
+        _add_zone(parts, site, "grid", {"site": site})
+        for name, values in clusters.items():
+            cluster = _aroma_cluster(name, site, *values)
+            parts.add_cluster(cluster, name)
+            entrance[name] = cluster.router_name
+            entrance.setdefault(site, cluster.router_name)
+        _connect(parts, "grid", "administration", site, "administration", entrance)
+    _add_link(parts, "site_a_switch", "125MBps", "50us")
+    _connect(parts, "site_a", "a_smp", "a_node", "site_a_switch", entrance)
     for source, destination, bandwidth, latency in _AROMA_WIDE_AREA:
         name = f"{source}_to_{destination}"
-        links[name] = _link(name, bandwidth, latency)
-        routes.append(_between("grid", source, destination, name, entrance))
-    zone_of = {host.name: host.zone for host in hosts} | {
-        cluster.router_name: cluster.name for cluster in clusters
-    }
-    return assemble(
-        hosts,
-        zones=zones,
-        clusters=tuple(clusters),
-        links=links,
-        routes=routes,
-        zone_of=zone_of,
-        source="aroma_grid",
-    )
+        _add_link(parts, name, bandwidth, latency)
+        _connect(parts, "grid", source, destination, name, entrance)
+    return parts.platform()
 
 
 def _aroma_cluster(
@@ -279,30 +267,37 @@ def _aroma_cluster(
     )
 
 
-def _zone(name: str, parent: str, properties: dict[str, str] | None = None) -> PendingZone:
-    return PendingZone(name=name, routing="Full", parent=parent, properties=properties or {})
+def _add_zone(parts: Parts, name: str, parent: str, properties: dict[str, str]) -> None:
+    parts.claim(name, "", name)
+    parts.zones[name] = Zone(name=name, routing="Full", parent=parent, properties=properties)
 
 
-def _link(name: str, bandwidth: str, latency: str) -> Link:
-    return Link(
+def _add_link(parts: Parts, name: str, bandwidth: str, latency: str) -> None:
+    link = Link(
         name=name,
         bandwidth=parse_bandwidth(bandwidth, where=name),
         latency=parse_time(latency, where=name),
     )
+    parts.add_link(link, name)
 
 
-def _between(
-    zone: str, source: str, destination: str, link: str, entrance: dict[str, str]
-) -> PendingRoute:
-    return PendingRoute(
-        where=f"route from {source} to {destination}",
-        zone=zone,
-        bypass=False,
-        between_zones=True,
+def _connect(
+    parts: Parts, zone: str, source: str, destination: str, link: str, entrance: dict[str, str]
+) -> None:
+    """Add a route between two zones, which are entered at the hosts or routers given."""
+    route = Route(
         source=source,
         destination=destination,
+        links=(),
         source_gateway=entrance[source],
         destination_gateway=entrance[destination],
-        symmetrical=True,
-        links=[(link, "NONE")],
+    )
+    parts.routes.append(
+        PendingRoute(
+            where=f"route from {source} to {destination}",
+            zone=zone,
+            route=route,
+            links=[(link, "NONE")],
+            between_zones=True,
+        )
     )

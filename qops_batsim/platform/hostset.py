@@ -65,14 +65,19 @@ class HostSet:
         return cls(mask)
 
     def lowest(self, count: int) -> HostSet:
-        """Return the ``count`` lowest hosts of this set.
+        """Return the ``count`` lowest hosts of this set; ValueError if it has fewer.
 
-        O(intervals) operations on masks. The caller makes sure that there are
-        enough hosts.
+        O(intervals) operations on masks.
+
+        >>> HostSet.parse("0-3 5-9").lowest(5)
+        HostSet.parse('0-3 5')
         """
         mask = self.mask
-        if mask.bit_count() == count:
-            return self
+        held = mask.bit_count()
+        if held <= count:
+            if held == count:
+                return self
+            raise ValueError(f"{count} hosts were asked for, but only {held} are in the set")
         taken = 0
         missing = count
         while missing:

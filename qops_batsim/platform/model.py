@@ -192,6 +192,18 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
         if self.master is not None:
             yield self.master
 
+    def __repr__(self) -> str:
+        held = [f"{len(self.compute_hosts)} compute hosts"]
+        if self.storage_hosts:
+            held.append(f"{len(self.storage_hosts)} storage hosts")
+        if self.master is not None:
+            held.append("a master")
+        if self.links:
+            held.append(f"{len(self.links)} links")
+        if self.clusters:
+            held.append(f"{len(self.clusters)} clusters")
+        return f"Platform({self.source}: {', '.join(held)})"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Platform) and all(
             getattr(self, name) == getattr(other, name)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from defusedxml import EntitiesForbidden, ExternalReferenceForbidden
 from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_bytes
 from qops_batsim.limits import MAX_HOSTS, MAX_PLATFORM_BYTES
-from qops_batsim.platform.assembly import (
-    PendingHost,
-    PendingHostLink,
-    PendingRoute,
-    PendingZone,
-    assemble,
-    cluster_hosts,
-)
-from qops_batsim.platform.cluster import Cluster, parse_radical
-from qops_batsim.platform.model import ROUTINGS, SHARING_POLICIES, Link, Platform
+from qops_batsim.platform.assembly import Parts, PendingHostLink, PendingRoute
+from qops_batsim.platform.cluster import parse_radical
+from qops_batsim.platform.model import ROUTINGS, SHARING_POLICIES, Host, Link, Platform, Route, Zone
 from qops_batsim.platform.simgrid_elements import (
     ELEMENTS,
     check_attributes,
@@ -114,15 +109,8 @@ class _Builder:
         self.begun = False
         self._lines_before = lines_before
         self._source = source
-        self._master_host = master_host
+        self._parts = Parts(source, master_host)
         self._open: list[OpenElement] = []
-        self._zones: dict[str, PendingZone] = {}
-        self._clusters: list[Cluster] = []
-        self._links: dict[str, Link] = {}
-        self._hosts: list[PendingHost] = []
-        self._routes: list[PendingRoute] = []
-        self._host_links: list[PendingHostLink] = []
-        self._nodes: dict[str, str] = {}
         self._zone_path: list[str] = []
         self._count = 0
 
@@ -131,17 +119,7 @@ class _Builder:
         return f"{self._source}: line {self._lines_before + self.expat.CurrentLineNumber}"
 
     def platform(self) -> Platform:
-        return assemble(
-            self._hosts,
-            zones=self._zones,
-            clusters=tuple(self._clusters),
-            links=self._links,
-            routes=self._routes,
-            host_links=self._host_links,
-            zone_of=self._nodes,
-            master_host=self._master_host,
-            source=self._source,
-        )
+        return self._parts.platform()
 
     # The parser calls the next four.
 
@@ -161,7 +139,7 @@ class _Builder:
         if name == "platform":
             _check_version(element)
         elif parent and parent.name == "platform" and name != "config":
-            if self._zones or self._clusters:
+            if self._parts.zone_of:
                 raise InputError(f"{where}: a second outermost zone; one is expected")
         elif parent and parent.name == "zone":
             self._check_mixture(parent, name, where)
@@ -192,9 +170,11 @@ class _Builder:
         )
         if routing is None:
             raise element.wrong("routing", f"one of {', '.join(ROUTINGS)}")
-        parent = self._parent_zone(element)
-        self._zones[name] = PendingZone(
-            name=name, routing=routing, parent=parent, properties=element.properties
+        self._parts.zones[name] = Zone(
+            name=name,
+            routing=routing,
+            parent=self._parent_zone(element),
+            properties=element.properties,
         )
         self._zone_path.append(name)
 
@@ -211,7 +191,7 @@ class _Builder:
         parent.properties[name] = element.attributes["value"]
 
     def _end_host(self, element: OpenElement) -> None:
-        zone = self._zones[self._zone_path[-1]]
+        zone = self._zone()
         speeds = element.speeds()
         power_state = element.whole_number("pstate", default="0", low=0, high=len(speeds) - 1)
         coordinates = element.coordinates()
@@ -221,52 +201,36 @@ class _Builder:
                 "routing Vivaldi"
             )
         self._add_hosts(1, element)
-        self._hosts.append(
-            PendingHost(
-                where=element.where,
-                name=self._claim(element, zone.name),
-                speeds=speeds,
-                cores=element.cores(),
-                properties=element.properties,
-                zone=zone.name,
-                power_state=power_state,
-                coordinates=coordinates,
-            )
+        host = Host(
+            name=self._claim(element, zone.name),
+            speeds=speeds,
+            cores=element.cores(),
+            properties=element.properties,
+            zone=zone.name,
+            power_state=power_state,
+            coordinates=coordinates,
         )
+        self._parts.hosts.append((element.where, host))
 
     def _end_router(self, element: OpenElement) -> None:
-        zone = self._zones[self._zone_path[-1]]
+        zone = self._zone()
         zone.routers[self._claim(element, zone.name)] = element.coordinates()
 
     def _end_link(self, element: OpenElement) -> None:
-        self._add_link(
-            element,
-            Link(
-                name=element.attributes["id"],
-                bandwidth=element.bandwidth("bandwidth"),
-                latency=element.time("latency"),
-                sharing_policy=element.one_of("sharing_policy", SHARING_POLICIES),
-                properties=element.properties,
-            ),
-        )
+        policy = element.one_of("sharing_policy", SHARING_POLICIES)
+        self._parts.add_link(element.link(policy, element.properties), element.where)
 
     def _end_backbone(self, element: OpenElement) -> None:
-        zone = self._zones[self._zone_path[-1]]
+        zone = self._zone()
         if zone.routing != "Cluster" or zone.backbone:
             raise InputError(
                 f"{element.where}: one backbone is accepted in a zone with routing Cluster; "
                 f"zone {zone.name!r} has routing {zone.routing}"
                 + (f" and backbone {zone.backbone!r}" if zone.backbone else "")
             )
-        zone.backbone = element.attributes["id"]
-        self._add_link(
-            element,
-            Link(
-                name=zone.backbone,
-                bandwidth=element.bandwidth("bandwidth"),
-                latency=element.time("latency"),
-            ),
-        )
+        name = element.attributes["id"]
+        self._parts.zones[zone.name] = msgspec.structs.replace(zone, backbone=name)
+        self._parts.add_link(element.link(), element.where)
 
     def _end_host_link(self, element: OpenElement) -> None:
         given = element.attributes
@@ -274,7 +238,7 @@ class _Builder:
 
     def _end_cabinet(self, element: OpenElement) -> None:
         """Make the hosts and links of which a cabinet is the short form."""
-        zone = self._zones[self._zone_path[-1]]
+        zone = self._zone()
         if zone.routing != "Cluster":
             raise InputError(
                 f"{element.where}: in zone {zone.name!r} with routing {zone.routing}; cabinets "
@@ -283,29 +247,24 @@ class _Builder:
         given = element.attributes
         speeds = element.speeds()
         bandwidth, latency = element.bandwidth("bw"), element.time("lat")
-        for first, last in self._radical(element):
-            for number in range(first, last + 1):
-                name = self._claim_name(
-                    f"{given['prefix']}{number}{given['suffix']}", zone.name, element.where
+        numbers = [range(first, last + 1) for first, last in self._radical(element)]
+        for number in chain.from_iterable(numbers):
+            name = f"{given['prefix']}{number}{given['suffix']}"
+            self._parts.claim(name, zone.name, element.where)
+            self._parts.hosts.append(
+                (element.where, Host(name=name, speeds=speeds, zone=zone.name))
+            )
+            names = (f"link_{name}_UP", f"link_{name}_DOWN")
+            for link in names:
+                self._parts.add_link(
+                    Link(name=link, bandwidth=bandwidth, latency=latency), element.where
                 )
-                self._hosts.append(
-                    PendingHost(where=element.where, name=name, speeds=speeds, zone=zone.name)
-                )
-                names = (f"link_{name}_UP", f"link_{name}_DOWN")
-                for link in names:
-                    self._add_link(element, Link(name=link, bandwidth=bandwidth, latency=latency))
-                self._add_host_link(element, name, *names)
+            self._add_host_link(element, name, *names)
 
     def _end_cluster(self, element: OpenElement) -> None:
         parent = self._parent_zone(element)
         self._radical(element)
-        cluster = read_cluster(element, parent)
-        self._claim(element, "")
-        self._clusters.append(cluster)
-        hosts = cluster_hosts(cluster, element.where)
-        for name in (*(host.name for host in hosts), cluster.router_name):
-            self._claim_name(name, cluster.name, element.where)
-        self._hosts += hosts
+        self._parts.add_cluster(read_cluster(element, parent), element.where)
 
     def _end_link_ctn(self, element: OpenElement) -> None:
         direction = element.attributes.get("direction", "NONE")
@@ -318,18 +277,23 @@ class _Builder:
         symmetrical = given.get("symmetrical", "YES").upper()
         if symmetrical not in ("YES", "NO"):
             raise element.wrong("symmetrical", "YES or NO")
-        self._routes.append(
+        bypass = element.name.startswith("bypass")
+        route = Route(
+            source=given["src"],
+            destination=given["dst"],
+            links=(),
+            source_gateway=given.get("gw_src", ""),
+            destination_gateway=given.get("gw_dst", ""),
+            symmetrical=symmetrical == "YES" and not bypass,
+        )
+        self._parts.routes.append(
             PendingRoute(
                 where=f"{element.where} from {given['src']!r} to {given['dst']!r}",
                 zone=self._zone_path[-1],
-                bypass=element.name.startswith("bypass"),
-                between_zones="gw_src" in given,
-                source=given["src"],
-                destination=given["dst"],
-                source_gateway=given.get("gw_src", ""),
-                destination_gateway=given.get("gw_dst", ""),
-                symmetrical=symmetrical == "YES" and not element.name.startswith("bypass"),
+                route=route,
                 links=element.links,
+                bypass=bypass,
+                between_zones="gw_src" in given,
             )
         )
 
@@ -350,7 +314,7 @@ class _Builder:
         """Return the zone around a zone or cluster; empty for the outermost."""
         if not self._zone_path:
             return ""
-        parent = self._zones[self._zone_path[-1]]
+        parent = self._zone()
         if parent.routing in ("Vivaldi", "Cluster"):
             raise InputError(
                 f"{element.where}: inside zone {parent.name!r} with routing {parent.routing}, "
@@ -358,18 +322,12 @@ class _Builder:
             )
         return parent.name
 
-    def _claim(self, element: OpenElement, zone: str) -> str:
-        return self._claim_name(element.attributes["id"], zone, element.where)
+    def _zone(self) -> Zone:
+        """Return the innermost open zone."""
+        return self._parts.zones[self._zone_path[-1]]
 
-    def _claim_name(self, name: str, zone: str, where: str) -> str:
-        """Take a name for a host, router, zone or cluster; ``zone`` is empty for the last two."""
-        if name in self._nodes:
-            raise InputError(
-                f"{where}: the name {shown(name)} is given twice; hosts, routers, zones and "
-                "clusters need different names"
-            )
-        self._nodes[name] = zone
-        return name
+    def _claim(self, element: OpenElement, zone: str) -> str:
+        return self._parts.claim(element.attributes["id"], zone, element.where)
 
     def _add_hosts(self, count: int, element: OpenElement) -> None:
         self._count += count
@@ -378,7 +336,7 @@ class _Builder:
 
     def _add_host_link(self, element: OpenElement, host: str, up: str, down: str) -> None:
         zone = self._zone_path[-1]
-        self._host_links.append(
+        self._parts.host_links.append(
             PendingHostLink(where=element.where, zone=zone, host=host, up=up, down=down)
         )
 
@@ -390,11 +348,6 @@ class _Builder:
         )
         self._add_hosts(sum(last - first + 1 for first, last in ranges), element)
         return ranges
-
-    def _add_link(self, element: OpenElement, link: Link) -> None:
-        if link.name in self._links:
-            raise InputError(f"{element.where}: link {shown(link.name)} is given twice")
-        self._links[link.name] = link
 
 
 def _check_version(element: OpenElement) -> None:

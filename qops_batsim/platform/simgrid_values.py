@@ -6,7 +6,7 @@ import math
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.cluster import Cluster
-from qops_batsim.platform.model import Coordinates
+from qops_batsim.platform.model import Coordinates, Link
 from qops_batsim.platform.units import parse_bandwidth, parse_speed, parse_time
 
 
@@ -56,6 +56,18 @@ class OpenElement:
         """Return a duration (s), 0 when the attribute is missing or empty."""
         text = self.attributes.get(attribute) or "0"
         return parse_time(text, where=f"{self.where}: {attribute}")
+
+    def link(
+        self, sharing_policy: str = "SHARED", properties: dict[str, str] | None = None
+    ) -> Link:
+        """Return the link that the element declares."""
+        return Link(
+            name=self.attributes["id"],
+            bandwidth=self.bandwidth("bandwidth"),
+            latency=self.time("latency"),
+            sharing_policy=sharing_policy,
+            properties=properties or {},
+        )
 
     def speeds(self) -> tuple[float, ...]:
         """Return the speeds of the power states (flop/s); 0 is for the caller to judge."""

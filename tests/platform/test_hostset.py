@@ -83,3 +83,10 @@ def test_refused(text: str, reason: str) -> None:
     with pytest.raises(InputError, match="host set") as caught:
         HostSet.parse(text)
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(("held", "asked"), [("0-2", 4), ("", 1), ("5", 2)])
+def test_more_hosts_than_there_are(held: str, asked: int) -> None:
+    hosts = HostSet.parse(held)
+    with pytest.raises(ValueError, match=f"{asked} hosts were asked for, but only {len(hosts)}"):
+        hosts.lowest(asked)

@@ -6,22 +6,16 @@ import gzip
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from platform_text import TREE, parse
 from qops_batsim.errors import InputError
-from qops_batsim.platform.assembly import (
-    PendingHost,
-    PendingHostLink,
-    PendingRoute,
-    PendingZone,
-    assemble,
-    cluster_hosts,
-)
+from qops_batsim.platform.assembly import Parts, PendingHostLink, PendingRoute
 from qops_batsim.platform.cluster import Cluster
-from qops_batsim.platform.model import SHARING_POLICIES, Host, Link, Platform
+from qops_batsim.platform.model import SHARING_POLICIES, Host, Link, Platform, Route, Zone
 from qops_batsim.platform.simgrid_read import parse_platform, read_platform
 from qops_batsim.platform.simgrid_write import format_platform, write_platform
 
@@ -42,21 +36,15 @@ _ROLES = st.sampled_from(({}, {"role": "compute_node"}, {"role": ""}, {"role": "
 _PLACES = st.tuples(*[st.floats(-1e3, 1e3)] * 3)
 
 
-class _Parts:
-    """What is put together to a platform."""
+class _Drawn(Parts):
+    """Parts of a platform, drawn at random."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy], object]) -> None:
+        super().__init__("made up")
         self.draw = draw
-        self.hosts: list[PendingHost] = []
-        self.zones: dict[str, PendingZone] = {}
-        self.clusters: list[Cluster] = []
-        self.links: dict[str, Link] = {}
-        self.routes: list[PendingRoute] = []
-        self.host_links: list[PendingHostLink] = []
-        self.zone_of: dict[str, str] = {}
 
     def name(self) -> str:
-        return f"{self.draw(_TEXT)}{len(self.zone_of)}"
+        return f"{self.draw(_TEXT)}#{len(self.zone_of)}"
 
     def link(self, *policies: str) -> Link:
         link = Link(
@@ -73,7 +61,7 @@ class _Parts:
         """Add a zone and what is in it; return nodes that can be its gateways."""
         inner = depth > 0 and self.draw(st.booleans())
         routings = ("Full", "Floyd", "Dijkstra", "DijkstraCache", "None")
-        zone = PendingZone(
+        zone = Zone(
             name=self.name(),
             routing=self.draw(
                 st.sampled_from(routings if inner else (*routings, "Vivaldi", "Cluster"))
@@ -85,7 +73,7 @@ class _Parts:
         self.zone_of[zone.name] = ""
         return self.inner(zone, depth) if inner else self.leaf(zone)
 
-    def inner(self, zone: PendingZone, depth: int) -> list[str]:
+    def inner(self, zone: Zone, depth: int) -> list[str]:
         members: dict[str, list[str]] = {}
         for _ in range(self.draw(st.integers(1, 3))):
             if self.draw(st.booleans()):
@@ -103,7 +91,7 @@ class _Parts:
             self.route(zone, names[2], names[0], *bypass, bypass=True)
         return [gateway for gateways in members.values() for gateway in gateways]
 
-    def leaf(self, zone: PendingZone) -> list[str]:
+    def leaf(self, zone: Zone) -> list[str]:
         nodes = []
         for _ in range(self.draw(st.integers(1, 3))):
             name = self.name()
@@ -114,17 +102,15 @@ class _Parts:
                 zone.routers[name] = place
                 continue
             speeds = self.draw(_SPEEDS)
-            self.hosts.append(
-                PendingHost(
-                    where=name,
-                    name=name,
-                    speeds=speeds,
-                    cores=self.draw(st.integers(1, 64)),
-                    properties=self.draw(_PROPERTIES) | self.draw(_ROLES),
-                    zone=zone.name,
-                    coordinates=place,
-                )
+            host = Host(
+                name=name,
+                speeds=speeds,
+                cores=self.draw(st.integers(1, 64)),
+                properties=self.draw(_PROPERTIES) | self.draw(_ROLES),
+                zone=zone.name,
+                coordinates=place,
             )
+            self.hosts.append((name, host))
             if zone.routing == "Cluster":
                 link = self.link()
                 ways = {"SPLITDUPLEX": ("_UP", "_DOWN")}.get(link.sharing_policy, ("", ""))
@@ -134,7 +120,7 @@ class _Parts:
                 )
         if zone.routing == "Cluster" and self.draw(st.booleans()):
             backbone = self.link("SHARED")
-            zone.backbone = backbone.name
+            self.zones[zone.name] = msgspec.structs.replace(zone, backbone=backbone.name)
         if zone.routing not in ("None", "Vivaldi", "Cluster"):
             self.route(zone, nodes[0], nodes[-1])
         return nodes
@@ -161,16 +147,12 @@ class _Parts:
             properties=self.draw(_PROPERTIES),
             zone=zone,
         )
-        self.clusters.append(cluster)
-        self.hosts += cluster_hosts(cluster, cluster.name)
-        self.zone_of[cluster.name] = ""
-        for name in (*cluster.host_names(), cluster.router_name):
-            self.zone_of[name] = cluster.name
+        self.add_cluster(cluster, cluster.name)
         return cluster
 
     def route(
         self,
-        zone: PendingZone,
+        zone: Zone,
         source: str,
         destination: str,
         source_gateway: str = "",
@@ -181,17 +163,21 @@ class _Parts:
         links = [self.link() for _ in range(self.draw(st.integers(1, 2)))]
         links += self.draw(st.lists(st.sampled_from(list(self.links.values())), max_size=1))
         ways = st.sampled_from(("UP", "DOWN"))
+        route = Route(
+            source=source,
+            destination=destination,
+            links=(),
+            source_gateway=source_gateway,
+            destination_gateway=destination_gateway,
+            symmetrical=not bypass and self.draw(st.booleans()),
+        )
         self.routes.append(
             PendingRoute(
                 where="route",
                 zone=zone.name,
+                route=route,
                 bypass=bypass,
                 between_zones=bool(source_gateway),
-                source=source,
-                destination=destination,
-                source_gateway=source_gateway,
-                destination_gateway=destination_gateway,
-                symmetrical=not bypass and self.draw(st.booleans()),
                 links=[
                     (
                         link.name,
@@ -205,12 +191,12 @@ class _Parts:
 
 @st.composite
 def platforms(draw: Callable[[st.SearchStrategy], object]) -> Platform:
-    parts = _Parts(draw)
+    parts = _Drawn(draw)
     if draw(st.integers(0, 9)) == 0:
         parts.cluster("")
     else:
         parts.zone("", 2)
-    if not any(host.properties.get("role", "") != "storage" for host in parts.hosts):
+    if not any(host.properties.get("role", "") != "storage" for _, host in parts.hosts):
         # There must be a compute host; put one where hosts can be.
         leaf = next(
             name
@@ -220,21 +206,9 @@ def platforms(draw: Callable[[st.SearchStrategy], object]) -> Platform:
         )
         for name in ("last", "master_host") if draw(st.booleans()) else ("last",):
             parts.zone_of[name] = leaf
-            parts.hosts.append(
-                PendingHost(
-                    where=name, name=name, speeds=(1.0,), zone=leaf, coordinates=(0.0, 0.0, 0.5)
-                )
-            )
-    return assemble(
-        parts.hosts,
-        zones=parts.zones,
-        clusters=tuple(parts.clusters),
-        links=parts.links,
-        routes=parts.routes,
-        host_links=parts.host_links,
-        zone_of=parts.zone_of,
-        source="made up",
-    )
+            host = Host(name=name, speeds=(1.0,), zone=leaf, coordinates=(0.0, 0.0, 0.5))
+            parts.hosts.append((name, host))
+    return parts.platform()
 
 
 @settings(max_examples=100, deadline=None)
