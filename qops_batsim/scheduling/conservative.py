@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from qops_batsim.jobs import Job
-from qops_batsim.scheduling.module import SchedulerOptions, System
+from qops_batsim.scheduling.module import SchedulerOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
@@ -43,40 +42,18 @@ class Conservative(SpaceSharingScheduler):
 
     summary = "conservative backfilling: a reservation for every job, compression on early ends"
     Options = ConservativeOptions
+    options: ConservativeOptions
 
     @classmethod
     def prepare(cls) -> None:
-        """Compile the kernels by small plans in which each of them works once."""
-        from qops_batsim.platform.hostset import HostSet
-        from qops_batsim.scheduling.plan import HostPlan, ProcessorPlan
+        """Compile the kernels of both kinds of plan."""
+        from qops_batsim.scheduling.plan import Plan, warm_up
 
-        for kind in (HostPlan, ProcessorPlan):
-            plan = kind(1)
-            for index in range(3):
-                plan.arrived(Job(f"warm-up!{index}", 0.0, 1, "none", walltime=10.0))
-            plan.decide(0.0, HostSet.first(1))
-            plan.left("warm-up!0")
-            plan.decide(5.0, HostSet.first(1))
-            plan.decide(20.0, HostSet())
+        for by_host in (True, False):
+            warm_up(Plan(1, by_host=by_host))
 
-    def begin(self, system: System) -> None:
-        """Start with an empty plan."""
-        from qops_batsim.scheduling.plan import HostPlan, ProcessorPlan
+    def new_plan(self, machine_size: int) -> Plan:
+        """Return an empty plan in which every job gets its earliest fit."""
+        from qops_batsim.scheduling.plan import Plan
 
-        super().begin(system)
-        by_host = isinstance(self.options, ConservativeOptions) and self.options.reserve == "hosts"
-        kind = HostPlan if by_host else ProcessorPlan
-        self._plan: Plan = kind(self.machine_size)
-
-    def arrived(self, job: Job) -> None:
-        """Note the job; it is placed at the next decision."""
-        self._plan.arrived(job)
-
-    def left(self, job_id: str) -> None:
-        """Note the end; its reservation is given back at the next decision."""
-        self._plan.left(job_id)
-
-    def schedule(self, now: float) -> None:
-        """Update the plan and start the jobs whose promised start has come."""
-        for job, hosts in self._plan.decide(now, self.free_hosts):
-            self.start(job, hosts)
+        return Plan(machine_size, by_host=self.options.reserve == "hosts")

@@ -2,9 +2,8 @@
 
 The log watches the scheduler's plan: before and after each answer to a new job, and at
 the end of each decision, it notes what has changed since it looked last. Nothing is
-noted, and nothing is done, unless a log was given to the scheduler::
-
-    module.decision_log = DecisionLog()
+noted, and nothing is done, unless
+:meth:`~qops_batsim.scheduling.module.DecisionModule.keep_decisions` was called.
 """
 
 from __future__ import annotations
@@ -39,8 +38,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.admission.plan import AdmissionPlan
-    from qops_batsim.scheduling.module import DecisionModule
+    from qops_batsim.scheduling.plan import Answer, Plan
     from qops_batsim.scheduling.profile import Floats, Ints
 
 Cause = Literal["admission", "early_end", "outlived", "late_start", "kill"]
@@ -62,16 +60,18 @@ class DecisionLog:
         self._lines: list[bytes] = []
         self._encode = msgspec.json.Encoder().encode
 
-    def begin(self, plan: AdmissionPlan) -> None:
-        """Start anew, and watch this plan."""
-        plan.observer = self
-        self.processors = plan.machine_size
+    def begin(self, machine_size: int, plan: Plan | None = None) -> None:
+        """Start anew, and watch the plan if there is one."""
+        self.processors = machine_size
         self._lines.clear()
+        if plan is None:
+            return
+        plan.observer = self
         self._plan = plan
         # What was noted last of each slot.
-        self._starts = plan.starts.copy()
-        self._ends = plan.ends.copy()
-        self._deadlines = plan.table.deadlines.copy()
+        self._starts, self._ends, self._targets = (
+            each.copy() for each in (plan.jobs.starts, plan.jobs.ends, plan.jobs.targets)
+        )
         # What happened since the last decision, and is dated at the next one.
         self._gone: list[tuple[str, float]] = []
         self._refused_at_once: list[tuple[Job, str]] = []
@@ -90,7 +90,7 @@ class DecisionLog:
 
     def left(self, job_id: str) -> None:
         """Note an end, before the plan is told."""
-        self._gone.append((job_id, float(self._plan.ends[self._plan.table.slot_of(job_id)])))
+        self._gone.append((job_id, float(self._plan.jobs.ends[self._plan.table.slot_of(job_id)])))
 
     def withdrawn(self, job_id: str) -> None:
         """Note that a killed job is not run again, because it had ended before."""
@@ -106,11 +106,11 @@ class DecisionLog:
         self._looked = False
         for job, reason in self._refused_at_once:
             self._note_submission(now, job)
-            self._note(Refused(date=now, job=job.id, reason=reason))
+            self.note(Refused(date=now, job=job.id, reason=reason))
         self._refused_at_once.clear()
         for job_id, slot in zip(started, slots, strict=True):
-            self._ends[slot] = self._plan.ends[slot]
-            self._note(Started(date=now, job=job_id, end=_finite(self._ends[slot])))
+            self._ends[slot] = self._plan.jobs.ends[slot]
+            self.note(Started(date=now, job=job_id, end=_finite(self._ends[slot])))
 
     # Called by the plan
 
@@ -121,90 +121,82 @@ class DecisionLog:
             self._looked = True
         self._note_submission(now, self._plan.table.jobs[slot])
 
-    def answered(self, now: float, slot: int, reason: str, blamed: int) -> None:
+    def answered(self, now: float, slot: int, answer: Answer) -> None:
         """Note the answer to a job, and what was moved for it."""
-        table = self._plan.table
-        job_id = table.jobs[slot].id
-        offered, why = self._plan.offered(slot) or (None, "")
-        name = table.jobs[blamed].id if blamed >= 0 else None
-        if reason:
-            self._note(Refused(date=now, job=job_id, reason=reason, blamed=name, offered=offered))
+        jobs, numbers = self._plan.table.jobs, self._plan.jobs
+        job_id, offer, kill = jobs[slot].id, answer.offer, answer.kill
+        blamed = jobs[answer.blamed].id if answer.blamed >= 0 else None
+        if answer.refusal:
+            offered = None if offer is None else offer.deadline
+            self.note(
+                Refused(date=now, job=job_id, reason=answer.refusal, blamed=blamed, offered=offered)
+            )
             return
         self._make_room()
-        self._starts[slot] = self._plan.starts[slot]
-        self._deadlines[slot] = table.deadlines[slot]
-        self._note(
+        self._starts[slot] = numbers.starts[slot]
+        self._targets[slot] = numbers.targets[slot]
+        self.note(
             Admitted(
                 date=now,
                 job=job_id,
                 start=_finite(self._starts[slot]),
-                deadline=_finite(self._deadlines[slot]),
-                offered=offered is not None,
-                reason=why,
-                blamed=None if offered is None else name,
+                deadline=_finite(numbers.promises[slot]),
+                offered=offer is not None,
+                reason="" if offer is None else offer.reason,
+                blamed=None if offer is None else blamed,
             )
         )
-        victims = self._plan.victims_of(slot)
-        for victim, place in victims:
-            self._starts[place] = self._plan.starts[place]
-            self._ends[place] = self._plan.ends[place]
-            self._note(
-                Killed(
-                    date=now,
-                    job=victim,
-                    again=table.jobs[place].id,
-                    by=job_id,
-                    start=_finite(self._starts[place]),
-                )
-            )
-        self._note_moves(now, "kill" if victims else "admission", [job_id], [])
+        if kill is not None:
+            self._starts[kill.slot] = numbers.starts[kill.slot]
+            self._ends[kill.slot] = numbers.ends[kill.slot]
+            start, again = _finite(self._starts[kill.slot]), jobs[kill.slot].id
+            self.note(Killed(date=now, job=kill.victim.id, again=again, by=job_id, start=start))
+        self._note_moves(now, "admission" if kill is None else "kill", [job_id], [])
 
     def _look_first(self, now: float, started: list[int]) -> None:
         """Note what happened to running jobs, and what was moved for that."""
         self._make_room()
         early = []
         for job_id, end in self._gone:
-            self._note(Ended(date=now, job=job_id, early=_finite(end - now)))
+            self.note(Ended(date=now, job=job_id, early=_finite(end - now)))
             if end > now + PLAN_TOLERANCE:
                 early.append(job_id)
         self._gone.clear()
         for job_id in self._withdrawn:
-            self._note(Withdrawn(date=now, job=job_id))
+            self.note(Withdrawn(date=now, job=job_id))
         early += self._withdrawn
         self._withdrawn.clear()
-        plan = self._plan
+        plan, ends = self._plan, self._plan.jobs.ends
         late = []
-        for slot in sorted(_changed(plan.running_slots, plan.ends, self._ends)):
+        for slot in sorted(_changed(plan.running_slots, ends, self._ends)):
             if slot in started:
                 continue
-            self._ends[slot] = plan.ends[slot]
+            self._ends[slot] = ends[slot]
             late.append(plan.table.jobs[slot].id)
-            self._note(Outlived(date=now, job=late[-1], end=_finite(plan.ends[slot])))
+            self.note(Outlived(date=now, job=late[-1], end=_finite(ends[slot])))
         cause: Cause = "outlived" if late else "early_end" if early else "late_start"
         self._note_moves(now, cause, late or early, started)
 
     def _note_moves(self, now: float, cause: Cause, by: list[str], started: list[int]) -> None:
-        plan = self._plan
         self._make_room()
-        waiting = plan.waiting_slots
-        jobs = plan.table.jobs
+        waiting, jobs = self._plan.waiting_slots, self._plan.table.jobs
+        starts, targets = self._plan.jobs.starts, self._plan.jobs.targets
         moves = []
-        for slot in sorted([*_changed(waiting, plan.starts, self._starts), *started]):
-            before, after = float(self._starts[slot]), float(plan.starts[slot])
+        for slot in sorted([*_changed(waiting, starts, self._starts), *started]):
+            before, after = float(self._starts[slot]), float(starts[slot])
             self._starts[slot] = after
             # A job may start off its promise by as much as dates may differ.
             if slot not in started or abs(after - before) > PLAN_TOLERANCE:
                 moves.append((jobs[slot].id, _finite(before), _finite(after)))
         if moves:
-            self._note(Moved(date=now, cause=cause, by=by, moves=moves))
-        for slot in sorted(_changed(waiting, plan.table.deadlines, self._deadlines)):
-            self._deadlines[slot] = plan.table.deadlines[slot]
-            deadline = _finite(self._deadlines[slot])
-            self._note(Late(date=now, job=jobs[slot].id, deadline=deadline))
+            self.note(Moved(date=now, cause=cause, by=by, moves=moves))
+        for slot in sorted(_changed(waiting, targets, self._targets)):
+            self._targets[slot] = targets[slot]
+            self.note(Late(date=now, job=jobs[slot].id, deadline=_finite(targets[slot])))
 
     def _note_submission(self, now: float, job: Job) -> None:
         asked = job.qos or _NO_REQUEST
-        self._note(
+        self.note(
             Submitted(
                 date=now,
                 job=job.id,
@@ -217,29 +209,16 @@ class DecisionLog:
             )
         )
 
-    def _note(self, event: Event) -> None:
+    def note(self, event: Event) -> None:
+        """Append an event; for modules without a plan."""
         self._lines.append(self._encode(event))
 
     def _make_room(self) -> None:
-        plan = self._plan
-        if len(self._starts) < len(plan.starts):
-            self._starts = _enlarged(self._starts, plan.starts)
-            self._ends = _enlarged(self._ends, plan.ends)
-        if len(self._deadlines) < len(plan.table.deadlines):
-            self._deadlines = _enlarged(self._deadlines, plan.table.deadlines)
-
-
-def keep_decisions(module: DecisionModule) -> bool:
-    """Give a scheduler a decision log, if it is one that can fill it; tell whether.
-
-    Call it before the simulation; write the log with :func:`write_decision_log`.
-    """
-    from qops_batsim.scheduling.admission.scheduler import AdmissionScheduler
-
-    if not isinstance(module, AdmissionScheduler):
-        return False
-    module.decision_log = DecisionLog()
-    return True
+        jobs = self._plan.jobs
+        if len(self._starts) < len(jobs.starts):
+            self._starts = _enlarged(self._starts, jobs.starts)
+            self._ends = _enlarged(self._ends, jobs.ends)
+            self._targets = _enlarged(self._targets, jobs.targets)
 
 
 def write_decision_log(

@@ -30,8 +30,8 @@ class Fcfs(SpaceSharingScheduler):
         """Append the job to the queue."""
         self._queue.append(job)
 
-    def left(self, job_id: str) -> None:
-        """Nothing to note: only the count of free hosts matters."""
+    def left(self, job: Job) -> None:
+        """Do nothing: only the count of free hosts matters."""
 
     def schedule(self, now: float) -> None:
         """Start jobs from the head of the queue as long as they fit."""

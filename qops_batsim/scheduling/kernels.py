@@ -1,7 +1,7 @@
 """Compiling the hot loops.
 
-Kernels are small numba functions over arrays. They are compiled once for each
-machine and kept on disk; only the first run pays for it.
+Kernels are small numba functions over arrays and named tuples of arrays. They are
+compiled once for each machine and kept on disk; only the first run pays for it.
 """
 
 from __future__ import annotations
@@ -26,3 +26,23 @@ def kernel(function: Function) -> Function:
         # Neither the package's directory nor the user's cache can be written.
         compiled = numba.njit(function)
     return compiled
+
+
+class Steady:
+    """A kernel whose arguments have the same types at every call: they are looked at once.
+
+    Numba else looks at every array of every named tuple each time, which takes 9 µs for
+    four of them, where the call itself takes 2.
+    """
+
+    def __init__(self, compiled: Callable[..., Any]) -> None:
+        self._kernel: Any = compiled
+        self._entry: Callable[..., Any] | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the kernel; the first arguments settle the types."""
+        if self._entry is None:
+            types = tuple(numba.typeof(each) for each in arguments)
+            self._kernel.compile(types)
+            self._entry = self._kernel.get_overload(types)
+        return self._entry(*arguments)

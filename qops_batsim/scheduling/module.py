@@ -16,6 +16,7 @@ import msgspec
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import HostDescription, JobCompleted, Notify
+from qops_batsim.scheduling.decision_log import DecisionLog
 from qops_batsim.scheduling.qos_log import QosLog
 
 if TYPE_CHECKING:
@@ -69,12 +70,21 @@ class DecisionModule:
         Where the module may note what it knows of a job beyond its decisions,
         for ``PREFIX_qos.csv``: ``self.qos_log.record(job.id).reason = "..."``.
         The driver puts a new log here before :meth:`begin`.
+    decision_log
+        Where every decision and its effects are noted, for ``PREFIX_decisions.jsonl``,
+        or None. Schedulers with a plan
+        (:meth:`~qops_batsim.scheduling.space_sharing.SpaceSharingScheduler.new_plan`) fill
+        it by themselves, others with
+        :meth:`~qops_batsim.scheduling.decision_log.DecisionLog.note`.
     """
 
     summary: ClassVar[str] = ""
     """One line for ``qops-batsim schedulers``."""
 
     Options: ClassVar[type[SchedulerOptions]] = SchedulerOptions
+
+    keeps_decisions: ClassVar[bool] = False
+    """Whether the scheduler fills :attr:`decision_log`, which ``quote`` and ``explain`` read."""
 
     needs_deadlines: ClassVar[bool] = False
     """Whether the scheduler is of interest only where jobs have deadlines."""
@@ -85,6 +95,17 @@ class DecisionModule:
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         self.options = options if options is not None else self.Options()
         self.qos_log = QosLog()
+        self.decision_log: DecisionLog | None = None
+
+    def keep_decisions(self) -> bool:
+        """Have every decision noted in :attr:`decision_log`; tell whether this scheduler can.
+
+        Call it before the simulation; :func:`~qops_batsim.running.simulate.write_outputs`
+        writes the log.
+        """
+        if self.keeps_decisions:
+            self.decision_log = DecisionLog()
+        return self.keeps_decisions
 
     @property
     def needs_dynamic_jobs(self) -> bool:
@@ -96,7 +117,7 @@ class DecisionModule:
         """Load what is slow to load (compiled kernels) before the first message."""
 
     def use_platform(self, platform: Platform) -> None:
-        """Take note of the platform, where whoever starts the engine knows it.
+        """Learn the platform, where the program that starts the engine knows it.
 
         Called before :meth:`begin`, if at all. The protocol tells neither the speeds
         of hosts nor anything of the network.
@@ -106,25 +127,25 @@ class DecisionModule:
         """Start a simulation; called once, before everything else."""
 
     def submitted(self, job: Job) -> None:
-        """Take note that a user has submitted a job."""
+        """Handle the submission of a job."""
 
     def completed(self, event: JobCompleted) -> None:
-        """Take note that a job has left its hosts, by itself or killed."""
+        """Handle that a job has left its hosts, by itself or killed."""
 
     def progressed(self, progress: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take note how far jobs had come that were killed; called before :meth:`killed`."""
+        """Learn how far killed jobs had come; called before :meth:`killed`."""
 
     def killed(self, job_ids: list[str]) -> None:
-        """Take note that an own KILL_JOB was carried out, for these jobs."""
+        """Handle that an own KILL_JOB was carried out, for these jobs."""
 
     def call(self) -> None:
-        """Take note that a date asked for with CALL_ME_LATER has come."""
+        """Handle that a date asked for with CALL_ME_LATER has come."""
 
     def notified(self, notification: Notify) -> None:
-        """Take note of any other notification."""
+        """Handle any other notification."""
 
     def end(self) -> None:
-        """Take note that the simulation is over."""
+        """Handle the end of the simulation."""
 
     def decide(self, now: float) -> list[Decision]:
         """Return what to do at this date (seconds), after all events of the message."""

@@ -119,7 +119,7 @@ class Nqs(SpaceSharingScheduler):
         """Start with empty queues."""
         super().begin(system)
         self._lines: dict[Place, deque[Job]] = {}
-        self._running: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
         self._queue_of: dict[str, str] = {}
 
     def arrived(self, job: Job) -> None:
@@ -137,20 +137,20 @@ class Nqs(SpaceSharingScheduler):
         rank = self._ranks.get(queue, len(self._ranks))
         return rank, queue, bisect_left(self._time_limits, requested)
 
-    def left(self, job_id: str) -> None:
+    def left(self, job: Job) -> None:
         """Count one running job less for its queue."""
-        self._running[self._queue_of.pop(job_id)] -= 1
+        self._counts[self._queue_of.pop(job.id)] -= 1
 
     def schedule(self, now: float) -> None:
         """Start jobs from the heads of the queues, those of high priority first."""
         for (_, queue, _), jobs in self._lines.items():
             limit = self._run_limits.get(queue, math.inf)
-            while jobs and self._running[queue] < limit:
+            while jobs and self._counts[queue] < limit:
                 if jobs[0].processors > self.free_count:
                     if self._blocks_all:
                         return
                     break
                 job = jobs.popleft()
-                self._running[queue] += 1
+                self._counts[queue] += 1
                 self._queue_of[job.id] = queue
                 self.start(job)

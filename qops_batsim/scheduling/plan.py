@@ -1,98 +1,274 @@
-"""A plan: the start promised to every waiting job, as conservative backfilling keeps it.
+"""A plan: the start planned for every waiting job, as conservative backfilling keeps it.
 
-The availability profile contains the running jobs up to their expected ends and
-the waiting jobs at their promised starts. What a reservation is made of differs:
-:class:`ProcessorPlan` reserves numbers of processors, :class:`HostPlan` certain
-hosts.
+The availability profile holds the running jobs up to their expected ends and the
+waiting jobs at their planned starts. What is reserved is a number of processors, or
+certain hosts.
 """
 
 from __future__ import annotations
 
 import heapq
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling import plan_kernels
-from qops_batsim.scheduling.host_profile import WORD_BITS, Words, change_hosts
-from qops_batsim.scheduling.profile import STEPS_PER_RESERVATION, Floats, Ints, change, trim
-from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable, grown
+from qops_batsim.scheduling import plan_kernels, profile
+from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
+from qops_batsim.scheduling.kernels import Steady
+from qops_batsim.scheduling.profile import (
+    STEPS_PER_RESERVATION,
+    Ints,
+    Jobs,
+    Profile,
+    Queue,
+    grown,
+    new_profile,
+    new_queue,
+)
+from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
+class Offer(NamedTuple):
+    """A deadline offered instead of the requested one, and why that could not be kept."""
+
+    deadline: float
+    taken: bool
+    reason: str
+
+
+class Kill(NamedTuple):
+    """A running job that is to be killed, and run again from scratch.
+
+    Attributes
+    ----------
+    slot
+        Its slot, which the same work, run again, keeps.
+    victim, again
+        The job as it runs, and the same work under the identifier under which it is to
+        be registered.
+    sake
+        Slot of the job that is admitted thereby.
+    since
+        When the victim started (seconds).
+    """
+
+    slot: int
+    victim: Job
+    again: Job
+    sake: int
+    since: float
+
+
+class Answer(NamedTuple):
+    """What became of a new job.
+
+    Attributes
+    ----------
+    refusal
+        Why it was not taken, in words; empty if it was.
+    blamed
+        Slot of the job whose deadline stood in the way of the requested one, or -1.
+    offer
+        The deadline offered instead, if any.
+    kill
+        What is to be killed for it, if anything.
+    """
+
+    refusal: str = ""
+    blamed: int = -1
+    offer: Offer | None = None
+    kill: Kill | None = None
+
+
+class Policy(Protocol):
+    """Decides about new jobs; without a policy each gets its earliest fit."""
+
+    def take(self, plan: Plan, now: float, slot: int) -> Answer:
+        """Take a new job into the plan, or refuse it."""
+
+
+class Observer(Protocol):
+    """What is told of each new job before and after the policy's answer."""
+
+    def asked(self, now: float, slot: int) -> None:
+        """Look at the plan before the answer."""
+
+    def answered(self, now: float, slot: int, answer: Answer) -> None:
+        """Look at the plan after the answer."""
+
+
+class Held(NamedTuple):
+    """A job that a plan holds.
+
+    Attributes
+    ----------
+    job
+        The job; its deadline is the promised one.
+    start
+        Planned start, or actual one if it runs (seconds).
+    end
+        Expected end if it runs (seconds), else None.
+    target
+        What the plan aims at (seconds; infinite without a deadline).
+    original
+        The job as it was submitted, if it was killed and is run again.
+    kills
+        How often it was killed.
+    """
+
+    job: Job
+    start: float
+    end: float | None
+    target: float
+    original: Job | None = None
+    kills: int = 0
+
+
 class Plan:
-    """What both kinds of plan share: the order of things in one decision.
+    """Planned starts, kept up to date as jobs arrive and leave.
+
+    Ends that come early compress the plan, which moves no start to a later date. A
+    running job that outlives its estimate is assumed to run as long again; only then
+    starts move to later dates.
 
     Parameters
     ----------
     machine_size
         Number of processors.
+    policy
+        Decides about new jobs.
+    by_host
+        Whether a reservation names its hosts, the lowest that fit, as batsched's
+        ``conservative_bf`` plans: compression in order of arrival, at every end of a
+        job. Else hosts are chosen at the start, which is exact for rigid jobs on
+        interchangeable hosts.
+
+    Attributes
+    ----------
+    table
+        All jobs by slot.
+    profile
+        What is free beside the running and waiting jobs.
+    waiting, running
+        Slots of the waiting jobs by planned start, ties by arrival; of the running ones.
+    decided
+        Number of jobs that a decision was made about: their slots are below it.
+    answers
+        What became of new jobs, by slot, until it is emptied.
+    held_back
+        Slots of waiting jobs that must not start yet.
+    freed
+        Whether something was given back beside ends of jobs since the last decision.
+    observer
+        Told of every answer to a new job, if any.
     """
 
-    compresses_on_every_end: ClassVar[bool] = False
-    """Whether also an end that was expected moves waiting jobs."""
-
-    def __init__(self, machine_size: int) -> None:
-        self.table = JobTable()
+    def __init__(
+        self, machine_size: int, policy: Policy | None = None, *, by_host: bool = False
+    ) -> None:
+        words = -(-machine_size // WORD_BITS) if by_host else 0
         self.machine_size = machine_size
-        # Promised or actual start and expected end of the job in each slot.
-        self._starts: Floats = np.zeros(FIRST_CAPACITY, np.float64)
-        self._ends: Floats = np.zeros(FIRST_CAPACITY, np.float64)
-        self._times: Floats = np.zeros(64, np.float64)
-        self._steps = 1
-        # Slots of the waiting jobs by promised start, ties by arrival.
-        self._waiting: Ints = np.zeros(FIRST_CAPACITY, np.int64)
-        self._waiting_count = 0
-        self._first_new = 0
-        # Slots of the running jobs in any order, and the place of each among them.
-        self._running: Ints = np.zeros(machine_size + 1, np.int64)
+        self.policy = policy
+        self.table = JobTable(words)
+        self.everything: Any = (
+            words_of(HostSet.first(machine_size), words) if by_host else machine_size
+        )
+        self.profile: Profile = new_profile(self.everything)
+        self.waiting: Queue = new_queue(FIRST_CAPACITY)
+        self.running: Queue = new_queue(machine_size + 1)
+        self.decided = 0
+        self.answers: dict[int, Answer] = {}
+        self.held_back: set[int] = set()
+        self.freed = False
+        self.observer: Observer | None = None
+        self._by_host = by_host
         self._running_place: dict[int, int] = {}
         self._expected_ends: list[tuple[float, int]] = []
         self._gone: list[int] = []
+        self._trim, self._change = Steady(profile.trim), Steady(profile.change)
+        self._place, self._insert = Steady(plan_kernels.place), Steady(plan_kernels.insert_by_start)
+        self._compress, self._rebuild = Steady(plan_kernels.compress), Steady(plan_kernels.rebuild)
 
     @property
-    def decided(self) -> int:
-        """Number of jobs that a decision was made about: their slots are below it."""
-        return self._first_new
+    def jobs(self) -> Jobs:
+        """The numbers of all jobs by slot; good until the next job arrives."""
+        return self.table.numbers
 
     @property
-    def waiting(self) -> int:
-        """Number of jobs that wait for their promised start."""
-        return self._waiting_count
+    def waiting_count(self) -> int:
+        """Number of waiting jobs."""
+        return int(self.waiting.size[0])
 
     @property
     def waiting_slots(self) -> Ints:
-        """Slots of the waiting jobs by promised start: a view, good until the next decision."""
-        return self._waiting[: self._waiting_count]
+        """Slots of the waiting jobs by planned start: a view, good until the next decision."""
+        return self.waiting.slots[: self.waiting.size[0]]
 
     @property
     def running_slots(self) -> Ints:
         """Slots of the running jobs in any order: a view, good until the next decision."""
-        return self._running[: len(self._running_place)]
+        return self.running.slots[: len(self._running_place)]
 
-    @property
-    def starts(self) -> Floats:
-        """Promised or actual start of the job in each slot (seconds): a view, with room to grow."""
-        return self._starts
+    def is_running(self, slot: int) -> bool:
+        """Whether a job runs and its end was not told yet. O(jobs told to have ended)."""
+        return slot in self._running_place and slot not in self._gone
 
-    @property
-    def ends(self) -> Floats:
-        """Expected end of each slot's running job (seconds): a view, with room to grow."""
-        return self._ends
+    # What happens
 
     def arrived(self, job: Job) -> None:
         """Add a job that waits from now on. Amortised O(1)."""
-        slot = self.table.add(job)
-        if slot == len(self._starts):
-            self._starts = grown(self._starts)
-            self._ends = grown(self._ends)
-            self._slots_grew()
+        self.table.add(job)
 
     def left(self, job_id: str) -> None:
         """Note that a running job has ended. O(1)."""
         self._gone.append(self.table.slot_of(job_id))
+
+    def withdraw(self, slot: int) -> None:
+        """Drop a waiting job from the plan. O(waiting)."""
+        self.held_back.discard(slot)
+        size = self.waiting_count
+        place = self.waiting_slots.tolist().index(slot)
+        self.waiting.slots[place : size - 1] = self.waiting.slots[place + 1 : size]
+        self.waiting.size[0] -= 1
+        start = float(self.jobs.starts[slot])
+        self._give_back(slot, start, start + float(self.jobs.estimates[slot]))
+        self.freed = True
+
+    def resume(self, now: float, jobs: Iterable[Held]) -> None:
+        """Put an empty plan into the state that another plan had at a date (seconds).
+
+        It then answers as the other one would. O(jobs²).
+
+        Parameters
+        ----------
+        now
+            Date (seconds).
+        jobs
+            The running and waiting jobs of the other plan, in the order of arrival.
+        """
+        held = list(jobs)
+        for each in held:
+            self.arrived(each.job)
+        self.make_room()
+        self.decided = len(self.table)
+        for slot, each in enumerate(held):
+            self.jobs.starts[slot], self.jobs.targets[slot] = each.start, each.target
+            if each.end is None:
+                self._insert(self.waiting, self.jobs.starts, slot)
+            else:
+                self._run(slot, each.end)
+        profile.running_profile(self.profile, self.everything, now, self.running, self.jobs)
+        for slot in self.waiting_slots:
+            profile.reserve(
+                self.profile,
+                self.jobs.starts[slot],
+                self.jobs.estimates[slot],
+                self.jobs.reserved[slot],
+            )
+
+    # Decisions
 
     def decide(self, now: float, free: HostSet) -> list[tuple[Job, HostSet | None]]:
         """Update the plan and return the jobs that start now.
@@ -107,38 +283,34 @@ class Plan:
         Returns
         -------
         list of (Job, HostSet or None)
-            The jobs in order of their promised starts, with their hosts if the
-            plan has chosen them. O(waiting × steps).
+            The jobs in order of their planned starts, with their hosts. O(waiting × steps).
         """
-        early = self._forget_gone(now)
-        if self._extend_overdue(now) or self._has_missed_promise(now):
-            self._rebuild(now)
-        elif early and self._waiting_count:
-            self._compress(now)
-        new_end = len(self.table)
-        if new_end > self._first_new:
-            self._make_room()
-            self._trim(now)
-            self._place(now, self._first_new, new_end)
-            self._first_new = new_end
+        early = self.forget_gone(now)
+        if self._extend_overdue(now) or self._has_missed_start(now):
+            self.rebuild(now)
+        elif early and self.waiting.size[0]:
+            self.compress(now)
+        if len(self.table) > self.decided:
+            self._take_new(now)
         started, late = self._start_due(now, free)
-        if not started and self._waiting_count and not self._running_place:
-            # Nothing runs, so nothing would ever ask again: promises that rested on dates a
-            # little off must not keep the machine idle.
-            self._rebuild(now)
+        if not started and self.waiting.size[0] and not self._running_place:
+            # Nothing runs, so no later event would lead to a decision: starts that rested on
+            # dates a little off must not keep the machine idle.
+            self.rebuild(now)
             started, late = self._start_due(now, free)
         if late:
-            # A job started after its promise (the news of an end took time to
+            # A job started after its planned date (the news of an end took time to
             # arrive), so it will also end later than the plan says.
-            self._rebuild(now)
+            self.rebuild(now)
         return started
 
-    def _forget_gone(self, now: float) -> bool:
+    def forget_gone(self, now: float) -> bool:
         """Give back the rest of ended jobs' reservations; return whether to compress."""
-        early = self.compresses_on_every_end and bool(self._gone)
+        early = self.freed or (self._by_host and bool(self._gone))
+        self.freed = False
         for slot in self._gone:
             self._stop_running(slot)
-            end = float(self._ends[slot])
+            end = float(self.jobs.ends[slot])
             if end > now + PLAN_TOLERANCE:
                 self._give_back(slot, now, end)
                 early = True
@@ -151,205 +323,136 @@ class Plan:
         expected = self._expected_ends
         while expected and expected[0][0] < now - PLAN_TOLERANCE:
             end, slot = heapq.heappop(expected)
-            if slot in self._running_place and self._ends[slot] == end:
-                self._ends[slot] = now + max(now - self._starts[slot], 1.0)
-                heapq.heappush(expected, (float(self._ends[slot]), slot))
+            if slot in self._running_place and self.jobs.ends[slot] == end:
+                self.expect_end(slot, now + max(now - float(self.jobs.starts[slot]), 1.0))
                 overdue = True
         return overdue
 
-    def _has_missed_promise(self, now: float) -> bool:
+    def _has_missed_start(self, now: float) -> bool:
         """Whether a job should have started before: its processors come free only now."""
-        return bool(self._waiting_count and self._starts[self._waiting[0]] < now - PLAN_TOLERANCE)
+        if not self.waiting.size[0]:
+            return False
+        return bool(self.jobs.starts[self.waiting.slots[0]] < now - PLAN_TOLERANCE)
+
+    def _take_new(self, now: float) -> None:
+        """Place the new jobs, or ask the policy about each."""
+        first, end = self.decided, len(self.table)
+        self.make_room()
+        self._trim(self.profile, now)
+        if self.policy is None:
+            self.place(now, first, end)
+        else:
+            for slot in range(first, end):
+                self._ask(self.policy, now, slot)
+        self.decided = end
+
+    def _ask(self, policy: Policy, now: float, slot: int) -> None:
+        if self.observer is not None:
+            self.observer.asked(now, slot)
+        answer = self.answers[slot] = policy.take(self, now, slot)
+        if self.observer is not None:
+            self.observer.answered(now, slot, answer)
 
     def _start_due(
         self, now: float, free: HostSet
     ) -> tuple[list[tuple[Job, HostSet | None]], bool]:
+        """Start what is due and fits; tell whether anything starts late."""
         started: list[tuple[Job, HostSet | None]] = []
         late = False
         if not free:
             return started, late
-        limit = now + PLAN_TOLERANCE
-        while len(started) < self._waiting_count:
-            slot = int(self._waiting[len(started)])
-            start = float(self._starts[slot])
-            if start > limit:
+        jobs, waiting = self.jobs, self.waiting
+        count = self.waiting_count
+        while len(started) < count:
+            slot = int(waiting.slots[len(started)])
+            start = float(jobs.starts[slot])
+            if start > now + PLAN_TOLERANCE:
                 break
             hosts = self._hosts_for(slot, free)
             if hosts is None:
                 break
             free = free - hosts
             late = late or start < now - PLAN_TOLERANCE
-            end = now + float(self.table.estimates[slot])
-            self._starts[slot] = now
-            self._ends[slot] = end
-            self._running[len(self._running_place)] = slot
-            self._running_place[slot] = len(self._running_place)
-            heapq.heappush(self._expected_ends, (end, slot))
+            jobs.starts[slot] = now
+            self._run(slot, now + float(jobs.estimates[slot]))
             started.append((self.table.jobs[slot], hosts))
         if started:
-            left = self._waiting_count - len(started)
-            self._waiting[:left] = self._waiting[len(started) : self._waiting_count]
-            self._waiting_count = left
+            left = count - len(started)
+            waiting.slots[:left] = waiting.slots[len(started) : count]
+            waiting.size[0] = left
         return started, late
 
-    def _make_room(self) -> None:
-        jobs = self._waiting_count + len(self.table) - self._first_new
-        while len(self._waiting) < jobs:
-            self._waiting = grown(self._waiting)
-        steps = STEPS_PER_RESERVATION * (jobs + len(self._running_place) + 2)
-        while len(self._times) < steps:
-            self._times = grown(self._times)
-            self._steps_grew()
+    def _hosts_for(self, slot: int, free: HostSet) -> HostSet | None:
+        """Return the hosts on which a due job can start, or None while it cannot."""
+        if slot in self.held_back:
+            return None
+        if self._by_host:
+            hosts = hosts_of(self.jobs.reserved[slot])
+            return hosts if not hosts.mask & ~free.mask else None
+        needed = int(self.jobs.processors[slot])
+        return free.lowest(needed) if needed <= len(free) else None
+
+    # Changing the plan
+
+    def place(self, now: float, first: int, end: int) -> None:
+        """Plan the jobs in slots ``first`` to ``end - 1`` at their earliest fits."""
+        self._place(now, self.profile, self.jobs, self.waiting, first, end)
+
+    def compress(self, now: float) -> None:
+        """Move waiting jobs up to their earliest fits, one by one."""
+        self._compress(now, self.profile, self.jobs, self.waiting, self._by_host)
+
+    def rebuild(self, now: float) -> None:
+        """Make the plan anew, because running jobs will not end when it assumed."""
+        self._rebuild(now, self.profile, self.everything, self.running, self.jobs, self.waiting)
+
+    def expect_end(self, slot: int, end: float) -> None:
+        """Expect a running job to end at a date (seconds). O(log running)."""
+        self.jobs.ends[slot] = end
+        heapq.heappush(self._expected_ends, (end, slot))
+
+    def make_room(self) -> None:
+        """Make room for all jobs in the queue of waiting ones and in the profile.
+
+        Every new job may send a running one back to the waiting ones, which until its end
+        is told also counts as a running one.
+        """
+        running = len(self._running_place)
+        jobs = self.waiting_count + len(self.table) - self.decided + running
+        while len(self.waiting.slots) < jobs:
+            self.waiting = self.waiting._replace(slots=grown(self.waiting.slots))
+        steps = STEPS_PER_RESERVATION * (jobs + running + 2)
+        while len(self.profile.times) < steps:
+            times, free, size = self.profile
+            self.profile = Profile(grown(times), grown(free), size)
+
+    def _give_back(self, slot: int, start: float, end: float) -> None:
+        self._change(self.profile, start, end, self.jobs.reserved[slot], True)
+
+    def _run(self, slot: int, end: float) -> None:
+        """Count a job among the running ones. O(log running)."""
+        self.running.slots[len(self._running_place)] = slot
+        self.running.size[0] += 1
+        self._running_place[slot] = len(self._running_place)
+        self.expect_end(slot, end)
 
     def _stop_running(self, slot: int) -> None:
         """Take a job out of the running ones; the last of them takes its place. O(1)."""
         place = self._running_place.pop(slot)
         last = len(self._running_place)
+        self.running.size[0] = last
         if place < last:
-            moved = int(self._running[last])
-            self._running[place] = moved
+            moved = int(self.running.slots[last])
+            self.running.slots[place] = moved
             self._running_place[moved] = place
 
-    # What depends on the kind of reservation
 
-    def _slots_grew(self) -> None:
-        raise NotImplementedError
-
-    def _steps_grew(self) -> None:
-        raise NotImplementedError
-
-    def _trim(self, now: float) -> None:
-        raise NotImplementedError
-
-    def _give_back(self, slot: int, start: float, end: float) -> None:
-        raise NotImplementedError
-
-    def _compress(self, now: float) -> None:
-        raise NotImplementedError
-
-    def _rebuild(self, now: float) -> None:
-        raise NotImplementedError
-
-    def _place(self, now: float, first: int, end: int) -> None:
-        raise NotImplementedError
-
-    def _hosts_for(self, slot: int, free: HostSet) -> HostSet | None:
-        """Return the hosts on which a due job can start, or None while it cannot."""
-        raise NotImplementedError
-
-
-class ProcessorPlan(Plan):
-    """A plan of numbers of processors; hosts are chosen when a job starts.
-
-    Exact for rigid jobs on interchangeable hosts. Compression goes through the
-    waiting jobs in the order of their promised starts.
-    """
-
-    def __init__(self, machine_size: int) -> None:
-        super().__init__(machine_size)
-        self._free: Ints = np.zeros(len(self._times), np.int64)
-        self._free[0] = machine_size
-
-    def _slots_grew(self) -> None:
-        pass
-
-    def _steps_grew(self) -> None:
-        self._free = grown(self._free)
-
-    def _trim(self, now: float) -> None:
-        self._steps = trim(self._times, self._free, self._steps, now)
-
-    def _give_back(self, slot: int, start: float, end: float) -> None:
-        needed = int(self.table.processors[slot])
-        self._steps = change(self._times, self._free, self._steps, start, end, needed)
-
-    def _compress(self, now: float) -> None:
-        self._steps = plan_kernels.compress(
-            self._times, self._free, self._steps, now, self._waiting, self._waiting_count,
-            self._starts, self.table.processors, self.table.estimates,
-        )  # fmt: skip
-
-    def _rebuild(self, now: float) -> None:
-        self._steps = plan_kernels.rebuild(
-            self._times, self._free, self.machine_size, now, self._waiting, self._waiting_count,
-            self._starts, self.table.processors, self.table.estimates, self.running_slots,
-            self._ends,
-        )  # fmt: skip
-
-    def _place(self, now: float, first: int, end: int) -> None:
-        self._steps, self._waiting_count = plan_kernels.place(
-            self._times, self._free, self._steps, now, self._waiting, self._waiting_count,
-            self._starts, self.table.processors, self.table.estimates, first, end,
-        )  # fmt: skip
-
-    def _hosts_for(self, slot: int, free: HostSet) -> HostSet | None:
-        needed = int(self.table.processors[slot])
-        return free.lowest(needed) if needed <= len(free) else None
-
-
-class HostPlan(Plan):
-    """A plan of certain hosts: a reservation names its hosts, the lowest that fit.
-
-    This is how batsched's ``conservative_bf`` plans: compression in order of
-    arrival, at every end of a job. Binding hosts long before a job starts
-    fragments the plan.
-    """
-
-    compresses_on_every_end = True
-
-    def __init__(self, machine_size: int) -> None:
-        super().__init__(machine_size)
-        words = -(-machine_size // WORD_BITS)
-        self._free: Words = np.zeros((len(self._times), words), np.uint64)
-        self._all = _words_of(HostSet.first(machine_size), words)
-        self._free[0] = self._all
-        self._hosts: Words = np.zeros((FIRST_CAPACITY, words), np.uint64)
-
-    def _slots_grew(self) -> None:
-        self._hosts = _more_rows(self._hosts)
-
-    def _steps_grew(self) -> None:
-        self._free = _more_rows(self._free)
-
-    def _trim(self, now: float) -> None:
-        self._steps = trim(self._times, self._free, self._steps, now)
-
-    def _give_back(self, slot: int, start: float, end: float) -> None:
-        self._steps = change_hosts(
-            self._times, self._free, self._steps, start, end, self._hosts[slot], True
-        )
-
-    def _compress(self, now: float) -> None:
-        self._steps = plan_kernels.compress_hosts(
-            self._times, self._free, self._steps, now, self._waiting, self._waiting_count,
-            self._starts, self.table.processors, self.table.estimates, self._hosts,
-        )  # fmt: skip
-
-    def _rebuild(self, now: float) -> None:
-        self._steps = plan_kernels.rebuild_hosts(
-            self._times, self._free, self._all, now, self._waiting, self._waiting_count,
-            self._starts, self.table.processors, self.table.estimates, self.running_slots,
-            self._ends, self._hosts,
-        )  # fmt: skip
-
-    def _place(self, now: float, first: int, end: int) -> None:
-        self._steps, self._waiting_count = plan_kernels.place_hosts(
-            self._times, self._free, self._steps, now, self._waiting, self._waiting_count,
-            self._starts, self.table.processors, self.table.estimates, first, end, self._hosts,
-        )  # fmt: skip
-
-    def _hosts_for(self, slot: int, free: HostSet) -> HostSet | None:
-        hosts = HostSet(int.from_bytes(self._hosts[slot].astype("<u8").tobytes(), "little"))
-        return hosts if not hosts.mask & ~free.mask else None
-
-
-def _words_of(hosts: HostSet, words: int) -> Words:
-    return np.frombuffer(hosts.mask.to_bytes(words * WORD_BITS // 8, "little"), "<u8").astype(
-        np.uint64
-    )
-
-
-def _more_rows(rows: Words) -> Words:
-    larger = np.zeros((2 * len(rows), rows.shape[1]), np.uint64)
-    larger[: len(rows)] = rows
-    return larger
+def warm_up(plan: Plan, deadlines: Iterable[float | None] = (10.0, 60.0, 40.0, 30.0)) -> None:
+    """Compile the kernels of an empty plan of one processor: each of them works once."""
+    for index, deadline in enumerate(deadlines):
+        qos = QosRequest(deadline=deadline, estimated_runtime=10.0)
+        plan.arrived(Job(f"warm-up!{index}", 0.0, 1, "none", qos=qos))
+    plan.decide(0.0, HostSet.first(1))
+    plan.left("warm-up!0")
+    plan.decide(5.0, HostSet.first(1))
+    plan.decide(30.0, HostSet())

@@ -1,229 +1,138 @@
 """The hot loops of a plan: placing jobs, compression, and making the plan anew.
 
-Parameters that recur: ``times``, ``free``, ``steps`` are the availability
-profile; ``waiting`` and ``count`` the slots of the waiting jobs by promised
-start; ``starts``, ``processors``, ``estimates`` the numbers of the job in each
-slot (dates and durations in seconds); ``hosts`` the hosts reserved for it.
-Every kernel returns the new number of steps, and those that add jobs the new
-number of waiting jobs as well.
+They serve both kinds of plan: of numbers of processors and of certain hosts. The
+profile holds the running and the waiting jobs; ``waiting`` is in order of planned
+start, ties by arrival. The bounds on time are for numbers of processors: hosts
+take ``steps × words`` instead of one for each step that a fit looks at.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from qops_batsim.scheduling.host_profile import Words, change_hosts, earliest_hosts
 from qops_batsim.scheduling.kernels import kernel
-from qops_batsim.scheduling.profile import Floats, Ints, change, earliest_fit
+from qops_batsim.scheduling.profile import (
+    Floats,
+    Ints,
+    Jobs,
+    Profile,
+    Queue,
+    fit_in,
+    release,
+    reserve,
+    running_profile,
+)
+from qops_batsim.timing import PLAN_TOLERANCE
 
 
 @kernel
-def insert_by_start(waiting: Ints, count: int, starts: Floats, slot: int) -> int:
-    """Insert the newest job among the waiting ones; return their number. O(waiting)."""
-    place = count
-    while place > 0 and starts[waiting[place - 1]] > starts[slot]:
-        waiting[place] = waiting[place - 1]
-        place -= 1
-    waiting[place] = slot
-    return count + 1
+def sort_slots(slots: Ints, first: int, end: int, keys: Floats) -> None:
+    """Sort ``slots[first:end]`` by key, ties by arrival.
 
-
-@kernel
-def sort_by_start(waiting: Ints, count: int, starts: Floats) -> None:
-    """Restore the order by promised start, ties by arrival.
-
-    O(waiting²), and linear if the order is nearly right, as after compression.
+    O(n²), and linear if the order is nearly right, as after compression.
     """
-    for index in range(1, count):
-        slot = waiting[index]
+    for index in range(first + 1, end):
+        slot = slots[index]
         place = index
-        while place > 0 and (
-            starts[waiting[place - 1]] > starts[slot]
-            or (starts[waiting[place - 1]] == starts[slot] and waiting[place - 1] > slot)
+        while place > first and (
+            keys[slots[place - 1]] > keys[slot]
+            or (keys[slots[place - 1]] == keys[slot] and slots[place - 1] > slot)
         ):
-            waiting[place] = waiting[place - 1]
+            slots[place] = slots[place - 1]
             place -= 1
-        waiting[place] = slot
+        slots[place] = slot
 
 
 @kernel
-def adopt(waiting: Ints, starts: Floats, order: Ints, planned: Floats, count: int) -> None:
+def insert_by_start(waiting: Queue, starts: Floats, slot: int) -> None:
+    """Insert the newest job among the waiting ones. O(waiting)."""
+    slots = waiting.slots
+    place = waiting.size[0]
+    waiting.size[0] += 1
+    while place > 0 and starts[slots[place - 1]] > starts[slot]:
+        slots[place] = slots[place - 1]
+        place -= 1
+    slots[place] = slot
+
+
+@kernel
+def place_job(now: float, profile: Profile, jobs: Jobs, slot: int) -> None:
+    """Plan a job at its earliest fit. O(steps)."""
+    duration = jobs.estimates[slot]
+    jobs.starts[slot] = fit_in(
+        profile.free, profile, now, duration, jobs.processors[slot], jobs.reserved[slot]
+    )
+    reserve(profile, jobs.starts[slot], duration, jobs.reserved[slot])
+
+
+@kernel
+def place(now: float, profile: Profile, jobs: Jobs, waiting: Queue, first: int, end: int) -> None:
+    """Plan the jobs in slots ``first`` to ``end - 1`` at their earliest fits, in that order.
+
+    O(jobs × (steps + waiting)).
+    """
+    for slot in range(first, end):
+        place_job(now, profile, jobs, slot)
+        insert_by_start(waiting, jobs.starts, slot)
+
+
+@kernel
+def compress(now: float, profile: Profile, jobs: Jobs, waiting: Queue, by_arrival: bool) -> None:
+    """Move every waiting job to its earliest fit, one by one.
+
+    Numbers of processors are compressed in order of planned start; no job moves to a
+    later one, because its old place is free for it. Hosts are compressed in order of
+    arrival, and chosen anew even where the start stays. O(waiting × steps).
+    """
+    count = waiting.size[0]
+    line = waiting.slots[:count].copy()
+    if by_arrival:
+        line.sort()
+    for slot in line:
+        before = jobs.starts[slot]
+        release(profile, before, jobs.estimates[slot], jobs.reserved[slot])
+        start = fit_in(
+            profile.free,
+            profile,
+            now,
+            jobs.estimates[slot],
+            jobs.processors[slot],
+            jobs.reserved[slot],
+        )
+        jobs.starts[slot] = start if by_arrival else min(before, start)
+        reserve(profile, jobs.starts[slot], jobs.estimates[slot], jobs.reserved[slot])
+    sort_slots(waiting.slots, 0, count, jobs.starts)
+
+
+@kernel
+def rebuild(
+    now: float, profile: Profile, everything: Any, running: Queue, jobs: Jobs, waiting: Queue
+) -> None:
+    """Make the plan anew because running jobs will not end when it assumed.
+
+    Waiting jobs are placed in the order of the starts they had; these rested on the
+    assumption, so starts may move to later dates. A job that will be late for that
+    reason aims at its new end from now on: otherwise no plan could meet its target.
+    O(waiting × steps).
+    """
+    running_profile(profile, everything, now, running, jobs)
+    for index in range(waiting.size[0]):
+        slot = waiting.slots[index]
+        place_job(now, profile, jobs, slot)
+        end = jobs.starts[slot] + jobs.estimates[slot]
+        if end > jobs.targets[slot] + PLAN_TOLERANCE:
+            jobs.targets[slot] = end
+    sort_slots(waiting.slots, 0, waiting.size[0], jobs.starts)
+
+
+@kernel
+def adopt(order: Ints, planned: Floats, count: int, jobs: Jobs, waiting: Queue) -> None:
     """Make a new plan the plan: slots and their starts, in any order.
 
     O(count²), and linear if they are nearly in order of start.
     """
     for index in range(count):
-        waiting[index] = order[index]
-        starts[order[index]] = planned[index]
-    sort_by_start(waiting, count, starts)
-
-
-@kernel
-def place(
-    times: Floats,
-    free: Ints,
-    steps: int,
-    now: float,
-    waiting: Ints,
-    count: int,
-    starts: Floats,
-    processors: Ints,
-    estimates: Floats,
-    first: int,
-    end: int,
-) -> tuple[int, int]:
-    """Promise the jobs in slots ``first`` to ``end - 1`` their earliest fit, in that order.
-
-    O(jobs × (steps + waiting)).
-    """
-    for slot in range(first, end):
-        duration, needed = estimates[slot], processors[slot]
-        starts[slot] = earliest_fit(times, free, steps, now, duration, needed)
-        steps = change(times, free, steps, starts[slot], starts[slot] + duration, -needed)
-        count = insert_by_start(waiting, count, starts, slot)
-    return steps, count
-
-
-@kernel
-def compress(
-    times: Floats,
-    free: Ints,
-    steps: int,
-    now: float,
-    waiting: Ints,
-    count: int,
-    starts: Floats,
-    processors: Ints,
-    estimates: Floats,
-) -> int:
-    """Move every waiting job to its earliest fit, one by one in order of promised start.
-
-    No job moves to a later start, because its old place is free for it.
-    O(waiting × steps).
-    """
-    for index in range(count):
-        slot = waiting[index]
-        start, duration, needed = starts[slot], estimates[slot], processors[slot]
-        steps = change(times, free, steps, start, start + duration, needed)
-        start = min(start, earliest_fit(times, free, steps, now, duration, needed))
-        starts[slot] = start
-        steps = change(times, free, steps, start, start + duration, -needed)
-    sort_by_start(waiting, count, starts)
-    return steps
-
-
-@kernel
-def rebuild(
-    times: Floats,
-    free: Ints,
-    machine_size: int,
-    now: float,
-    waiting: Ints,
-    count: int,
-    starts: Floats,
-    processors: Ints,
-    estimates: Floats,
-    running: Ints,
-    ends: Floats,
-) -> int:
-    """Make the plan anew because running jobs will not end when it assumed.
-
-    Waiting jobs are placed in the order of the starts they were promised; these
-    promises rested on the assumption, so starts may move to later dates.
-    O(waiting × steps).
-    """
-    times[0] = now
-    free[0] = machine_size
-    steps = 1
-    for slot in running:
-        steps = change(times, free, steps, now, ends[slot], -processors[slot])
-    for index in range(count):
-        slot = waiting[index]
-        duration, needed = estimates[slot], processors[slot]
-        starts[slot] = earliest_fit(times, free, steps, now, duration, needed)
-        steps = change(times, free, steps, starts[slot], starts[slot] + duration, -needed)
-    sort_by_start(waiting, count, starts)
-    return steps
-
-
-@kernel
-def place_hosts(
-    times: Floats,
-    free: Words,
-    steps: int,
-    now: float,
-    waiting: Ints,
-    count: int,
-    starts: Floats,
-    processors: Ints,
-    estimates: Floats,
-    first: int,
-    end: int,
-    hosts: Words,
-) -> tuple[int, int]:
-    """As :func:`place`, with certain hosts. O(jobs × steps² × words)."""
-    for slot in range(first, end):
-        duration = estimates[slot]
-        start = earliest_hosts(times, free, steps, now, duration, processors[slot], hosts[slot])
-        starts[slot] = start
-        steps = change_hosts(times, free, steps, start, start + duration, hosts[slot], False)
-        count = insert_by_start(waiting, count, starts, slot)
-    return steps, count
-
-
-@kernel
-def compress_hosts(
-    times: Floats,
-    free: Words,
-    steps: int,
-    now: float,
-    waiting: Ints,
-    count: int,
-    starts: Floats,
-    processors: Ints,
-    estimates: Floats,
-    hosts: Words,
-) -> int:
-    """Move every waiting job to its earliest fit, one by one in order of arrival.
-
-    The hosts are chosen anew even where the start stays. O(waiting × steps² × words).
-    """
-    for slot in np.sort(waiting[:count]):
-        start, duration = starts[slot], estimates[slot]
-        steps = change_hosts(times, free, steps, start, start + duration, hosts[slot], True)
-        start = earliest_hosts(times, free, steps, now, duration, processors[slot], hosts[slot])
-        starts[slot] = start
-        steps = change_hosts(times, free, steps, start, start + duration, hosts[slot], False)
-    sort_by_start(waiting, count, starts)
-    return steps
-
-
-@kernel
-def rebuild_hosts(
-    times: Floats,
-    free: Words,
-    all_hosts: Words,
-    now: float,
-    waiting: Ints,
-    count: int,
-    starts: Floats,
-    processors: Ints,
-    estimates: Floats,
-    running: Ints,
-    ends: Floats,
-    hosts: Words,
-) -> int:
-    """As :func:`rebuild`, with certain hosts. O(waiting × steps² × words)."""
-    times[0] = now
-    free[0] = all_hosts
-    steps = 1
-    for slot in running:
-        steps = change_hosts(times, free, steps, now, ends[slot], hosts[slot], False)
-    for index in range(count):
-        slot = waiting[index]
-        duration = estimates[slot]
-        start = earliest_hosts(times, free, steps, now, duration, processors[slot], hosts[slot])
-        starts[slot] = start
-        steps = change_hosts(times, free, steps, start, start + duration, hosts[slot], False)
-    sort_by_start(waiting, count, starts)
-    return steps
+        waiting.slots[index] = order[index]
+        jobs.starts[order[index]] = planned[index]
+    waiting.size[0] = count
+    sort_slots(waiting.slots, 0, count, jobs.starts)

@@ -1,37 +1,113 @@
-"""The availability profile: free processors over future time.
+"""The availability profile: what is free over future time, in arrays for kernels.
 
-The profile is a step function kept in two arrays: from ``times[i]`` up to
-``times[i + 1]`` there are ``free[i]`` free processors, and from the last time on
-the last number holds for ever. All operations are compiled kernels over these
-arrays, so schedulers can call them from their own kernels without Python in
-between; :class:`AvailabilityProfile` is the same for use from Python.
+A :class:`Profile` is a step function: from ``times[i]`` up to ``times[i + 1]`` the
+processors ``free[i]`` are free, and from the last time on the last row holds for
+ever. There are two kinds of rows: a number of processors (int64), or the certain hosts
+that are free, as bits of 64-bit words (a row of uint64). The kernels below work on
+both; what a job takes or gives back is a number or a row of words accordingly.
 
 Dates closer than :data:`~qops_batsim.timing.PLAN_TOLERANCE` are one date: a step
 within that distance of an existing one is merged with it.
+
+Sizes are held in arrays of one element, so that kernels change them in place.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from qops_batsim.scheduling.host_words import keep_lowest, overlap
 from qops_batsim.scheduling.kernels import kernel
 from qops_batsim.timing import PLAN_TOLERANCE
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int64] | npt.NDArray[np.uint64]
+Words = npt.NDArray[np.uint64]
+Rows = npt.NDArray[Any]
+"""A number of processors for each index, or a row of words of host bits."""
 
 STEPS_PER_RESERVATION = 2
 """A reservation adds at most so many steps."""
 
 
+class Profile(NamedTuple):
+    """What is free over future time; ``size`` holds the number of steps in use."""
+
+    times: Floats
+    free: Rows
+    size: Ints
+
+
+class Jobs(NamedTuple):
+    """Numbers of jobs by slot, with room to grow; dates and durations in seconds.
+
+    Attributes
+    ----------
+    processors, estimates
+        What a job needs; the estimated run time is infinite where unknown.
+    reserved
+        What it takes from a profile: the array ``processors``, or rows of hosts.
+    deadlines, promises, targets
+        Latest end that was asked for; that was admitted (until then, the one asked for);
+        that the plan aims at, later than the promise for a job that will be late. Infinite
+        without a deadline.
+    starts, ends
+        Planned or actual start; expected end of a running job.
+    keys
+        What an order of jobs compares, the least first.
+    """
+
+    processors: Ints
+    estimates: Floats
+    reserved: Rows
+    deadlines: Floats
+    promises: Floats
+    targets: Floats
+    starts: Floats
+    ends: Floats
+    keys: Floats
+
+
+class Queue(NamedTuple):
+    """Slots of jobs in an order; ``size`` holds how many."""
+
+    slots: Ints
+    size: Ints
+
+
+def new_profile(everything: int | Words, steps: int = 64) -> Profile:
+    """Return a profile from 0 on with everything free, and room for so many steps.
+
+    ``everything`` is a number of processors, or one row of words of hosts.
+    """
+    row = np.asarray(everything)
+    free = np.zeros((steps, *row.shape), row.dtype)
+    free[0] = row
+    return Profile(np.zeros(steps), free, np.ones(1, np.int64))
+
+
+def new_queue(room: int) -> Queue:
+    """Return an empty queue."""
+    return Queue(np.zeros(room, np.int64), np.zeros(1, np.int64))
+
+
+def grown(array: Any) -> Any:
+    """Return a copy of an array with twice the rows, the new ones zero."""
+    larger = np.zeros((2 * len(array), *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    return larger
+
+
+# Kernels
+
+
 @kernel
-def segment_at(times: Floats, count: int, date: float) -> int:
-    """Return the index of the segment that holds a date, at least 0. O(log steps)."""
-    low, high = 0, count
+def segment_at(times: Floats, size: int, date: float) -> int:
+    """Return the index of the step that holds a date, at least 0. O(log steps)."""
+    low, high = 0, size
     while high - low > 1:
         middle = (low + high) // 2
         if times[middle] <= date + PLAN_TOLERANCE:
@@ -42,219 +118,184 @@ def segment_at(times: Floats, count: int, date: float) -> int:
 
 
 @kernel
-def earliest_fit(
-    times: Floats, free: Ints, count: int, after: float, duration: float, processors: int
-) -> float:
-    """Return the first date from which the processors are free for the duration.
+def earliest_fit(profile: Profile, after: float, duration: float, processors: int) -> float:
+    """Return the first date from which a number of processors is free for a duration.
 
-    Parameters
-    ----------
-    times, free, count
-        The profile.
-    after
-        Earliest date accepted (seconds).
-    duration
-        Seconds, possibly infinite.
-    processors
-        Processors needed.
-
-    Returns
-    -------
-    float
-        Date (seconds): ``after`` or the date of a step; infinite if there is none. O(steps).
+    The profile is one of numbers. The date is ``after``, which must not be before the
+    first step, or that of a step; infinite if there is none. O(steps).
     """
-    index = segment_at(times, count, after)
+    times, free, size = profile.times, profile.free, profile.size[0]
+    index = segment_at(times, size, after)
     start = after
     end = start + duration
     while True:
         if free[index] < processors:
             # The job cannot overlap this segment: try from its end on.
             index += 1
-            if index == count:
+            if index == size:
                 return np.inf
             start = times[index]
             end = start + duration
         else:
             index += 1
-            if index == count or times[index] >= end - PLAN_TOLERANCE:
+            if index == size or times[index] >= end - PLAN_TOLERANCE:
                 return start
 
 
 @kernel
-def step_at(times: Floats, free: Rows, count: int, date: float) -> tuple[int, int]:
-    """Make a step at a date unless there is one; return its index and the number of steps.
+def earliest_hosts(
+    profile: Profile, after: float, duration: float, processors: int, hosts: Words
+) -> float:
+    """As :func:`earliest_fit`, where the same hosts are free for the whole duration.
 
-    ``free`` may have one number or one row of numbers for each step. O(steps).
+    ``hosts`` is filled with the lowest ones; without meaning if there are none.
+    O(steps² × words).
     """
-    index = segment_at(times, count, date)
+    times, free, size = profile.times, profile.free, profile.size[0]
+    first = segment_at(times, size, after)
+    for begin in range(first, size):
+        start = after if begin == first else times[begin]
+        end = start + duration
+        hosts[:] = free[begin]
+        index = begin + 1
+        while overlap(hosts, free[index - 1]) >= processors:
+            if index == size or times[index] >= end - PLAN_TOLERANCE:
+                keep_lowest(hosts, processors)
+                return start
+            index += 1
+    return np.inf
+
+
+@kernel
+def fit_in(
+    rows: Rows, profile: Profile, after: float, duration: float, processors: int, reserved: Any
+) -> float:
+    """Return the earliest fit in a profile with these rows; hosts are written to ``reserved``."""
+    if rows.ndim == 1:
+        return earliest_fit(profile, after, duration, processors)
+    else:  # noqa: RET505 - numba leaves out the branch that does not apply
+        return earliest_hosts(profile, after, duration, processors, reserved)
+
+
+@kernel
+def step_at(profile: Profile, date: float) -> int:
+    """Make a step at a date unless there is one; return its index. O(steps)."""
+    times, free, size = profile.times, profile.free, profile.size[0]
+    index = segment_at(times, size, date)
     if abs(times[index] - date) <= PLAN_TOLERANCE or date < times[index]:
-        return index, count
-    for place in range(count, index + 1, -1):
+        return index
+    for place in range(size, index + 1, -1):
         times[place] = times[place - 1]
         free[place] = free[place - 1]
     times[index + 1] = date
     free[index + 1] = free[index]
-    return index + 1, count + 1
+    profile.size[0] = size + 1
+    return index + 1
 
 
 @kernel
-def remove_step(times: Floats, free: Rows, count: int, index: int) -> int:
-    """Remove the step at ``index``; return the number of steps. O(steps)."""
-    for place in range(index + 1, count):
+def remove_step(profile: Profile, index: int) -> None:
+    """Remove the step at ``index``. O(steps)."""
+    times, free, size = profile.times, profile.free, profile.size[0]
+    for place in range(index + 1, size):
         times[place - 1] = times[place]
         free[place - 1] = free[place]
-    return count - 1
+    profile.size[0] = size - 1
 
 
 @kernel
-def change(times: Floats, free: Ints, count: int, start: float, end: float, processors: int) -> int:
-    """Add processors (negative: take them) from ``start`` up to ``end``.
+def same_rows(free: Rows, one: int, other: int) -> bool:
+    """Whether two steps have the same free. O(words)."""
+    if free.ndim == 1:
+        return free[one] == free[other]
+    else:  # noqa: RET505 - numba leaves out the branch that does not apply
+        for word in range(free.shape[1]):
+            if free[one, word] != free[other, word]:
+                return False
+        return True
+
+
+@kernel
+def change_rows(free: Rows, first: int, end: int, amount: Any, given: bool) -> None:
+    """Give an amount to the rows from ``first`` to ``end - 1``, or take it. O(rows × words)."""
+    if free.ndim == 1:
+        more = amount if given else -amount
+        for index in range(first, end):
+            free[index] += more
+    else:
+        for index in range(first, end):
+            for word in range(len(amount)):
+                if given:
+                    free[index, word] |= amount[word]
+                else:
+                    free[index, word] &= ~amount[word]
+
+
+@kernel
+def change(profile: Profile, start: float, end: float, amount: Any, given: bool) -> None:
+    """Give (else take) processors or hosts from ``start`` up to ``end``.
 
     The arrays need room for two more steps. A start before the first step counts
     as the first step; an infinite start, or an end not after the start, changes
-    nothing.
-
-    Returns
-    -------
-    int
-        The new number of steps. O(steps).
+    nothing. O(steps × words).
     """
+    times, free = profile.times, profile.free
     if start == np.inf or end <= start + PLAN_TOLERANCE or end <= times[0] + PLAN_TOLERANCE:
-        return count
-    first, count = step_at(times, free, count, start)
-    if end == np.inf:
-        last = count
-    else:
-        last, count = step_at(times, free, count, end)
-    for index in range(first, last):
-        free[index] += processors
+        return
+    first = step_at(profile, start)
+    last = profile.size[0] if end == np.inf else step_at(profile, end)
+    change_rows(free, first, last, amount, given)
     # Only the two borders can have become steps that change nothing.
-    if 0 < last < count and free[last] == free[last - 1]:
-        count = remove_step(times, free, count, last)
-    if first > 0 and free[first] == free[first - 1]:
-        count = remove_step(times, free, count, first)
-    return count
+    if 0 < last < profile.size[0] and same_rows(free, last, last - 1):
+        remove_step(profile, last)
+    if first > 0 and same_rows(free, first, first - 1):
+        remove_step(profile, first)
 
 
 @kernel
-def trim(times: Floats, free: Rows, count: int, now: float) -> int:
-    """Forget what lies before a date; return the number of steps.
+def reserve(profile: Profile, start: float, duration: float, amount: Any) -> None:
+    """Take processors or hosts; see :func:`change`."""
+    change(profile, start, start + duration, amount, False)
 
-    ``free`` as in :func:`step_at`. O(steps).
-    """
-    index = segment_at(times, count, now)
+
+@kernel
+def release(profile: Profile, start: float, duration: float, amount: Any) -> None:
+    """Give processors or hosts back; see :func:`change`."""
+    change(profile, start, start + duration, amount, True)
+
+
+@kernel
+def trim(profile: Profile, now: float) -> None:
+    """Forget what lies before a date. O(steps)."""
+    times, free, size = profile.times, profile.free, profile.size[0]
+    index = segment_at(times, size, now)
     if index > 0:
-        for place in range(index, count):
+        for place in range(index, size):
             times[place - index] = times[place]
             free[place - index] = free[place]
-        count -= index
+        profile.size[0] = size - index
     if times[0] < now:
         times[0] = now
-    return count
 
 
-class AvailabilityProfile:
-    """Free processors over future time.
+@kernel
+def copy_profile(profile: Profile, to: Profile) -> None:
+    """Make another profile the same. O(steps)."""
+    size = profile.size[0]
+    for index in range(size):
+        to.times[index] = profile.times[index]
+        to.free[index] = profile.free[index]
+    to.size[0] = size
 
-    Parameters
-    ----------
-    processors
-        Size of the machine, all free at first.
-    start
-        Date from which the profile is known (seconds).
-    """
 
-    __slots__ = ("_count", "_free", "_times", "processors")
-
-    def __init__(self, processors: int, start: float = 0.0) -> None:
-        self.processors = processors
-        self._times: Floats = np.zeros(16, np.float64)
-        self._free: Ints = np.zeros(16, np.int64)
-        self._times[0] = start
-        self._free[0] = processors
-        self._count = 1
-
-    def copy(self) -> AvailabilityProfile:
-        """Return an independent copy. O(steps)."""
-        other = AvailabilityProfile(self.processors)
-        other._times = self._times.copy()
-        other._free = self._free.copy()
-        other._count = self._count
-        return other
-
-    def earliest_fit(self, after: float, duration: float, processors: int) -> float:
-        """Return the first date from ``after`` on with that many processors free. O(steps).
-
-        Infinite if the job never fits; see :func:`earliest_fit`.
-        """
-        after = max(after, float(self._times[0]))
-        return float(
-            earliest_fit(self._times, self._free, self._count, after, duration, processors)
-        )
-
-    def reserve(self, start: float, duration: float, processors: int) -> None:
-        """Take processors from ``start`` for ``duration`` seconds. O(steps).
-
-        Raises
-        ------
-        ValueError
-            Fewer are free at some moment.
-        """
-        end = start + duration
-        first = int(segment_at(self._times, self._count, start))
-        for index in range(first, self._count):
-            if index > first and self._times[index] >= end - PLAN_TOLERANCE:
-                break
-            if self._free[index] < processors:
-                raise ValueError(
-                    f"{processors} processors are not free at {self._times[index]:g} s: "
-                    f"only {self._free[index]} are"
-                )
-        self._change(start, end, -processors)
-
-    def release(self, start: float, duration: float, processors: int) -> None:
-        """Give back processors from ``start`` for ``duration`` seconds. O(steps).
-
-        Raises
-        ------
-        ValueError
-            They were not all reserved.
-        """
-        self._change(start, start + duration, processors)
-        if int(self._free[: self._count].max()) > self.processors:
-            self._change(start, start + duration, -processors)
-            raise ValueError(
-                f"{processors} processors from {start:g} s for {duration:g} s were not all reserved"
-            )
-
-    def trim(self, now: float) -> None:
-        """Forget what lies before ``now`` (seconds). O(steps)."""
-        self._count = int(trim(self._times, self._free, self._count, now))
-
-    def steps(self) -> list[tuple[float, int]]:
-        """Return the steps as (date in seconds, free processors from then on)."""
-        return [
-            (float(time), int(free))
-            for time, free in zip(
-                self._times[: self._count], self._free[: self._count], strict=True
-            )
-        ]
-
-    def _change(self, start: float, end: float, processors: int) -> None:
-        if self._count + STEPS_PER_RESERVATION > len(self._times):
-            self._times = np.concatenate([self._times, np.zeros_like(self._times)])
-            self._free = np.concatenate([self._free, np.zeros_like(self._free)])
-        self._count = int(change(self._times, self._free, self._count, start, end, processors))
-
-    def _check(self) -> None:
-        """Verify the invariants; for tests."""
-        times: Any = self._times[: self._count]
-        free: Any = self._free[: self._count]
-        if self._count < 1:
-            raise AssertionError("a profile has at least one step")
-        if not bool(np.all(np.diff(times) > PLAN_TOLERANCE)):
-            raise AssertionError(f"dates must ascend by more than the tolerance: {times}")
-        if not bool(np.all((free >= 0) & (free <= self.processors))):
-            raise AssertionError(f"free processors must be from 0 to {self.processors}: {free}")
-        if bool(np.any(np.diff(free) == 0)):
-            raise AssertionError(f"neighbouring steps must differ: {free}")
+@kernel
+def running_profile(
+    profile: Profile, everything: Any, now: float, running: Queue, jobs: Jobs
+) -> None:
+    """Write the profile of the running jobs alone; ``everything`` is free else. O(running²)."""
+    profile.times[0] = now
+    profile.free[0] = everything
+    profile.size[0] = 1
+    for index in range(running.size[0]):
+        slot = running.slots[index]
+        change(profile, now, jobs.ends[slot], jobs.reserved[slot], False)

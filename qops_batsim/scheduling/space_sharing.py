@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
+from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob
 from qops_batsim.protocol.events import MACHINES_AWAY, MACHINES_BACK, JobCompleted, Notify
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
+
+if TYPE_CHECKING:
+    from qops_batsim.scheduling.availability import AvailabilityProfile
+    from qops_batsim.scheduling.plan import Answer, Plan
+
+
+class RunningJob(NamedTuple):
+    """A job that was started: since when (seconds), and on which hosts."""
+
+    job: Job
+    start: float
+    hosts: HostSet
 
 
 class SpaceSharingScheduler(DecisionModule):
@@ -17,7 +32,30 @@ class SpaceSharingScheduler(DecisionModule):
     without any processor) are rejected at submission. Hosts that become unavailable
     take no further job until they are back.
 
-    A subclass implements :meth:`arrived`, :meth:`left` and :meth:`schedule`.
+    A subclass either implements :meth:`arrived`, :meth:`left` and :meth:`schedule`, or
+    returns from :meth:`new_plan` a plan of all starts, which these three then follow.
+
+    >>> class Fifo(SpaceSharingScheduler):
+    ...     def begin(self, system):
+    ...         super().begin(system)
+    ...         self.queue = []
+    ...     def arrived(self, job):
+    ...         self.queue.append(job)
+    ...     def left(self, job):
+    ...         pass
+    ...     def schedule(self, now):
+    ...         while self.queue and self.queue[0].processors <= self.free_count:
+    ...             self.start(self.queue.pop(0))
+    >>> from qops_batsim import simulate
+    >>> simulate("toy", "toy", Fifo()).completed
+    4
+
+    Attributes
+    ----------
+    machine_size
+        Number of hosts.
+    free_hosts, free_count
+        Hosts that a job can start on, and their number.
     """
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
@@ -25,35 +63,57 @@ class SpaceSharingScheduler(DecisionModule):
         self.machine_size = 0
         self.free_count = 0
         self.free_hosts = HostSet()
+        self._plan: Plan | None = None
         self._decisions: list[Decision] = []
-        self._hosts_of: dict[str, HostSet] = {}
+        self._running: dict[str, tuple[Job, float, HostSet]] = {}
+        self._now = 0.0
         self._away = HostSet()
+
+    def new_plan(self, machine_size: int) -> Plan | None:
+        """Return an empty plan with this scheduler's options, or None if it keeps none."""
+        return None
+
+    @classmethod
+    def prepare(cls) -> None:
+        """Compile the kernels of the plan, if there is one: each of them works once."""
+        plan = cls().new_plan(1)
+        if plan is not None:
+            from qops_batsim.scheduling.plan import warm_up
+
+            warm_up(plan)
 
     def begin(self, system: System) -> None:
         """Start with all hosts free."""
         self.machine_size = self.free_count = len(system.hosts)
         self.free_hosts = HostSet.first(self.machine_size)
         self._decisions = []
-        self._hosts_of = {}
+        self._running = {}
         self._away = HostSet()
+        self._plan = self.new_plan(self.machine_size)
+        if self.decision_log is not None:
+            self.decision_log.begin(self.machine_size, self._plan)
+
+    # What engines tell
 
     def submitted(self, job: Job) -> None:
         """Queue a job that fits the machine, reject one that never will."""
         if 1 <= job.processors <= self.machine_size:
             self.arrived(job)
-        else:
-            wanted = "no processor" if job.processors == 0 else f"{job.processors} processors"
-            reason = f"asks for {wanted}, the machine has {self.machine_size}"
-            self.qos_log.record(job.id).reason = reason
-            self._decisions.append(RejectJob(job.id))
+            return
+        wanted = "no processor" if job.processors == 0 else f"{job.processors} processors"
+        reason = f"asks for {wanted}, the machine has {self.machine_size}"
+        if self.decision_log is not None and self._plan is not None:
+            self.decision_log.refused_at_once(job, reason)
+        self.reject(job, reason)
 
     def completed(self, event: JobCompleted) -> None:
         """Take the job's hosts back."""
-        hosts = self._hosts_of.pop(event.job_id, None)
-        if hosts is None:
+        running = self._running.pop(event.job_id, None)
+        if running is None:
             return  # Not started by this module: nothing of ours to take back.
+        job, _, hosts = running
         self._give_back(hosts - self._away)
-        self.left(event.job_id)
+        self.left(job)
 
     def notified(self, notification: Notify) -> None:
         """Take hosts out of use while they are unavailable; jobs that run there go on."""
@@ -66,38 +126,114 @@ class SpaceSharingScheduler(DecisionModule):
             self.free_count = len(self.free_hosts)
             return
         self._away -= hosts
-        for running in self._hosts_of.values():
-            hosts -= running
+        for _, _, used in self._running.values():
+            hosts -= used
         self._give_back(hosts)
-
-    def _give_back(self, hosts: HostSet) -> None:
-        self.free_hosts |= hosts
-        self.free_count = len(self.free_hosts)
 
     def decide(self, now: float) -> list[Decision]:
         """Return the rejections since the last message and the jobs that start now."""
+        self._now = now
         self.schedule(now)
         decisions = self._decisions
         self._decisions = []
         return decisions
 
+    # What a subclass can call
+
     def start(self, job: Job, hosts: HostSet | None = None) -> None:
-        """Start a job now on the given free hosts, by default the lowest ones."""
-        if hosts is None:
-            hosts = self.free_hosts.lowest(job.processors)
-        self.free_hosts -= hosts
-        self.free_count -= job.processors
-        self._hosts_of[job.id] = hosts
+        """Start a job now on the given free hosts, by default the lowest ones.
+
+        Raises
+        ------
+        SimulationError
+            The job runs already, or the hosts are not free or not as many as it asks for.
+        """
+        asked, free = job.processors, self.free_hosts
+        if hosts is None and asked <= self.free_count:
+            hosts = free.lowest(asked)
+        elif hosts is None or hosts.mask & ~free.mask or len(hosts) != asked:
+            chosen = "" if hosts is None else f" on hosts {hosts}"
+            raise SimulationError(
+                f"job {job.id} asks for {asked} processors and cannot start{chosen} at "
+                f"{self._now:g} s: {self.free_count} hosts are free ({free or 'none'})"
+            )
+        if job.id in self._running:
+            raise SimulationError(
+                f"job {job.id}, which asks for {asked} processors, cannot start at "
+                f"{self._now:g} s: it runs already ({self.free_count} hosts are free)"
+            )
+        self.free_hosts = free - hosts
+        self.free_count -= asked
+        self._running[job.id] = (job, self._now, hosts)
         self._decisions.append(ExecuteJob(job.id, hosts))
 
-    def arrived(self, job: Job) -> None:
-        """Take note of a job that waits from now on."""
-        raise NotImplementedError
+    def reject(self, job: Job, reason: str) -> None:
+        """Reject a job that waits; the reason goes to the QoS log."""
+        self.qos_log.record(job.id).reason = reason
+        self._decisions.append(RejectJob(job.id))
 
-    def left(self, job_id: str) -> None:
-        """Take note that a started job has left its hosts, already counted as free."""
-        raise NotImplementedError
+    def running(self) -> list[RunningJob]:
+        """Return the running jobs in the order of their starts. O(running)."""
+        return [RunningJob(*each) for each in self._running.values()]
+
+    def availability(self, now: float) -> AvailabilityProfile:
+        """Return which processors are free when, if jobs end by their estimates.
+
+        A job that runs longer than its estimate counts as about to end.
+        O(running²).
+        """
+        from qops_batsim.scheduling.availability import AvailabilityProfile
+
+        running = self.running()
+        used = sum(each.job.processors for each in running)
+        profile = AvailabilityProfile(self.free_count + used, now)
+        for job, start, _ in running:
+            profile.reserve(now, start + job.estimate - now, job.processors)
+        return profile
+
+    # What a subclass implements, unless it has a plan
+
+    def arrived(self, job: Job) -> None:
+        """Keep a job that waits from now on."""
+        self._planned().arrived(job)
+
+    def left(self, job: Job) -> None:
+        """Handle that a started job has left its hosts, already counted as free."""
+        plan = self._planned()
+        if self.decision_log is not None:
+            self.decision_log.left(job.id)
+        plan.left(job.id)
 
     def schedule(self, now: float) -> None:
         """Call :meth:`start` for every job that starts at this date (seconds)."""
-        raise NotImplementedError
+        plan = self._planned()
+        due = plan.decide(now, self.free_hosts)
+        if plan.answers:
+            answers = plan.answers
+            plan.answers = {}
+            for slot, answer in answers.items():
+                self.answered(slot, answer)
+        if self.decision_log is not None:
+            self.decision_log.decided(now, [job.id for job, _ in due])
+        for job, hosts in due:
+            self.start(job, hosts)
+
+    def answered(self, slot: int, answer: Answer) -> None:
+        """Reject a new job that the plan refused, else note what was promised."""
+        plan = self._planned()
+        job = plan.table.jobs[slot]
+        if answer.refusal:
+            self.reject(job, answer.refusal)
+        elif job.qos is not None and job.qos.deadline is not None:
+            self.qos_log.record(job.id).admitted_deadline = float(plan.jobs.promises[slot])
+
+    def _planned(self) -> Plan:
+        if self._plan is None:
+            raise NotImplementedError(
+                f"{type(self).__name__} has to implement arrived, left and schedule, or new_plan"
+            )
+        return self._plan
+
+    def _give_back(self, hosts: HostSet) -> None:
+        self.free_hosts |= hosts
+        self.free_count = len(self.free_hosts)

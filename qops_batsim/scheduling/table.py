@@ -1,44 +1,44 @@
-"""Numbers of jobs in arrays, for the kernels."""
+"""Jobs by slot, with their numbers in arrays for kernels."""
 
 from __future__ import annotations
 
 import math
-from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from qops_batsim.jobs import Job
+from qops_batsim.scheduling.profile import Jobs, grown
 
 FIRST_CAPACITY = 1024
-
-Numbers = TypeVar("Numbers", npt.NDArray[np.int64], npt.NDArray[np.float64])
 
 
 class JobTable:
     """Jobs by slot: each job gets the next slot, which it keeps.
 
+    Parameters
+    ----------
+    host_words
+        Words of a row of hosts, where jobs reserve certain hosts rather than numbers
+        of processors.
+
     Attributes
     ----------
     jobs
         The job in each slot.
-    processors
-        Processors of the job in each slot (array with room to grow).
-    estimates
-        Estimated run time of the job in each slot (seconds; infinite when unknown).
-    deadlines
-        Latest completion date of the job in each slot (seconds; infinite without one):
-        the requested one, until a plan has to put it off.
+    numbers
+        Their numbers; other arrays, with more room, after :meth:`add`.
     """
 
-    __slots__ = ("_slots", "deadlines", "estimates", "jobs", "processors")
+    __slots__ = ("_by_host", "_slots", "jobs", "numbers")
 
-    def __init__(self) -> None:
+    def __init__(self, host_words: int = 0) -> None:
         self.jobs: list[Job] = []
-        self.processors: npt.NDArray[np.int64] = np.zeros(FIRST_CAPACITY, np.int64)
-        self.estimates: npt.NDArray[np.float64] = np.zeros(FIRST_CAPACITY, np.float64)
-        self.deadlines: npt.NDArray[np.float64] = np.zeros(FIRST_CAPACITY, np.float64)
+        self._by_host = host_words > 0
         self._slots: dict[str, int] = {}
+        processors = np.zeros(FIRST_CAPACITY, np.int64)
+        rows = np.zeros((FIRST_CAPACITY, host_words), np.uint64) if host_words else processors
+        columns = np.zeros((len(Jobs._fields) - 2, FIRST_CAPACITY))
+        self.numbers = Jobs(processors, columns[0], rows, *columns[1:])
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -46,15 +46,15 @@ class JobTable:
     def add(self, job: Job) -> int:
         """Return the new slot of a job. Amortised O(1)."""
         slot = len(self.jobs)
-        if slot == len(self.processors):
-            self.processors = grown(self.processors)
-            self.estimates = grown(self.estimates)
-            self.deadlines = grown(self.deadlines)
+        if slot == len(self.numbers.processors):
+            self._grow()
+        numbers = self.numbers
         self.jobs.append(job)
-        self.processors[slot] = job.processors
-        self.estimates[slot] = job.estimate
-        deadline = None if job.qos is None else job.qos.deadline
-        self.deadlines[slot] = math.inf if deadline is None else deadline
+        numbers.processors[slot] = job.processors
+        numbers.estimates[slot] = job.estimate
+        asked = None if job.qos is None else job.qos.deadline
+        deadline = math.inf if asked is None else asked
+        numbers.deadlines[slot] = numbers.promises[slot] = numbers.targets[slot] = deadline
         self._slots[job.id] = slot
         return slot
 
@@ -70,9 +70,6 @@ class JobTable:
         """Return the slot of a job that was added. O(1)."""
         return self._slots[job_id]
 
-
-def grown(array: Numbers) -> Numbers:
-    """Return a copy with twice the room, the new part zero."""
-    larger = np.zeros_like(array, shape=2 * len(array))
-    larger[: len(array)] = array
-    return larger
+    def _grow(self) -> None:
+        larger = Jobs(*map(grown, self.numbers))
+        self.numbers = larger if self._by_host else larger._replace(reserved=larger.processors)

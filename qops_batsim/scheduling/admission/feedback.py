@@ -1,133 +1,154 @@
-"""A plan that offers a later deadline where it cannot keep the requested one."""
+"""Feedback to users whose deadline cannot be kept: a later one is offered (Islam et al. 2004)."""
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from qops_batsim.economics.tolerance import FactorTolerance, Tolerance, arrival_of
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.scheduling import plan_kernels
-from qops_batsim.scheduling.admission.common_kernels import REJECTED
-from qops_batsim.scheduling.admission.feedback_search import FeedbackSearch
-from qops_batsim.scheduling.admission.plan import AdmissionPlan
+from qops_batsim.scheduling.admission.bisection import earliest_deadline
+from qops_batsim.scheduling.admission.policy import Admission
+from qops_batsim.scheduling.admission.search import Draft, Question, meets
+from qops_batsim.scheduling.plan import Answer, Offer, Plan
+from qops_batsim.scheduling.profile import Jobs, earliest_fit, new_profile
 
 
-class Offer(NamedTuple):
-    """A deadline that was offered instead of the requested one.
+class Earliest(NamedTuple):
+    """The earliest deadline that could be kept.
 
     Attributes
     ----------
+    failed
+        Latest deadline before it that was tried in vain (seconds).
     deadline
-        Date (seconds, absolute).
-    taken
-        Whether the user accepted it.
-    reason
-        Why the requested deadline could not be kept.
+        The deadline (seconds); infinite if there is none.
     """
 
+    failed: float
     deadline: float
-    taken: bool
-    reason: str
 
 
-class FeedbackPlan(AdmissionPlan):
-    """A plan with feedback to users whose deadline cannot be kept (Islam et al. 2004).
+class Offers:
+    """Makes offers (Islam et al. 2004, sections 6 and 7).
 
     Parameters
     ----------
-    machine_size
-        Number of processors.
-    search
-        Proposes plans and earliest deadlines.
     tolerance
         Speaks for the users.
     slack_factor
         Artificial slack SF: what is offered is later than the earliest deadline by
         this factor, counted from the arrival.
-
-    Attributes
-    ----------
-    offers
-        Offers by slot, until somebody takes them out.
+    retry_count
+        How often the interval of the earliest deadline is halved.
     """
 
-    def __init__(
-        self,
-        machine_size: int,
-        search: FeedbackSearch,
-        tolerance: Tolerance,
-        slack_factor: float,
-    ) -> None:
-        super().__init__(machine_size, search)
-        self.offers: dict[int, Offer] = {}
-        self._feedback_search = search
+    def __init__(self, tolerance: Tolerance, slack_factor: float, retry_count: int) -> None:
         self._tolerance = tolerance
         self._slack_factor = slack_factor
+        self._retry_count = retry_count
+        self._spare = Draft(new_profile(0, 1), np.zeros(0, np.int64), np.zeros(0))
 
-    def offered(self, slot: int) -> tuple[float, str] | None:
-        """Return the deadline (seconds) that a new job was just offered, and why, if one was."""
-        offer = self.offers.get(slot)
-        return None if offer is None else (offer.deadline, offer.reason)
-
-    def _take(self, now: float, slot: int) -> str:
-        reason = super()._take(now, slot)
-        if not reason:
-            return ""
-        if self.table.deadlines[slot] == math.inf:
-            self._append(now, slot)
-            return ""
-        return self._take_later(now, slot, reason)
-
-    def _take_later(self, now: float, slot: int, reason: str) -> str:
-        """Offer a job whose request was refused a later deadline; take it in if that will do."""
-        job = self.table.jobs[slot]
+    def make(
+        self, admission: Admission, plan: Plan, now: float, slot: int, refused: Answer
+    ) -> Answer:
+        """Offer a refused job a later deadline; take it in if that will do."""
+        job, slack = plan.table.jobs[slot], self._slack_factor
+        reason, blamed = refused.refusal, refused.blamed
         if isinstance(self._tolerance, FactorTolerance):
             factor = self._tolerance.factor_of(job)
-            if factor < self._slack_factor:
-                return (
+            if factor < slack:
+                return Answer(
                     f"{reason}; no offer is worth making: the tolerance factor {factor:g} "
-                    f"is below the slack factor {self._slack_factor:g}"
+                    f"is below the slack factor {slack:g}",
+                    blamed,
                 )
-        earliest = self._feedback_search.earliest(self._question(now, slot))
-        if earliest.steps == REJECTED or earliest.deadline == math.inf:
-            return f"{reason}; no deadline can be offered"
-        requested = float(self.table.deadlines[slot])
-        if earliest.deadline <= requested:
+        earliest = self.earliest(admission, plan, now, slot)
+        if earliest.deadline == math.inf:
+            return Answer(f"{reason}; no deadline can be offered", blamed)
+        if earliest.deadline <= float(plan.jobs.deadlines[slot]):
             # The plan made for a job without deadline happens to keep the requested one.
-            self._install(earliest.steps)
-            return ""
+            admission.install(plan)
+            return Answer()
         arrival = arrival_of(job)
-        offered = arrival + self._slack_factor * (earliest.deadline - arrival)
-        if self._slack_factor == 1:
+        offered = arrival + slack * (earliest.deadline - arrival)
+        if slack == 1:
             offered = earliest.deadline  # not rounded anew
         if offered > MAX_SECONDS:
-            return f"{reason}; no deadline can be offered: {offered:g} s is later than any date"
-        taken = self._tolerance(job, offered)
-        self.offers[slot] = Offer(offered, taken, reason)
-        if not taken:
-            return f"{reason}; the offered deadline {offered:g} s was not taken"
-        if offered > earliest.deadline and self._admit_by(now, slot, offered):
-            return ""
-        if offered > earliest.deadline:
-            # The search overlooks plans: what it found for the earlier deadline is good as well.
-            self._feedback_search.change_deadline(self.table, slot, requested)
-            earliest = self._feedback_search.earliest(self._question(now, slot))
-        self._feedback_search.change_deadline(self.table, slot, offered)
-        self._install(earliest.steps)
-        return ""
+            reason += f"; no deadline can be offered: {offered:g} s is later than any date"
+            return Answer(reason, blamed)
+        if not self._tolerance(job, offered):
+            offer = Offer(offered, False, reason)
+            reason += f"; the offered deadline {offered:g} s was not taken"
+            return Answer(reason, blamed, offer)
+        self._admit(admission, plan, now, slot, earliest.deadline, offered)
+        return Answer("", blamed, Offer(offered, True, reason))
 
-    def _admit_by(self, now: float, slot: int, deadline: float) -> bool:
-        """Take a job into the plan with another deadline than it has, if the search can."""
-        self._feedback_search.change_deadline(self.table, slot, deadline)
-        blamed = self.blamed
-        admitted = not self._admit(now, slot)
-        self.blamed = blamed  # what stood in the way of the request, as the offer's reason has it
-        return admitted
+    def _admit(
+        self, admission: Admission, plan: Plan, now: float, slot: int, earliest: float, by: float
+    ) -> None:
+        """Take a job into the plan with the deadline that it was offered."""
+        if by > earliest:
+            promise(plan.jobs, slot, by)
+            if not admission.attempt(plan, now, slot).refusal:
+                return
+            # The search overlooks plans: the one found for the earlier deadline is good as well.
+            self.earliest(admission, plan, now, slot)
+        promise(plan.jobs, slot, by)
+        admission.install(plan)
 
-    def _append(self, now: float, slot: int) -> None:
-        """Take a job in at its earliest fit, moving nobody. Always possible."""
-        self._steps, self._waiting_count = plan_kernels.place(
-            self._times, self._free, self._steps, now, self._waiting, self._waiting_count,
-            self._starts, self.table.processors, self.table.estimates, slot, slot + 1,
-        )  # fmt: skip
+    def earliest(self, admission: Admission, plan: Plan, now: float, slot: int) -> Earliest:
+        """Return the earliest deadline with which a job can be taken; the draft is its plan.
+
+        The job is planned without deadline first. Then the interval from its requested
+        deadline to its end in that plan is halved: to the lower half if a plan with the
+        deadline in the middle is found, else to the upper one. The deadline is infinite
+        if the job would have to wait for one without estimate. If the plan without
+        deadline already keeps the requested one, both are that.
+        """
+        question = admission.question(plan, now, slot)
+        jobs, estimate = plan.jobs, float(plan.jobs.estimates[slot])
+        requested = float(jobs.deadlines[slot])
+        soonest = earliest_fit(question.running, now, estimate, int(jobs.processors[slot]))
+
+        def works(deadline: float) -> bool:
+            # Too early even with no other job waiting: no search could find a plan.
+            if not meets(soonest, estimate, deadline):
+                return False
+            promise(jobs, slot, deadline)
+            if not admission.search(question._replace(draft=self._spare)).found:
+                return False
+            admission.draft, self._spare = self._spare, admission.draft
+            return True
+
+        promise(jobs, slot, math.inf)
+        low, high = requested, math.inf
+        if admission.search(question).found:
+            high = max(_end_in(question, slot), requested)
+        if high < math.inf:
+            self._make_room(admission.draft)
+            low, high = earliest_deadline(works, low, high, retries=self._retry_count)
+        promise(jobs, slot, requested)
+        return Earliest(low, high)
+
+    def _make_room(self, draft: Draft) -> None:
+        if len(self._spare.profile.times) < len(draft.profile.times):
+            profile = new_profile(0, len(draft.profile.times))
+            self._spare = self._spare._replace(profile=profile)
+        if len(self._spare.order) < len(draft.order):
+            jobs = len(draft.order)
+            self._spare = Draft(self._spare.profile, np.zeros(jobs, np.int64), np.zeros(jobs))
+
+
+def promise(jobs: Jobs, slot: int, deadline: float) -> None:
+    """Let a new job be planned with another deadline (seconds) than it asked for."""
+    jobs.promises[slot] = jobs.targets[slot] = deadline
+
+
+def _end_in(question: Question, slot: int) -> float:
+    """Return when a job ends in the draft. O(waiting)."""
+    draft, count = question.draft, int(question.waiting.size[0]) + 1
+    place = draft.order[:count].tolist().index(slot)
+    return float(draft.starts[place] + question.jobs.estimates[slot])

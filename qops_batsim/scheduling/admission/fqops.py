@@ -8,17 +8,22 @@ from msgspec import Meta
 
 from qops_batsim.economics.tolerance import FixedTolerance, RandomTolerance, Tolerance
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import COMPLETED_KILLED, Job
+from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.protocol.decisions import KillJob, RegisterJob, SetJobMetadata
-from qops_batsim.protocol.events import NO_MORE_STATIC_JOBS, JobCompleted, Notify
-from qops_batsim.scheduling.admission.qops import Qops, QopsOptions
+from qops_batsim.protocol.events import (
+    COMPLETED_KILLED,
+    NO_MORE_STATIC_JOBS,
+    JobCompleted,
+    Notify,
+)
+from qops_batsim.scheduling.admission.qops import QopsOptions
 from qops_batsim.scheduling.module import SchedulerOptions, System
+from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.admission.feedback import FeedbackPlan
-    from qops_batsim.scheduling.admission.feedback_search import FeedbackSearch
-    from qops_batsim.scheduling.admission.restarts import Kill, RestartPlan
+    from qops_batsim.scheduling.admission.restarts import Restarts
+    from qops_batsim.scheduling.plan import Answer, Kill, Plan
 
 
 class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
@@ -81,7 +86,7 @@ class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
     ] = 1.0
 
 
-class Fqops(Qops):
+class Fqops(SpaceSharingScheduler):
     """QoPS with feedback (Islam et al. 2004): who cannot be served in time gets an offer.
 
     If QoPS refuses a job, the earliest deadline that it could keep is looked for, and
@@ -101,14 +106,15 @@ class Fqops(Qops):
     summary = "QoPS with feedback, tolerance, slack, kill-and-restart (Islam et al. 2004)"
     Options = FqopsOptions
     options: FqopsOptions
-    _plan: FeedbackPlan
+    keeps_decisions = True
+    needs_deadlines = True
 
     def __init__(
         self, options: SchedulerOptions | None = None, accepts: Tolerance | None = None
     ) -> None:
         super().__init__(options)
         self._accepts = accepts
-        self._restarts: RestartPlan | None = None
+        self._restarts: Restarts | None = None
         self._kills: dict[str, Kill] = {}
         self._dead: list[tuple[Kill, bool]] = []
         self._restarted: set[str] = set()
@@ -122,18 +128,42 @@ class Fqops(Qops):
 
     @classmethod
     def prepare(cls) -> None:
-        """Compile the kernels by small plans in which each of them works once."""
+        """Compile the kernels by a small plan in which each of them works once."""
         from qops_batsim.jobs import QosRequest
         from qops_batsim.platform.hostset import HostSet
-        from qops_batsim.scheduling.admission.restarts import KillRules, RestartPlan
+        from qops_batsim.scheduling.plan import warm_up
 
-        super().prepare()
-        plan = RestartPlan(1, cls().search(), FixedTolerance(2.0), 1.0, KillRules(None, 1.0))
+        plan = cls(FqopsOptions(kill_and_restart=True, tolerance_factor=2.0)).new_plan(1)
         # B is admitted by killing A, C gets an offer.
         for name, date, deadline in (("A", 0.0, None), ("B", 2.0, 7.0), ("C", 2.0, 8.0)):
             qos = QosRequest(deadline=deadline, estimated_runtime=5.0)
             plan.arrived(Job(name, date, 1, "none", qos=qos))
             plan.decide(date, HostSet.first(1))
+        warm_up(cls().new_plan(1))
+
+    def tolerance(self) -> Tolerance:
+        """Return who speaks for the users."""
+        options = self.options
+        if self._accepts is not None:
+            return self._accepts
+        if options.tolerance == "random":
+            return RandomTolerance(options.tolerance_factor, options.seed)
+        return FixedTolerance(options.tolerance_factor)
+
+    def new_plan(self, machine_size: int) -> Plan:
+        """Return an empty plan that searches, kills and makes offers with these options."""
+        from qops_batsim.scheduling.admission.feedback import Offers
+        from qops_batsim.scheduling.admission.policy import Admission
+        from qops_batsim.scheduling.admission.qops_search import QopsSearch
+        from qops_batsim.scheduling.admission.restarts import KillRules, Restarts
+        from qops_batsim.scheduling.plan import Plan
+
+        options = self.options
+        self._restarts = None
+        if options.kill_and_restart:
+            self._restarts = Restarts(KillRules(options.max_kills_per_job, options.kill_after))
+        offers = Offers(self.tolerance(), options.slack_factor, options.retry_count)
+        return Plan(machine_size, Admission(QopsSearch(options), offers, self._restarts))
 
     def begin(self, system: System) -> None:
         """Start with an empty plan; killing needs an engine that lets jobs be registered."""
@@ -150,34 +180,6 @@ class Fqops(Qops):
         self._registering = system.dynamic_jobs
         self._all_submitted = False
 
-    def search(self) -> FeedbackSearch:
-        """Return the search with these options."""
-        from qops_batsim.scheduling.admission.feedback_search import FeedbackSearch
-
-        return FeedbackSearch(self.options, self.options.retry_count)
-
-    def tolerance(self) -> Tolerance:
-        """Return who speaks for the users."""
-        options = self.options
-        if self._accepts is not None:
-            return self._accepts
-        if options.tolerance == "random":
-            return RandomTolerance(options.tolerance_factor, options.seed)
-        return FixedTolerance(options.tolerance_factor)
-
-    def _new_plan(self) -> FeedbackPlan:
-        from qops_batsim.scheduling.admission.feedback import FeedbackPlan
-        from qops_batsim.scheduling.admission.restarts import KillRules, RestartPlan
-
-        options, size = self.options, self.machine_size
-        if not options.kill_and_restart:
-            return FeedbackPlan(size, self.search(), self.tolerance(), options.slack_factor)
-        rules = KillRules(options.max_kills_per_job, options.kill_after)
-        self._restarts = RestartPlan(
-            size, self.search(), self.tolerance(), options.slack_factor, rules
-        )
-        return self._restarts
-
     def submitted(self, job: Job) -> None:
         """Queue a job, unless it is the announcement of one that was registered here."""
         if job.id not in self._restarted:
@@ -191,7 +193,7 @@ class Fqops(Qops):
             self._dead.append((kill, event.job_state == COMPLETED_KILLED))
 
     def notified(self, notification: Notify) -> None:
-        """Take note that users submit nothing more, and as every scheduler."""
+        """Learn that users submit nothing more, and what every scheduler learns."""
         super().notified(notification)
         if notification.type == NO_MORE_STATIC_JOBS:
             self._all_submitted = True
@@ -201,12 +203,10 @@ class Fqops(Qops):
         for kill, was_killed in self._dead:
             self._run_again(now, kill, was_killed)
         self._dead.clear()
+        self._victims: list[str] = []
         super().schedule(now)
-        if self._restarts is not None and self._restarts.kills:
-            kills = self._restarts.kills
-            self._kills.update((kill.victim.id, kill) for kill in kills)
-            self._decisions.append(KillJob([kill.victim.id for kill in kills]))
-            kills.clear()
+        if self._victims:
+            self._decisions.append(KillJob(self._victims))
         if self._registering and self._all_submitted and not self._kills:
             # Only new jobs lead to kills. Batsim goes on until it hears this.
             self._registering = False
@@ -214,39 +214,40 @@ class Fqops(Qops):
 
     def _run_again(self, now: float, kill: Kill, was_killed: bool) -> None:
         """Register a killed job again; drop it from the plan if it has ended by itself."""
-        plan = self._restarts
-        assert plan is not None
+        plan, restarts = self._planned(), self._restarts
+        assert restarts is not None
         if not was_killed:
             if self.decision_log is not None:
                 self.decision_log.withdrawn(kill.again.id)
-            plan.withdraw(kill)
+            restarts.withdraw(plan, kill)
             return
-        original = plan.original(kill.slot)
+        original, sake = (restarts.original(plan, slot).id for slot in (kill.slot, kill.sake))
         self._restarted.add(kill.again.id)
-        self.qos_log.restarted(kill.again.id, original.id)
-        record = self.qos_log.record(original.id)
+        self.qos_log.restarted(kill.again.id, original)
+        record = self.qos_log.record(original)
         wasted = kill.victim.processors * (now - kill.since)
         record.wasted_processor_seconds = (record.wasted_processor_seconds or 0.0) + wasted
-        sake = plan.original(kill.sake)
-        self.qos_log.record(sake.id).reason = f"{kill.victim.id} was killed for it"
+        self.qos_log.record(sake).reason = f"{kill.victim.id} was killed for it"
         self._decisions += (
             RegisterJob(kill.again.id, kill.again),
-            SetJobMetadata(kill.again.id, f"restart_of={original.id};killed_for={sake.id}"),
+            SetJobMetadata(kill.again.id, f"restart_of={original};killed_for={sake}"),
         )
-        plan.registered(kill.slot)
+        restarts.registered(plan, kill)
 
-    def _note_verdict(self, slot: int, refusal: str) -> None:
-        offer = self._plan.offers.pop(slot, None)
-        job = self._plan.table.jobs[slot]
+    def answered(self, slot: int, answer: Answer) -> None:
+        """Note an offer and a kill, and what every scheduler notes."""
+        offer, kill = answer.offer, answer.kill
+        job = self._planned().table.jobs[slot]
         if offer is not None:
             self.qos_log.record(job.id).offered_deadline = offer.deadline
             # Before a rejection, with which Batsim is done with a job. Batsim's files could
             # not take quotation marks.
-            answer = "accepted" if offer.taken else "rejected"
-            text = f"offered_deadline={offer.deadline:.6f};decision={answer}"
+            reply = ACCEPTED if offer.taken else REJECTED
+            text = f"offered_deadline={offer.deadline:.6f};decision={reply}"
             self._decisions.append(SetJobMetadata(job.id, text))
-        super()._note_verdict(slot, refusal)
+        super().answered(slot, answer)
         if offer is not None and offer.taken:
-            record = self.qos_log.record(job.id)
-            record.admitted_deadline = offer.deadline
-            record.reason = f"{offer.reason}; the offer was taken"
+            self.qos_log.record(job.id).reason = f"{offer.reason}; the offer was taken"
+        if kill is not None:
+            self._kills[kill.victim.id] = kill
+            self._victims.append(kill.victim.id)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from qops_batsim.scheduling.admission.qops import Order
-from qops_batsim.scheduling.admission.scheduler import AdmissionScheduler
 from qops_batsim.scheduling.module import SchedulerOptions
+from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.admission.plan import Search
+    from qops_batsim.scheduling.plan import Plan
 
 
 class MrtOptions(SchedulerOptions, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class MrtOptions(SchedulerOptions, frozen=True, kw_only=True):
     ] = 10
 
 
-class Mrt(AdmissionScheduler):
+class Mrt(SpaceSharingScheduler):
     """Modified real-time algorithm (Islam et al. 2003, section 2.2.2, Figure 2).
 
     All waiting jobs and the new one are planned from scratch, in heuristic order.
@@ -33,10 +33,14 @@ class Mrt(AdmissionScheduler):
 
     summary = "MRT: deadline admission by search with backtracking (Islam et al. 2003)"
     Options = MrtOptions
+    options: MrtOptions
+    keeps_decisions = True
+    needs_deadlines = True
 
-    def search(self) -> Search:
-        """Return the search with these options."""
-        from qops_batsim.scheduling.admission.searches import MrtSearch
+    def new_plan(self, machine_size: int) -> Plan:
+        """Return an empty plan that searches with these options."""
+        from qops_batsim.scheduling.admission.mrt_search import MrtSearch
+        from qops_batsim.scheduling.admission.policy import Admission
+        from qops_batsim.scheduling.plan import Plan
 
-        assert isinstance(self.options, MrtOptions)
-        return MrtSearch(self.options)
+        return Plan(machine_size, Admission(MrtSearch(self.options)))

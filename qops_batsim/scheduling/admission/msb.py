@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from qops_batsim.scheduling.admission.scheduler import AdmissionScheduler
 from qops_batsim.scheduling.module import SchedulerOptions
+from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.admission.plan import Search
+    from qops_batsim.scheduling.plan import Plan
 
 
 class MsbOptions(SchedulerOptions, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class MsbOptions(SchedulerOptions, frozen=True, kw_only=True):
     ] = "moves"
 
 
-class Msb(AdmissionScheduler):
+class Msb(SpaceSharingScheduler):
     """Modified slack-based algorithm (Islam et al. 2003, section 2.2.1, Figure 1).
 
     A new job is tried at every position among the waiting jobs, which keep the
@@ -35,10 +35,14 @@ class Msb(AdmissionScheduler):
 
     summary = "MSB: deadline admission at the cheapest position (Islam et al. 2003)"
     Options = MsbOptions
+    options: MsbOptions
+    keeps_decisions = True
+    needs_deadlines = True
 
-    def search(self) -> Search:
-        """Return the search with these options."""
-        from qops_batsim.scheduling.admission.searches import MsbSearch
+    def new_plan(self, machine_size: int) -> Plan:
+        """Return an empty plan that searches with these options."""
+        from qops_batsim.scheduling.admission.msb_search import MsbSearch
+        from qops_batsim.scheduling.admission.policy import Admission
+        from qops_batsim.scheduling.plan import Plan
 
-        assert isinstance(self.options, MsbOptions)
-        return MsbSearch(self.options)
+        return Plan(machine_size, Admission(MsbSearch(self.options)))

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from qops_batsim.scheduling.admission.scheduler import AdmissionScheduler
 from qops_batsim.scheduling.module import SchedulerOptions
+from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.admission.plan import Search
+    from qops_batsim.scheduling.plan import Plan
 
 Order = Annotated[
     Literal["least_laxity", "earliest_deadline"],
@@ -45,7 +45,7 @@ class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
     ] = "in_order"
 
 
-class Qops(AdmissionScheduler):
+class Qops(SpaceSharingScheduler):
     """QoPS (Islam et al. 2003, section 3): admit a job if some reordering keeps every deadline.
 
     A new job is tried at few insertion points of the plan, 0, N/2, 3N/4, ...; the
@@ -55,10 +55,14 @@ class Qops(AdmissionScheduler):
 
     summary = "QoPS: deadline admission, reordering waiting jobs (Islam et al. 2003)"
     Options = QopsOptions
+    options: QopsOptions
+    keeps_decisions = True
+    needs_deadlines = True
 
-    def search(self) -> Search:
-        """Return the search with these options."""
-        from qops_batsim.scheduling.admission.searches import QopsSearch
+    def new_plan(self, machine_size: int) -> Plan:
+        """Return an empty plan that searches with these options."""
+        from qops_batsim.scheduling.admission.qops_search import QopsSearch
+        from qops_batsim.scheduling.admission.policy import Admission
+        from qops_batsim.scheduling.plan import Plan
 
-        assert isinstance(self.options, QopsOptions)
-        return QopsSearch(self.options)
+        return Plan(machine_size, Admission(QopsSearch(self.options)))

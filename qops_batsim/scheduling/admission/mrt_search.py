@@ -1,0 +1,184 @@
+"""The search of the modified real-time algorithm (Islam et al. 2003, Figure 2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from qops_batsim.scheduling.admission.mrt import MrtOptions
+from qops_batsim.scheduling.admission.search import (
+    NO_PLAN,
+    Draft,
+    Question,
+    Verdict,
+    lift,
+    meets,
+    set_keys,
+)
+from qops_batsim.scheduling.kernels import Steady, kernel
+from qops_batsim.scheduling.plan_kernels import sort_slots
+from qops_batsim.scheduling.profile import (
+    Floats,
+    Ints,
+    Jobs,
+    Profile,
+    Queue,
+    copy_profile,
+    earliest_fit,
+    release,
+    reserve,
+)
+from qops_batsim.timing import PLAN_TOLERANCE
+
+
+class Room(NamedTuple):
+    """What the search notes.
+
+    Attributes
+    ----------
+    fits
+        By slot: a start at which each unscheduled job was found to fit, or NaN.
+    tried
+        By place of the plan: how many candidates were tried there.
+    """
+
+    fits: Floats
+    tried: Ints
+
+
+@kernel
+def late_one(
+    now: float, jobs: Jobs, draft: Draft, first: int, start: float, until: float, fits: Floats
+) -> int:
+    """Return an unscheduled job that would be late even alone, or ``NO_PLAN``.
+
+    The start at which a job fits stays good unless it overlaps the newest reservation,
+    from ``start`` to ``until``; only then a new one is sought. O(jobs × steps).
+    """
+    for index in range(first, len(draft.order)):
+        slot = draft.order[index]
+        duration = jobs.estimates[slot]
+        # A job of no length still needs its processors when it starts.
+        before = fits[slot] + duration <= start and fits[slot] < start - PLAN_TOLERANCE
+        if before or fits[slot] >= until:
+            continue
+        fits[slot] = earliest_fit(draft.profile, now, duration, jobs.processors[slot])
+        if not meets(fits[slot], duration, jobs.targets[slot]):
+            return int(slot)
+    return NO_PLAN
+
+
+@kernel
+def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, fits: Floats) -> int:
+    """Extend the partial schedule by the candidate at a place, if it stays strongly feasible.
+
+    The candidate meets its target, and so would every unscheduled job if it were next.
+    Returns the slot of the job that would be late, or ``NO_PLAN`` if it was extended.
+    """
+    order, total = draft.order, len(draft.order)
+    slot = order[place]
+    duration, needed = jobs.estimates[slot], jobs.processors[slot]
+    start = earliest_fit(draft.profile, now, duration, needed)
+    if not meets(start, duration, jobs.targets[slot]):
+        return int(slot)
+    reserve(draft.profile, start, duration, needed)
+    lift(order, place, depth)
+    late = late_one(now, jobs, draft, depth + 1, start, start + duration, fits)
+    if late == NO_PLAN:
+        draft.starts[depth] = start
+        return NO_PLAN
+    release(draft.profile, start, duration, needed)
+    sort_slots(order, depth, total, jobs.keys)
+    # The start found for it was too late: seek it anew.
+    fits[late] = np.nan
+    return late
+
+
+@kernel
+def mrt_search(
+    now: float,
+    running: Profile,
+    jobs: Jobs,
+    waiting: Queue,
+    new: int,
+    by_laxity: bool,
+    max_backtracks: int,
+    whole: Draft,
+    room: Room,
+) -> tuple[bool, int, int]:
+    """Look for a plan by extending a partial schedule in heuristic order.
+
+    A partial schedule is extended by its first candidate that leaves it strongly
+    feasible. Where a candidate does not, or none is left, the search goes back to the
+    previous partial schedule and its next candidate; more than ``max_backtracks``
+    times, and there is no plan.
+
+    Returns
+    -------
+    tuple
+        Whether there is a plan; if not, the slot of the job whose target stood in the
+        way; and the backtracks. O((jobs + backtracks) × jobs × steps).
+    """
+    total = waiting.size[0] + 1
+    draft = Draft(whole.profile, whole.order[:total], whole.starts)
+    order, tried = draft.order, room.tried
+    order[: total - 1] = waiting.slots[: total - 1]
+    order[total - 1] = new
+    set_keys(jobs, waiting, new, by_laxity)
+    sort_slots(order, 0, total, jobs.keys)
+    copy_profile(running, draft.profile)
+    for slot in order:
+        room.fits[slot] = np.nan
+    late = late_one(now, jobs, draft, 0, now, now, room.fits)
+    if late != NO_PLAN:
+        return False, late, 0
+    depth = backtracks = 0
+    tried[0] = 0
+    while depth < total:
+        # Candidates stand in heuristic order from this place on; the first ones were tried.
+        place = depth + tried[depth]
+        if place < total:
+            tried[depth] += 1
+            slot = extend(now, jobs, draft, depth, place, room.fits)
+            if slot == NO_PLAN:
+                depth += 1
+                if depth < total:
+                    tried[depth] = 0
+                continue
+            late = slot
+        elif depth == 0:
+            return False, late, backtracks
+        else:
+            # The last step is given up as well, as nothing can follow it.
+            depth -= 1
+            slot = order[depth]
+            release(
+                draft.profile, draft.starts[depth], jobs.estimates[slot], jobs.processors[slot]
+            )
+            sort_slots(order, depth, total, jobs.keys)
+        backtracks += 1
+        if backtracks > max_backtracks:
+            return False, late, backtracks
+    return True, new, backtracks
+
+
+class MrtSearch:
+    """The search of MRT with its options."""
+
+    def __init__(self, options: MrtOptions) -> None:
+        self._search = Steady(mrt_search)
+        self._by_laxity = options.order == "least_laxity"
+        self._max_backtracks = options.max_backtracks
+        self._room = Room(np.zeros(0), np.zeros(0, np.int64))
+
+    def __call__(self, q: Question) -> Verdict:
+        """Return whether there is a plan, or which target stood in the way."""
+        slots, jobs = len(q.jobs.estimates), len(q.draft.order)
+        if len(self._room.fits) < slots or len(self._room.tried) < jobs:
+            self._room = Room(np.zeros(slots), np.zeros(jobs, np.int64))
+        found, blamed, backtracks = self._search(
+            q.now, q.running, q.jobs, q.waiting, q.new, self._by_laxity, self._max_backtracks,
+            q.draft, self._room,
+        )  # fmt: skip
+        return Verdict(found, blamed, f" after {backtracks} steps back")

@@ -1,0 +1,115 @@
+"""Admission by deadline: take a job only if every promise can still be kept.
+
+What becomes of a new job is decided in this order: *try* to plan it with its deadline;
+else *kill* a running job for it, if that is allowed; else *offer* it a later deadline.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qops_batsim.scheduling.admission.search import Draft, Question, Search, Verdict
+from qops_batsim.scheduling.kernels import Steady
+from qops_batsim.scheduling.plan import Answer, Plan
+from qops_batsim.scheduling.plan_kernels import adopt
+from qops_batsim.scheduling.profile import new_profile, running_profile
+from qops_batsim.timing import PLAN_TOLERANCE
+
+if TYPE_CHECKING:
+    from qops_batsim.scheduling.admission.feedback import Offers
+    from qops_batsim.scheduling.admission.restarts import Restarts
+
+
+class Admission:
+    """The policy of the deadline schedulers.
+
+    Parameters
+    ----------
+    search
+        Proposes a plan for a new job.
+    offers
+        Makes offers to users whose deadline cannot be kept; without it they are refused.
+    restarts
+        Kills running jobs for new ones; only with offers.
+    """
+
+    def __init__(
+        self, search: Search, offers: Offers | None = None, restarts: Restarts | None = None
+    ) -> None:
+        self.search = search
+        self.offers = offers
+        self.restarts = restarts
+        self._running_profile, self._adopt = Steady(running_profile), Steady(adopt)
+        # What the searches write to; the profile of an adopted plan changes places with
+        # the one of the plan before, which serves the next search.
+        self._running, self._room, profile = (new_profile(0, 1) for _ in range(3))
+        self.draft = Draft(profile, np.zeros(0, np.int64), np.zeros(0))
+
+    def take(self, plan: Plan, now: float, slot: int) -> Answer:
+        """Take a new job into the plan, with an offered deadline if need be, or refuse it."""
+        impossible = impossible_deadline(plan, now, slot)
+        if impossible:
+            answer = Answer(impossible)
+        else:
+            answer = self.attempt(plan, now, slot)
+        if not answer.refusal or self.offers is None:
+            return answer
+        if plan.jobs.targets[slot] == math.inf:
+            # Its earliest fit moves no other job, and is always possible.
+            plan.place(now, slot, slot + 1)
+            return Answer()
+        if self.restarts is not None and not impossible:
+            kill = self.restarts.kill_for(self, plan, now, slot)
+            if kill is not None:
+                return Answer(kill=kill)
+        return self.offers.make(self, plan, now, slot, answer)
+
+    def attempt(self, plan: Plan, now: float, slot: int) -> Answer:
+        """Take a job into the plan by one search, or say which target stands in the way."""
+        verdict = self.search(self.question(plan, now, slot))
+        if verdict.found:
+            self.install(plan)
+            return Answer()
+        return Answer(_in_words(plan, slot, verdict), verdict.blamed)
+
+    def question(self, plan: Plan, now: float, slot: int) -> Question:
+        """Return what a search is asked about a job, with a fresh profile of the running ones."""
+        self._make_room(plan)
+        self._running_profile(self._running, plan.everything, now, plan.running, plan.jobs)
+        return Question(
+            now, self._running, plan.jobs, plan.table, plan.waiting, slot, self.draft, self._room
+        )
+
+    def install(self, plan: Plan, jobs: int = 1) -> None:
+        """Make the draft, with so many jobs more, the plan."""
+        count = plan.waiting_count + jobs
+        self._adopt(self.draft.order, self.draft.starts, count, plan.jobs, plan.waiting)
+        profile, plan.profile = plan.profile, self.draft.profile
+        self.draft = self.draft._replace(profile=profile)
+
+    def _make_room(self, plan: Plan) -> None:
+        steps, jobs = len(plan.profile.times), len(plan.waiting.slots) + 1
+        if len(self._running.times) < steps:
+            self._running, self._room, profile = (new_profile(0, steps) for _ in range(3))
+            self.draft = self.draft._replace(profile=profile)
+        if len(self.draft.order) < jobs:
+            self.draft = Draft(self.draft.profile, np.zeros(jobs, np.int64), np.zeros(jobs))
+
+
+def impossible_deadline(plan: Plan, now: float, slot: int) -> str:
+    """Say why a job could not end in time on an empty machine, if so."""
+    left = float(plan.jobs.targets[slot]) - now
+    estimate = float(plan.jobs.estimates[slot])
+    if left == math.inf or estimate <= left + PLAN_TOLERANCE:
+        return ""
+    return f"needs {estimate:g} s and its deadline is {left:g} s away"
+
+
+def _in_words(plan: Plan, slot: int, verdict: Verdict) -> str:
+    blamed = plan.table.jobs[verdict.blamed]
+    whose = "its own deadline" if verdict.blamed == slot else f"the deadline of {blamed.id}"
+    date = float(plan.jobs.targets[verdict.blamed])
+    return f"{whose} ({date:g} s) would be missed{verdict.detail}"

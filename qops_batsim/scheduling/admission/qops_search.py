@@ -1,0 +1,159 @@
+"""The search of QoPS (Islam et al. 2003, section 3, Figure 3)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from qops_batsim.scheduling.admission.qops import QopsOptions
+from qops_batsim.scheduling.admission.search import (
+    NO_PLAN,
+    Draft,
+    Question,
+    Verdict,
+    lift,
+    meets,
+    set_keys,
+)
+from qops_batsim.scheduling.kernels import Steady, kernel
+from qops_batsim.scheduling.plan_kernels import sort_slots
+from qops_batsim.scheduling.profile import (
+    Jobs,
+    Profile,
+    Queue,
+    copy_profile,
+    earliest_fit,
+    release,
+    reserve,
+)
+
+
+class Rules(NamedTuple):
+    """The options of :class:`~qops_batsim.scheduling.admission.qops.Qops` for the kernel."""
+
+    k_factor: int
+    stop_at_first_failure: bool
+    new_job_first: bool
+    by_laxity: bool
+
+
+@kernel
+def keep_up_to(point: int, kept: int, base: Profile, jobs: Jobs, waiting: Queue, d: Draft) -> None:
+    """Let the waiting jobs from ``kept`` up to a point keep their reservations."""
+    for index in range(kept, point):
+        slot = waiting.slots[index]
+        reserve(base, jobs.starts[slot], jobs.estimates[slot], jobs.processors[slot])
+        d.order[index] = slot
+        d.starts[index] = jobs.starts[slot]
+
+
+@kernel
+def line_up(point: int, jobs: Jobs, waiting: Queue, new: int, new_first: bool, d: Draft) -> None:
+    """Put the other jobs in heuristic order behind the kept ones, the new one first if asked."""
+    count = waiting.size[0]
+    for index in range(point, count):
+        d.order[index] = waiting.slots[index]
+    d.order[count] = new
+    sort_slots(d.order, point, count + 1, jobs.keys)
+    if new_first and point > 0:
+        for index in range(point, count + 1):
+            if d.order[index] == new:
+                lift(d.order, index, point)
+
+
+@kernel
+def place_line(now: float, base: Profile, jobs: Jobs, point: int, end: int, k: int, d: Draft) -> int:
+    """Place the jobs from a point on at their earliest fits, repairing up to ``k`` violations.
+
+    A job that misses its target is critical: the later half of the jobs placed so far is
+    taken out again, and the critical job placed before them. It ends the attempt if it is
+    late even directly behind the kept ones.
+
+    Returns
+    -------
+    int
+        The slot of the job that was late, or ``NO_PLAN`` if all are placed.
+    """
+    placed, violations = point, 0
+    while placed < end:
+        slot = d.order[placed]
+        duration, needed, target = jobs.estimates[slot], jobs.processors[slot], jobs.targets[slot]
+        start = earliest_fit(d.profile, now, duration, needed)
+        if meets(start, duration, target):
+            reserve(d.profile, start, duration, needed)
+            d.starts[placed] = start
+            placed += 1
+            continue
+        violations += 1
+        soonest = earliest_fit(base, now, duration, needed)
+        if violations > k or not meets(soonest, duration, target):
+            return int(slot)
+        middle = (point + placed) // 2
+        for index in range(middle, placed):
+            out = d.order[index]
+            release(d.profile, d.starts[index], jobs.estimates[out], jobs.processors[out])
+        lift(d.order, placed, middle)
+        sort_slots(d.order, middle + 1, end, jobs.keys)
+        placed = middle
+    return NO_PLAN
+
+
+@kernel
+def qops_search(
+    now: float,
+    running: Profile,
+    jobs: Jobs,
+    waiting: Queue,
+    new: int,
+    rules: Rules,
+    draft: Draft,
+    base: Profile,
+) -> tuple[bool, int, int]:
+    """Look for a plan in which every waiting job and the new one meets its target.
+
+    For each insertion point 0, N/2, 3N/4, ... of the N waiting jobs, those before
+    it keep their reservations, which the points share (in ``base``). The others and the
+    new job are placed in heuristic order by :func:`place_line`.
+
+    Returns
+    -------
+    tuple
+        Whether there is a plan; if not, the slot of the job whose target stood in the
+        way and the insertion point. O(log N × (N + K × N) × steps) and N² for sorting.
+    """
+    count = waiting.size[0]
+    copy_profile(running, base)
+    set_keys(jobs, waiting, new, rules.by_laxity)
+    kept = point = 0
+    while True:
+        keep_up_to(point, kept, base, jobs, waiting, draft)
+        kept = point
+        line_up(point, jobs, waiting, new, rules.new_job_first, draft)
+        copy_profile(base, draft.profile)
+        late = place_line(now, base, jobs, point, count + 1, rules.k_factor, draft)
+        if late == NO_PLAN:
+            return True, new, point
+        following = point + (count - point) // 2
+        if rules.stop_at_first_failure or following == point:
+            return False, late, point
+        point = following
+
+
+class QopsSearch:
+    """The search of QoPS with its options."""
+
+    def __init__(self, options: QopsOptions) -> None:
+        self._search = Steady(qops_search)
+        self._rules = Rules(
+            options.k_factor,
+            options.on_failure == "reject",
+            options.new_job == "first",
+            options.order == "least_laxity",
+        )
+
+    def __call__(self, q: Question) -> Verdict:
+        """Return whether there is a plan, or which target stood in the way."""
+        found, blamed, point = self._search(
+            q.now, q.running, q.jobs, q.waiting, q.new, self._rules, q.draft, q.room
+        )
+        where = f" at insertion point {point} of {q.waiting.size[0]} waiting jobs"
+        return Verdict(found, blamed, where)

@@ -1,0 +1,104 @@
+"""What the admission searches share: question, answer, and kernels over a plan being made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from qops_batsim.scheduling.kernels import kernel
+from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Profile, Queue
+from qops_batsim.scheduling.table import JobTable
+from qops_batsim.timing import PLAN_TOLERANCE
+
+NO_PLAN = -1
+"""In place of a slot that stands in the way: none does."""
+
+
+class Draft(NamedTuple):
+    """A plan that a search makes: its profile, and slots and starts in the same order."""
+
+    profile: Profile
+    order: Ints
+    starts: Floats
+
+
+class Question(NamedTuple):
+    """What a search is asked: can the new job be taken, and how?
+
+    Attributes
+    ----------
+    now
+        Date (seconds).
+    running
+        Availability profile of the running jobs alone.
+    jobs, table
+        All jobs by slot.
+    waiting
+        Slots of the admitted jobs that wait, by planned start.
+    new
+        Slot of the new job.
+    draft
+        Where the search writes the plan that it found.
+    room
+        A profile to work with.
+    """
+
+    now: float
+    running: Profile
+    jobs: Jobs
+    table: JobTable
+    waiting: Queue
+    new: int
+    draft: Draft
+    room: Profile
+
+
+class Verdict(NamedTuple):
+    """What a search answers.
+
+    Attributes
+    ----------
+    found
+        Whether the draft holds a plan.
+    blamed
+        If not, slot of the job whose target stood in the way.
+    detail
+        If not, where the search gave up, in words.
+    """
+
+    found: bool
+    blamed: int
+    detail: str
+
+
+Search = Callable[[Question], Verdict]
+"""Proposes a plan for a new job, or tells which target stands in the way."""
+
+
+@kernel
+def meets(start: float, estimate: float, target: float) -> bool:
+    """Whether a job that starts then is expected to end in time."""
+    return target == np.inf or start + estimate <= target + PLAN_TOLERANCE
+
+
+@kernel
+def set_keys(jobs: Jobs, waiting: Queue, new: int, by_laxity: bool) -> None:
+    """Set what the order heuristic compares: promises, or promises minus estimates. O(waiting)."""
+    for index in range(waiting.size[0] + 1):
+        slot = new if index == waiting.size[0] else waiting.slots[index]
+        key = jobs.promises[slot]
+        # Without deadline nothing is as patient, estimate or not.
+        if by_laxity and key < np.inf:
+            key -= jobs.estimates[slot]
+        jobs.keys[slot] = key
+
+
+@kernel
+def lift(order: Ints, place: int, to: int) -> None:
+    """Move the slot at ``place`` to the earlier place ``to``. O(place - to)."""
+    slot = order[place]
+    for index in range(place, to, -1):
+        order[index] = order[index - 1]
+    order[to] = slot
