@@ -22,9 +22,8 @@ from typing import Any
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.admission.common_kernels import REJECTED
-from qops_batsim.scheduling.admission.plan import Question, Search, Verdict
-from qops_batsim.scheduling.profile import AvailabilityProfile
+from qops_batsim.scheduling.admission.search import Question, Search, Verdict
+from qops_batsim.scheduling.availability import AvailabilityProfile
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.model import Workload, delay_profile
@@ -53,42 +52,31 @@ class WatchedSearch:
         self.questions = self.refusals = self.judged = self.losses = 0
 
     def __call__(self, question: Question) -> Verdict:
-        # The search may change the base profile, so it is copied before.
-        base = profile_of(question, self.machine)
         verdict = self.search(question)
         self.questions += 1
-        if verdict.steps == REJECTED:
+        if not verdict.found:
             self.refusals += 1
-            if question.waiting_count < self.most:
+            if question.waiting.size[0] < self.most:
                 self.judged += 1
-                waiting = question.waiting[: question.waiting_count].tolist()
+                waiting = question.waiting.slots[: question.waiting.size[0]].tolist()
+                base = AvailabilityProfile.of(question.running, self.machine)
                 self.losses += some_order(question, base, [*waiting, question.new])
         return verdict
 
 
-def profile_of(question: Question, machine: int) -> AvailabilityProfile:
-    """Return the availability profile of the running jobs."""
-    profile = AvailabilityProfile(machine, question.now)
-    steps = question.base_steps
-    times = [*question.base_times[:steps].tolist(), math.inf]
-    for index, free in enumerate(question.base_free[:steps].tolist()):
-        profile.reserve(times[index], times[index + 1] - times[index], machine - free)
-    return profile
-
-
 def some_order(question: Question, profile: AvailabilityProfile, slots: list[int]) -> bool:
     """Tell whether the jobs in some order, each at its earliest fit, all end in time."""
-    table = question.table
+    jobs = question.jobs
     starts = {}
     for slot in slots:
-        duration = float(table.estimates[slot])
-        starts[slot] = profile.earliest_fit(question.now, duration, int(table.processors[slot]))
-        if starts[slot] + duration > table.deadlines[slot] + PLAN_TOLERANCE:
+        duration = float(jobs.estimates[slot])
+        starts[slot] = profile.earliest_fit(question.now, duration, int(jobs.processors[slot]))
+        if starts[slot] + duration > jobs.targets[slot] + PLAN_TOLERANCE:
             return False  # Further reservations only make it later.
     for slot in slots:
         rest = [other for other in slots if other != slot]
         extended = profile.copy()
-        extended.reserve(starts[slot], float(table.estimates[slot]), int(table.processors[slot]))
+        extended.reserve(starts[slot], float(jobs.estimates[slot]), int(jobs.processors[slot]))
         if some_order(question, extended, rest):
             return True
     return not slots
@@ -116,8 +104,9 @@ def measure(
     watched = []
     for index in range(arguments.bursts):
         module: Any = make_scheduler(scheduler, settings)
-        search = WatchedSearch(module.search(), machine, arguments.most)
-        module.search = lambda search=search: search
+        plan = module.new_plan(machine)
+        search = plan.policy.search = WatchedSearch(plan.policy.search, machine, arguments.most)
+        module.new_plan = lambda size, plan=plan: plan
         seed = arguments.seed * 1_000_000 + index
         simulate(
             burst(machine, arguments.jobs, arguments.spare, seed), make_cluster(machine), module

@@ -19,9 +19,8 @@ import numpy as np
 
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.admission.plan import AdmissionPlan
-from qops_batsim.scheduling.admission.scheduler import AdmissionScheduler
 from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.workload.model import Workload
 
 SHARED = Path(
@@ -79,8 +78,9 @@ def decision_times(name: str, waiting: int, repeats: int = 300) -> np.ndarray:
     """Return the milliseconds of single decisions beside so many waiting jobs."""
     random = np.random.default_rng(waiting)
     scheduler = make_scheduler(name)
-    assert isinstance(scheduler, AdmissionScheduler)
-    plan = AdmissionPlan(PROCESSORS, scheduler.search())
+    assert isinstance(scheduler, SpaceSharingScheduler)
+    plan = scheduler.new_plan(PROCESSORS)
+    assert plan is not None
     serial = 0
 
     def arrive(processors: int, estimate: float, deadline: float) -> None:
@@ -92,7 +92,7 @@ def decision_times(name: str, waiting: int, repeats: int = 300) -> np.ndarray:
     for _ in range(PROCESSORS // 4):
         arrive(4, float(random.integers(1000, 20000)), 1e7)
     plan.decide(0.0, HostSet.first(PROCESSORS))
-    while plan.waiting < waiting:
+    while plan.waiting_count < waiting:
         estimate = float(random.integers(100, 20000))
         arrive(int(random.integers(1, 32)), estimate, 2e4 + waiting * 3e3 * random.random())
         plan.decide(1.0, HostSet())

@@ -10,8 +10,8 @@ import numpy as np
 
 from admission_oracles import Asking, Case, Seconds, seconds_with
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.scheduling.admission.common_kernels import REJECTED, running_profile
-from qops_batsim.scheduling.admission.plan import Question, Search
+from qops_batsim.scheduling.admission.search import Draft, Question, Search
+from qops_batsim.scheduling.profile import new_profile, new_queue, running_profile
 from qops_batsim.scheduling.table import JobTable
 
 
@@ -82,58 +82,44 @@ def question_of(case: Case) -> Question:
             estimated_runtime=None if job.estimate == math.inf else float(job.estimate),
         )
         table.add(Job(f"w0!{job.slot}", 0.0, job.processors, "p", qos=qos))
+    jobs = table.numbers
     # The running jobs are behind all others: only processors and ends of them count.
-    first_running = len(table)
-    ends = np.zeros(len(table.processors))
+    running = new_queue(len(case.running))
     for index, (processors, end) in enumerate(case.running):
-        table.processors[first_running + index] = processors
-        ends[first_running + index] = end
+        slot = running.slots[index] = len(table) + index
+        jobs.processors[slot], jobs.ends[slot] = processors, end
+    running.size[0] = len(case.running)
     count, size = len(case.waiting), 2 * (len(case.running) + len(case.waiting) + 2)
-    base_times, base_free = np.zeros(size), np.zeros(size, np.int64)
-    base_steps = running_profile(
-        base_times,
-        base_free,
-        case.machine,
-        float(case.now),
-        np.arange(first_running, first_running + len(case.running)),
-        ends,
-        table.processors,
-    )
-    starts = np.zeros(len(table.processors))
-    waiting = np.zeros(count + 1, np.int64)
+    base, found, room = (new_profile(case.machine, size) for _ in range(3))
+    running_profile(base, case.machine, float(case.now), running, jobs)
+    waiting = new_queue(count + 1)
+    waiting.size[0] = count
     for index, (job, start) in enumerate(case.waiting):
-        waiting[index] = job.slot
-        starts[job.slot] = start
-    return Question(
-        now=float(case.now),
-        base_times=base_times,
-        base_free=base_free,
-        base_steps=base_steps,
-        waiting=waiting,
-        waiting_count=count,
-        new=case.new.slot,
-        starts=starts,
-        table=table,
-        times=np.zeros(size),
-        free=np.zeros(size, np.int64),
-        order=np.zeros(count + 1, np.int64),
-        planned=np.zeros(count + 1),
-    )
+        waiting.slots[index] = job.slot
+        jobs.starts[job.slot] = start
+    draft = Draft(found, np.zeros(count + 1, np.int64), np.zeros(count + 1))
+    return Question(float(case.now), base, jobs, table, waiting, case.new.slot, draft, room)
 
 
 def ask(search: Search, case: Case, *, whole: bool = True) -> Found:
     """Ask a search directly, as the plan of a scheduler does."""
     question = question_of(case)
     verdict = search(question)
-    if verdict.steps == REJECTED:
+    if not verdict.found:
         return Found(None, verdict.blamed, verdict.detail, [])
-    plan = dict(zip(question.order.tolist(), question.planned.tolist(), strict=True))
-    free = free_by_second(question, verdict.steps, case) if whole else []
+    plan = starts_in(question.draft)
+    free = free_by_second(question.draft, case) if whole else []
     return Found(plan, -1, verdict.detail, free)
 
 
-def free_by_second(question: Question, steps: int, case: Case) -> list[int]:
+def starts_in(draft: Draft) -> dict[int, float]:
+    """The planned starts by slot."""
+    return dict(zip(draft.order.tolist(), draft.starts.tolist(), strict=True))
+
+
+def free_by_second(draft: Draft, case: Case) -> list[int]:
     """Free processors in each second that the references count."""
     seconds = np.arange(case.now, Seconds(case).end)
-    index = np.searchsorted(question.times[:steps], seconds, side="right") - 1
-    return question.free[index].tolist()
+    times, free, size = draft.profile
+    index = np.searchsorted(times[: size[0]], seconds, side="right") - 1
+    return free[index].tolist()

@@ -11,7 +11,6 @@ from qops_batsim.engine.simulation import EngineOptions
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate, write_run
-from qops_batsim.scheduling.decision_log import keep_decisions
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
@@ -70,7 +69,7 @@ def run_files(
     """Simulate and write all files; return the run's prefix."""
     module = make_scheduler(scheduler, options)
     if keep:
-        keep_decisions(module)
+        module.keep_decisions()
     machine = make_cluster(workload.processors)
     done = simulate(workload, machine, module, engine=engine, allow_smaller_machine=True)
     prefix = folder / "run"

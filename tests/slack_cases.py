@@ -7,6 +7,7 @@ import random
 
 import numpy as np
 
+from qops_batsim.scheduling.profile import Jobs, Queue, new_profile
 from qops_batsim.scheduling.slack import orders, slack_kernel
 from slack_oracles import Case, New, Schedule, Seconds, Waiting, Weights
 
@@ -62,10 +63,12 @@ def random_case(rng: random.Random, *, null: bool, jobs: int = 5, endless: float
 def ask(case: Case, heuristic: str, *, compresses: bool = False) -> Schedule | None:
     """The kernel's schedule of a case, or None; its profile is checked."""
     slots = 10 + len(case.running)
-    starts, estimates, ends = np.zeros(slots), np.zeros(slots), np.zeros(slots)
+    columns = np.zeros((7, slots))
     priorities, first_slacks, latest = np.zeros(slots), np.zeros(slots), np.zeros(slots)
     processors = np.zeros(slots, np.int64)
-    running = np.arange(10, slots)
+    jobs = Jobs(processors, columns[0], processors, *columns[1:])
+    starts, estimates, ends = jobs.starts, jobs.estimates, jobs.ends
+    running = Queue(np.arange(10, slots), np.array([len(case.running)]))
     for slot, (width, end) in enumerate(case.running, start=10):
         processors[slot], ends[slot] = width, end
     for job in case.waiting:
@@ -74,25 +77,20 @@ def ask(case: Case, heuristic: str, *, compresses: bool = False) -> Schedule | N
         priorities[slot], first_slacks[slot] = job.priority, job.first_slack
         latest[slot] = job.latest
     count = len(case.waiting)
-    waiting = np.array([job.slot for job in case.waiting] + [0], np.int64)
+    slots_waiting = np.array([job.slot for job in case.waiting] + [0], np.int64)
+    waiting = Queue(slots_waiting, np.array([count]))
     size = 2 * (slots + 2)
-    times, free = np.zeros((4, size)), np.zeros((4, size), np.int64)
-    steps = slack_kernel.running_profile(
-        times[0], free[0], case.machine, case.now, running, ends, processors
-    )
+    plan, base, trial, best = (new_profile(case.machine, size) for _ in range(4))
+    slack_kernel.running_profile(plan, case.machine, case.now, running, jobs)
     for job in case.waiting:
-        steps = slack_kernel.reserve(
-            times[0], free[0], steps, job.start, job.estimate, job.processors
-        )
+        slack_kernel.reserve(plan, job.start, job.estimate, job.processors)
     room, line = np.zeros((slack_kernel.ROWS, count + 1)), np.zeros(count + 1, np.int64)
     weights = case.weights
-    best_steps, position, new_start, price, moved = slack_kernel.cheapest_schedule(
-        case.now, case.machine, running, ends, waiting, count, case.fixed, starts, processors,
-        estimates, priorities, first_slacks, latest, case.new.processors, case.new.estimate,
-        case.new.priority, case.new.latest,
+    changed, position, new_start, price, moved = slack_kernel.cheapest_schedule(
+        case.now, case.machine, running, jobs, waiting, case.fixed, priorities, first_slacks,
+        latest, case.new.processors, case.new.estimate, case.new.priority, case.new.latest,
         np.array([weights.utilization, weights.time, weights.priority, weights.fairness]),
-        HEURISTICS[heuristic], compresses, times[0], free[0], steps, times[1], free[1],
-        times[2], free[2], times[3], free[3], room, line,
+        HEURISTICS[heuristic], compresses, plan, base, trial, best, room, line,
     )  # fmt: skip
     if price == math.inf:
         assert new_start == math.inf
@@ -100,8 +98,9 @@ def ask(case: Case, heuristic: str, *, compresses: bool = False) -> Schedule | N
     found = {job.slot: job.start for job in case.waiting}
     for index in range(position, count):
         found[case.waiting[index].slot] = float(room[slack_kernel.BEST, index])
-    if best_steps:
-        check_profile(case, found, new_start, times[3, :best_steps], free[3, :best_steps])
+    if changed:
+        steps = int(best.size[0])
+        check_profile(case, found, new_start, best.times[:steps], best.free[:steps])
     else:
         assert position == count
     return Schedule(found, new_start, price, moved)

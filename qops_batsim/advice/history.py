@@ -168,11 +168,10 @@ def logging_schedulers() -> list[str]:
 
 def keeps_decisions(scheduler: str) -> bool:
     """Return whether a scheduler can keep a decision log; an unknown one cannot."""
-    from qops_batsim.scheduling.admission.scheduler import AdmissionScheduler
     from qops_batsim.scheduling.registry import scheduler_class
 
     try:
-        return issubclass(scheduler_class(scheduler), AdmissionScheduler)
+        return scheduler_class(scheduler).keeps_decisions
     except InputError:
         return False
 

@@ -17,10 +17,11 @@ from qops_batsim.advice.replay import RUNNING, JobStory, PlanState
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.admission.plan import Held
-from qops_batsim.scheduling.admission.scheduler import AdmissionScheduler
+from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.decision_events import Submitted
+from qops_batsim.scheduling.plan import Held
 from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 RESOLUTION = 1.0
 """Seconds by which an earliest deadline may be too late."""
@@ -103,7 +104,8 @@ class PlanAsker:
         if not 1 <= asked.processors <= self.machine_size:
             wanted = f"asks for {asked.processors} processors"
             return Answer(admitted=False, reason=f"{wanted}, the machine has {self.machine_size}")
-        plan = self._module.empty_plan(self.machine_size)
+        plan = self._module.new_plan(self.machine_size)
+        assert plan is not None
         plan.resume(self.now, self._held)
         job = job_of(asked)
         plan.arrived(job)
@@ -111,13 +113,13 @@ class PlanAsker:
         # What is to be killed counts as gone in the plan.
         dying = sum(each.asked.processors for each in self.state.dying.values())
         plan.decide(self.now, HostSet.first(self.free_processors + dying))
-        offered, why = plan.offered(slot) or (None, "")
-        own = plan.blamed in (-1, slot)
-        blamed = None if own else plan.table.jobs[plan.blamed].id
-        if plan.refusals:
-            reason = plan.refusals[0].reason
-            return Answer(admitted=False, offered=offered, reason=reason, blamed=blamed)
-        start = float(plan.starts[slot])
+        answer, starts = plan.answers[slot], plan.jobs.starts
+        offered, why = answer.offered, "" if answer.offer is None else answer.offer.reason
+        own = answer.blamed in (-1, slot)
+        blamed = None if own else plan.table.jobs[answer.blamed].id
+        if answer.refusal:
+            return Answer(admitted=False, offered=offered, reason=answer.refusal, blamed=blamed)
+        start = float(starts[slot])
         return Answer(
             admitted=True,
             offered=offered,
@@ -125,11 +127,11 @@ class PlanAsker:
             blamed=None if offered is None else blamed,
             start=_finite(start),
             end=_finite(start + job.estimate),
-            killed=[victim for victim, _ in plan.victims_of(slot)],
+            killed=[] if answer.kill is None else [answer.kill.victim.id],
             moved={
-                held.job.id: (_finite(held.start), _finite(float(plan.starts[place])))
+                held.job.id: (_finite(held.start), _finite(float(starts[place])))
                 for place, held in enumerate(self._held)
-                if held.end is None and plan.starts[place] != held.start
+                if held.end is None and starts[place] != held.start
             },
         )
 
@@ -166,13 +168,13 @@ class PlanAsker:
         return bisect_deadline(answer_to, low, max(relaxed.end, low))
 
 
-def logged_scheduler(history: DecisionHistory) -> AdmissionScheduler:
+def logged_scheduler(history: DecisionHistory) -> SpaceSharingScheduler:
     """Return a scheduler as the one that made a decision log."""
     try:
         module = make_scheduler(history.header.scheduler, history.header.options)
     except InputError as error:
         raise InputError(f"{history.path}: line 1: {error}") from None
-    if not isinstance(module, AdmissionScheduler):
+    if not (isinstance(module, SpaceSharingScheduler) and module.keeps_decisions):
         raise InputError(
             f"{history.path}: line 1: scheduler {history.header.scheduler!r} does not admit jobs "
             "by deadline; one that does is expected"
@@ -195,13 +197,15 @@ def bisect_deadline(
         answer = ask(high)
     if not answer.admitted:
         return None
-    while high - low > RESOLUTION:
-        middle = (low + high) / 2
-        found = ask(middle)
+
+    def works(deadline: float) -> bool:
+        nonlocal answer
+        found = ask(deadline)
         if found.admitted:
-            high, answer = middle, found
-        else:
-            low = middle
+            answer = found
+        return found.admitted
+
+    low, high = earliest_deadline(works, low, high, resolution=RESOLUTION)
     # The job may end a little before: a date that a user rather reads.
     if answer.end is not None and low < answer.end < high:
         exact = ask(answer.end)

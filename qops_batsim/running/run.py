@@ -35,7 +35,6 @@ from qops_batsim.running.inputs import (
 from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.launch import check_machine, run_batsim, write_batsim_run
 from qops_batsim.running.simulate import default_engine, simulate, write_run
-from qops_batsim.scheduling.decision_log import keep_decisions
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import short_name
@@ -196,7 +195,7 @@ def run(
     if engine not in ENGINES:
         raise InputError(f"engine {engine!r} is unknown{did_you_mean(engine, ENGINES)}")
     module = make_scheduler(scheduler, settings)
-    keep_decisions(module)
+    module.keep_decisions()
     if workload is None:
         workload, shipped = default_inputs(module)
         platform = platform or shipped

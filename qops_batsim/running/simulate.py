@@ -22,7 +22,6 @@ from qops_batsim.running.inputs import (
     load_platform,
     load_workload,
 )
-from qops_batsim.scheduling.admission.scheduler import AdmissionScheduler
 from qops_batsim.scheduling.decision_log import remove_decision_log, write_decision_log
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
@@ -168,7 +167,7 @@ def write_run(
     Beside Batsim's, these are ``PREFIX_qos.csv``, what was decided about each job,
     ``PREFIX_run.json``, which says how the run was made (with ``further`` fields), and if
     the module kept a decision log
-    (:func:`~qops_batsim.scheduling.decision_log.keep_decisions`),
+    (:meth:`~qops_batsim.scheduling.module.DecisionModule.keep_decisions`),
     ``PREFIX_decisions.jsonl``; if not, such a file of an earlier run is removed.
     """
     paths = write_outputs(simulation, prefix)
@@ -205,7 +204,7 @@ def write_decisions(
 ) -> list[Path]:
     """Write what no engine knows: what was decided about jobs, and how the run was made."""
     paths = [write_qos_log(module.qos_log, prefix)]
-    log = module.decision_log if isinstance(module, AdmissionScheduler) else None
+    log = module.decision_log
     if log is None:
         remove_decision_log(prefix)
     else:

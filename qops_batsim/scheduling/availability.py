@@ -40,7 +40,8 @@ class AvailabilityProfile:
     def of(cls, profile: Profile, processors: int) -> AvailabilityProfile:
         """Return a copy of what kernels work on, a profile of numbers. O(steps)."""
         made = cls(processors)
-        made._profile = Profile(*(each.copy() for each in profile))
+        times, free, size = profile
+        made._profile = Profile(times.copy(), free.copy(), size.copy())
         return made
 
     def copy(self) -> AvailabilityProfile:

@@ -127,10 +127,8 @@ class DecisionLog:
         job_id, offer, kill = jobs[slot].id, answer.offer, answer.kill
         blamed = jobs[answer.blamed].id if answer.blamed >= 0 else None
         if answer.refusal:
-            offered = None if offer is None else offer.deadline
-            self.note(
-                Refused(date=now, job=job_id, reason=answer.refusal, blamed=blamed, offered=offered)
-            )
+            why, offered = answer.refusal, answer.offered
+            self.note(Refused(date=now, job=job_id, reason=why, blamed=blamed, offered=offered))
             return
         self._make_room()
         self._starts[slot] = numbers.starts[slot]

@@ -8,7 +8,7 @@ certain hosts.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from qops_batsim.jobs import Job, QosRequest
@@ -81,12 +81,20 @@ class Answer(NamedTuple):
     offer: Offer | None = None
     kill: Kill | None = None
 
+    @property
+    def offered(self) -> float | None:
+        """The deadline that was offered (seconds), or None."""
+        return None if self.offer is None else self.offer.deadline
+
 
 class Policy(Protocol):
     """Decides about new jobs; without a policy each gets its earliest fit."""
 
     def take(self, plan: Plan, now: float, slot: int) -> Answer:
         """Take a new job into the plan, or refuse it."""
+
+    def resume(self, jobs: Sequence[Held]) -> None:
+        """Know what :meth:`Plan.resume` puts into the plan, by slot."""
 
 
 class Observer(Protocol):
@@ -259,14 +267,11 @@ class Plan:
                 self._insert(self.waiting, self.jobs.starts, slot)
             else:
                 self._run(slot, each.end)
-        profile.running_profile(self.profile, self.everything, now, self.running, self.jobs)
-        for slot in self.waiting_slots:
-            profile.reserve(
-                self.profile,
-                self.jobs.starts[slot],
-                self.jobs.estimates[slot],
-                self.jobs.reserved[slot],
-            )
+        plan_kernels.reserve_all(
+            now, self.profile, self.everything, self.running, self.jobs, self.waiting
+        )
+        if self.policy is not None:
+            self.policy.resume(held)
 
     # Decisions
 

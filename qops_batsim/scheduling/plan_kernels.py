@@ -126,6 +126,17 @@ def rebuild(
 
 
 @kernel
+def reserve_all(
+    now: float, profile: Profile, everything: Any, running: Queue, jobs: Jobs, waiting: Queue
+) -> None:
+    """Write the profile of the running and the waiting jobs. O(jobs²)."""
+    running_profile(profile, everything, now, running, jobs)
+    for index in range(waiting.size[0]):
+        slot = waiting.slots[index]
+        reserve(profile, jobs.starts[slot], jobs.estimates[slot], jobs.reserved[slot])
+
+
+@kernel
 def adopt(order: Ints, planned: Floats, count: int, jobs: Jobs, waiting: Queue) -> None:
     """Make a new plan the plan: slots and their starts, in any order.
 

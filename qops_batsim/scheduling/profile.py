@@ -207,12 +207,9 @@ def remove_step(profile: Profile, index: int) -> None:
 def same_rows(free: Rows, one: int, other: int) -> bool:
     """Whether two steps have the same free. O(words)."""
     if free.ndim == 1:
-        return free[one] == free[other]
+        return bool(free[one] == free[other])
     else:  # noqa: RET505 - numba leaves out the branch that does not apply
-        for word in range(free.shape[1]):
-            if free[one, word] != free[other, word]:
-                return False
-        return True
+        return bool(np.all(free[one] == free[other]))
 
 
 @kernel

@@ -172,7 +172,7 @@ class SpaceSharingScheduler(DecisionModule):
         self.qos_log.record(job.id).reason = reason
         self._decisions.append(RejectJob(job.id))
 
-    def running(self) -> list[RunningJob]:
+    def running_jobs(self) -> list[RunningJob]:
         """Return the running jobs in the order of their starts. O(running)."""
         return [RunningJob(*each) for each in self._running.values()]
 
@@ -184,7 +184,7 @@ class SpaceSharingScheduler(DecisionModule):
         """
         from qops_batsim.scheduling.availability import AvailabilityProfile
 
-        running = self.running()
+        running = self.running_jobs()
         used = sum(each.job.processors for each in running)
         profile = AvailabilityProfile(self.free_count + used, now)
         for job, start, _ in running:

@@ -42,8 +42,8 @@ class TimeLimit(SpaceSharingScheduler):
     def arrived(self, job: Job) -> None:
         self.queue.append(job)
 
-    def left(self, job_id: str) -> None:
-        self.running.pop(job_id)
+    def left(self, job: Job) -> None:
+        self.running.pop(job.id)
 
     def completed(self, event: JobCompleted) -> None:
         self.notes.append((event.job_state, event.return_code))

@@ -128,7 +128,7 @@ class Later(SpaceSharingScheduler):
         self.waiting = job
         self.begun = False
 
-    def left(self, job_id: str) -> None:
+    def left(self, job: Job) -> None:
         pass
 
     def call(self) -> None:

@@ -48,7 +48,7 @@ class Greedy(SpaceSharingScheduler):
     def arrived(self, job: Job) -> None:
         self._decisions.append(ExecuteJob(job.id, HostSet.first(job.processors)))
 
-    def left(self, job_id: str) -> None:
+    def left(self, job: Job) -> None:
         pass
 
     def schedule(self, now: float) -> None:

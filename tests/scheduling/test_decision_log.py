@@ -35,7 +35,6 @@ from qops_batsim.scheduling.decision_events import FORMAT, VERSION, LogHeader
 from qops_batsim.scheduling.decision_events import Event as LogEvent
 from qops_batsim.scheduling.decision_log import (
     DecisionLog,
-    keep_decisions,
     remove_decision_log,
     write_decision_log,
 )
@@ -186,7 +185,7 @@ class Engine:
 
     def __init__(self) -> None:
         self.module = make_scheduler("fqops", {"kill_and_restart": True})
-        keep_decisions(self.module)
+        self.module.keep_decisions()
         self._driver = ModuleDriver(self.module)
         self.tell(
             0.0,
@@ -299,7 +298,7 @@ def test_equal_runs_write_equal_logs(tmp_path) -> None:
 
 def test_a_module_can_run_again(tmp_path) -> None:
     module = make_scheduler("qops")
-    keep_decisions(module)
+    module.keep_decisions()
     for _ in range(2):
         simulate(workload_of(1, URGENT), make_cluster(1), module)
         log = module.decision_log  # type: ignore[attr-defined]
@@ -323,7 +322,7 @@ def test_nothing_is_kept_unless_asked_for(tmp_path) -> None:
     # A log of an earlier run would tell of other decisions.
     run_files("qops", workload_of(1, URGENT), tmp_path, keep=False)
     assert not Path(f"{prefix}_decisions.jsonl").exists()
-    assert not keep_decisions(make_scheduler("easy"))
+    assert not make_scheduler("easy").keep_decisions()
 
 
 def test_files_that_cannot_be_written_or_removed(tmp_path) -> None:

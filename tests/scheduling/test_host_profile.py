@@ -9,12 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.host_profile import (
-    bit_count,
-    change_hosts,
-    earliest_hosts,
-    keep_lowest,
-)
+from qops_batsim.scheduling.host_words import bit_count, keep_lowest
+from qops_batsim.scheduling.profile import change, earliest_hosts, new_profile
 
 HOSTS = 70
 HORIZON = 40
@@ -47,18 +43,17 @@ requests = st.lists(
 @given(requests)
 def test_any_sequence_agrees_with_the_oracle(asked: list[tuple[int, int, int, bool]]) -> None:
     everything = 2**HOSTS - 1
-    times, free, count = np.zeros(64), np.zeros((64, 2), np.uint64), 1
-    free[0] = words(everything)
+    profile = new_profile(words(everything))
     naive = [everything] * (HORIZON * 8)
     taken: list[tuple[int, int, int]] = []
     for after, duration, needed, give_back in asked:
         if give_back and taken:
             start, length, mask = taken.pop()
-            count = change_hosts(times, free, count, start, start + length, words(mask), True)
+            change(profile, start, start + length, words(mask), True)
             for second in range(start, start + length):
                 naive[second] |= mask
         row = words(0)
-        start = earliest_hosts(times, free, count, after, duration, needed, row)
+        start = earliest_hosts(profile, after, duration, needed, row)
         expected = after
         while True:
             common = everything
@@ -70,18 +65,18 @@ def test_any_sequence_agrees_with_the_oracle(asked: list[tuple[int, int, int, bo
         assert start == expected
         mask = mask_of(row)
         assert mask == HostSet(common).lowest(needed).mask
-        count = change_hosts(times, free, count, start, start + duration, row, False)
+        change(profile, start, start + duration, row, False)
         for second in range(expected, expected + duration):
             naive[second] &= ~mask
         taken.append((expected, duration, mask))
+    times, free, size = profile
     for second in range(HORIZON):
-        index = int(np.searchsorted(times[:count], second, side="right")) - 1
+        index = int(np.searchsorted(times[: size[0]], second, side="right")) - 1
         assert mask_of(free[index]) == naive[second]
 
 
 def test_too_wide_a_job_never_fits() -> None:
-    times, free, row = np.zeros(4), np.zeros((4, 2), np.uint64), words(0)
-    free[0] = words(0b1011)
-    assert earliest_hosts(times, free, 1, 0.0, 5.0, 4, row) == math.inf
-    assert earliest_hosts(times, free, 1, 0.0, math.inf, 3, row) == 0.0
+    profile, row = new_profile(words(0b1011)), words(0)
+    assert earliest_hosts(profile, 0.0, 5.0, 4, row) == math.inf
+    assert earliest_hosts(profile, 0.0, math.inf, 3, row) == 0.0
     assert mask_of(row) == 0b1011

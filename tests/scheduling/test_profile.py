@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qops_batsim.scheduling.profile import AvailabilityProfile
+from qops_batsim.scheduling.availability import AvailabilityProfile
 
 HORIZON = 60
 

@@ -8,15 +8,10 @@ from msgspec import Meta
 
 from qops_batsim.economics.tolerance import FixedTolerance, RandomTolerance, Tolerance
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import COMPLETED_KILLED, QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.protocol.decisions import KillJob, RegisterJob, SetJobMetadata
-from qops_batsim.protocol.events import (
-    COMPLETED_KILLED,
-    NO_MORE_STATIC_JOBS,
-    JobCompleted,
-    Notify,
-)
+from qops_batsim.protocol.events import NO_MORE_STATIC_JOBS, JobCompleted, Notify
 from qops_batsim.scheduling.admission.qops import QopsOptions
 from qops_batsim.scheduling.module import SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
@@ -129,7 +124,6 @@ class Fqops(SpaceSharingScheduler):
     @classmethod
     def prepare(cls) -> None:
         """Compile the kernels by a small plan in which each of them works once."""
-        from qops_batsim.jobs import QosRequest
         from qops_batsim.platform.hostset import HostSet
         from qops_batsim.scheduling.plan import warm_up
 
@@ -242,7 +236,7 @@ class Fqops(SpaceSharingScheduler):
             self.qos_log.record(job.id).offered_deadline = offer.deadline
             # Before a rejection, with which Batsim is done with a job. Batsim's files could
             # not take quotation marks.
-            reply = ACCEPTED if offer.taken else REJECTED
+            reply = QOS_ACCEPTED if offer.taken else QOS_REJECTED
             text = f"offered_deadline={offer.deadline:.6f};decision={reply}"
             self._decisions.append(SetJobMetadata(job.id, text))
         super().answered(slot, answer)

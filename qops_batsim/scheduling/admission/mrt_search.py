@@ -153,9 +153,7 @@ def mrt_search(
             # The last step is given up as well, as nothing can follow it.
             depth -= 1
             slot = order[depth]
-            release(
-                draft.profile, draft.starts[depth], jobs.estimates[slot], jobs.processors[slot]
-            )
+            release(draft.profile, draft.starts[depth], jobs.estimates[slot], jobs.processors[slot])
             sort_slots(order, depth, total, jobs.keys)
         backtracks += 1
         if backtracks > max_backtracks:

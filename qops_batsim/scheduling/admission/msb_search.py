@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from qops_batsim.scheduling.admission.msb import MsbOptions
-from qops_batsim.scheduling.admission.search import NO_PLAN, Draft, Question, Verdict, meets
+from qops_batsim.scheduling.admission.search import (
+    NO_PLAN,
+    Draft,
+    Question,
+    Verdict,
+    meets,
+    new_draft,
+)
 from qops_batsim.scheduling.kernels import Steady, kernel
 from qops_batsim.scheduling.profile import (
     Floats,
@@ -14,7 +21,6 @@ from qops_batsim.scheduling.profile import (
     Queue,
     copy_profile,
     earliest_fit,
-    new_profile,
     reserve,
 )
 
@@ -146,17 +152,14 @@ class MsbSearch:
     def __init__(self, options: MsbOptions) -> None:
         self._search = Steady(msb_search)
         self._only_delays = options.price == "delays"
-        self._trial = Draft(new_profile(0, 1), np.zeros(0, np.int64), np.zeros(0))
+        self._trial = new_draft(1, 0)
         self._least: Floats = np.zeros(0)
 
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan, or which target stood in the way."""
         steps, jobs = len(q.room.times), len(q.draft.order)
-        if len(self._trial.profile.times) < steps:
-            self._trial = self._trial._replace(profile=new_profile(0, steps))
-        if len(self._least) < jobs:
-            self._trial = self._trial._replace(order=np.zeros(jobs, np.int64), starts=np.zeros(jobs))
-            self._least = np.zeros(jobs)
+        if len(self._trial.profile.times) < steps or len(self._least) < jobs:
+            self._trial, self._least = new_draft(steps, jobs), np.zeros(jobs)
         found, blamed, position = self._search(
             q.now, q.running, q.jobs, q.waiting, q.new, self._only_delays, q.draft, q.room,
             self._trial, self._least,

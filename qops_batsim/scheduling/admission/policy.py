@@ -7,13 +7,12 @@ else *kill* a running job for it, if that is allowed; else *offer* it a later de
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from qops_batsim.scheduling.admission.search import Draft, Question, Search, Verdict
+from qops_batsim.scheduling.admission.search import Question, Search, Verdict, new_draft
 from qops_batsim.scheduling.kernels import Steady
-from qops_batsim.scheduling.plan import Answer, Plan
+from qops_batsim.scheduling.plan import Answer, Held, Plan
 from qops_batsim.scheduling.plan_kernels import adopt
 from qops_batsim.scheduling.profile import new_profile, running_profile
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -45,16 +44,13 @@ class Admission:
         self._running_profile, self._adopt = Steady(running_profile), Steady(adopt)
         # What the searches write to; the profile of an adopted plan changes places with
         # the one of the plan before, which serves the next search.
-        self._running, self._room, profile = (new_profile(0, 1) for _ in range(3))
-        self.draft = Draft(profile, np.zeros(0, np.int64), np.zeros(0))
+        self._running, self._room = new_profile(0, 1), new_profile(0, 1)
+        self.draft = new_draft(1, 0)
 
     def take(self, plan: Plan, now: float, slot: int) -> Answer:
         """Take a new job into the plan, with an offered deadline if need be, or refuse it."""
         impossible = impossible_deadline(plan, now, slot)
-        if impossible:
-            answer = Answer(impossible)
-        else:
-            answer = self.attempt(plan, now, slot)
+        answer = Answer(impossible) if impossible else self.attempt(plan, now, slot)
         if not answer.refusal or self.offers is None:
             return answer
         if plan.jobs.targets[slot] == math.inf:
@@ -66,6 +62,11 @@ class Admission:
             if kill is not None:
                 return Answer(kill=kill)
         return self.offers.make(self, plan, now, slot, answer)
+
+    def resume(self, jobs: Sequence[Held]) -> None:
+        """Know what was killed before."""
+        if self.restarts is not None:
+            self.restarts.resume(jobs)
 
     def attempt(self, plan: Plan, now: float, slot: int) -> Answer:
         """Take a job into the plan by one search, or say which target stands in the way."""
@@ -92,11 +93,9 @@ class Admission:
 
     def _make_room(self, plan: Plan) -> None:
         steps, jobs = len(plan.profile.times), len(plan.waiting.slots) + 1
-        if len(self._running.times) < steps:
-            self._running, self._room, profile = (new_profile(0, steps) for _ in range(3))
-            self.draft = self.draft._replace(profile=profile)
-        if len(self.draft.order) < jobs:
-            self.draft = Draft(self.draft.profile, np.zeros(jobs, np.int64), np.zeros(jobs))
+        if len(self._running.times) < steps or len(self.draft.order) < jobs:
+            self._running, self._room = new_profile(0, steps), new_profile(0, steps)
+            self.draft = new_draft(steps, jobs)
 
 
 def impossible_deadline(plan: Plan, now: float, slot: int) -> str:

@@ -61,8 +61,8 @@ class Qops(SpaceSharingScheduler):
 
     def new_plan(self, machine_size: int) -> Plan:
         """Return an empty plan that searches with these options."""
-        from qops_batsim.scheduling.admission.qops_search import QopsSearch
         from qops_batsim.scheduling.admission.policy import Admission
+        from qops_batsim.scheduling.admission.qops_search import QopsSearch
         from qops_batsim.scheduling.plan import Plan
 
         return Plan(machine_size, Admission(QopsSearch(self.options)))

@@ -61,7 +61,9 @@ def line_up(point: int, jobs: Jobs, waiting: Queue, new: int, new_first: bool, d
 
 
 @kernel
-def place_line(now: float, base: Profile, jobs: Jobs, point: int, end: int, k: int, d: Draft) -> int:
+def place_line(
+    now: float, base: Profile, jobs: Jobs, point: int, end: int, k: int, d: Draft
+) -> int:
     """Place the jobs from a point on at their earliest fits, repairing up to ``k`` violations.
 
     A job that misses its target is critical: the later half of the jobs placed so far is

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.scheduling.kernels import kernel
-from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Profile, Queue
+from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Profile, Queue, new_profile
 from qops_batsim.scheduling.table import JobTable
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -22,6 +22,11 @@ class Draft(NamedTuple):
     profile: Profile
     order: Ints
     starts: Floats
+
+
+def new_draft(steps: int, jobs: int) -> Draft:
+    """Return a draft with room for so many."""
+    return Draft(new_profile(0, steps), np.zeros(jobs, np.int64), np.zeros(jobs))
 
 
 class Question(NamedTuple):

@@ -10,10 +10,17 @@ import numpy as np
 
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.admission.common_kernels import reserve
-from qops_batsim.scheduling.plan import ProcessorPlan
-from qops_batsim.scheduling.plan_kernels import insert_by_start
-from qops_batsim.scheduling.profile import STEPS_PER_RESERVATION, Floats, Ints
+from qops_batsim.scheduling.kernels import Steady
+from qops_batsim.scheduling.plan import Plan
+from qops_batsim.scheduling.profile import (
+    STEPS_PER_RESERVATION,
+    Floats,
+    Ints,
+    Profile,
+    grown,
+    new_profile,
+    reserve,
+)
 from qops_batsim.scheduling.slack.average_wait import AverageWait
 from qops_batsim.scheduling.slack.orders import AST, EXHAUSTIVE
 from qops_batsim.scheduling.slack.prices import price_of_killing
@@ -24,7 +31,7 @@ from qops_batsim.scheduling.slack.priority import (
     scheduler_priority,
 )
 from qops_batsim.scheduling.slack.slack_kernel import BEST, ROWS, adopt_best, cheapest_schedule
-from qops_batsim.scheduling.table import FIRST_CAPACITY, grown
+from qops_batsim.scheduling.table import FIRST_CAPACITY
 from qops_batsim.timing import PLAN_TOLERANCE
 
 EXTENSION = 0.1
@@ -99,7 +106,7 @@ class Overrun(NamedTuple):
     killed: bool
 
 
-class SlackPlan(ProcessorPlan):
+class SlackPlan(Plan):
     """A plan of numbers of processors that is made anew at the least price.
 
     The slack of a waiting job is the time between its promised start and its latest
@@ -138,15 +145,13 @@ class SlackPlan(ProcessorPlan):
         self._ticks: list[tuple[float, int]] = []
         self._called_for = -math.inf
         # Where the search works: the profiles of what is settled, of a trial, of the best one.
-        self._base_times: Floats
-        self._trial_times: Floats
-        self._best_times: Floats
-        self._base_free: Ints
-        self._trial_free: Ints
-        self._best_free: Ints
+        self._base: Profile
+        self._trial: Profile
+        self._best: Profile
         self._room: Floats
         self._line: Ints
-        self._allot(len(self._times), len(self._waiting))
+        self._allot(len(self.profile.times), len(self.waiting.slots))
+        self._cheapest, self._adopt_best = Steady(cheapest_schedule), Steady(adopt_best)
 
     def decide(self, now: float, free: HostSet) -> list[tuple[Job, HostSet | None]]:
         """As :meth:`Plan.decide`; jobs with a first start or a new promise are in ``promises``."""
@@ -160,7 +165,7 @@ class SlackPlan(ProcessorPlan):
     def _promise_at_last(self, now: float) -> None:
         still: list[int] = []
         for slot in self._without_start:
-            if self._starts[slot] < math.inf:
+            if self.jobs.starts[slot] < math.inf:
                 self._promise(slot, now)
             else:
                 still.append(slot)
@@ -172,13 +177,13 @@ class SlackPlan(ProcessorPlan):
         Compression that leaves a job where it is can leave it with a start at which no
         job ends any more, so that nothing would happen then. O(running).
         """
-        if not self._waiting_count:
+        if not self.waiting_count:
             return None
-        start = float(self._starts[self._waiting[0]])
+        start = float(self.jobs.starts[self.waiting.slots[0]])
         if start == self._called_for or not now + PLAN_TOLERANCE < start < math.inf:
             return None
         running = self.running_slots
-        for slot in running[np.abs(self._ends[running] - start) <= PLAN_TOLERANCE]:
+        for slot in running[np.abs(self.jobs.ends[running] - start) <= PLAN_TOLERANCE]:
             job = self.table.jobs[slot]
             if job.walltime is not None and job.walltime <= job.estimate:
                 return None
@@ -187,7 +192,7 @@ class SlackPlan(ProcessorPlan):
 
     def start_of(self, job_id: str) -> float:
         """Return the promised or actual start of a job (seconds). O(1)."""
-        return float(self._starts[self.table.slot_of(job_id)])
+        return float(self.jobs.starts[self.table.slot_of(job_id)])
 
     def slack_of(self, job_id: str) -> float:
         """Return by how much a waiting job may still be delayed (seconds). O(1)."""
@@ -195,34 +200,33 @@ class SlackPlan(ProcessorPlan):
 
     # Inserting and removing
 
-    def _place(self, now: float, first: int, end: int) -> None:
+    def place(self, now: float, first: int, end: int) -> None:
+        """Insert new jobs, in order of arrival."""
         for slot in range(first, end):
-            self._insert(slot, now)
+            self._insert_new(slot, now)
 
-    def _insert(self, slot: int, now: float) -> None:
+    def _insert_new(self, slot: int, now: float) -> None:
         """Insert a new job at the least price (section 4.2)."""
         job = self.table.jobs[slot]
         priority = priority_of(job, FIRST_SCHEDULER_PRIORITY)
         if priority == -math.inf:
             # Over quota it may not disturb anybody.
-            super()._place(now, slot, slot + 1)
+            super().place(now, slot, slot + 1)
         else:
-            self._starts[slot] = self._reschedule(
+            self.jobs.starts[slot] = self._reschedule(
                 now, job.processors, job.estimate, priority, math.inf, self._due(now)
             )
-            self._waiting_count = insert_by_start(
-                self._waiting, self._waiting_count, self._starts, slot
-            )
+            self._insert(self.waiting, self.jobs.starts, slot)
         self._priorities[slot] = priority
         self._latest[slot] = math.inf
-        if self._starts[slot] < math.inf:
+        if self.jobs.starts[slot] < math.inf:
             self._promise(slot, now)
         else:
             self._without_start.append(slot)
 
     def _promise(self, slot: int, now: float) -> None:
         """Settle priority and slack, now that the first start is known (section 4.3)."""
-        job, start = self.table.jobs[slot], float(self._starts[slot])
+        job, start = self.table.jobs[slot], float(self.jobs.starts[slot])
         average = self._average_wait.of(job.estimate, now)
         priority = priority_of(job, scheduler_priority(start - now, average))
         slack = first_slack(priority, self._policy.slack_factor, average)
@@ -231,12 +235,12 @@ class SlackPlan(ProcessorPlan):
         self._latest[slot] = start + slack
         self.promises.append(Promise(job, start + slack))
 
-    def _compress(self, now: float) -> None:
+    def compress(self, now: float) -> None:
         """Use what an early end has left free: insert a null job of priority 1."""
-        waiting = self._waiting[: self._waiting_count].copy()
-        before = self._starts[waiting]
+        waiting = self.waiting_slots.copy()
+        before = self.jobs.starts[waiting]
         if self._policy.removal == "compression":
-            super()._compress(now)
+            super().compress(now)
         else:
             self._reschedule(now, 0, 0.0, 1.0, math.inf, self._due(now))
         self._settle_gains(waiting, before)
@@ -246,14 +250,14 @@ class SlackPlan(ProcessorPlan):
         if self._policy.early_gain == "slack":
             return
         # From infinite to finite is no gain of so many seconds, but a first start.
-        up = (self._starts[waiting] < before) & (before < math.inf)
+        up = (self.jobs.starts[waiting] < before) & (before < math.inf)
         moved = waiting[up]
-        self._latest[moved] -= before[up] - self._starts[moved]
+        self._latest[moved] -= before[up] - self.jobs.starts[moved]
         self.promises += [Promise(self.table.jobs[s], float(self._latest[s])) for s in moved]
 
     def _due(self, now: float) -> int:
         """Return how many jobs have to start now: they are as good as running."""
-        starts = self._starts[self.waiting_slots]
+        starts = self.jobs.starts[self.waiting_slots]
         return int(np.searchsorted(starts, now + PLAN_TOLERANCE, side="right"))
 
     def _reschedule(
@@ -274,50 +278,46 @@ class SlackPlan(ProcessorPlan):
             Start of the new job (seconds); infinite if its price is not below ``most``,
             and then nothing is changed.
         """
-        count = self._waiting_count
+        count = self.waiting_count
         heuristic = self._policy.heuristic
         if heuristic == EXHAUSTIVE and count > self._policy.exhaustive_up_to:
             heuristic = AST
         self._make_room_for_trials()
-        assert self._steps + STEPS_PER_RESERVATION <= len(self._times)
-        steps, position, start, price, _ = cheapest_schedule(
-            now, self.machine_size, self.running_slots, self._ends,
-            self._waiting, count, fixed, self._starts, self.table.processors,
-            self.table.estimates, self._priorities, self._first_slacks, self._latest,
+        assert self.profile.size[0] + STEPS_PER_RESERVATION <= len(self.profile.times)
+        changed, position, start, price, _ = self._cheapest(
+            now, self.machine_size, self.running, self.jobs, self.waiting, fixed,
+            self._priorities, self._first_slacks, self._latest,
             processors, estimate, priority, latest, self._policy.weights, heuristic,
             self._policy.removal == "cheapest",
-            self._times, self._free, self._steps, self._base_times, self._base_free,
-            self._trial_times, self._trial_free, self._best_times, self._best_free,
-            self._room, self._line,
+            self.profile, self._base, self._trial, self._best, self._room, self._line,
         )  # fmt: skip
         if not price < most:
             return math.inf
-        if steps > 0:
-            adopt_best(self._waiting, count, position, self._starts, self._room[BEST])
+        if changed:
+            self._adopt_best(self.waiting, position, self.jobs.starts, self._room[BEST])
             # The schedule's profile is the new one; the old arrays serve the next search.
-            self._times, self._best_times = self._best_times, self._times
-            self._free, self._best_free = self._best_free, self._free
-            self._steps = steps
+            self.profile, self._best = self._best, self.profile
         elif processors > 0:
-            self._steps = reserve(self._times, self._free, self._steps, start, estimate, processors)
+            reserve(self.profile, start, estimate, processors)
         return float(start)
 
-    def _rebuild(self, now: float) -> None:
-        waiting = self._waiting[: self._waiting_count].copy()
-        before = self._starts[waiting]
-        super()._rebuild(now)
+    def rebuild(self, now: float) -> None:
+        """As :meth:`Plan.rebuild`; gains and latest starts are settled."""
+        waiting = self.waiting_slots.copy()
+        before = self.jobs.starts[waiting]
+        super().rebuild(now)
         # Besides an end that comes late there can be one that comes early.
         self._settle_gains(waiting, before)
-        self._latest[waiting] = np.maximum(self._latest[waiting], self._starts[waiting])
+        self._latest[waiting] = np.maximum(self._latest[waiting], self.jobs.starts[waiting])
 
     # Jobs that reach their estimates
 
     def watch(self, job: Job) -> float:
         """Have a running job looked at when it reaches its estimate; return that date (seconds)."""
         slot = self.table.slot_of(job.id)
-        date = float(self._ends[slot]) + TICK_GRACE
+        date = float(self.jobs.ends[slot]) + TICK_GRACE
         # A call has to be later than now, even at dates so late that the grace is nothing.
-        date = max(date, math.nextafter(float(self._starts[slot]), math.inf))
+        date = max(date, math.nextafter(float(self.jobs.starts[slot]), math.inf))
         heapq.heappush(self._ticks, (date, slot))
         return date
 
@@ -340,22 +340,22 @@ class SlackPlan(ProcessorPlan):
         while self._ticks and self._ticks[0][0] <= now + TICK_ROUNDING:
             _, slot = heapq.heappop(self._ticks)
             job = self.table.jobs[slot]
-            if slot not in self._running_place or slot in self._gone:
+            if not self.is_running(slot):
                 continue
             if not found and extend:
                 self._settle_ends(now)
-            run_time = now - float(self._starts[slot])
+            run_time = now - float(self.jobs.starts[slot])
             killed = not (extend and self._extend(slot, now))
             if killed:
                 # Otherwise it would count as running on from here.
-                self._expect_end(slot, now)
+                self.expect_end(slot, now)
             found.append(Overrun(job, run_time, killed))
         return found
 
     def _settle_ends(self, now: float) -> None:
         """Let what is free already count before anybody is asked to give way."""
-        if self._forget_gone(now) and self._waiting_count:
-            self._compress(now)
+        if self.forget_gone(now) and self.waiting_count:
+            self.compress(now)
 
     def _extend(self, slot: int, now: float) -> bool:
         """Extend a job if that is cheaper than killing it."""
@@ -365,36 +365,34 @@ class SlackPlan(ProcessorPlan):
         # With the priority it was inserted with: after that it is 0 for a job that never waited.
         priority = priority_of(job, FIRST_SCHEDULER_PRIORITY)
         if priority == -math.inf:
-            priority, fixed = 1.0, self._waiting_count
+            priority, fixed = 1.0, self.waiting_count
         else:
             fixed = 0
-        self._make_room()
+        self.make_room()
         # Past extensions must not pile up where no job arrives, which is when plans are trimmed.
-        self._trim(now)
+        self._trim(self.profile, now)
         start = self._reschedule(now, job.processors, more, priority, now, fixed, cost)
         if start == math.inf:
             return False
-        self._expect_end(slot, now + more)
+        self.expect_end(slot, now + more)
         return True
-
-    def _expect_end(self, slot: int, date: float) -> None:
-        self._ends[slot] = date
-        heapq.heappush(self._expected_ends, (date, slot))
 
     # Room
 
-    def _slots_grew(self) -> None:
-        super()._slots_grew()
-        self._priorities = grown(self._priorities)
-        self._first_slacks = grown(self._first_slacks)
-        self._latest = grown(self._latest)
+    def arrived(self, job: Job) -> None:
+        """Add a job that waits from now on. Amortised O(1)."""
+        super().arrived(job)
+        if len(self.table) > len(self._latest):
+            self._priorities = grown(self._priorities)
+            self._first_slacks = grown(self._first_slacks)
+            self._latest = grown(self._latest)
 
     def _make_room_for_trials(self) -> None:
-        if len(self._best_times) < len(self._times) or len(self._line) < len(self._waiting):
-            self._allot(len(self._times), len(self._waiting))
+        steps, jobs = len(self.profile.times), len(self.waiting.slots)
+        if len(self._best.times) < steps or len(self._line) < jobs:
+            self._allot(steps, jobs)
 
     def _allot(self, steps: int, jobs: int) -> None:
-        self._base_times, self._trial_times, self._best_times = np.zeros((3, steps))
-        self._base_free, self._trial_free, self._best_free = np.zeros((3, steps), np.int64)
+        self._base, self._trial, self._best = (new_profile(0, steps) for _ in range(3))
         self._room = np.zeros((ROWS, jobs))
         self._line = np.zeros(jobs, np.int64)

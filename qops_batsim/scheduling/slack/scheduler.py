@@ -11,7 +11,7 @@ from msgspec import Meta
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.protocol.decisions import CallMeLater, KillJob
-from qops_batsim.scheduling.module import SchedulerOptions, System
+from qops_batsim.scheduling.module import SchedulerOptions
 from qops_batsim.scheduling.slack.average_wait import (
     AverageWait,
     FixedAverageWait,
@@ -213,51 +213,43 @@ class Slack(SpaceSharingScheduler):
             options.average_wait, options.average_wait_window, options.average_wait_edges
         )
 
-    def begin(self, system: System) -> None:
-        """Start with an empty plan."""
+    def new_plan(self, machine_size: int) -> SlackPlan:
+        """Return an empty plan with these options."""
         from qops_batsim.scheduling.slack.plan import SlackPlan
 
-        super().begin(system)
-        self._plan: SlackPlan = SlackPlan(self.machine_size, self.policy(), self.average_wait())
-
-    def arrived(self, job: Job) -> None:
-        """Note the job; it is placed at the next decision."""
-        self._plan.arrived(job)
-
-    def left(self, job_id: str) -> None:
-        """Note the end; its reservation is given back at the next decision."""
-        self._plan.left(job_id)
+        self._slack_plan = SlackPlan(machine_size, self.policy(), self.average_wait())
+        return self._slack_plan
 
     def schedule(self, now: float) -> None:
         """Settle overruns, place new jobs and start those whose promised start has come."""
         watching = self.options.on_overrun != "none"
         if watching:
             self._settle_overruns(now)
-        for job, hosts in self._plan.decide(now, self.free_hosts):
+        for job, hosts in self._slack_plan.decide(now, self.free_hosts):
             self.start(job, hosts)
             if watching and _may_outlive(job):
-                self._decisions.append(CallMeLater(self._plan.watch(job)))
-        date = self._plan.call_for(now)
+                self._decisions.append(CallMeLater(self._slack_plan.watch(job)))
+        date = self._slack_plan.call_for(now)
         if date is not None:
             self._decisions.append(CallMeLater(date))
-        for promise in self._plan.promises:
+        for promise in self._slack_plan.promises:
             record = self.qos_log.record(promise.job.id)
             # The earliest one counts: where a job outlives its estimate, promises that were
             # made are not taken back.
             earliest = math.inf if record.latest_start is None else record.latest_start
             if promise.latest_start < earliest:
                 record.latest_start = promise.latest_start
-        self._plan.promises.clear()
+        self._slack_plan.promises.clear()
 
     def _settle_overruns(self, now: float) -> None:
         extend = self.options.on_overrun == "extend"
-        for overrun in self._plan.overruns(now, extend=extend):
+        for overrun in self._slack_plan.overruns(now, extend=extend):
             job = overrun.job
             if overrun.killed:
                 self.qos_log.record(job.id).reason = _why_killed(overrun)
                 self._decisions.append(KillJob([job.id]))
             else:
-                self._decisions.append(CallMeLater(self._plan.watch(job)))
+                self._decisions.append(CallMeLater(self._slack_plan.watch(job)))
 
 
 def _why_killed(overrun: Overrun) -> str:

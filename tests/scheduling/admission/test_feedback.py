@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import admission_oracles as oracles
-from admission_cases import free_by_second, question_of, random_case
+from admission_cases import free_by_second, question_of, random_case, starts_in
 from admission_oracles import Asking, Case
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
@@ -22,13 +22,14 @@ from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.simulate import simulate, write_run
-from qops_batsim.scheduling.admission.common_kernels import REJECTED as NO_PLAN
-from qops_batsim.scheduling.admission.feedback import FeedbackPlan
-from qops_batsim.scheduling.admission.feedback_search import Earliest, FeedbackSearch
+from qops_batsim.scheduling.admission.feedback import Earliest, earliest
 from qops_batsim.scheduling.admission.fqops import Fqops, FqopsOptions
+from qops_batsim.scheduling.admission.policy import Admission
 from qops_batsim.scheduling.admission.qops import QopsOptions
-from qops_batsim.scheduling.decision_log import keep_decisions
+from qops_batsim.scheduling.admission.qops_search import QopsSearch
+from qops_batsim.scheduling.admission.search import new_draft
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.plan import Answer, Plan
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
@@ -39,13 +40,12 @@ def ask_earliest(
     case: Case, retry_count: int, options: dict[str, Any]
 ) -> tuple[Earliest, dict[int, float] | None, list[int]]:
     question = question_of(case)
-    search = FeedbackSearch(QopsOptions(**options), retry_count)
-    found = search.earliest(question)
-    assert question.table.deadlines[case.new.slot] == case.new.deadline
-    if found.steps == NO_PLAN:
+    spare = new_draft(len(question.room.times), len(question.draft.order))
+    found = earliest(QopsSearch(QopsOptions(**options)), question, spare, retry_count)
+    assert question.jobs.deadlines[case.new.slot] == case.new.deadline
+    if found.plan is None:
         return found, None, []
-    plan = dict(zip(question.order.tolist(), question.planned.tolist(), strict=True))
-    return found, plan, free_by_second(question, found.steps, case)
+    return found, starts_in(found.plan), free_by_second(found.plan, case)
 
 
 def refused_cases(seed: str, count: int) -> list[tuple[Case, dict[str, Any]]]:
@@ -261,17 +261,17 @@ FALLBACK += [job("D", 2, 3, 9, 16)]
 
 def test_where_the_search_overlooks_the_plan_with_slack_the_earlier_one_is_kept() -> None:
     module = Fqops(FqopsOptions(tolerance_factor=20, slack_factor=1.2, k_factor=0))
-    assert keep_decisions(module)
+    assert module.keep_decisions()
     asked = []
-    admit = FeedbackPlan._admit
+    attempt = Admission.attempt
 
-    def watched(plan: FeedbackPlan, now: float, slot: int) -> str:
-        refusal = admit(plan, now, slot)
-        asked.append((slot, float(plan.table.deadlines[slot]), bool(refusal)))
-        return refusal
+    def watched(policy: Admission, plan: Plan, now: float, slot: int) -> Answer:
+        answer = attempt(policy, plan, now, slot)
+        asked.append((slot, float(plan.jobs.targets[slot]), bool(answer.refusal)))
+        return answer
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FeedbackPlan, "_admit", watched)
+        patch.setattr(Admission, "attempt", watched)
         found = module_run(3, FALLBACK, module)
     offered = module.qos_log.record("w0!D").offered_deadline
     assert offered is not None

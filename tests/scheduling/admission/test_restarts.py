@@ -42,8 +42,9 @@ from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.launch import batsim_arguments
 from qops_batsim.running.simulate import default_engine, simulate, write_run
 from qops_batsim.scheduling.admission.fqops import Fqops, FqopsOptions
-from qops_batsim.scheduling.admission.restarts import RestartPlan
+from qops_batsim.scheduling.admission.restarts import Restarts
 from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
@@ -443,16 +444,16 @@ def test_wrong_estimates_leave_nobody_waiting(seed: int, share: float) -> None:
             assert again in simulation.records
 
 
-def naive_candidates(plan: RestartPlan, now: float) -> Iterator[int]:
+def naive_candidates(restarts: Restarts, plan: Plan, now: float) -> Iterator[int]:
     """Every running job that the rules allow, nothing left out because it is hopeless."""
-    table, rules = plan.table, plan._rules
+    jobs, rules = plan.jobs, restarts._rules
     running = plan.running_slots.tolist()
-    used = {slot: table.processors[slot] * (now - plan.starts[slot]) for slot in running}
-    for slot in sorted(running, key=lambda slot: (used[slot], plan.starts[slot], slot)):
-        kills = plan._kill_counts.get(slot, 0)
+    used = {slot: jobs.processors[slot] * (now - jobs.starts[slot]) for slot in running}
+    for slot in sorted(running, key=lambda slot: (used[slot], jobs.starts[slot], slot)):
+        kills = restarts._kill_counts.get(slot, 0)
         if (
-            slot not in plan._dying
-            and now - plan.starts[slot] >= rules.youngest - 1e-6
+            slot not in plan.held_back
+            and now - jobs.starts[slot] >= rules.youngest - 1e-6
             and (rules.max_kills is None or kills < rules.max_kills)
         ):
             yield slot
@@ -468,7 +469,7 @@ def test_hopeless_candidates_are_passed_over_without_any_effect(
         module = killer(tolerance_factor=rng.choice([1, 2, 4]), slack_factor=rng.choice([1, 1.5]))
         found = format_jobs(simulate(workload, make_cluster(4), module).ended)
         with monkeypatch.context() as patch:
-            patch.setattr(RestartPlan, "_candidates", naive_candidates)
+            patch.setattr(Restarts, "_candidates", naive_candidates)
             again = Fqops(module.options)
             assert format_jobs(simulate(workload, make_cluster(4), again).ended) == found
         kills += found.count("COMPLETED_KILLED")
