@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.console import note, print_json, print_table
+from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import AsJson, Run, WorkloadsOfRun
 from qops_batsim.cli.texts import number_text
 from qops_batsim.errors import InputError
@@ -30,69 +31,34 @@ _COLUMNS = (
     "wasted proc-h",
 )
 
-Against = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PREFIX", help="Another run of the same workload: tells which of both earns more."
-    ),
-]
-WeightPair = Annotated[
-    str,
-    typer.Option(
-        metavar="W_R,W_Q",
-        help="Profit is W_R times the resource charge plus W_Q times the QoS charge.",
-    ),
-]
-Reference = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PREFIX",
-        help="Run of the same workload that slowdowns are taken from. "
-        "Default: EASY, run now on as many hosts as the workload is for.",
-    ),
-]
-RunTimeEdges = Annotated[
-    str,
-    typer.Option(
-        metavar="A,B,C", help="Longest run time (seconds) of very short, short and long jobs."
-    ),
-]
-ProcessorEdges = Annotated[
-    str,
-    typer.Option(metavar="A,B,C", help="Most processors of sequential, narrow and wide jobs."),
-]
-SlowdownBound = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS",
-        help="Run times below this count as this much in slowdowns. Default: as they are.",
-    ),
-]
-PriceFunction = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:FUNCTION",
-        help="Price function of your own; docs/charges.md shows one. "
-        "Default: that of Islam et al. (2004).",
-    ),
-]
-Fill = Annotated[
-    bool,
-    typer.Option("--fill", help="Also write category and charges of each job into PREFIX_qos.csv."),
-]
+_about = manual(
+    """
+    --against PREFIX: Another run of the same workload: tells which of both earns more.
+    --weights W_R,W_Q: Profit is W_R times the resource charge plus W_Q times the QoS charge.
+    --reference PREFIX: Run of the same workload that slowdowns are taken from. Default: EASY,
+        run now on as many hosts as the workload is for.
+    --run-time-edges A,B,C: Longest run time (seconds) of very short, short and long jobs.
+    --processor-edges A,B,C: Most processors of sequential, narrow and wide jobs.
+    --slowdown-bound SECONDS: Run times below this count as this much in slowdowns. Default: as
+        they are.
+    --price MODULE:FUNCTION: Price function of your own; docs/charges.md shows one. Default:
+        that of Islam et al. (2004).
+    --fill: Also write category and charges of each job into PREFIX_qos.csv.
+    """
+)
 
 
 def charges(
     run: Run,
-    against: Against = None,
-    weights: WeightPair = "1,1",
-    reference: Reference = None,
+    against: Annotated[str | None, _about("--against")] = None,
+    weights: Annotated[str, _about("--weights")] = "1,1",
+    reference: Annotated[str | None, _about("--reference")] = None,
     workload: WorkloadsOfRun = None,
-    run_time_edges: RunTimeEdges = "600,3600,28800",
-    processor_edges: ProcessorEdges = "1,8,32",
-    slowdown_bound: SlowdownBound = None,
-    price: PriceFunction = None,
-    fill: Fill = False,
+    run_time_edges: Annotated[str, _about("--run-time-edges")] = "600,3600,28800",
+    processor_edges: Annotated[str, _about("--processor-edges")] = "1,8,32",
+    slowdown_bound: Annotated[float | None, _about("--slowdown-bound")] = None,
+    price: Annotated[str | None, _about("--price")] = None,
+    fill: Annotated[bool, _about("--fill")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print what the jobs of a finished run pay, by category and in total.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qops_batsim.cli.console import print_json, print_table
+from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import A_RUN, AsJson, rows_to_list
 from qops_batsim.cli.texts import number_text
 
@@ -14,34 +15,25 @@ if TYPE_CHECKING:
     from qops_batsim.analysis.results.difference import RunDifference, Value
 
 
-Other = Annotated[str, typer.Argument(metavar="B", help="The other run, ours or real Batsim's.")]
-Tolerance = Annotated[
-    float,
-    typer.Option(
-        min=0.0,
-        metavar="SECONDS",
-        help="Dates closer than this are equal; the rounding of the files comes on top.",
-    ),
-]
-Latency = Annotated[
-    bool,
-    typer.Option(
-        "--latency",
-        help="Take as equal what differs only by the small shifts of dates that network "
-        "latencies give; docs/comparing-runs.md has the rule.",
-    ),
-]
-IgnoreHosts = Annotated[
-    bool, typer.Option("--ignore-hosts", help="Do not compare which hosts ran a job.")
-]
+_about = manual(
+    f"""
+    A: A run: {A_RUN}
+    B: The other run, ours or real Batsim's.
+    --tolerance SECONDS: Dates closer than this are equal; the rounding of the files comes on
+        top.
+    --latency: Take as equal what differs only by the small shifts of dates that network
+        latencies give; docs/comparing-runs.md has the rule.
+    --ignore-hosts: Do not compare which hosts ran a job.
+    """
+)
 
 
 def diff(
-    a: Annotated[str, typer.Argument(metavar="A", help=f"A run: {A_RUN}")],
-    b: Other,
-    tolerance: Tolerance = 1e-6,
-    latency: Latency = False,
-    ignore_hosts: IgnoreHosts = False,
+    a: Annotated[str, _about("A")],
+    b: Annotated[str, _about("B")],
+    tolerance: Annotated[float, _about("--tolerance", min=0.0)] = 1e-6,
+    latency: Annotated[bool, _about("--latency")] = False,
+    ignore_hosts: Annotated[bool, _about("--ignore-hosts")] = False,
     first: Annotated[int, rows_to_list("Differing jobs to list.", least=0)] = 10,
     as_json: AsJson = False,
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.console import note, print_json, print_table
+from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import AsJson, PricedWorkload, Run, rows_to_list
 from qops_batsim.cli.texts import (
     answer_text,
@@ -26,24 +27,19 @@ if TYPE_CHECKING:
     from qops_batsim.advice.replay import PlannedStart
 
 
-Job = Annotated[
-    str, typer.Argument(metavar="JOB", help="The job: w0!12, or 12 where that is clear.")
-]
-Tolerance = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        metavar="FACTOR",
-        help="The user takes deadlines up to this many times the requested response time. "
-        "Default: the job's own factor, else the scheduler's, else 1.",
-    ),
-]
+_about = manual(
+    """
+    JOB: The job: w0!12, or 12 where that is clear.
+    --tolerance FACTOR: The user takes deadlines up to this many times the requested response
+        time. Default: the job's own factor, else the scheduler's, else 1.
+    """
+)
 
 
 def explain(
     run: Run,
-    job: Job,
-    tolerance: Tolerance = None,
+    job: Annotated[str, _about("JOB")],
+    tolerance: Annotated[float | None, _about("--tolerance", min=0.0)] = None,
     workload: PricedWorkload = None,
     first: Annotated[int, rows_to_list("Rows to list of a table.")] = 10,
     as_json: AsJson = False,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.console import print_json, print_table
+from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,32 +21,39 @@ app = typer.Typer(no_args_is_help=True, help="Make and show platforms (SimGrid X
 _TABLE_ROWS = 60
 
 
+_about = manual(
+    """
+    out: Platform to write (XML; compressed if named .gz).
+    --hosts N: Number of compute hosts.
+    --speed: Speed of one core: f is flop/s, with k, M, G, T … before it.
+    --cores N: Cores of each host.
+    --prefix: What the names of the hosts begin with.
+    --bandwidth: Bandwidth of each host's link, each way: Bps is bytes/s, bps bits/s. Default:
+        no network at all; communications take no time.
+    --latency: Latency of each host's link (a message crosses two): s, ms, us … Default: 0s.
+    --memory: Memory of each host, as in 256MiB: its property memory, in bytes.
+    FILE|NAME: A platform file, or a shipped platform.
+    --json: Print everything as JSON, host by host.
+    --master-host: Name of the host that is the master without saying so.
+    """
+)
+Speed = Annotated[str, _about("--speed")]
+Cores = Annotated[int, _about("--cores")]
+Bandwidth = Annotated[str | None, _about("--bandwidth")]
+Latency = Annotated[str | None, _about("--latency")]
+Memory = Annotated[str | None, _about("--memory")]
+
+
 @app.command()
 def cluster(
-    out: Annotated[Path, typer.Argument(help="Platform to write (XML; compressed if named .gz).")],
-    hosts: Annotated[int, typer.Option(metavar="N", help="Number of compute hosts.")],
-    speed: Annotated[
-        str, typer.Option(help="Speed of one core: f is flop/s, with k, M, G, T … before it.")
-    ] = "100Mf",
-    cores: Annotated[int, typer.Option(metavar="N", help="Cores of each host.")] = 1,
-    prefix: Annotated[str, typer.Option(help="What the names of the hosts begin with.")] = "host",
-    bandwidth: Annotated[
-        str | None,
-        typer.Option(
-            help="Bandwidth of each host's link, each way: Bps is bytes/s, bps bits/s. Default: no "
-            "network at all; communications take no time.",
-        ),
-    ] = None,
-    latency: Annotated[
-        str | None,
-        typer.Option(
-            help="Latency of each host's link (a message crosses two): s, ms, us … Default: 0s."
-        ),
-    ] = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(help="Memory of each host, as in 256MiB: its property memory, in bytes."),
-    ] = None,
+    out: Annotated[Path, _about("out")],
+    hosts: Annotated[int, _about("--hosts")],
+    speed: Speed = "100Mf",
+    cores: Cores = 1,
+    prefix: Annotated[str, _about("--prefix")] = "host",
+    bandwidth: Bandwidth = None,
+    latency: Latency = None,
+    memory: Memory = None,
 ) -> None:
     """Write a platform of equal hosts and a master.
 
@@ -81,15 +89,9 @@ def cluster(
 
 @app.command()
 def show(
-    platform: Annotated[
-        str, typer.Argument(metavar="FILE|NAME", help="A platform file, or a shipped platform.")
-    ],
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON, host by host.")
-    ] = False,
-    master_host: Annotated[
-        str, typer.Option(help="Name of the host that is the master without saying so.")
-    ] = "master_host",
+    platform: Annotated[str, _about("FILE|NAME")],
+    as_json: Annotated[bool, _about("--json")] = False,
+    master_host: Annotated[str, _about("--master-host")] = "master_host",
 ) -> None:
     """Print a platform's hosts, zones and links.
 

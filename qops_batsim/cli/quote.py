@@ -8,6 +8,7 @@ import typer
 
 from qops_batsim.cli.console import note, print_json
 from qops_batsim.cli.inputs import duration
+from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import AsJson, PricedWorkload
 from qops_batsim.cli.texts import answer_text, date_text, duration_text, names_text, possible_text
 from qops_batsim.errors import InputError
@@ -18,42 +19,27 @@ if TYPE_CHECKING:
     from qops_batsim.advice.quote import Quotation
 
 
-State = Annotated[
-    str,
-    typer.Option(
-        metavar="PREFIX@TIME",
-        help="A run of a deadline scheduler (PREFIX of PREFIX_decisions.jsonl …) and a moment "
-        "of it: seconds since the start of the simulation, or with a unit, as in "
-        "out/qops@90m, @6h, @1d.",
-    ),
-]
-Processors = Annotated[int, typer.Option(metavar="N", help="Processors that the job needs.")]
-RunTime = Annotated[
-    str, typer.Option(metavar="DURATION", help="Its estimated run time: 7200, 120m or 2h.")
-]
-Deadline = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DURATION",
-        help="By when it must end, counted from TIME: 6h. Default: no deadline; the earliest "
-        "one is told.",
-    ),
-]
-Before = Annotated[
-    bool,
-    typer.Option(
-        "--before",
-        help="Ask before anything happened at TIME. Default: after all that happened then.",
-    ),
-]
+_about = manual(
+    """
+    --state PREFIX@TIME: A run of a deadline scheduler (PREFIX of PREFIX_decisions.jsonl …) and
+        a moment of it: seconds since the start of the simulation, or with a unit, as in
+        out/qops@90m, @6h, @1d.
+    --processors N: Processors that the job needs.
+    --runtime DURATION: Its estimated run time: 7200, 120m or 2h.
+    --deadline DURATION: By when it must end, counted from TIME: 6h. Default: no deadline; the
+        earliest one is told.
+    --before: Ask before anything happened at TIME. Default: after all that happened then.
+    """
+)
+Processors = Annotated[int, _about("--processors")]
 
 
 def quote(
-    state: State,
+    state: Annotated[str, _about("--state")],
     processors: Processors,
-    runtime: RunTime,
-    deadline: Deadline = None,
-    before: Before = False,
+    runtime: Annotated[str, _about("--runtime")],
+    deadline: Annotated[str | None, _about("--deadline")] = None,
+    before: Annotated[bool, _about("--before")] = False,
     workload: PricedWorkload = None,
     as_json: AsJson = False,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qops_batsim.cli.console import announce_slow, note, print_error, progress_bar
+from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import (
     AsJson,
     Batsim,
@@ -35,38 +36,21 @@ if TYPE_CHECKING:
 
 ENGINES = ("embedded", "batsim")
 
-Scheduler = Annotated[
-    str | None,
-    typer.Argument(
-        help="Name of the scheduler (`qops-batsim schedulers` lists them), or FILE.py:CLASS.",
-        show_default=False,
-    ),
-]
-Workload = Annotated[
-    str | None,
-    typer.Option(
-        "--workload",
-        "-w",
-        metavar="FILE",
-        help="Batsim workload (JSON, also .gz), or the name of a shipped one. "
-        f"Default: {DEFAULT_WORKLOAD}; for deadline schedulers {DEFAULT_DEADLINE_WORKLOAD}; "
-        f"for aroma {DEFAULT_SHARING_WORKLOAD}, on platform {DEFAULT_SHARING_PLATFORM}.",
-        show_default=False,
-    ),
-]
-Again = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Run once more what this PREFIX_run.json describes. Default of --out: PREFIX_again.",
-        show_default=False,
-    ),
-]
+_about = manual(
+    f"""
+    scheduler: Name of the scheduler (`qops-batsim schedulers` lists them), or FILE.py:CLASS.
+    --workload, -w FILE: Batsim workload (JSON, also .gz), or the name of a shipped one.
+        Default: {DEFAULT_WORKLOAD}; for deadline schedulers {DEFAULT_DEADLINE_WORKLOAD}; for
+        aroma {DEFAULT_SHARING_WORKLOAD}, on platform {DEFAULT_SHARING_PLATFORM}.
+    --again FILE: Run once more what this PREFIX_run.json describes. Default of --out:
+        PREFIX_again.
+    """
+)
 
 
 def run(
-    scheduler: Scheduler = None,
-    workload: Workload = None,
+    scheduler: Annotated[str | None, _about("scheduler")] = None,
+    workload: Annotated[str | None, _about("--workload")] = None,
     platform: Platform = None,
     out: Out = None,
     settings: Settings = None,
@@ -77,7 +61,7 @@ def run(
     batsim: Batsim = None,
     batsim_log: BatsimLog = "information",
     timeout: BatsimTimeout = 300.0,
-    again: Again = None,
+    again: Annotated[str | None, _about("--again")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

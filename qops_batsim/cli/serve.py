@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.console import announce_slow, note, print_error, print_table
+from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Quiet, Scheduler
 from qops_batsim.errors import InputError
 
@@ -29,64 +30,30 @@ LAST_WORD_SECONDS = 5.0
 """How long the last answer may take to reach the engine."""
 
 
-Socket = Annotated[
-    str,
-    typer.Option(
-        "--socket",
-        "-s",
-        metavar="ENDPOINT",
-        help="Where to listen: tcp://127.0.0.1:PORT (* for any free port) or ipc://PATH.",
-    ),
-]
-OwnSettings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Option of the scheduler (repeatable); wins over the engine's --sched-cfg.",
-    ),
-]
-Loop = Annotated[
-    bool,
-    typer.Option(
-        "--loop",
-        help="Serve one simulation after the other; their files are PREFIX_qos.csv, "
-        "PREFIX-2_qos.csv, PREFIX-3_qos.csv …",
-    ),
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option(
-        min=0.001, metavar="SECONDS", help="Longest wait for the engine. Default: no limit."
-    ),
-]
-Prefix = Annotated[
-    str | None,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="PREFIX",
-        help="Where to write: PREFIX_qos.csv. Default: out/SCHEDULER.",
-    ),
-]
-MaxMessageBytes = Annotated[
-    int, typer.Option(min=1, metavar="N", help="Longest message accepted (bytes).")
-]
-AnyInterface = Annotated[
-    bool,
-    typer.Option("--any-interface", help="Allow a --socket at which other machines can connect."),
-]
+_about = manual(
+    """
+    --socket, -s ENDPOINT: Where to listen: tcp://127.0.0.1:PORT (* for any free port) or
+        ipc://PATH.
+    --set NAME=VALUE: Option of the scheduler (repeatable); wins over the engine's --sched-cfg.
+    --loop: Serve one simulation after the other; their files are PREFIX_qos.csv,
+        PREFIX-2_qos.csv, PREFIX-3_qos.csv …
+    --timeout SECONDS: Longest wait for the engine. Default: no limit.
+    --out, -o PREFIX: Where to write: PREFIX_qos.csv. Default: out/SCHEDULER.
+    --max-message-bytes N: Longest message accepted (bytes).
+    --any-interface: Allow a --socket at which other machines can connect.
+    """
+)
 
 
 def serve(
     scheduler: Scheduler,
-    socket: Socket = "tcp://127.0.0.1:28000",
-    settings: OwnSettings = None,
-    loop: Loop = False,
-    timeout: Timeout = None,
-    out: Prefix = None,
-    max_message_bytes: MaxMessageBytes = 1 << 28,
-    any_interface: AnyInterface = False,
+    socket: Annotated[str, _about("--socket")] = "tcp://127.0.0.1:28000",
+    settings: Annotated[list[str] | None, _about("--set")] = None,
+    loop: Annotated[bool, _about("--loop")] = False,
+    timeout: Annotated[float | None, _about("--timeout", min=0.001)] = None,
+    out: Annotated[str | None, _about("--out")] = None,
+    max_message_bytes: Annotated[int, _about("--max-message-bytes", min=1)] = 1 << 28,
+    any_interface: Annotated[bool, _about("--any-interface")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Let a scheduler decide for Batsim 3.1 to 4.2, or any engine that speaks its protocol.

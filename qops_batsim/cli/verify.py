@@ -9,6 +9,7 @@ import typer
 
 from qops_batsim.cli.console import note
 from qops_batsim.cli.inputs import read_runs
+from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Hosts, Run, WorkloadsOfRun, rows_to_list
 
 if TYPE_CHECKING:
@@ -16,34 +17,27 @@ if TYPE_CHECKING:
 
     from qops_batsim.analysis.verify.rule import Violation
 
-CountedPlatform = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Platform (XML), to count the hosts.")
-]
-ComputeSharing = Annotated[
-    bool | None,
-    typer.Option(
-        "--compute-sharing/--no-compute-sharing",
-        help="Whether a host may run several jobs at a time. "
-        "Default: what PREFIX_run.json says, else not.",
-    ),
-]
-AnyAllocationSize = Annotated[
-    bool,
-    typer.Option(
-        "--any-allocation-size",
-        help="Accept other numbers of hosts than requested (execution mappings, "
-        "jobs that divide a total amount of work).",
-    ),
-]
+_about = manual(
+    """
+    --platform FILE: Platform (XML), to count the hosts.
+    --compute-sharing/--no-compute-sharing: Whether a host may run several jobs at a time.
+        Default: what PREFIX_run.json says, else not.
+    --any-allocation-size: Accept other numbers of hosts than requested (execution mappings,
+        jobs that divide a total amount of work).
+    """
+)
+Sharing = Annotated[bool | None, _about("--compute-sharing/--no-compute-sharing")]
 
 
 def verify(
     run: Run,
     workload: WorkloadsOfRun = None,
-    platform: CountedPlatform = None,
+    platform: Annotated[str | None, _about("--platform")] = None,
     hosts: Hosts = None,
-    compute_sharing: ComputeSharing = None,
-    any_allocation_size: AnyAllocationSize = False,
+    compute_sharing: Annotated[
+        bool | None, _about("--compute-sharing/--no-compute-sharing")
+    ] = None,
+    any_allocation_size: Annotated[bool, _about("--any-allocation-size")] = False,
     first: Annotated[int, rows_to_list("Violations to list.")] = 10,
 ) -> None:
     """Check that a run's files describe a possible schedule, ours or real Batsim's.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.inputs import read_source
+from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import WorkloadIn, WorkloadOut
 from qops_batsim.errors import InputError, did_you_mean
 
@@ -16,58 +17,40 @@ if TYPE_CHECKING:
 
 RUN_TIME, LOG = "run-time", "log"
 
+_about = manual(
+    """
+    --log: Log (SWF) the jobs come from: names of its queues, and CPU times if wanted.
+    --cpu-time run-time|log: CPU time of each task: the job's run time, or what the log
+        measured where it did (--log).
+    --every CLASS: One class for all jobs: deadline, high_priority, dedicated or best_effort.
+        Default: by queue.
+    --tasks together|apart: A job of n processors stays one job, whose tasks progress at one
+        rate, or becomes n jobs of one processor, the tasks of one application.
+    --deadline-factor F: Deadlines are submission + F x CPU time.
+    --speed FLOPS: Flop/s of the host on which CPU times were measured.
+    --seed: Seed of the queues that jobs without one draw.
+    """
+)
 
-LogOfJobs = Annotated[
-    Path | None,
-    typer.Option(
-        exists=True,
-        dir_okay=False,
-        help="Log (SWF) the jobs come from: names of its queues, and CPU times if wanted.",
-    ),
-]
-CpuTime = Annotated[
-    str,
-    typer.Option(
-        metavar=f"{RUN_TIME}|{LOG}",
-        help="CPU time of each task: the job's run time, or what the log measured where it "
-        "did (--log).",
-    ),
-]
-OneClass = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CLASS",
-        help="One class for all jobs: deadline, high_priority, dedicated or best_effort. "
-        "Default: by queue.",
-    ),
-]
-Tasks = Annotated[
-    str,
-    typer.Option(
-        metavar="together|apart",
-        help="A job of n processors stays one job, whose tasks progress at one rate, or "
-        "becomes n jobs of one processor, the tasks of one application.",
-    ),
-]
-DeadlineFactor = Annotated[
-    float, typer.Option(metavar="F", help="Deadlines are submission + F x CPU time.")
-]
-Speed = Annotated[
-    float,
-    typer.Option(metavar="FLOPS", help="Flop/s of the host on which CPU times were measured."),
-]
+_of_mixed = manual(
+    """
+    --applications N: Number of applications.
+    --seed: Seed of all random choices.
+    --processors N: Hosts of the machine; the default is aroma_grid's.
+    """
+)
 
 
 def classes(
     source: WorkloadIn,
     out: WorkloadOut,
-    log: LogOfJobs = None,
-    cpu_time: CpuTime = RUN_TIME,
-    every: OneClass = None,
-    tasks: Tasks = "together",
-    deadline_factor: DeadlineFactor = 5.0,
-    speed: Speed = 1e9,
-    seed: Annotated[int, typer.Option(help="Seed of the queues that jobs without one draw.")] = 1,
+    log: Annotated[Path | None, _about("--log", exists=True, dir_okay=False)] = None,
+    cpu_time: Annotated[str, _about("--cpu-time")] = RUN_TIME,
+    every: Annotated[str | None, _about("--every")] = None,
+    tasks: Annotated[str, _about("--tasks")] = "together",
+    deadline_factor: Annotated[float, _about("--deadline-factor")] = 5.0,
+    speed: Annotated[float, _about("--speed")] = 1e9,
+    seed: Annotated[int, _about("--seed")] = 1,
 ) -> None:
     """Turn jobs that last into jobs that compute, in four classes of service (Pascal et al. 2004).
 
@@ -102,11 +85,9 @@ def classes(
 
 def mixed(
     out: WorkloadOut,
-    applications: Annotated[int, typer.Option(metavar="N", help="Number of applications.")] = 48,
-    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 1,
-    processors: Annotated[
-        int, typer.Option(metavar="N", help="Hosts of the machine; the default is aroma_grid's.")
-    ] = 68,
+    applications: Annotated[int, _of_mixed("--applications")] = 48,
+    seed: Annotated[int, _of_mixed("--seed")] = 1,
+    processors: Annotated[int, _of_mixed("--processors")] = 68,
 ) -> None:
     """Make up applications of all four classes, with memory and communication, from three sites.
 

@@ -8,6 +8,7 @@ import typer
 
 from qops_batsim.cli.console import announce_slow
 from qops_batsim.cli.inputs import read_source
+from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import (
     Artificial,
     DeadlineShare,
@@ -20,48 +21,33 @@ from qops_batsim.cli.options import (
     WorkloadOut,
 )
 
-Load = Annotated[
-    float, typer.Option(help="Relative load: 1 is the trace itself, 1.3 offers 30 % more work.")
-]
-SampleSeed = Annotated[
-    int, typer.Option(help="Seed of the sample; with one seed, greater loads hold smaller ones.")
-]
-SameTime = Annotated[
-    bool,
-    typer.Option(
-        "--same-time", help="Submit duplicates with their originals. Default: at random times."
-    ),
-]
-ShareSeed = Annotated[
-    int, typer.Option(help="Seed of the share; with one seed, greater shares hold smaller ones.")
-]
-Reference = Annotated[
-    str,
-    typer.Option(
-        metavar="scaled|unscaled",
-        help="Run EASY on the workload as it is, or without duplicates, which then get the "
-        "response times of their originals.",
-    ),
-]
-KeepEstimates = Annotated[
-    bool,
-    typer.Option(
-        "--keep-estimates",
-        help="Leave walltimes and estimates as they are. Default: each job carries its run "
-        "time, cut to its walltime, in qos and has no walltime.",
-    ),
-]
+_about = manual(
+    """
+    --load: Relative load: 1 is the trace itself, 1.3 offers 30 % more work.
+    --seed: Seed of the sample; with one seed, greater loads hold smaller ones.
+    --same-time: Submit duplicates with their originals. Default: at random times.
+    """
+)
+_of_deadlines = manual(
+    """
+    --seed: Seed of the share; with one seed, greater shares hold smaller ones.
+    --reference scaled|unscaled: Run EASY on the workload as it is, or without duplicates, which
+        then get the response times of their originals.
+    --keep-estimates: Leave walltimes and estimates as they are. Default: each job carries its
+        run time, cut to its walltime, in qos and has no walltime.
+    """
+)
 
 
 def scale(
     source: WorkloadIn,
     out: WorkloadOut,
-    load: Load = 1.0,
+    load: Annotated[float, _about("--load")] = 1.0,
     method: LoadMethod = "duplication",
-    seed: SampleSeed = 1,
+    seed: Annotated[int, _about("--seed")] = 1,
     first: First = 5000,
     skip: Skip = 0,
-    same_time: SameTime = False,
+    same_time: Annotated[bool, _about("--same-time")] = False,
 ) -> None:
     """Take a subset of a workload and change the load it offers (Islam et al. 2003).
 
@@ -102,9 +88,9 @@ def deadlines(
     deadline_share: DeadlineShare = 1.0,
     relaxation: Relaxation = 2.0,
     artificial: Artificial = "run-time",
-    seed: ShareSeed = 1,
-    reference: Reference = "scaled",
-    keep_estimates: KeepEstimates = False,
+    seed: Annotated[int, _of_deadlines("--seed")] = 1,
+    reference: Annotated[str, _of_deadlines("--reference")] = "scaled",
+    keep_estimates: Annotated[bool, _of_deadlines("--keep-estimates")] = False,
 ) -> None:
     """Give jobs deadlines, somewhat earlier than EASY would complete them (Islam et al. 2003).
 

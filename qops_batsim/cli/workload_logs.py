@@ -9,6 +9,7 @@ import typer
 
 from qops_batsim.cli.console import print_json, print_table
 from qops_batsim.cli.inputs import refuse_same_file
+from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import WorkloadOut
 from qops_batsim.cli.texts import load_text
 from qops_batsim.errors import InputError
@@ -26,121 +27,60 @@ _DONE = {
     "sort": "sorted",
 }
 
-Log = Annotated[Path, typer.Argument(help="Log in the Standard Workload Format, plain or .gz.")]
-MachineSize = Annotated[
-    int | None,
-    typer.Option(help="Size of the machine. Default: the header's MaxProcs, else MaxNodes."),
-]
-FirstUsable = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="Write the first N usable jobs (after window and repairs)."),
-]
-SkipUsable = Annotated[int, typer.Option(metavar="N", help="Leave out N usable jobs before those.")]
-Start = Annotated[
-    str | None,
-    typer.Option(
-        "--from",
-        metavar="DATE",
-        help="Take jobs submitted from this date on: an ISO date or date and time in the "
-        "log's time zone, or seconds since the log's start.",
-    ),
-]
-End = Annotated[
-    str | None,
-    typer.Option("--to", metavar="DATE", help="Take jobs submitted before this date."),
-]
-Month = Annotated[
-    str | None,
-    typer.Option(
-        metavar="YYYY-MM", help="Take jobs submitted in this calendar month of the log's time zone."
-    ),
-]
-TimeZone = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="The log's time zone (Europe/Stockholm) instead of the header's TimeZoneString.",
-    ),
-]
-Rebase = Annotated[
-    bool,
-    typer.Option(
-        "--rebase",
-        help="Submit the first job at 0. Default: the log's own seconds, so that months of "
-        "one log stay comparable.",
-    ),
-]
-ProcessorsField = Annotated[
-    str,
-    typer.Option(
-        metavar="requested|allocated",
-        help="Which count of processors a job gets; where it is missing, the other.",
-    ),
-]
-NoProcessors = Annotated[
-    str,
-    typer.Option(
-        metavar="drop|clip", help="Jobs without either count of processors; clip: 1 processor."
-    ),
-]
-TooWide = Annotated[
-    str,
-    typer.Option(
-        metavar="drop|clip|keep",
-        help="Jobs with more processors than the machine; clip: all of the machine; keep: "
-        "schedulers reject them.",
-    ),
-]
-NoRunTime = Annotated[
-    str,
-    typer.Option(
-        metavar="drop|clip",
-        help="Jobs with run time 0 or less, mostly cancelled before they ran; clip: 1 second.",
-    ),
-]
-NoRequestedTime = Annotated[
-    str,
-    typer.Option(
-        metavar="keep|clip|drop",
-        help="Jobs without requested time; keep: no walltime; clip: walltime = run time.",
-    ),
-]
-Overrun = Annotated[
-    str,
-    typer.Option(
-        metavar="keep|clip|drop",
-        help="Jobs that ran longer than requested; keep: the engine kills them at their "
-        "walltime; clip: run time = requested time.",
-    ),
-]
-DuplicateId = Annotated[
-    str,
-    typer.Option(
-        metavar="drop|renumber",
-        help="Jobs with the number of an earlier usable job; renumber: above the highest "
-        "number of the log.",
-    ),
-]
+_about = manual(
+    """
+    log: Log in the Standard Workload Format, plain or .gz.
+    --processors: Size of the machine. Default: the header's MaxProcs, else MaxNodes.
+    --first N: Write the first N usable jobs (after window and repairs).
+    --skip N: Leave out N usable jobs before those.
+    --from DATE: Take jobs submitted from this date on: an ISO date or date and time in the
+        log's time zone, or seconds since the log's start.
+    --to DATE: Take jobs submitted before this date.
+    --month YYYY-MM: Take jobs submitted in this calendar month of the log's time zone.
+    --time-zone NAME: The log's time zone (Europe/Stockholm) instead of the header's
+        TimeZoneString.
+    --rebase: Submit the first job at 0. Default: the log's own seconds, so that months of one
+        log stay comparable.
+    --processors-field requested|allocated: Which count of processors a job gets; where it is
+        missing, the other.
+    --on-no-processors drop|clip: Jobs without either count of processors; clip: 1 processor.
+    --on-too-wide drop|clip|keep: Jobs with more processors than the machine; clip: all of the
+        machine; keep: schedulers reject them.
+    --on-no-run-time drop|clip: Jobs with run time 0 or less, mostly cancelled before they ran;
+        clip: 1 second.
+    --on-no-requested-time keep|clip|drop: Jobs without requested time; keep: no walltime; clip:
+        walltime = run time.
+    --on-overrun keep|clip|drop: Jobs that ran longer than requested; keep: the engine kills
+        them at their walltime; clip: run time = requested time.
+    --on-duplicate-id drop|renumber: Jobs with the number of an earlier usable job; renumber:
+        above the highest number of the log.
+    --show K: Line numbers to show for each finding.
+    --json: Print everything as JSON, with all line numbers.
+    --strict: Exit with code 1 when anything is found.
+    """
+)
+Log = Annotated[Path, _about("log")]
+MachineSize = Annotated[int | None, _about("--processors")]
 
 
 def from_swf(
     log: Log,
     out: WorkloadOut,
     processors: MachineSize = None,
-    first: FirstUsable = None,
-    skip: SkipUsable = 0,
-    start: Start = None,
-    end: End = None,
-    month: Month = None,
-    time_zone: TimeZone = None,
-    rebase: Rebase = False,
-    processors_field: ProcessorsField = "requested",
-    on_no_processors: NoProcessors = "drop",
-    on_too_wide: TooWide = "drop",
-    on_no_run_time: NoRunTime = "drop",
-    on_no_requested_time: NoRequestedTime = "keep",
-    on_overrun: Overrun = "keep",
-    on_duplicate_id: DuplicateId = "drop",
+    first: Annotated[int | None, _about("--first")] = None,
+    skip: Annotated[int, _about("--skip")] = 0,
+    start: Annotated[str | None, _about("--from")] = None,
+    end: Annotated[str | None, _about("--to")] = None,
+    month: Annotated[str | None, _about("--month")] = None,
+    time_zone: Annotated[str | None, _about("--time-zone")] = None,
+    rebase: Annotated[bool, _about("--rebase")] = False,
+    processors_field: Annotated[str, _about("--processors-field")] = "requested",
+    on_no_processors: Annotated[str, _about("--on-no-processors")] = "drop",
+    on_too_wide: Annotated[str, _about("--on-too-wide")] = "drop",
+    on_no_run_time: Annotated[str, _about("--on-no-run-time")] = "drop",
+    on_no_requested_time: Annotated[str, _about("--on-no-requested-time")] = "keep",
+    on_overrun: Annotated[str, _about("--on-overrun")] = "keep",
+    on_duplicate_id: Annotated[str, _about("--on-duplicate-id")] = "drop",
 ) -> None:
     """Convert a log to a Batsim workload of `delay` jobs.
 
@@ -173,7 +113,6 @@ def from_swf(
         duplicate_id=on_duplicate_id,
         processors_field=processors_field,
     )
-    window: Bounds = {"start": start, "end": end, "month": month, "time_zone": time_zone}
     conversion = convert_swf(
         _read(log, out),
         processors=processors,
@@ -181,7 +120,7 @@ def from_swf(
         skip=skip,
         first=first,
         rebase=rebase,
-        **window,
+        **Bounds(start=start, end=end, month=month, time_zone=time_zone),
     )
     _write(conversion, log, out)
 
@@ -189,15 +128,9 @@ def from_swf(
 def lint(
     log: Log,
     processors: MachineSize = None,
-    show: Annotated[
-        int, typer.Option(metavar="K", help="Line numbers to show for each finding.")
-    ] = 5,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON, with all line numbers.")
-    ] = False,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 1 when anything is found.")
-    ] = False,
+    show: Annotated[int, _about("--show")] = 5,
+    as_json: Annotated[bool, _about("--json")] = False,
+    strict: Annotated[bool, _about("--strict")] = False,
 ) -> None:
     """Report what is odd in a log: how many records, and in which lines.
 

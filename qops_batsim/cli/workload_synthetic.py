@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.console import note
+from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import WorkloadOut
 from qops_batsim.cli.texts import load_text
 
@@ -18,62 +19,39 @@ if TYPE_CHECKING:
     from qops_batsim.workload.archive import Progress
     from qops_batsim.workload.model import Workload
 
-Preset = Annotated[
-    str,
-    typer.Option(
-        help="Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs, "
-        "lublin-batch are the published ones."
-    ),
-]
-Load = Annotated[
-    float | None,
-    typer.Option(
-        help="Offered load to bring about, by one factor on the gaps between submissions. "
-        "Default: that of the log; as sampled for lublin-batch."
-    ),
-]
-ExactEstimates = Annotated[
-    bool,
-    typer.Option(
-        "--exact-estimates",
-        help="Estimates equal run times: each job carries its run time in qos and has no walltime.",
-    ),
-]
-Share = Annotated[
-    float,
-    typer.Option(
-        help="Share of the jobs, 0 to 1, that get a deadline: submission + stretch x run "
-        "time. Above 0, estimates are exact."
-    ),
-]
-Stretch = Annotated[
-    tuple[float, float],
-    typer.Option(
-        metavar="LOW HIGH", help="Range in which each deadline's stretch is drawn, from 1 up."
-    ),
-]
-Copy = Annotated[
-    Path | None,
-    typer.Option(help="File to copy the log to, or directory. Default: leave it in the cache."),
-]
-Cache = Annotated[
-    Path | None,
-    typer.Option(help="Directory to keep downloads in. Default: the user's cache directory."),
-]
+_about = manual(
+    """
+    --preset: Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs,
+        lublin-batch are the published ones.
+    --load: Offered load to bring about, by one factor on the gaps between submissions. Default:
+        that of the log; as sampled for lublin-batch.
+    --exact-estimates: Estimates equal run times: each job carries its run time in qos and has
+        no walltime.
+    --deadline-share: Share of the jobs, 0 to 1, that get a deadline: submission + stretch x run
+        time. Above 0, estimates are exact.
+    --stretch LOW HIGH: Range in which each deadline's stretch is drawn, from 1 up.
+    --out: File to copy the log to, or directory. Default: leave it in the cache.
+    --cache: Directory to keep downloads in. Default: the user's cache directory.
+    --jobs: Number of jobs.
+    --seed: Seed; the same seed gives the same file.
+    --processors: Size of the machine. Default: the preset's.
+    log: kth-sp2, sdsc-sp2 or ctc-sp2.
+    """
+)
+Share = Annotated[float, _about("--deadline-share")]
+Seed = Annotated[int, _about("--seed")]
 
 
 def generate(
     out: WorkloadOut,
-    preset: Preset = "sdsc-sp2",
-    jobs: Annotated[int, typer.Option(help="Number of jobs.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same file.")] = 1,
-    processors: Annotated[
-        int | None, typer.Option(help="Size of the machine. Default: the preset's.")
-    ] = None,
-    load: Load = None,
-    exact_estimates: ExactEstimates = False,
+    preset: Annotated[str, _about("--preset")] = "sdsc-sp2",
+    jobs: Annotated[int, _about("--jobs")] = 1000,
+    seed: Seed = 1,
+    processors: Annotated[int | None, _about("--processors")] = None,
+    load: Annotated[float | None, _about("--load")] = None,
+    exact_estimates: Annotated[bool, _about("--exact-estimates")] = False,
     deadline_share: Share = 0.0,
-    stretch: Stretch = (2.0, 10.0),
+    stretch: Annotated[tuple[float, float], _about("--stretch")] = (2.0, 10.0),
 ) -> None:
     """Make a synthetic workload of rigid jobs (model of Lublin and Feitelson, 2003).
 
@@ -123,9 +101,9 @@ def _print_summary(workload: Workload, out: Path, exact_estimates: bool) -> None
 
 
 def fetch(
-    log: Annotated[str, typer.Argument(help="kth-sp2, sdsc-sp2 or ctc-sp2.")],
-    out: Copy = None,
-    cache: Cache = None,
+    log: Annotated[str, _about("log")],
+    out: Annotated[Path | None, _about("--out")] = None,
+    cache: Annotated[Path | None, _about("--cache")] = None,
 ) -> None:
     """Download a log of the Parallel Workloads Archive and print where it is.
 

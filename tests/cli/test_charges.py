@@ -49,7 +49,7 @@ def test_json_and_the_break_even_weight(cli, runs: Path) -> None:
     assert result.exit_code == 0, result.err
     document = json.loads(result.out)
     msb, easy = document["runs"]
-    # EASY refuses nobody and promises nothing.
+    # EASY refuses no job and promises nothing.
     assert easy["total"]["charged_jobs"] == easy["total"]["jobs"] == 500
     assert easy["total"]["charge"]["qos"] == 0
     charge = msb["total"]["charge"]

@@ -128,7 +128,7 @@ def test_a_wrong_command_line_is_one_clear_error(arguments, said):
     [
         ([], "option --platform is missing"),
         (["-v", "loud"], "--verbosity is 'loud' (known: debug, information, network-only, quiet)"),
-        (["-m", "nobody"], "there is no host 'nobody' (--master-host)"),
+        (["-m", "nowhere"], "there is no host 'nowhere' (--master-host)"),
         (["-w", "missing.json"], "missing.json: no such file (a Batsim workload (JSON)"),
         (["--mmax", "9"], "9 hosts were asked for; from 1 to 4 are accepted"),
         (["--mmax=-1"], "--mmax is '-1'; a whole number from 0 up is expected"),
@@ -145,7 +145,7 @@ def test_a_wrong_command_line_is_one_clear_error(arguments, said):
 def test_wrong_values_are_one_clear_error(cli, machine, monkeypatch, tmp_path, arguments, said):
     monkeypatch.chdir(tmp_path)
     start = machine if arguments else []
-    result = cli("engine", *start, *arguments, "-s", "ipc://nobody", "--timeout", "0.1")
+    result = cli("engine", *start, *arguments, "-s", "ipc://nowhere", "--timeout", "0.1")
     if "-s" in arguments or "--timeout" in arguments:
         result = cli("engine", *start, *arguments)
     assert result.exit_code == 2

@@ -11,6 +11,7 @@ import typer
 import qops_batsim
 from qops_batsim.cli import console, schedulers
 from qops_batsim.cli.main import app
+from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError, SimulationError
 
 Cli = Callable[..., Any]
@@ -209,3 +210,14 @@ def test_tables_show_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> No
     out = capsys.readouterr().out
     for text in ("[/title]", ":x:", "[/a]", "[red]1", ":smile:"):
         assert text in out
+
+
+def test_a_manual_describes_each_name_once() -> None:
+    about = manual("JOB: The job: w0!12.\n--out, -o PREFIX: Where\n    to write.\n--all: All.")
+    option = about("--out", min=1)
+    assert (option.metavar, option.help) == ("PREFIX", "Where to write.")
+    assert option.min == 1
+    assert (about("--all").metavar, about("--all").help) == (None, "All.")
+    assert (about("JOB").metavar, about("JOB").help) == ("JOB", "The job: w0!12.")
+    with pytest.raises(AssertionError, match="--all is described twice"):
+        manual("--all: All.\n--all N: Some.")

@@ -76,7 +76,7 @@ def test_duplicates_are_copies_that_know_their_origin(
         assert isinstance(job.fields["subtime"], int)
         if same_time:
             assert job.submission_time == original.submission_time
-    # Nobody gets a second duplicate before everybody has one.
+    # No job gets a second duplicate before every job has one.
     assert max(counts.values()) - min(counts.values()) <= 1
     assert originals(scaled).jobs == TRACE.jobs
 
