@@ -160,7 +160,7 @@ class _Server:
 
     def _converse(self, session: DecisionSession) -> None:
         connection = self._connection
-        text = connection.receive(from_anybody=True)
+        text = connection.receive(from_new_peer=True)
         self._seen = True
         while True:
             connection.send(session.answer(text))

@@ -19,16 +19,12 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    name
-        Unique name among zones, clusters, hosts and routers.
     prefix, suffix
         Host *n* is named prefix + n + suffix.
     radical
         The numbers *n*, such as ``0-31,40``.
     speeds
         Speed of one core in each power state (flop/s).
-    cores
-        Cores of each host.
     bandwidth, latency
         Of each host's link (bytes/s, s).
     sharing_policy
@@ -91,11 +87,6 @@ def parse_radical(
     """Read the numbers of a cluster's hosts as ranges, each with first and last included.
 
     As in SimGrid, leading zeros have no meaning (``00-31`` is ``0-31``).
-
-    Raises
-    ------
-    InputError
-        Not a list of ascending ranges, or more than ``max_hosts`` numbers in all.
     """
     ranges = []
     count = 0

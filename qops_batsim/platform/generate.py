@@ -43,8 +43,6 @@ def make_cluster(
         Number of compute hosts.
     speed
         Speed of one core (flop/s).
-    cores
-        Cores of each host.
     prefix
         What host names begin with.
     bandwidth
@@ -118,12 +116,7 @@ def _check(
 class ShippedPlatform(msgspec.Struct, frozen=True):
     """A platform that comes with the package.
 
-    Attributes
-    ----------
-    platform
-        Its hosts and network.
-    comment
-        What it is and where its numbers come from; stands at the top of the file.
+    ``comment`` stands at the top of the file: what it is and where its numbers come from.
     """
 
     platform: Platform
@@ -182,13 +175,7 @@ def shipped_platforms() -> dict[str, ShippedPlatform]:
 
 
 def write_shipped_platforms(directory: str | Path) -> None:
-    """Write the platforms that come with the package.
-
-    Raises
-    ------
-    InputError
-        A file cannot be written.
-    """
+    """Write the platforms that come with the package."""
     for name, shipped in shipped_platforms().items():
         write_platform(shipped.platform, Path(directory) / f"{name}.xml", comment=shipped.comment)
 

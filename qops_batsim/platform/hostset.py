@@ -41,14 +41,7 @@ class HostSet:
 
     @classmethod
     def parse(cls, text: str) -> HostSet:
-        """Read intervals such as ``"0-3 5"`` (commas are accepted as separators).
-
-        Raises
-        ------
-        InputError
-            The text is not a list of intervals, or an identifier is above
-            :data:`MAX_HOST_ID`.
-        """
+        """Read intervals such as ``"0-3 5"`` (commas are accepted as separators)."""
         mask = 0
         for part in text.replace(",", " ").split():
             first, hyphen, last = part.partition("-")

@@ -26,12 +26,8 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    name
-        Unique name in the platform.
     speeds
         Speed of one core in each power state (flop/s).
-    cores
-        Number of cores.
     role
         One of :data:`ROLES`.
     properties
@@ -64,21 +60,10 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
-    """A network link.
+    """A network link, with bandwidth in bytes/s and latency in seconds.
 
-    Attributes
-    ----------
-    name
-        Unique name in the platform.
-    bandwidth
-        Bytes per second.
-    latency
-        Seconds.
-    sharing_policy
-        ``SHARED``, ``FATPIPE`` (no contention) or ``SPLITDUPLEX`` (one link each
-        way: routes name them ``NAME_UP`` and ``NAME_DOWN``).
-    properties
-        Every ``<prop>`` of the link, as text.
+    Its sharing policy is ``SHARED``, ``FATPIPE`` (no contention) or ``SPLITDUPLEX``
+    (one link each way: routes name them ``NAME_UP`` and ``NAME_DOWN``).
     """
 
     name: str
@@ -119,8 +104,6 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    name
-        Unique name among zones, clusters, hosts and routers.
     routing
         One of :data:`ROUTINGS`.
     parent

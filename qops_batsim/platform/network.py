@@ -24,12 +24,8 @@ LOOPBACK = Link(name="__loopback__", bandwidth=10e9, latency=0.0, sharing_policy
 class NetworkPath(msgspec.Struct, frozen=True):
     """The way from one host to another.
 
-    Attributes
-    ----------
-    links
-        The links in order; empty where the platform has none (Vivaldi zones).
-    latency
-        Sum of the links' latencies, plus the distance in Vivaldi zones (s).
+    ``links`` is empty where the platform has none (Vivaldi zones); ``latency`` is the sum of
+    the links' latencies plus the distance in Vivaldi zones (s).
     """
 
     links: tuple[Link, ...]
@@ -61,10 +57,10 @@ class Network:
     The values are the platform's own: the correction factors of SimGrid's
     TCP models are not applied, as Batsim's parallel-task model has none.
 
-    Parameters
-    ----------
-    platform
-        As read or made; it is not changed.
+    >>> from qops_batsim.platform.generate import make_cluster
+    >>> way = Network(make_cluster(4, bandwidth=1e9, latency=1e-5)).path("host0", "host3")
+    >>> [link.name for link in way.links], way.latency, way.bandwidth
+    (['link_host0_UP', 'link_host3_DOWN'], 2e-05, 1000000000.0)
     """
 
     def __init__(self, platform: Platform) -> None:
@@ -92,13 +88,7 @@ class Network:
         self._bypasses = {zone.name: _table(zone.bypass_routes, duplex) for zone in platform.zones}
 
     def path(self, source: str, destination: str) -> NetworkPath:
-        """Return the way from one host or router to another, by name.
-
-        Raises
-        ------
-        InputError
-            A name is unknown, or the platform has no route between the two.
-        """
+        """Return the way from one host or router to another, by name."""
         for name in (source, destination):
             if name not in self._zone_of:
                 raise InputError(f"{self._source}: {name!r} is not a host or router of it")

@@ -1,6 +1,7 @@
 """The elements of SimGrid's platform files: what they hold, and what is not supported.
 
-From the document type definition of SimGrid, version 4.1.
+From the document type definition of SimGrid, version 4.1. What is not supported is an
+InputError that names file and line.
 """
 
 from __future__ import annotations
@@ -75,15 +76,19 @@ SYNONYMS = {"AS": "zone", "ASroute": "zoneRoute", "bypassASroute": "bypassZoneRo
 
 REFUSED = {
     "peer": "give hosts with coordinates, or a cluster",
-    "trace": "the speeds and links of a platform do not change during a simulation",
-    "trace_connect": "the speeds and links of a platform do not change during a simulation",
     "include": "no other file is ever read; put its content here",
-    "storage": "SimGrid has removed it; give a host the property role=storage",
-    "storage_type": "SimGrid has removed it; give a host the property role=storage",
-    "mount": "SimGrid has removed it; give a host the property role=storage",
     "random": "SimGrid has removed it",
-    "process": "a platform holds hosts and network; jobs come from the workload",
-    "actor": "a platform holds hosts and network; jobs come from the workload",
+    **dict.fromkeys(
+        ("trace", "trace_connect"),
+        "the speeds and links of a platform do not change during a simulation",
+    ),
+    **dict.fromkeys(
+        ("storage", "storage_type", "mount"),
+        "SimGrid has removed it; give a host the property role=storage",
+    ),
+    **dict.fromkeys(
+        ("process", "actor"), "a platform holds hosts and network; jobs come from the workload"
+    ),
 }
 """Elements that SimGrid knows and we do not honour, with what to do instead."""
 
@@ -100,22 +105,7 @@ _HARMLESS_CONFIG = (
 
 
 def check_element(tag: str, parent: str, where: str) -> str:
-    """Return the present name of an element.
-
-    Parameters
-    ----------
-    tag
-        As written.
-    parent
-        Present name of the element around it; empty for the outermost.
-    where
-        File and line, for the message.
-
-    Raises
-    ------
-    InputError
-        The element is not supported, unknown, or in the wrong place.
-    """
+    """Return the present name of an element that may stand inside ``parent`` (empty: outermost)."""
     name = SYNONYMS.get(tag, tag)
     if not parent:
         if name != "platform":
@@ -136,13 +126,7 @@ def check_element(tag: str, parent: str, where: str) -> str:
 
 
 def check_attributes(name: str, attributes: dict[str, str], where: str) -> None:
-    """Make sure that an element has the attributes it must have and no unknown ones.
-
-    Raises
-    ------
-    InputError
-        An attribute is missing, unknown, or names a trace file.
-    """
+    """Make sure that an element has what it must have, nothing unknown and no trace file."""
     element = ELEMENTS[name]
     for attribute in element.required:
         if attribute not in attributes:
@@ -161,13 +145,7 @@ def check_attributes(name: str, attributes: dict[str, str], where: str) -> None:
 
 
 def check_config(name: str, where: str) -> None:
-    """Make sure that a ``<config>`` property does not change the simulated model.
-
-    Raises
-    ------
-    InputError
-        It does, so leaving it aside would give other results than SimGrid.
-    """
+    """Refuse a ``<config>`` property that changes the results of SimGrid."""
     if not name.startswith(_HARMLESS_CONFIG):
         raise InputError(
             f"{where}: configuration {shown(name)} would change the simulation and is not "
@@ -180,11 +158,6 @@ def check_entities(content: bytes, source: str) -> None:
 
     After a document type declaration the parser passes over unknown entities in
     attributes without a word, which would change names.
-
-    Raises
-    ------
-    InputError
-        An entity is used that is not declared.
     """
     if b"&" not in content or b"\0" in content:  # the second: not UTF-8
         return

@@ -39,25 +39,18 @@ def read_platform(
     """Read a SimGrid platform, plain or gzip-compressed.
 
     Nothing but this file is ever read, not even the document type definition
-    that its first lines name.
+    that its first lines name. Disks are passed over, since Batsim does not use
+    them. InputError names file, line, element, attribute and what is accepted.
 
     Parameters
     ----------
     path
-        An XML file with zones, hosts, clusters, links and routes. Disks are
-        passed over, since Batsim does not use them.
+        An XML file with zones, hosts, clusters, links and routes.
     master_host
         Name of the host that is the master without saying so (Batsim's
         ``--master-host``); there need not be one.
     max_bytes
-        Largest content accepted after decompression (bytes).
-
-    Raises
-    ------
-    InputError
-        The file cannot be read, is not a platform, uses an element that is not
-        supported, or holds a wrong or repeated value. The message names file,
-        line, element, attribute and what is accepted.
+        Largest content accepted after decompression.
     """
     content = read_bytes(path, what="a SimGrid platform (XML)", max_bytes=max_bytes)
     return parse_platform(content, source=str(path), master_host=master_host)

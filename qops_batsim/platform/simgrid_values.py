@@ -16,9 +16,7 @@ class OpenElement:
     Attributes
     ----------
     name
-        Present name of the element.
-    attributes
-        As written.
+        The element's present name.
     where
         File, line and element, for messages.
     properties
@@ -114,13 +112,7 @@ class OpenElement:
 
 
 def read_cluster(element: OpenElement, zone: str) -> Cluster:
-    """Return what a ``<cluster>`` element says; its radical is for the caller to judge.
-
-    Raises
-    ------
-    InputError
-        An attribute has a wrong value, or the topology is not FLAT.
-    """
+    """Return what a ``<cluster>`` element says; its radical is for the caller to judge."""
     given = element.attributes
     if given.get("topology", "FLAT") != "FLAT":
         raise element.wrong("topology", "FLAT (other topologies are not supported)")

@@ -39,24 +39,9 @@ def write_platform(platform: Platform, path: str | Path, *, comment: str = "") -
 
     Reading the file gives an equal platform; the same platform always gives the
     same bytes. A platform without zones is written as one zone without
-    latencies (routing Vivaldi), and then read as such.
-
-    Parameters
-    ----------
-    platform
-        What to write.
-    path
-        Where to.
-    comment
-        Text for people, written at the top.
-
-    Raises
-    ------
-    InputError
-        The file cannot be written, or the platform has a text that XML cannot hold.
+    latencies (routing Vivaldi), and then read as such. The comment stands at the top.
     """
-    text = format_platform(platform, comment=comment)
-    write_text(path, text)
+    write_text(path, format_platform(platform, comment=comment))
 
 
 def format_platform(platform: Platform, *, comment: str = "") -> str:

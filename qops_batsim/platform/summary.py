@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -10,15 +11,7 @@ from qops_batsim.platform.model import Host, Platform
 
 
 class HostGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Consecutive hosts that differ in nothing but their names.
-
-    Attributes
-    ----------
-    first_id, last_id
-        Batsim's host ids of the first and the last; None for the master.
-    hosts
-        The hosts, by name.
-    """
+    """Consecutive hosts that differ in nothing but their names; the master has no ids."""
 
     first_id: int | None
     last_id: int | None
@@ -26,27 +19,18 @@ class HostGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def host_groups(platform: Platform) -> list[HostGroup]:
-    """Return the hosts in groups of equal ones: compute hosts, storage hosts, the master.
+    """Return the hosts in groups of equal ones: compute hosts, storage hosts, the master. O(hosts).
 
-    O(hosts).
+    >>> from qops_batsim.platform.generate import make_cluster
+    >>> [(group.first_id, group.last_id) for group in host_groups(make_cluster(9))]
+    [(0, 8), (None, None)]
     """
-    groups: list[list[Host]] = []
-    for host in platform.hosts():
-        if groups and _kind(groups[-1][0]) == _kind(host):
-            groups[-1].append(host)
-        else:
-            groups.append([host])
     result = []
     first = 0
-    for group in groups:
-        is_master = group[0].role == "master"
-        result.append(
-            HostGroup(
-                first_id=None if is_master else first,
-                last_id=None if is_master else first + len(group) - 1,
-                hosts=tuple(group),
-            )
-        )
+    for kind, alike in groupby(platform.hosts(), _kind):
+        group = tuple(alike)
+        ids = (None, None) if kind.role == "master" else (first, first + len(group) - 1)
+        result.append(HostGroup(first_id=ids[0], last_id=ids[1], hosts=group))
         first += len(group)
     return result
 

@@ -52,42 +52,28 @@ SIZE_FORM = "a size: a number with B, alone or after k, M, G, T, Ki, Mi, Gi or T
 
 
 def parse_speed(text: str, *, where: str, zero: bool = False) -> float:
-    """Read a speed.
+    """Read a speed above 0, or from 0 up (flop/s).
 
-    Parameters
-    ----------
-    text
-        Such as ``100Mf`` or ``1.5 teraflops`` without the space.
-    where
-        What the text is, for the message (``"a.xml: line 3: <host id='a'>: speed"``).
-    zero
-        Whether 0 is accepted.
+    ``where`` says what the text is, for the message (``"a.xml: line 3: <host id='a'>: speed"``).
 
-    Returns
-    -------
-    float
-        flop/s.
-
-    Raises
-    ------
-    InputError
-        Not a number, an unknown unit, negative, too large, or 0 where that has no meaning.
+    >>> parse_speed("1.5teraflops", where="speed")
+    1500000000000.0
     """
     return _parse(text, _SPEED, "f", SPEED_FORM, where, zero)
 
 
 def parse_bandwidth(text: str, *, where: str) -> float:
-    """Read a bandwidth above 0 (bytes/s); parameters and errors as :func:`parse_speed`."""
+    """Read a bandwidth above 0 (bytes/s)."""
     return _parse(text, _BANDWIDTH, "Bps", BANDWIDTH_FORM, where, False)
 
 
 def parse_time(text: str, *, where: str) -> float:
-    """Read a duration from 0 up (s); parameters and errors as :func:`parse_speed`."""
+    """Read a duration from 0 up (s)."""
     return _parse(text, _TIME, "s", TIME_FORM, where, True)
 
 
 def parse_size(text: str, *, where: str) -> int:
-    """Read a number of bytes above 0, rounded; parameters and errors as :func:`parse_speed`.
+    """Read a number of bytes above 0, rounded.
 
     Unlike SimGrid's sizes, bits (``b``) are refused: for a memory they are a slip.
     """
@@ -130,7 +116,7 @@ def _parse(
 
 
 def _format(value: float, units: dict[str, float]) -> str:
-    """Write as people do, 1 to 999 of a unit, if that is exact; else in the base unit."""
+    """Write 1 to 999 of a unit, if that is exact; else in the base unit."""
     value = float(value)
     largest = max(units.values())
     for unit, factor in units.items():

@@ -6,13 +6,14 @@ Each class is the ``data`` object of one decision type; see
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import msgspec
 
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import Answer as Answer
+from qops_batsim.protocol.events import HostsInState, JobMessage
 from qops_batsim.protocol.events import Notify as Notify
 from qops_batsim.protocol.events import Query as Query
 
@@ -93,22 +94,16 @@ class ChangeJobState(msgspec.Struct, frozen=True, omit_defaults=True):
     kill_reason: str | None = None
 
 
-class SetResourceState(msgspec.Struct, frozen=True):
+class SetResourceState(HostsInState, frozen=True):
     """Switch hosts to another power state."""
 
     TYPE: ClassVar = "SET_RESOURCE_STATE"
 
-    resources: HostSet
-    state: str
 
-
-class ToJobMessage(msgspec.Struct, frozen=True):
+class ToJobMessage(JobMessage, frozen=True):
     """Send a message to a running job."""
 
     TYPE: ClassVar = "TO_JOB_MSG"
-
-    job_id: str
-    msg: Any
 
 
 Decision = (
@@ -127,22 +122,5 @@ Decision = (
     | Answer
 )
 
-DECISION_TYPES: dict[str, type] = {
-    kind.TYPE: kind
-    for kind in (
-        ExecuteJob,
-        RejectJob,
-        KillJob,
-        CallMeLater,
-        RegisterJob,
-        RegisterProfile,
-        SetJobMetadata,
-        ChangeJobState,
-        SetResourceState,
-        ToJobMessage,
-        Query,
-        Notify,
-        Answer,
-    )
-}
+DECISION_TYPES = {kind.TYPE: kind for kind in get_args(Decision)}
 """Every decision type of the protocol by its name on the wire."""

@@ -7,7 +7,7 @@ in process and, encoded as JSON, over the wire.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import msgspec
 
@@ -104,32 +104,34 @@ class RequestedCall(msgspec.Struct, frozen=True):
     TYPE: ClassVar = "REQUESTED_CALL"
 
 
-class ResourceStateChanged(msgspec.Struct, frozen=True):
-    """Hosts have reached another power state."""
-
-    TYPE: ClassVar = "RESOURCE_STATE_CHANGED"
+class HostsInState(msgspec.Struct, frozen=True):
+    """Hosts and a power state."""
 
     resources: HostSet
     state: str
 
 
-class FromJobMessage(msgspec.Struct, frozen=True):
-    """A running job has sent a message to the scheduler."""
+class ResourceStateChanged(HostsInState, frozen=True):
+    """Hosts have reached another power state."""
 
-    TYPE: ClassVar = "FROM_JOB_MSG"
+    TYPE: ClassVar = "RESOURCE_STATE_CHANGED"
+
+
+class JobMessage(msgspec.Struct, frozen=True):
+    """What a job and the scheduler say to each other."""
 
     job_id: str
     msg: Any
 
 
-class OpenObject:
-    """A JSON object whose fields are not all known beforehand.
+class FromJobMessage(JobMessage, frozen=True):
+    """A running job has sent a message to the scheduler."""
 
-    Attributes
-    ----------
-    fields
-        The object as received or to be sent.
-    """
+    TYPE: ClassVar = "FROM_JOB_MSG"
+
+
+class OpenObject:
+    """A JSON object whose ``fields`` are not all known beforehand."""
 
     __slots__ = ("fields",)
     TYPE: ClassVar[str]
@@ -199,20 +201,5 @@ Event = (
     | Answer
 )
 
-EVENT_TYPES: dict[str, type] = {
-    kind.TYPE: kind
-    for kind in (
-        SimulationBegins,
-        SimulationEnds,
-        JobSubmitted,
-        JobCompleted,
-        JobKilled,
-        RequestedCall,
-        ResourceStateChanged,
-        FromJobMessage,
-        Notify,
-        Query,
-        Answer,
-    )
-}
+EVENT_TYPES = {kind.TYPE: kind for kind in get_args(Event)}
 """Every event type of the protocol by its name on the wire."""

@@ -101,24 +101,17 @@ def decode_events(
 ) -> Message[Event]:
     """Read what an engine says.
 
-    Parameters
-    ----------
-    text
-        The JSON text.
-    on_unknown
-        Called with type and date (seconds) of each event of an unknown type, which
-        is left out then; by default such an event is an error.
+    An event of an unknown type is an InputError, unless ``on_unknown`` is given: then that is
+    called with type and date (seconds), and the event is left out.
 
-    Raises
-    ------
-    InputError
-        Not JSON, not a message, an unknown type, or a wrong field.
+    >>> decode_events('{"now": 4.0, "events": [{"timestamp": 4.0, "type": "REQUESTED_CALL"}]}')
+    Message(now=4.0, events=[Stamped(timestamp=4.0, body=RequestedCall())])
     """
     return _decode_shallow(text, EVENT_TYPES, on_unknown)
 
 
 def decode_decisions(text: bytes | str) -> Message[Decision]:
-    """Read what a decision module says; errors as :func:`decode_events`."""
+    """Read what a decision module says."""
     return _decode_shallow(text, DECISION_TYPES)
 
 
@@ -154,9 +147,7 @@ def _decode(
             )
         try:
             body = _body_decoders[item.type].decode(item.data)
-        except msgspec.DecodeError as error:
-            raise InputError(f"{where} ({item.type}): {error}") from None
-        except InputError as error:
+        except (msgspec.DecodeError, InputError) as error:
             raise InputError(f"{where} ({item.type}): {error}") from None
         items.append(Stamped(item.timestamp, body))
     return Message(raw.now, items)

@@ -2,7 +2,8 @@
 
 The engine is the REQ side and connects, the decision process is the REP side
 and binds; either may start first. ZeroMQ itself never says that the other side
-has gone: here a monitor of the socket's connections does.
+has gone: here a monitor of the socket's connections does. An endpoint that
+cannot be used is an InputError.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import stat
 import struct
 import time
 from collections.abc import Callable
+from typing import TypedDict, Unpack
 
 import zmq
 
@@ -57,7 +59,7 @@ class _Connections:
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 self.count += 1
             elif event == zmq.EVENT_DISCONNECTED:
-                if self._failed:  # Whoever knocked did not speak ZeroMQ.
+                if self._failed:  # What had connected did not speak ZeroMQ.
                     self._failed -= 1
                 else:
                     self.count -= 1
@@ -78,21 +80,27 @@ class _Connections:
         self._monitor.close(linger=0)
 
 
-class MessageSocket:
-    """A bound or connected socket, with bounded messages and waits that end.
+class Bounds(TypedDict, total=False):
+    """What bounds the messages and waits of a socket.
 
-    Parameters
+    Attributes
     ----------
-    kind
-        ``zmq.REP`` or ``zmq.REQ``.
     timeout
         Longest wait for a message (seconds); None to wait without end.
     max_message_bytes
-        Longest message accepted (bytes). ZeroMQ closes the connection on a
-        longer one before reading it.
+        Longest message accepted. ZeroMQ closes the connection on a longer one
+        before reading it.
     while_waiting
         Called about ten times a second while waiting; may raise to end the wait.
     """
+
+    timeout: float | None
+    max_message_bytes: int
+    while_waiting: Callable[[], None] | None
+
+
+class MessageSocket:
+    """A bound (``zmq.REP``) or connected (``zmq.REQ``) socket, with bounded messages and waits."""
 
     def __init__(
         self,
@@ -113,25 +121,18 @@ class MessageSocket:
         self._connections = _Connections(self.socket)
 
     def send(self, text: bytes) -> None:
-        """Hand a message over; it goes to nobody if the peer has left."""
+        """Hand a message over; it is lost if the peer has left."""
         self.socket.send(text)
 
-    def receive(self, *, from_anybody: bool = False) -> bytes:
-        """Return the next message.
-
-        Parameters
-        ----------
-        from_anybody
-            Wait for a peer to come, whoever may have left before.
+    def receive(self, *, from_new_peer: bool = False) -> bytes:
+        """Return the next message; with ``from_new_peer``, even if an earlier peer has left.
 
         Raises
         ------
         ConnectionLost
             The peer has left, or said nothing for as long as the timeout.
-        InputError
-            The message has several frames.
         """
-        if from_anybody:
+        if from_new_peer:
             self._connections.forget()
         began = time.monotonic()
         while True:
@@ -141,7 +142,7 @@ class MessageSocket:
                 pass
             if self._while_waiting is not None:
                 self._while_waiting()
-            if self._connections.lost() and not from_anybody:
+            if self._connections.lost() and not from_new_peer:
                 try:  # Something may have come between the two.
                     return self._whole(self.socket.recv(zmq.NOBLOCK))
                 except zmq.Again:
@@ -169,14 +170,9 @@ class MessageSocket:
 
 
 def listen(
-    endpoint: str,
-    *,
-    any_interface: bool = False,
-    timeout: float | None = None,
-    max_message_bytes: int = MAX_MESSAGE_BYTES,
-    while_waiting: Callable[[], None] | None = None,
+    endpoint: str, *, any_interface: bool = False, **bounds: Unpack[Bounds]
 ) -> tuple[MessageSocket, str]:
-    """Open the decision process's side.
+    """Open the decision process's side; return it with its endpoint, the port's number included.
 
     Parameters
     ----------
@@ -184,23 +180,11 @@ def listen(
         ``tcp://127.0.0.1:28000``; port ``*`` is any free one. Also ``ipc://PATH``.
     any_interface
         Allow addresses at which other machines may come in.
-    timeout, max_message_bytes, while_waiting
-        As in :class:`MessageSocket`.
-
-    Returns
-    -------
-    tuple of MessageSocket and str
-        The socket and its endpoint, with the number of the port.
-
-    Raises
-    ------
-    InputError
-        The endpoint is none, is taken, or is open to other machines unasked.
+    **bounds
+        As in :class:`Bounds`.
     """
     address = _endpoint_to_bind(endpoint, any_interface)
-    sockets = MessageSocket(
-        zmq.REP, timeout=timeout, max_message_bytes=max_message_bytes, while_waiting=while_waiting
-    )
+    sockets = MessageSocket(zmq.REP, **bounds)
     try:
         sockets.socket.setsockopt(zmq.IPV6, "[" in address)
         sockets.socket.bind(address)
@@ -210,33 +194,12 @@ def listen(
     return sockets, sockets.socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
 
 
-def connect(
-    endpoint: str,
-    *,
-    timeout: float | None = None,
-    max_message_bytes: int = MAX_MESSAGE_BYTES,
-    while_waiting: Callable[[], None] | None = None,
-) -> MessageSocket:
-    """Open the engine's side; the decision process may come later.
-
-    Parameters
-    ----------
-    endpoint
-        ``tcp://HOST:PORT`` or ``ipc://PATH``.
-    timeout, max_message_bytes, while_waiting
-        As in :class:`MessageSocket`.
-
-    Raises
-    ------
-    InputError
-        The endpoint is none.
-    """
+def connect(endpoint: str, **bounds: Unpack[Bounds]) -> MessageSocket:
+    """Open the engine's side; the decision process may come later."""
     _tcp_address(endpoint)
-    sockets = MessageSocket(
-        zmq.REQ, timeout=timeout, max_message_bytes=max_message_bytes, while_waiting=while_waiting
-    )
+    sockets = MessageSocket(zmq.REQ, **bounds)
     try:
-        # Only on request: else "localhost" is ::1, where nobody listens.
+        # Only on request: else "localhost" is ::1, where no process listens.
         sockets.socket.setsockopt(zmq.IPV6, "[" in endpoint)
         sockets.socket.connect(endpoint)
     except zmq.ZMQError as error:
@@ -250,13 +213,7 @@ def _why(error: zmq.ZMQError) -> str:
 
 
 def _tcp_address(endpoint: str) -> tuple[str, str] | None:
-    """Return host and port of a TCP endpoint, None for an IPC one.
-
-    Raises
-    ------
-    InputError
-        It is neither.
-    """
+    """Return host and port of a TCP endpoint, None for an IPC one."""
     transport, separator, address = endpoint.partition("://")
     if transport == "ipc" and separator and address and "\0" not in address:
         return None

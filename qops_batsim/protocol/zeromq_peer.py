@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
+from typing import Unpack
 
 from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.limits import MAX_MESSAGE_BYTES
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event, SimulationEnds
 from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
-from qops_batsim.protocol.zeromq import ConnectionLost, connect
+from qops_batsim.protocol.zeromq import Bounds, ConnectionLost, connect
 
 _WORDS_SHOWN = 200
 """How much of an answer that is no JSON object is shown (bytes)."""
@@ -26,49 +26,26 @@ class RemotePeer:
     endpoint
         Where the decision process listens: ``tcp://HOST:PORT`` or ``ipc://PATH``.
         It may start later.
-    timeout
-        Longest wait for an answer (seconds), the first one included; None to
-        wait without end, as Batsim does.
-    max_message_bytes
-        Longest answer accepted (bytes).
     on_message
         Called with ``"sent"`` or ``"received"`` and the text of each message.
-    while_waiting
-        Called about ten times a second while waiting; may raise to end the wait.
-
-    Raises
-    ------
-    InputError
-        The endpoint is none.
+    **bounds
+        As in :class:`~qops_batsim.protocol.zeromq.Bounds`; the timeout also holds
+        for the first answer, and without it the wait has no end, as in Batsim.
     """
 
     def __init__(
         self,
         endpoint: str,
         *,
-        timeout: float | None = None,
-        max_message_bytes: int = MAX_MESSAGE_BYTES,
         on_message: Callable[[str, bytes], None] | None = None,
-        while_waiting: Callable[[], None] | None = None,
+        **bounds: Unpack[Bounds],
     ) -> None:
         self.endpoint = endpoint
         self._on_message = on_message
-        self._socket = connect(
-            endpoint,
-            timeout=timeout,
-            max_message_bytes=max_message_bytes,
-            while_waiting=while_waiting,
-        )
+        self._socket = connect(endpoint, **bounds)
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
-        """Return what the decision process answers.
-
-        Raises
-        ------
-        SimulationError
-            It has gone, is silent for too long, or answers something that is no
-            message of decisions.
-        """
+        """Return what the decision process answers; SimulationError if it fails to."""
         text = encode_message(message)
         if self._on_message is not None:
             self._on_message("sent", text)

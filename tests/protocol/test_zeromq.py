@@ -280,7 +280,7 @@ def test_visitors_that_do_not_speak_zeromq_change_nothing():
     try:
         with Engine(endpoint) as engine:
             engine.socket.send(b"first")
-            assert listening.receive(from_anybody=True) == b"first"
+            assert listening.receive(from_new_peer=True) == b"first"
             listening.send(b"answer")
             assert engine.socket.recv() == b"answer"
             for greeting in (b"", b"GET / HTTP/1.0\r\n\r\n"):
@@ -303,7 +303,7 @@ def test_the_next_engine_is_waited_for_though_the_last_one_has_left():
         for text in (b"first", b"second"):
             with Engine(endpoint) as engine:
                 engine.socket.send(text)
-                assert listening.receive(from_anybody=True) == text
+                assert listening.receive(from_new_peer=True) == text
                 listening.send(b"answer")
                 engine.socket.recv()
             time.sleep(0.2)
@@ -321,7 +321,7 @@ def test_a_wait_can_be_ended_from_outside():
     listening, _ = listen("tcp://127.0.0.1:*", while_waiting=enough)
     try:
         with pytest.raises(Enough):
-            listening.receive(from_anybody=True)
+            listening.receive(from_new_peer=True)
     finally:
         listening.close()
 
