@@ -27,7 +27,7 @@ class Submitters:
     def add(self, records: list[JobRecord]) -> None:
         """Take the jobs of one workload."""
         if records:
-            records.sort(key=lambda each: (each.submission_time, each.job.id))
+            records.sort(key=lambda each: (each.job.submission_time, each.job.id))
             records.reverse()  # So that the next job is the last of the list.
             self._queues.append(records)
             self._unsubmitted += len(records)

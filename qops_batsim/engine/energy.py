@@ -17,16 +17,6 @@ class EnergyMeter:
     A host consumes its idle power while nothing computes on it, and otherwise
     goes from its lowest to its highest computing power in proportion to its load.
     Hosts without the property consume nothing.
-
-    Parameters
-    ----------
-    hosts
-        The compute hosts, by host id.
-
-    Raises
-    ------
-    InputError
-        A property cannot be read.
     """
 
     def __init__(self, hosts: Sequence[Host]) -> None:
@@ -62,10 +52,8 @@ class EnergyMeter:
 def wattage(host: Host) -> tuple[float, float, float]:
     """Return the watts of a host in its normal power state: idle, computing least, computing most.
 
-    Raises
-    ------
-    InputError
-        The property is not IDLE:LEAST:MOST or IDLE:MOST for each power state.
+    >>> wattage(Host(name="a", speeds=(1e9, 1e8), properties={PROPERTY: "95:190.5,93:170"}))
+    (95.0, 190.5, 190.5)
     """
     text = host.properties.get(PROPERTY)
     if text is None:

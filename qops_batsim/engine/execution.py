@@ -36,17 +36,10 @@ Profiles = Mapping[str, Mapping[str, Any]]
 
 
 class Amounts(msgspec.Struct, frozen=True):
-    """Work of a computation.
+    """Work of a computation: flop of every host and bytes of every ordered pair of different hosts.
 
-    Attributes
-    ----------
-    computation
-        Flop: of every host, or one number a host.
-    communication
-        Bytes: of every ordered pair of different hosts, or one number a pair (row by row,
-        the diagonal included).
-    total
-        Whether the numbers are to be divided by the number of hosts.
+    Either may be one number a host, or one a pair (row by row, the diagonal included). With
+    ``total``, the numbers are to be divided by the number of hosts.
     """
 
     computation: float | tuple[float, ...]
@@ -70,16 +63,12 @@ class Amounts(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing that a job does.
+    """One thing that a job does: sleep for ``delay`` seconds, or compute ``amounts``.
 
     Attributes
     ----------
     profile
         Name of the profile.
-    delay
-        Seconds of sleep, or None for a computation.
-    amounts
-        Work of a computation, or None for a delay.
     return_code
         Code with which the job ends here, or 0 to go on.
     place
@@ -100,23 +89,9 @@ class Execution(msgspec.Struct, frozen=True):
 
 
 def execution_of(name: str, profiles: Profiles, *, processors: int, where: str) -> Execution:
-    """Return how a profile executes.
+    """Return how a profile executes; InputError, beginning with ``where``, if it cannot.
 
-    Parameters
-    ----------
-    name
-        Name of the profile.
-    profiles
-        All profiles of the workload, by name.
-    processors
-        Hosts that the job asks for; arrays of a ``parallel`` profile must fit.
-    where
-        Where the profiles come from, for messages.
-
-    Raises
-    ------
-    InputError
-        The engine cannot run a type, or a parameter is wrong.
+    The arrays of a ``parallel`` profile must fit the number of processors that the job asks for.
     """
     steps: list[Step] = []
     _append_steps(steps, name, profiles, processors, where, (), ())

@@ -18,18 +18,10 @@ AVAILABLE = "machine_available"
 
 
 class ExternalEvent(msgspec.Struct, frozen=True):
-    """Something that happens at a date, whatever the scheduler does.
+    """Something that happens at a date (seconds), whatever the scheduler does.
 
-    Attributes
-    ----------
-    timestamp
-        Date (seconds).
-    type
-        ``machine_unavailable``, ``machine_available``, or any other to be forwarded.
-    hosts
-        The hosts concerned, for the first two.
-    fields
-        The whole JSON object.
+    The type is ``machine_unavailable`` or ``machine_available``, which concern the hosts, or any
+    other to be forwarded; ``fields`` is the whole JSON object.
     """
 
     timestamp: float
@@ -41,24 +33,10 @@ class ExternalEvent(msgspec.Struct, frozen=True):
 def read_external_events(
     path: str | Path, *, forward_unknown: bool = False
 ) -> tuple[ExternalEvent, ...]:
-    """Read a file of external events: one JSON object a line.
+    """Read a file of external events: one JSON object a line; empty lines are passed over.
 
-    Parameters
-    ----------
-    path
-        The file; lines that are empty are passed over.
-    forward_unknown
-        Accept other types than the two about hosts, to be forwarded to the module.
-
-    Returns
-    -------
-    tuple of ExternalEvent
-        In order of their dates, those of one date in the order of the file.
-
-    Raises
-    ------
-    InputError
-        A line is not such an object, or has an unknown type.
+    They come in the order of their dates, those of one date in the order of the file. Other
+    types than the two about hosts are accepted with ``forward_unknown``; the module gets them.
     """
     text = read_text(path, what="a list of external events (one JSON object a line)")
     events = [

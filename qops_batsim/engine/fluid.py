@@ -24,14 +24,9 @@ EXHAUSTED = 1e-5
 
 
 class Resource:
-    """A host or a link.
+    """A host or a link, with its capacity (flop/s or bytes/s).
 
-    Attributes
-    ----------
-    capacity
-        Flop/s or bytes/s.
-    shared
-        Whether users share the capacity; on a FATPIPE link each has all of it.
+    Users share it, but on a FATPIPE link (``shared`` is False) each has all of it.
     """
 
     __slots__ = ("capacity", "shared")
@@ -50,8 +45,8 @@ class Computation:
         Resources with the amount that the whole computation needs of each (flop, bytes).
     bound
         Highest rate (share of the whole per second), whatever the resources.
-    latency
-        Seconds before anything progresses.
+    latency_until
+        Date before which nothing progresses (seconds).
 
     Attributes
     ----------
@@ -187,7 +182,7 @@ def fair_rates(computations: Iterable[Computation]) -> list[float]:
             rates[index] += growth[index]
             if rates[index] >= computation.bound:
                 growing.discard(index)
-        # Resources that nobody grows on any more are out; so are those that are used up.
+        # Resources on which nothing grows any more are out; so are those that are used up.
         left = {resource: left[resource] for resource in offers}
         for resource, offer in offers.items():
             taken = [amount * growth[index] for index, amount in users[resource]]

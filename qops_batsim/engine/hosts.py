@@ -6,21 +6,10 @@ from qops_batsim.platform.hostset import HostSet
 
 
 class HostOccupation:
-    """The hosts of a simulation and how many jobs each runs.
+    """The hosts of a simulation and, with sharing, how many jobs each runs.
 
-    Parameters
-    ----------
-    count
-        Number of compute hosts.
-    sharing
-        Whether several jobs may run on one host.
-
-    Attributes
-    ----------
-    computing
-        Number of hosts with at least one job.
-    unavailable
-        Hosts that can take no job at present.
+    ``computing`` is the number of hosts with at least one job; ``unavailable`` are the hosts
+    that can take no job at present.
     """
 
     __slots__ = ("_busy", "_existing", "_jobs", "_sharing", "computing", "unavailable")

@@ -16,14 +16,7 @@ class Machine:
 
     A host has the speed of its cores together, and one executor at most that of
     one core. Links are those of the platform's routes; a platform without links
-    communicates in no time.
-
-    Parameters
-    ----------
-    platform
-        The platform.
-    hosts
-        Its compute hosts in use, by host id.
+    communicates in no time. ``hosts`` are the compute hosts in use, by host id.
     """
 
     def __init__(self, platform: Platform, hosts: tuple[Host, ...]) -> None:
@@ -46,10 +39,7 @@ class Machine:
     def computation(self, amounts: Amounts, executors: tuple[int, ...], now: float) -> Computation:
         """Return the computation of this work on these hosts, one executor each.
 
-        Raises
-        ------
-        InputError
-            The platform has no route between two hosts that communicate.
+        InputError if the platform has no route between two hosts that communicate.
         """
         count = len(executors)
         flops, transfers = amounts.on(count)

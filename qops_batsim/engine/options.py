@@ -14,12 +14,8 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     hosts
         Use only the first so many compute hosts; None for all.
-    compute_sharing
-        Whether several jobs may run on one host.
     storage_sharing
         What the module is told of storage hosts; the engine runs nothing on them.
-    dynamic_jobs
-        Whether the module may register jobs and profiles.
     acknowledge_dynamic_jobs
         Whether a registered job is announced with JOB_SUBMITTED.
     profile_reuse
@@ -28,8 +24,6 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
         Whether JOB_SUBMITTED carries the job's profile.
     sched_config
         Text handed to the module in SIMULATION_BEGINS.
-    energy
-        Whether the energy consumed by hosts is integrated.
     external_events
         What happens whatever the module does, in order of dates.
     forward_unknown_events
@@ -41,9 +35,9 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     storage_sharing: bool = True
     dynamic_jobs: bool = False
     acknowledge_dynamic_jobs: bool = True
+    sched_config: str = ""
     profile_reuse: bool = False
     forward_profiles: bool = False
-    sched_config: str = ""
     energy: bool = False
     external_events: tuple[ExternalEvent, ...] | None = None
     forward_unknown_events: bool = False

@@ -27,26 +27,8 @@ def write_outputs(
 
     Differences from Batsim, so that equal runs give equal bytes:
     ``batsim_version`` names this package, and ``scheduling_time`` and
-    ``simulation_time`` (wall-clock seconds there) are 0.
-
-    Parameters
-    ----------
-    simulation
-        A simulation that has run.
-    prefix
-        Path in front of ``_jobs.csv`` and the others; missing directories are made.
-    machine_states
-        Whether ``PREFIX_machine_states.csv`` is written.
-
-    Returns
-    -------
-    list of Path
-        The files written.
-
-    Raises
-    ------
-    InputError
-        A file cannot be written.
+    ``simulation_time`` (wall-clock seconds there) are 0. Missing directories are made. The
+    third file is left out without ``machine_states``.
     """
     texts = {
         "jobs": format_jobs(simulation.ended),
@@ -68,7 +50,7 @@ def job_columns(ended: Sequence[JobRecord]) -> dict[str, list[Any]]:
     """Return the columns of ``_jobs.csv``, not rounded; what a rejected job has not is NaN."""
     ran = [record.state != REJECTED for record in ended]
     names = [record.job.id.partition("!") for record in ended]
-    submitted = [record.submission_time for record in ended]
+    submitted = [record.job.submission_time for record in ended]
     start = [record.start for record in ended]
     finish = [_finish(record) for record in ended]
     turnaround = [end - date for end, date in zip(finish, submitted, strict=True)]
@@ -190,10 +172,7 @@ def _number(value: float) -> str:
 
 
 def _host_times(simulation: Simulation, ran: list[JobRecord]) -> tuple[float, float, float]:
-    """Return the seconds that hosts computed, idled and were unavailable.
-
-    Each up to its last change.
-    """
+    """Return the seconds that hosts computed, idled and were away, each up to its last change."""
     hosts = len(simulation.hosts)
     until = _last_changes(ran, hosts)
     if simulation.options.compute_sharing:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
+
 from qops_batsim.engine.execution import Execution
 from qops_batsim.engine.fluid import Computation
 from qops_batsim.engine.waits import Wait
@@ -14,7 +16,7 @@ from qops_batsim.platform.hostset import HostSet
 _NO_HOSTS = HostSet()
 
 
-class JobRecord:
+class JobRecord(msgspec.Struct, eq=False):
     """The life of one job in one simulation.
 
     Attributes
@@ -25,9 +27,8 @@ class JobRecord:
         What it does when nothing stops it.
     state
         Its state, by Batsim's names (:mod:`qops_batsim.jobs`).
-    submission_time, start, finish
-        Dates (seconds); start and finish are NaN until they happen, and for a
-        rejected job.
+    start, finish
+        Dates (seconds), NaN until they happen and for a rejected job.
     hosts
         The hosts it runs or ran on.
     placement
@@ -47,40 +48,25 @@ class JobRecord:
         Its waits for the end of this step, for its walltime, and for latencies.
     """
 
-    __slots__ = (
-        "computation",
-        "energy",
-        "execution",
-        "finish",
-        "hosts",
-        "job",
-        "metadata",
-        "placement",
-        "start",
-        "state",
-        "step",
-        "step_began",
-        "submission_time",
-        "waits",
-        "walltime_left",
-    )
+    job: Job
+    execution: Execution
+    state: str = NOT_SUBMITTED
+    start: float = math.nan
+    finish: float = math.nan
+    hosts: HostSet = _NO_HOSTS
+    placement: tuple[int, ...] | None = None
+    metadata: str = ""
+    energy: float | None = None
+    step: int = 0
+    step_began: float = math.nan
+    walltime_left: float = math.inf
+    computation: Computation | None = None
+    waits: tuple[Wait, ...] = ()
 
-    def __init__(self, job: Job, execution: Execution) -> None:
-        self.job = job
-        self.execution = execution
-        self.state = NOT_SUBMITTED
-        self.submission_time = job.submission_time
-        self.start = math.nan
-        self.finish = math.nan
-        self.hosts = _NO_HOSTS
-        self.placement: tuple[int, ...] | None = None
-        self.metadata = ""
-        self.energy: float | None = None
-        self.step = 0
-        self.step_began = math.nan
-        self.walltime_left = math.inf if job.walltime is None else job.walltime
-        self.computation: Computation | None = None
-        self.waits: tuple[Wait, ...] = ()
+    @property
+    def submission_time(self) -> float:
+        """Date of submission (seconds)."""
+        return self.job.submission_time
 
     @property
     def local_id(self) -> str:

@@ -105,6 +105,8 @@ class World:
         self.computing_changes.append((self.now, self.occupation.computing))
         record.state = RUNNING
         record.start = self.now
+        if record.job.walltime is not None:
+            record.walltime_left = record.job.walltime
         record.hosts = hosts
         record.placement = placement
         if self.energy is not None:
