@@ -21,25 +21,22 @@ DEFAULT_WORKLOAD = "sdsc_sp2_1000"
 DEFAULT_SCHEDULERS = ["easy", "conservative", "msb", "mrt", "qops"]
 MOST_LOADS = 1000
 
+_SCHEDULERS = (
+    "Schedulers to compare, registered ones or my_file.py:MyScheduler. Default: easy conservative "
+    "msb mrt qops."
+)
+_TRACE = (
+    "Trace: a Batsim workload of delay jobs (JSON, also .gz), or a shipped one. Deadlines it has "
+    "are replaced."
+)
+_SETTINGS = "Option of a scheduler (repeatable); `qops-batsim schedulers NAME` lists them."
+_BASELINE = "Scheduler that differences refer to. Default: msb if compared, else the first."
+
 Schedulers = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="SCHEDULER...",
-        help="Schedulers to compare, registered ones or my_file.py:MyScheduler. "
-        "Default: easy conservative msb mrt qops.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="SCHEDULER...", help=_SCHEDULERS, show_default=False),
 ]
-Trace = Annotated[
-    str,
-    typer.Option(
-        "--workload",
-        "-w",
-        metavar="FILE",
-        help="Trace: a Batsim workload of delay jobs (JSON, also .gz), or a shipped one. "
-        "Deadlines it has are replaced.",
-    ),
-]
+Trace = Annotated[str, typer.Option("--workload", "-w", metavar="FILE", help=_TRACE)]
 Loads = Annotated[
     str,
     typer.Option(
@@ -49,20 +46,10 @@ Loads = Annotated[
 Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Use seeds 1 to N.")]
 Out = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory of the results.")]
 SchedulerSettings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="SCHEDULER.OPTION=VALUE",
-        help="Option of a scheduler (repeatable); `qops-batsim schedulers NAME` lists them.",
-    ),
+    list[str] | None, typer.Option("--set", metavar="SCHEDULER.OPTION=VALUE", help=_SETTINGS)
 ]
 Baseline = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SCHEDULER",
-        help="Scheduler that differences refer to. Default: msb if compared, else the first.",
-        show_default=False,
-    ),
+    str | None, typer.Option(metavar="SCHEDULER", help=_BASELINE, show_default=False)
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the summary as JSON instead of the table.")
@@ -135,14 +122,16 @@ def _run_and_print(
     workers: int,
     as_json: bool,
 ) -> None:
-    from qops_batsim.experiments.compare import Comparison, baseline_of, read_inputs
+    from qops_batsim.experiments.compare import Comparison, baseline_of
     from qops_batsim.experiments.grid import run_grid
+    from qops_batsim.running.inputs import load_platform, load_workload
 
     if baseline is not None and baseline not in grid.names:
         hint = did_you_mean(baseline, grid.names)
         raise InputError(f"--baseline {baseline}: is not compared{hint}")
     grid.check()
-    trace, machine = read_inputs(workload, platform)
+    trace = load_workload(workload)
+    machine = None if platform is None else load_platform(platform, trace)
     console.make_directory(out, "--out")
     with console.announce_slow("compiling kernels for this machine (once) and running ..."):
         grid.prepare()

@@ -19,13 +19,9 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.grid import Contestant, Grid, Row, contestants_of, run_grid
 from qops_batsim.experiments.intervals import Interval, mean_interval, paired_difference
 from qops_batsim.files import write_text
-from qops_batsim.platform.model import Platform
-from qops_batsim.platform.simgrid_read import read_platform
-from qops_batsim.shipped import find_input
+from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
 from qops_batsim.version import __version__
-from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
-from qops_batsim.workload.model import Workload
 from qops_batsim.workload.subset import PAPER_JOBS
 
 if TYPE_CHECKING:
@@ -125,7 +121,7 @@ class Comparison:
 
 
 def compare(
-    workload: Workload | str | PathLike[str],
+    workload: AnyWorkload,
     schedulers: Iterable[str | Contestant],
     *,
     loads: Sequence[float] = (1.0, 1.3, 1.6),
@@ -135,7 +131,7 @@ def compare(
     method: str = "duplication",
     skip: int = 0,
     first: int | None = PAPER_JOBS,
-    platform: Platform | str | PathLike[str] | None = None,
+    platform: AnyPlatform | None = None,
     baseline: str | None = None,
     workers: int = 1,
     on_progress: Callable[[int, int], None] | None = None,
@@ -168,8 +164,8 @@ def compare(
     >>> found = compare("sdsc_sp2_1000", ["easy", "qops"], loads=[1.2], seeds=2, first=100)
     >>> found
     <Comparison of easy, qops at load 1.2, 2 seeds: 4 runs>
-    >>> found.to_frame().groupby("scheduler").unadmitted_jobs.mean().round(2).to_dict()
-    {'easy': 0.0, 'qops': 0.0}
+    >>> found.to_frame().groupby("scheduler").missed_deadlines.mean().round(1).to_dict()
+    {'easy': 46.7, 'qops': 0.0}
     """
     grid = Grid(
         contestants=contestants_of(schedulers, settings or {}),
@@ -182,20 +178,10 @@ def compare(
     )
     grid.check()
     chosen = baseline_of(grid, baseline)
-    trace, machine = read_inputs(workload, platform)
+    trace = load_workload(workload)
+    machine = None if platform is None else load_platform(platform, trace)
     rows = run_grid(trace, grid, platform=machine, workers=workers, on_progress=on_progress)
     return Comparison(grid, rows, chosen)
-
-
-def read_inputs(
-    workload: Workload | str | PathLike[str], platform: Platform | str | PathLike[str] | None
-) -> tuple[Workload, Platform | None]:
-    """Return workload and platform, read if they are given as files or shipped names."""
-    if not isinstance(workload, Workload):
-        workload = read_workload(find_input(Path(workload), "workloads"))
-    if platform is not None and not isinstance(platform, Platform):
-        platform = read_platform(find_input(Path(platform), "platforms"))
-    return workload, platform
 
 
 def baseline_of(grid: Grid, asked: str | None) -> str:

@@ -7,7 +7,7 @@ one, so differences between schedulers are paired.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -206,33 +206,32 @@ class _Cells:
             skip=grid.skip,
             first=grid.first,
         )
-        machine = make_cluster(workload.processors) if self.platform is None else self.platform
-        return run_contestants(workload, grid.contestants, machine, load=load, seed=seed)
+        machine = self.platform or make_cluster(workload.processors)
+        return [
+            Row(
+                contestant=each.name,
+                load=load,
+                seed=seed,
+                metrics=_metrics(each, workload, machine, f"at load {load:g} with seed {seed}"),
+            )
+            for each in grid.contestants
+        ]
 
 
-def run_contestants(
-    workload: Workload,
-    contestants: Sequence[Contestant],
-    platform: Platform,
-    *,
-    load: float,
-    seed: int,
-) -> list[Row]:
-    """Run schedulers on one workload of exact estimates, and check their schedules."""
-    rows = []
-    for each in contestants:
-        module = make_scheduler(each.scheduler, each.settings)
-        simulation = simulate(workload, platform, module)
-        outcomes = outcomes_of_simulation(simulation.ended, workload)
-        promised = {
-            record.local_id: deadline
-            for record in simulation.ended
-            if (deadline := module.qos_log.record(record.job.id).admitted_deadline) is not None
-        }
-        hosts = len(simulation.hosts)
-        broken = broken_rule(outcomes, hosts, promised)
-        if broken is not None:
-            raise SimulationError(f"{each.name} at load {load:g} with seed {seed}: {broken}")
-        metrics = admission_metrics(outcomes, hosts)
-        rows.append(Row(contestant=each.name, load=load, seed=seed, metrics=metrics))
-    return rows
+def _metrics(
+    contestant: Contestant, workload: Workload, platform: Platform, where: str
+) -> AdmissionMetrics:
+    """Run a scheduler on a workload of exact estimates, and check its schedule."""
+    module = make_scheduler(contestant.scheduler, contestant.settings)
+    simulation = simulate(workload, platform, module)
+    outcomes = outcomes_of_simulation(simulation.ended, workload)
+    promised = {
+        record.local_id: deadline
+        for record in simulation.ended
+        if (deadline := module.qos_log.record(record.job.id).admitted_deadline) is not None
+    }
+    hosts = len(simulation.hosts)
+    broken = broken_rule(outcomes, hosts, promised)
+    if broken is not None:
+        raise SimulationError(f"{contestant.name} {where}: {broken}")
+    return admission_metrics(outcomes, hosts)

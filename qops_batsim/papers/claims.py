@@ -15,20 +15,10 @@ INCONCLUSIVE: Verdict = "inconclusive"
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim of a paper and what came out here.
+    """One claim of a paper, in our words, and what came out here.
 
-    Attributes
-    ----------
-    id
-        Short name, unique in the paper.
-    text
-        The claim in our words, precise enough to be tested.
-    value
-        The number it was judged by, with its unit in ``text``; None if there is none.
-    interval
-        95 % confidence interval of the value, if there is one.
-    paper
-        The paper's own number, if it gives one.
+    ``value`` is the number that it was judged by, with its unit in ``text`` and a 95 %
+    confidence interval if there is one; ``paper`` is the paper's own number.
     """
 
     id: str

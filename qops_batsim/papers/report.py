@@ -9,7 +9,7 @@ measured ones, and a claim that the measurements do not confirm is reported so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -18,9 +18,11 @@ import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.experiments.kept import KeptRuns
+from qops_batsim.experiments.pool import run_cases
 from qops_batsim.papers.claims import Claim
 from qops_batsim.version import __version__
 
+Case = TypeVar("Case", bound=Hashable)
 Run = TypeVar("Run")
 
 
@@ -32,15 +34,13 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
     quick
         Only the part that takes a minute or few, as each paper defines it.
     traces
-        Directory of the logs; None: the usual places
-        (:func:`~qops_batsim.papers.logs.find_log`).
+        Directory of the logs; None: where :func:`~qops_batsim.papers.logs.find_log` looks.
     workers
         Processes; results do not depend on it.
     seeds
-        Number of seeds where the paper's experiments are random; None: the paper's choice.
+        Number of seeds where experiments are random; None: the paper's own choice.
     out
-        Directory below which finished runs are kept, so that an interrupted reproduction
-        goes on where it was; None: keep nothing.
+        Directory below which finished runs are kept, for interrupted reproductions.
     on_progress
         Called with the number of simulations done and to do.
     """
@@ -57,13 +57,28 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
         if self.on_progress is not None:
             self.on_progress(done, total)
 
-    def progress_of_part(self, before: int, total: int) -> Callable[[int, int], None]:
-        """Return what a part of the work calls, of ``total`` after ``before`` others."""
-        return lambda done, _: self.progress(before + done, total)
+    def run(
+        self,
+        work: Callable[[Case], Run],
+        cases: Iterable[Case],
+        kind: type[Run],
+        made_of: Any,
+        *,
+        before: int = 0,
+        total: int | None = None,
+    ) -> dict[Case, Run]:
+        """Run cases (:func:`~qops_batsim.experiments.pool.run_cases`) in the way asked for.
 
-    def kept(self, kind: type[Run], made_of: Any) -> KeptRuns[Run] | None:
-        """Return where finished runs are kept, if they are."""
-        return None if self.out is None else KeptRuns(self.out / "runs", kind, made_of)
+        Kept runs are of type ``kind`` and depend on ``made_of``. Where these cases are a part
+        of the work, ``before`` have been run, and ``total`` are all.
+        """
+        return run_cases(
+            work,
+            cases,
+            workers=self.workers,
+            kept=None if self.out is None else KeptRuns(self.out / "runs", kind, made_of),
+            on_progress=lambda done, part: self.progress(before + done, total or part),
+        )
 
 
 class Column(NamedTuple):
@@ -118,16 +133,10 @@ class Table:
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """One line, or one group of bars.
+    """One line over numbers, or a bar for each name.
 
-    Attributes
-    ----------
-    x, y
-        Numbers, or names for bars, and values.
-    low, high
-        95 % confidence interval of each value, if known.
-    from_paper
-        Whether these are the paper's numbers: drawn dashed and grey.
+    ``low`` and ``high`` are the 95 % confidence intervals, if known; the paper's own numbers
+    are drawn dashed and grey.
     """
 
     label: str
@@ -172,14 +181,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 class PaperReport(msgspec.Struct, kw_only=True):
     """Everything a reproduction found out.
 
-    Attributes
-    ----------
-    choices
-        What was chosen where the paper leaves it open, in words by topic.
-    data
-        All numbers, for JSON: names of the paper's tables with plain values.
-    tables, figures, claims
-        The same for people.
+    ``choices`` says in words, by topic, what was chosen where the paper leaves it open;
+    ``data`` has all numbers as plain values by the names of the paper's tables.
     """
 
     paper: str

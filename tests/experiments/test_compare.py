@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -178,3 +179,19 @@ def test_options_go_to_the_scheduler_that_they_name(trace: Workload) -> None:
         compare(trace, ["qops"], settings={"qop": {}})
     with pytest.raises(InputError, match="baseline is 'msb'; one of easy is expected"):
         compare(trace, ["easy"], baseline="msb")
+
+
+def test_a_scheduler_of_ones_own_file_takes_part_in_every_process(
+    trace: Workload, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from qops_batsim.scheduling.admission.qops import Qops\n\n\nclass Mine(Qops):\n    pass\n"
+    )
+    names, settings = ["qops", f"{path}:Mine"], {"Mine": {"k_factor": 3}, "qops": {"k_factor": 3}}
+    found = compare(trace, names, loads=[1.0, 1.2], seeds=1, first=40, settings=settings, workers=2)
+    assert found.grid.names == ["qops", "Mine"]
+    ours, own = (
+        [row.metrics for row in found.rows if row.contestant == name] for name in found.grid.names
+    )
+    assert own == ours

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.kept import KeptRuns
 from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.islam2004 import paper as islam2004
 from qops_batsim.papers.islam2004 import runs as islam2004_runs
@@ -18,7 +17,7 @@ from qops_batsim.papers.islam2004.cases import Case, Study
 from qops_batsim.papers.islam2004.choices import FULL, QUICK, QUICK_JOBS
 from qops_batsim.papers.islam2004.claims import claims
 from qops_batsim.papers.islam2004.figures import figures
-from qops_batsim.papers.islam2004.runs import Results, Run, made_of, run_study
+from qops_batsim.papers.islam2004.runs import Results, Run, run_study
 from qops_batsim.papers.report import PaperRequest
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
@@ -50,13 +49,9 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("kept")
 
 
-def store(directory: Path, trace: Workload) -> KeptRuns[Run]:
-    return KeptRuns(directory / "runs", Run, made_of(trace))
-
-
 @pytest.fixture(scope="module")
 def results(trace: Workload, kept: Path) -> Results:
-    return run_study(trace, TINY, kept=store(kept, trace))
+    return run_study(trace, TINY, PaperRequest(out=kept))
 
 
 def test_every_case_is_listed_once() -> None:
@@ -134,15 +129,14 @@ def test_kept_runs_are_found_again(
 
     monkeypatch.setattr(islam2004_runs, "run_case", never)
     seen: list[tuple[int, int]] = []
-    again = run_study(
-        trace, TINY, kept=store(kept, trace), on_progress=lambda *done: seen.append(done)
-    )
+    request = PaperRequest(out=kept, on_progress=lambda *done: seen.append(done))
+    again = run_study(trace, TINY, request)
     assert again.runs == results.runs
     assert seen == [(len(results.runs), len(results.runs))]
     # Other jobs are another study.
     other = subset(trace, first=149)
     with pytest.raises(AssertionError, match="made again"):
-        run_study(other, TINY, kept=store(kept, other))
+        run_study(other, TINY, PaperRequest(out=kept))
 
 
 def test_an_interrupted_study_goes_on(
@@ -155,9 +149,8 @@ def test_an_interrupted_study_goes_on(
     for path in paths[3:]:
         (tmp_path / "runs" / path.name).write_bytes(path.read_bytes())
     seen: list[tuple[int, int]] = []
-    again = run_study(
-        trace, TINY, kept=store(tmp_path, trace), on_progress=lambda *done: seen.append(done)
-    )
+    request = PaperRequest(out=tmp_path, on_progress=lambda *done: seen.append(done))
+    again = run_study(trace, TINY, request)
     assert again.runs == results.runs
     assert seen[0][0] == len(results.runs) - len(lost)
     assert seen[-1] == (len(results.runs), len(results.runs))
@@ -172,7 +165,7 @@ def test_a_damaged_file_of_runs_is_told(
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / path.name).write_text("[{]")
     with pytest.raises(InputError, match="a kept run is expected, or no file"):
-        run_study(trace, TINY, kept=store(tmp_path, trace))
+        run_study(trace, TINY, PaperRequest(out=tmp_path))
 
 
 def test_the_report_is_complete(results: Results, trace: Workload, kept: Path) -> None:
@@ -334,7 +327,7 @@ def test_workers_do_not_matter(trace: Workload, results: Results) -> None:
         slack_tolerance_factors=(),
         kill_tolerance_factors=(),
     )
-    found = run_study(trace, small, workers=2)
+    found = run_study(trace, small, PaperRequest(workers=2))
     assert found.runs == {key: results.runs[key] for key in found.runs}
 
 

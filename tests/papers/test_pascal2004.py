@@ -163,9 +163,10 @@ def test_simulations_repeat_but_for_the_clock(traces: Path, report: PaperReport)
 def test_workers_do_not_matter(traces: Path) -> None:
     trials = [trial for trial in TINY.trials() if trial.scheduler != "aroma"][:3]
     logs = {name: traces / name for name in (ORIGINAL, REBUILT)}
-    alone = run_trials(trials, logs)
+    alone = run_trials(trials, logs, PaperRequest())
     seen: list[tuple[int, int]] = []
-    several = run_trials(trials, logs, workers=2, on_progress=lambda *done: seen.append(done))
+    request = PaperRequest(workers=2, on_progress=lambda *done: seen.append(done))
+    several = run_trials(trials, logs, request)
     assert several == alone
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
@@ -298,7 +299,7 @@ def test_a_few_hundred_jobs_of_the_real_log(shared: Path) -> None:
     assert mixed.groups[ALL].jobs == 300
     assert mixed.broken == 0
     assert mixed.prediction_error is not None
-    assert mixed.prediction_error.last_max < 1e-6
+    assert mixed.prediction_error["max"] < 1e-6
     assert mixed.groups["high_priority"].wait == 0
     assert mixed.groups["dedicated"].stretch == pytest.approx(1)
 

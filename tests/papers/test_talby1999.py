@@ -344,7 +344,9 @@ def test_the_whole_report_has_every_table_of_the_paper(small: SwfLog) -> None:
 
 def test_results_do_not_depend_on_the_workers(small: SwfLog) -> None:
     cases = [conservative(), slack(), slack(preferred_priority=1.0)]
-    assert run_years(small, cases, workers=2) == run_years(small, cases)
+    assert run_years(small, cases, PaperRequest(workers=2)) == run_years(
+        small, cases, PaperRequest()
+    )
 
 
 def test_without_the_log_the_message_says_how_to_get_it(tmp_path: Path) -> None:
@@ -354,7 +356,7 @@ def test_without_the_log_the_message_says_how_to_get_it(tmp_path: Path) -> None:
 
 def test_the_months_of_the_paper(shared: Path) -> None:
     log = read_swf(shared / "traces" / talby1999.LOG)
-    years = run_years(log, [study.BASELINE, study.EQUAL, study.PLAIN])
+    years = run_years(log, [study.BASELINE, study.EQUAL, study.PLAIN], PaperRequest())
     base, equal = years[study.BASELINE], years[study.EQUAL]
     # 14,354 s and 23,098 s: two jobs wait until the jobs before them had asked to run.
     assert base.months[0].wait == equal.months[0].wait == 37_452
@@ -367,7 +369,8 @@ def test_the_months_of_the_paper(shared: Path) -> None:
         assert after < before, month
     assert not any(month.late_starts for month in equal.months)
     # The paper's monthly waits give its yearly one with months by end, not by submission.
-    ends = run_years(log, [conservative(months_by="end")])[conservative(months_by="end")]
+    by_end = conservative(months_by="end")
+    ends = run_years(log, [by_end], PaperRequest())[by_end]
     weighted = sum(
         month.jobs * told.conservative
         for month, told in zip(ends.months, paper.MONTHS.values(), strict=True)

@@ -17,7 +17,7 @@ from qops_batsim.papers.islam2004 import choices as chosen
 from qops_batsim.papers.islam2004.cases import Study
 from qops_batsim.papers.islam2004.claims import claims
 from qops_batsim.papers.islam2004.figures import figures
-from qops_batsim.papers.islam2004.runs import Run, made_of, run_study
+from qops_batsim.papers.islam2004.runs import run_study
 from qops_batsim.papers.islam2004.tables import tables
 from qops_batsim.papers.islam2004.values import all_values
 from qops_batsim.papers.logs import find_log
@@ -57,13 +57,7 @@ def report_on(parts: Sequence[tuple[Workload, Study]], request: PaperRequest) ->
     judged: list[Claim] = []
     machines: dict[str, Any] = {}
     for trace, study in parts:
-        results = run_study(
-            trace,
-            study,
-            workers=request.workers,
-            kept=request.kept(Run, made_of(trace)),
-            on_progress=request.progress_of_part(before, total),
-        )
+        results = run_study(trace, study, request, before=before, total=total)
         before += len(results.runs)
         suffix = f"-{trace.processors}" if machines else ""
         machine = f", {trace.processors} processors" if len(parts) > 1 else ""

@@ -6,7 +6,7 @@ cases are paired.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -19,11 +19,10 @@ from qops_batsim.economics.slowdowns import ReferenceJob, SlowdownTable, categor
 from qops_batsim.errors import SimulationError
 from qops_batsim.experiments.deadline_workload import deadline_workload, easy_response_times
 from qops_batsim.experiments.intervals import Interval, mean_interval
-from qops_batsim.experiments.kept import KeptRuns
-from qops_batsim.experiments.pool import run_cases
 from qops_batsim.papers.islam2004.cases import Case, Study
 from qops_batsim.papers.islam2004.choices import SCHEDULER
 from qops_batsim.papers.islam2004.numbers import STRINGENCY
+from qops_batsim.papers.report import PaperRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
@@ -87,25 +86,20 @@ class Results:
 def run_study(
     trace: Workload,
     study: Study,
+    request: PaperRequest,
     *,
-    workers: int = 1,
-    kept: KeptRuns[Run] | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    before: int = 0,
+    total: int | None = None,
 ) -> Results:
     """Run every case with every seed on a trace, the jobs of load 1, of type ``delay``.
 
-    Other parameters are those of :func:`~qops_batsim.experiments.pool.run_cases`.
+    ``before`` and ``total`` are as of :meth:`~.report.PaperRequest.run`.
     """
     make_scheduler(SCHEDULER).prepare()
-    runs = run_cases(
-        _Trace(trace), study.runs(), workers=workers, kept=kept, on_progress=on_progress
-    )
+    made_of = [STRINGENCY, trace.provenance, trace.processors, len(trace.jobs)]
+    work = _Trace(trace)
+    runs = request.run(work, study.runs(), Run, made_of, before=before, total=total)
     return Results(study, runs)
-
-
-def made_of(trace: Workload) -> list[object]:
-    """Return what all runs on a trace depend on, for keeping them."""
-    return [STRINGENCY, trace.provenance, trace.processors, len(trace.jobs)]
 
 
 class _Trace:

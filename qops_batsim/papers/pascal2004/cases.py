@@ -47,21 +47,6 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """A case of Table 2; attributes as those of :class:`Trial`."""
-
-    log: str
-    first: int | None
-    every: str | None
-    cpu_time: str = RUN_TIME
-    tasks: str = APART
-
-    def trial(self, seed: int) -> Trial:
-        """Return the simulation of the case with a seed."""
-        seed = seed if self.every is None else 1
-        return Trial(scheduler="aroma", seed=seed, **msgspec.structs.asdict(self))
-
-
 class Study(msgspec.Struct, frozen=True, kw_only=True):
     """What is simulated.
 
@@ -86,11 +71,14 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         """Return the seeds that make a difference: those of queues that are drawn."""
         return self.seeds if log == REBUILT else self.seeds[:1]
 
-    def cases(self) -> list[Case]:
-        """Return the cases of Table 2: the paper's, then those with the log's own queues."""
+    def cases(self) -> list[Trial]:
+        """Return the cases of Table 2: the paper's, then those with the log's own queues.
+
+        Each is its trial with the first seed.
+        """
         by_class: tuple[str | None, ...] = (None, "best_effort")
         found = [
-            Case(log=REBUILT, first=first, every=every)
+            Trial(log=REBUILT, first=first, scheduler="aroma", every=every, tasks=APART)
             for first in self.sizes
             for every in by_class
         ]
@@ -98,11 +86,24 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         if self.together:
             kinds.append((RUN_TIME, TOGETHER))
         found += [
-            Case(log=ORIGINAL, first=None, every=every, cpu_time=cpu_time, tasks=tasks)
+            Trial(
+                log=ORIGINAL,
+                first=None,
+                scheduler="aroma",
+                every=every,
+                cpu_time=cpu_time,
+                tasks=tasks,
+            )
             for cpu_time, tasks in kinds
             for every in by_class
         ]
         return found
+
+    def trials_of(self, case: Trial) -> list[Trial]:
+        """Return a case of Table 2 with each seed that makes a difference to it."""
+        # Where all jobs have one class, queues do not matter.
+        seeds = self.seeds_of(case.log) if case.every is None else (1,)
+        return [msgspec.structs.replace(case, seed=seed) for seed in seeds]
 
     def trials(self) -> list[Trial]:
         """Return every simulation once, those of Table 1 first."""
@@ -118,8 +119,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             yield alone(log, first)
         yield alone(ORIGINAL, None, MEASURED)
         for case in self.cases():
-            for seed in self.seeds_of(case.log):
-                yield case.trial(seed)
+            yield from self.trials_of(case)
 
 
 def nqs(log: str, first: int | None, seed: int) -> Trial:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from qops_batsim.jobs import QOS_CLASSES
 
@@ -19,33 +19,31 @@ DAYS = {10_000: 112.0, 35_000: 249.0}
 """How long the paper's jobs took to be submitted (days)."""
 
 
-def _by_class(*numbers: float) -> dict[str, float]:
-    return dict(zip((*QOS_CLASSES, ALL), numbers, strict=False))
+QUANTITIES = ("wait", "mapping_ms", "rejected")
+"""What the paper tells by class: mean wait (s), mean mapping time (ms), rejects."""
+_NAMES = (*QOS_CLASSES, ALL)
+
+
+def _mixed(
+    wait: Sequence[float], mapping_ms: Sequence[float], rejected: Sequence[float]
+) -> dict[str, dict[str, float]]:
+    """Return quantities by class, of all jobs last."""
+    columns = zip(QUANTITIES, (wait, mapping_ms, rejected), strict=True)
+    return {name: dict(zip(_NAMES, numbers, strict=False)) for name, numbers in columns}
 
 
 TABLE_2: Mapping[tuple[int, str | None], Mapping[str, Mapping[str, float]]] = {
-    (10_000, None): {
-        "wait": _by_class(30.51, 0.0036, 4_845.0, 4.55, 710.5),
-        "mapping_ms": _by_class(20.22, 3.6, 269.3, 7.2, 50.3),
-        "rejected": _by_class(21, 0, 0, 0),
-    },
+    (10_000, None): _mixed(
+        (30.51, 0.0036, 4_845.0, 4.55, 710.5), (20.22, 3.6, 269.3, 7.2, 50.3), (21, 0, 0, 0)
+    ),
     (10_000, "best_effort"): {
         "wait": {ALL: 64.68},
         "mapping_ms": {ALL: 13.0},
         "rejected": {ALL: 0},
     },
-    (35_000, None): {
-        "wait": _by_class(30.7, 0.003, 5_182.0, 30.5, 396.0),
-        "mapping_ms": _by_class(21.1, 3.0, 334.4, 28.6, 49.1),
-        "rejected": _by_class(154, 0, 0, 0),
-    },
-    (35_000, "best_effort"): {
-        "wait": {ALL: 70.3},
-        "mapping_ms": {ALL: 76.4},
-        "rejected": {ALL: 0},
-    },
+    (35_000, None): _mixed(
+        (30.7, 0.003, 5_182.0, 30.5, 396.0), (21.1, 3.0, 334.4, 28.6, 49.1), (154, 0, 0, 0)
+    ),
+    (35_000, "best_effort"): {"wait": {ALL: 70.3}, "mapping_ms": {ALL: 76.4}, "rejected": {ALL: 0}},
 }
 """By number of jobs and class of all (None: four classes), quantity and class."""
-
-QUANTITIES = ("wait", "mapping_ms", "rejected")
-"""What the paper tells by class: mean wait (s), mean mapping time (ms), rejects."""

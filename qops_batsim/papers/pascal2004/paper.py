@@ -14,7 +14,7 @@ from qops_batsim.papers.pascal2004.cases import ORIGINAL, REBUILT, Study
 from qops_batsim.papers.pascal2004.choices import CHOICES, FULL, QUICK
 from qops_batsim.papers.pascal2004.claims import claims
 from qops_batsim.papers.pascal2004.figures import figures
-from qops_batsim.papers.pascal2004.runs import Outcome, read_log, recorded_wait, run_trials
+from qops_batsim.papers.pascal2004.runs import recorded_wait, run_trials
 from qops_batsim.papers.pascal2004.tables import tables
 from qops_batsim.papers.pascal2004.values import table1, table2
 from qops_batsim.papers.report import PaperReport, PaperRequest
@@ -31,13 +31,7 @@ def run(request: PaperRequest) -> PaperReport:
 def run_with(study: Study, request: PaperRequest) -> PaperReport:
     """Run the experiments with other numbers of jobs or seeds."""
     logs = {name: find_log(request, name) for name in (REBUILT, ORIGINAL)}
-    results = run_trials(
-        study.trials(),
-        logs,
-        workers=request.workers,
-        kept=request.kept(Outcome, {name: read_log(path).sha256 for name, path in logs.items()}),
-        on_progress=request.progress,
-    )
+    results = run_trials(study.trials(), logs, request)
     usable, usable_jobs = recorded_wait(logs[ORIGINAL], usable_only=True)
     everything, all_jobs = recorded_wait(logs[ORIGINAL], usable_only=False)
     recorded = {

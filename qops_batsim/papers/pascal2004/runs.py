@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,11 +15,10 @@ import numpy as np
 
 from qops_batsim.analysis.results.restarts import original_id
 from qops_batsim.engine.records import JobRecord
-from qops_batsim.experiments.kept import KeptRuns
-from qops_batsim.experiments.pool import run_cases
 from qops_batsim.jobs import QOS_CLASSES, REJECTED, Job
 from qops_batsim.papers.pascal2004.cases import MEASURED, Trial
 from qops_batsim.papers.pascal2004.numbers import ALL
+from qops_batsim.papers.report import PaperRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.aroma.scheduler import Aroma, AromaOptions
@@ -51,17 +51,9 @@ SETTINGS = {"conservative": {"reserve": "processors"}}
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """What is measured of the applications of one class, or of all: jobs of the log.
 
-    Attributes
-    ----------
-    wait
-        Mean time from submission to the start of the last task, of those that
-        started (s); None if none did.
-    stretch
-        Mean of (end - start) / CPU time of those that started: by how much sharing
-        hosts slows them; None if none did.
-    mapping_ms, mapping_p99_ms
-        Mean and 99th percentile of the wall clock time that it took to map one (ms);
-        None if it was not measured.
+    Means of those that started: ``wait``, from submission to the start of the last task (s),
+    and ``stretch``, (end - start) / CPU time: by how much sharing hosts slows them. Wall clock
+    times that it took to map one (ms): mean and 99th percentile.
     """
 
     jobs: int
@@ -70,25 +62,6 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     stretch: float | None
     mapping_ms: float | None
     mapping_p99_ms: float | None
-
-
-class PredictionError(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the predicted ends of jobs are from those that the engine simulates.
-
-    Attributes
-    ----------
-    last_mean, last_max
-        Mean and greatest difference to the last prediction, made when the last thing
-        happened before the end (s).
-    first_mean, first_max
-        The same for the first prediction, made when the job was mapped; later jobs on
-        the same hosts change ends, so this is no error of the model (s).
-    """
-
-    last_mean: float
-    last_max: float
-    first_mean: float
-    first_max: float
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,13 +77,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         Accepted applications that ended after their deadline or started after their latest start.
     stopped
         Stops of jobs that went on later; a task that is a job of its own counts by itself.
+    prediction_error
+        How far the predicted ends of jobs are from those that the engine simulates (s), if
+        the scheduler predicts them. ``mean`` and ``max`` are of the last prediction, made when
+        the last thing happened before the end; ``first_mean`` and ``first_max`` of that at
+        the mapping, which later jobs on the same hosts change: no error of the model.
     """
 
     groups: dict[str, Group]
     days: float
     broken: int
     stopped: int
-    prediction_error: PredictionError | None
+    prediction_error: dict[str, float] | None
 
 
 class TimedAroma(Aroma):
@@ -172,15 +150,14 @@ def run_trial(trial: Trial, path: Path) -> Outcome:
 class _Application:
     """What became of the jobs of one application."""
 
-    def __init__(self, service: str | None, records: list[JobRecord]) -> None:
-        self.service = service
+    def __init__(self, records: list[JobRecord], end: float) -> None:
         self.records = records
         self.rejected = any(record.state == REJECTED for record in records)
         self.submission_time = records[0].submission_time
         # It is there as a whole once its last task has started.
         self.start = max(record.start for record in records)
         self.requested = max(record.job.estimate for record in records)
-        self.end = math.nan
+        self.end = end
 
 
 def outcome_of(workload: Workload, ended: Iterable[JobRecord], module: DecisionModule) -> Outcome:
@@ -196,8 +173,8 @@ def outcome_of(workload: Workload, ended: Iterable[JobRecord], module: DecisionM
     for jobs in parts.values():
         qos = jobs[0].qos
         service = None if qos is None else qos.service_class
-        application = _Application(service, [records[job.id] for job in jobs])
-        application.end = max(ends[job.id] for job in jobs)
+        end = max(ends[job.id] for job in jobs)
+        application = _Application([records[job.id] for job in jobs], end)
         broken += _is_broken(application, module)
         members[ALL].append(application)
         if service is not None:
@@ -264,43 +241,39 @@ def _is_broken(application: _Application, module: DecisionModule) -> bool:
     return False
 
 
-def _prediction_error(module: Aroma) -> PredictionError | None:
+def _prediction_error(module: Aroma) -> dict[str, float] | None:
     known = [each for each in module.predictions.values() if math.isfinite(each.end)]
     if not known:
         return None
     last = [abs(each.last - each.end) for each in known]
     first = [abs(each.first - each.end) for each in known]
-    return PredictionError(
-        last_mean=math.fsum(last) / len(last),
-        last_max=max(last),
-        first_mean=math.fsum(first) / len(first),
-        first_max=max(first),
-    )
+    return {
+        "mean": math.fsum(last) / len(last),
+        "max": max(last),
+        "first_mean": math.fsum(first) / len(first),
+        "first_max": max(first),
+    }
 
 
+@dataclass(frozen=True)
 class _Logs:
     """Makes trials on logs."""
 
-    def __init__(self, logs: Mapping[str, Path]) -> None:
-        self._logs = logs
+    paths: Mapping[str, Path]
 
     def __call__(self, trial: Trial) -> Outcome:
-        return run_trial(trial, self._logs[trial.log])
+        return run_trial(trial, self.paths[trial.log])
 
 
 def run_trials(
-    trials: Sequence[Trial],
-    logs: Mapping[str, Path],
-    *,
-    workers: int = 1,
-    kept: KeptRuns[Outcome] | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    trials: Sequence[Trial], logs: Mapping[str, Path], request: PaperRequest
 ) -> dict[Trial, Outcome]:
-    """Make trials; parameters as of :func:`~qops_batsim.experiments.pool.run_cases`.
+    """Make trials on logs.
 
-    Schedules do not depend on the number of workers; measured times of mapping do.
+    Schedules do not depend on the number of processes; measured times of mapping do.
     """
-    return run_cases(_Logs(logs), trials, workers=workers, kept=kept, on_progress=on_progress)
+    made_of = {name: read_log(path).sha256 for name, path in logs.items()}
+    return request.run(_Logs(logs), trials, Outcome, made_of)
 
 
 def recorded_wait(path: Path, *, usable_only: bool) -> tuple[float, int]:

@@ -12,7 +12,6 @@ from qops_batsim.papers.pascal2004.cases import (
     MEASURED,
     ORIGINAL,
     REBUILT,
-    Case,
     Study,
     Trial,
     alone,
@@ -67,8 +66,7 @@ def table2(results: Results, study: Study) -> list[dict[str, Any]]:
     """Return the cases of Table 2, each with every quantity by class; means over seeds."""
     cases = []
     for number, case in enumerate(study.cases(), 1):
-        seeds = study.seeds_of(case.log) if case.every is None else study.seeds[:1]
-        found = _case(case, [results[case.trial(seed)] for seed in seeds])
+        found = _case(case, [results[trial] for trial in study.trials_of(case)])
         name = f"case {number}" if case.log == REBUILT else "real queues"
         field = ", CPU time field" if case.cpu_time == MEASURED else ""
         together = ", tasks together" if case.tasks == TOGETHER else ""
@@ -76,7 +74,7 @@ def table2(results: Results, study: Study) -> list[dict[str, Any]]:
     return cases
 
 
-def _case(case: Case, runs: Sequence[Outcome]) -> dict[str, Any]:
+def _case(case: Trial, runs: Sequence[Outcome]) -> dict[str, Any]:
     names = [name for name in (*QOS_CLASSES, ALL) if name in runs[0].groups]
     told = paper.TABLE_2.get((case.first or 0, case.every), {})
     errors = [run.prediction_error for run in runs if run.prediction_error is not None]
@@ -105,10 +103,10 @@ def _case(case: Case, runs: Sequence[Outcome]) -> dict[str, Any]:
     found["broken_promises"] = sum(run.broken for run in runs)
     found["stopped"] = mean([float(run.stopped) for run in runs])
     found["prediction_error_s"] = {
-        "mean": mean([error.last_mean for error in errors]),
-        "max": max((error.last_max for error in errors), default=None),
-        "first_mean": mean([error.first_mean for error in errors]),
-        "first_max": max((error.first_max for error in errors), default=None),
+        "mean": mean([error["mean"] for error in errors]),
+        "max": max((error["max"] for error in errors), default=None),
+        "first_mean": mean([error["first_mean"] for error in errors]),
+        "first_max": max((error["first_max"] for error in errors), default=None),
     }
     return found
 

@@ -14,7 +14,7 @@ from qops_batsim.papers.talby1999.cases import first_cases
 from qops_batsim.papers.talby1999.choices import CHOICES
 from qops_batsim.papers.talby1999.claims import all_claims, monthly_claims
 from qops_batsim.papers.talby1999.figures import all_figures, monthly_figures
-from qops_batsim.papers.talby1999.runs import Year, run_years
+from qops_batsim.papers.talby1999.runs import run_years
 from qops_batsim.papers.talby1999.tables import all_tables, monthly_tables
 from qops_batsim.papers.talby1999.values import all_values, monthly_average_case, monthly_values
 from qops_batsim.workload.swf import SwfLog, read_swf
@@ -33,9 +33,7 @@ def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
     """Run the experiments on a log of the paper's months, September 1996 to August 1997."""
     cases = first_cases(quick=request.quick)
     total = len(cases) + (not request.quick)
-    kept = request.kept(Year, [log.sha256, len(log)])
-    progress = request.progress_of_part(0, total)
-    years = run_years(log, cases, workers=request.workers, kept=kept, on_progress=progress)
+    years = run_years(log, cases, request, total=total)
     if request.quick:
         values, tables, figures, claims = (
             monthly_values,
@@ -44,8 +42,8 @@ def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
             monthly_claims,
         )
     else:
-        progress = request.progress_of_part(len(cases), total)
-        years |= run_years(log, [monthly_average_case(years)], kept=kept, on_progress=progress)
+        last = [monthly_average_case(years)]
+        years |= run_years(log, last, request, before=len(cases), total=total)
         values, tables, figures, claims = all_values, all_tables, all_figures, all_claims
     data = values(years)
     return PaperReport(

@@ -6,7 +6,7 @@ months, so differences between cases are paired.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -14,9 +14,8 @@ import msgspec
 import numpy as np
 
 from qops_batsim.experiments.intervals import Interval, paired_difference
-from qops_batsim.experiments.kept import KeptRuns
-from qops_batsim.experiments.pool import run_cases
 from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.papers.report import PaperRequest
 from qops_batsim.papers.talby1999.cases import Case, MonthsBy
 from qops_batsim.papers.talby1999.choices import PROCESSORS
 from qops_batsim.papers.talby1999.numbers import MONTHS
@@ -226,13 +225,14 @@ class _Log:
 def run_years(
     log: SwfLog,
     cases: Sequence[Case],
+    request: PaperRequest,
     *,
-    workers: int = 1,
-    kept: KeptRuns[Year] | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
+    before: int = 0,
+    total: int | None = None,
 ) -> dict[Case, Year]:
-    """Run cases; parameters as of :func:`~qops_batsim.experiments.pool.run_cases`."""
+    """Run cases; ``before`` and ``total`` as of :meth:`~.report.PaperRequest.run`."""
     for name in dict.fromkeys(case.scheduler for case in cases):
         # Also for the workers: they find the compiled kernels in the cache.
         make_scheduler(name).prepare()
-    return run_cases(_Log(log), cases, workers=workers, kept=kept, on_progress=on_progress)
+    made_of = [log.sha256, len(log)]
+    return request.run(_Log(log), cases, Year, made_of, before=before, total=total)

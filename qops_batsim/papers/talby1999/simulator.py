@@ -27,11 +27,7 @@ class SlotClock(DecisionModule):
     Time slots begin where running jobs are expected to end, and at the dates at which the
     scheduler asks to be called because it has planned a start there. A job that ends
     before that is noticed at the next such date, and its processors are idle until then.
-
-    Parameters
-    ----------
-    scheduler
-        A scheduler that starts each job on hosts of its own.
+    The scheduler must start each job on hosts of its own.
     """
 
     def __init__(self, scheduler: DecisionModule) -> None:

@@ -11,17 +11,21 @@ from qops_batsim.papers.talby1999.values import WAITS
 
 Data = Mapping[str, Any]
 
+
+def _beside_paper(key: str, heading: str, prefix: str = "paper_") -> dict[str, str]:
+    """Return the column of a value and that of the paper's."""
+    return {key: heading, f"{prefix}{key}": "paper"}
+
+
+_IMPROVEMENT = _beside_paper("improvement_percent", "improvement %")
 _MONTHLY = {
     "month": "month",
     "jobs": "jobs",
-    "conservative": "conservative",
-    "paper_conservative": "paper",
+    **_beside_paper("conservative", "conservative"),
     "conservative_difference_percent": "difference %",
-    "slack": "slack",
-    "paper_slack": "paper",
+    **_beside_paper("slack", "slack"),
     "slack_difference_percent": "difference %",
-    "improvement_percent": "improvement %",
-    "paper_improvement_percent": "paper",
+    **_IMPROVEMENT,
 }
 _CONSERVATIVE = {
     "months_by": "months by",
@@ -36,43 +40,31 @@ _CONSERVATIVE = {
 }
 _HEURISTICS = {
     "heuristic": "heuristic",
-    "improvement_percent": "improvement %",
-    "paper_improvement_percent": "paper",
-    "equal": "equal priorities",
-    "paper.equal": "paper",
-    "unequal": "unequal",
-    "paper.unequal": "paper",
-    "high_priority": "high priority",
-    "paper.high_priority": "paper",
-    "low_priority": "low priority",
-    "paper.low_priority": "paper",
+    **_IMPROVEMENT,
+    **_beside_paper("equal", "equal priorities", "paper."),
+    **_beside_paper("unequal", "unequal", "paper."),
+    **_beside_paper("high_priority", "high priority", "paper."),
+    **_beside_paper("low_priority", "low priority", "paper."),
     "performance_loss_percent": "loss %",
 }
 _DIFFERENCES = {f"difference_percent.{key}": key.replace("_", " ") for key in WAITS}
+_GROUPS = {"high_priority": "high priority", "low_priority": "low priority"}
 _UNEQUAL = {
     each: heading
     for key in WAITS
-    for each, heading in ((key, key.replace("_", " ")), (f"paper_{key}", "paper"))
+    for each, heading in _beside_paper(key, key.replace("_", " ")).items()
 }
-_GAP = {
-    "gap": "gap",
-    "unequal": "all jobs",
-    "paper_unequal": "paper",
-    "high_priority": "high priority",
-    "low_priority": "low priority",
-}
+_GAP = {"gap": "gap", **_beside_paper("unequal", "all jobs"), **_GROUPS}
 _WEIGHTS = {
     "other_weights": "other weights",
     "unequal": "all jobs",
-    "high_priority": "high priority",
-    "low_priority": "low priority",
+    **_GROUPS,
     "gap": "difference",
 }
 _SLACK_FACTORS = {
     "slack_factor": "slack factor",
     "average": "average wait (s)",
-    "improvement_percent": "improvement %",
-    "paper_improvement_percent": "paper",
+    **_IMPROVEMENT,
 }
 _ALL_PRIORITIES = {
     "priority": "priority",
