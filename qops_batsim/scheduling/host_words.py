@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.kernels import kernel
+from qops_batsim.scheduling.kernels import lean_kernel
 
 Words = npt.NDArray[np.uint64]
 
@@ -27,7 +27,7 @@ def hosts_of(words: Words) -> HostSet:
     return HostSet(int.from_bytes(words.astype("<u8").tobytes(), "little"))
 
 
-@kernel
+@lean_kernel
 def bit_count(words: Words) -> int:
     """Return the number of bits set. O(words), and O(1) for each word."""
     total = 0
@@ -42,15 +42,7 @@ def bit_count(words: Words) -> int:
     return total
 
 
-@kernel
-def overlap(words: Words, others: Words) -> int:
-    """Clear the bits that are not set in ``others`` too; return how many are left. O(words)."""
-    for index in range(len(words)):
-        words[index] &= others[index]
-    return bit_count(words)
-
-
-@kernel
+@lean_kernel
 def keep_lowest(words: Words, wanted: int) -> None:
     """Clear all but the ``wanted`` lowest bits that are set. O(bits)."""
     for index in range(len(words)):

@@ -20,11 +20,24 @@ def kernel(function: Function) -> Function:
     Where no directory for the compiled code can be written, it is compiled anew
     in each process.
     """
+    return _compiled(function)
+
+
+def lean_kernel(function: Function) -> Function:
+    """As :func:`kernel`, for a function that makes no array and returns none.
+
+    It borrows its arrays instead of counting references to them, which would take a third
+    of the time of a reservation in a profile.
+    """
+    return _compiled(function, _nrt=False)
+
+
+def _compiled(function: Function, **options: Any) -> Function:
     try:
-        compiled: Function = numba.njit(cache=True)(function)
+        compiled: Function = numba.njit(cache=True, **options)(function)
     except RuntimeError:
         # Neither the package's directory nor the user's cache can be written.
-        compiled = numba.njit(function)
+        compiled = numba.njit(**options)(function)
     return compiled
 
 

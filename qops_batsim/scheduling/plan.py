@@ -11,6 +11,8 @@ import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling import plan_kernels, profile
@@ -404,8 +406,9 @@ class Plan:
         self._place(now, self.profile, self.jobs, self.waiting, first, end)
 
     def compress(self, now: float) -> None:
-        """Move waiting jobs up to their earliest fits, one by one."""
-        self._compress(now, self.profile, self.jobs, self.waiting, self._by_host)
+        """Move waiting jobs up to their earliest fits, by start, or by arrival if by host."""
+        line = np.sort(self.waiting_slots) if self._by_host else self.waiting_slots
+        self._compress(now, self.profile, self.jobs, self.waiting, line, self._by_host)
 
     def rebuild(self, now: float) -> None:
         """Make the plan anew, because running jobs will not end when it assumed."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from qops_batsim.scheduling.kernels import kernel
+from qops_batsim.scheduling.kernels import lean_kernel
 from qops_batsim.scheduling.profile import (
     Floats,
     Ints,
@@ -25,7 +25,7 @@ from qops_batsim.scheduling.profile import (
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
-@kernel
+@lean_kernel
 def sort_slots(slots: Ints, first: int, end: int, keys: Floats) -> None:
     """Sort ``slots[first:end]`` by key, ties by arrival.
 
@@ -43,7 +43,7 @@ def sort_slots(slots: Ints, first: int, end: int, keys: Floats) -> None:
         slots[place] = slot
 
 
-@kernel
+@lean_kernel
 def insert_by_start(waiting: Queue, starts: Floats, slot: int) -> None:
     """Insert the newest job among the waiting ones. O(waiting)."""
     slots = waiting.slots
@@ -55,7 +55,7 @@ def insert_by_start(waiting: Queue, starts: Floats, slot: int) -> None:
     slots[place] = slot
 
 
-@kernel
+@lean_kernel
 def place_job(now: float, profile: Profile, jobs: Jobs, slot: int) -> None:
     """Plan a job at its earliest fit. O(steps)."""
     duration = jobs.estimates[slot]
@@ -65,7 +65,7 @@ def place_job(now: float, profile: Profile, jobs: Jobs, slot: int) -> None:
     reserve(profile, jobs.starts[slot], duration, jobs.reserved[slot])
 
 
-@kernel
+@lean_kernel
 def place(now: float, profile: Profile, jobs: Jobs, waiting: Queue, first: int, end: int) -> None:
     """Plan the jobs in slots ``first`` to ``end - 1`` at their earliest fits, in that order.
 
@@ -76,35 +76,28 @@ def place(now: float, profile: Profile, jobs: Jobs, waiting: Queue, first: int, 
         insert_by_start(waiting, jobs.starts, slot)
 
 
-@kernel
-def compress(now: float, profile: Profile, jobs: Jobs, waiting: Queue, by_arrival: bool) -> None:
-    """Move every waiting job to its earliest fit, one by one.
+@lean_kernel
+def compress(
+    now: float, profile: Profile, jobs: Jobs, waiting: Queue, line: Ints, by_host: bool
+) -> None:
+    """Move the waiting jobs to their earliest fits, one by one in the order of a line.
 
-    Numbers of processors are compressed in order of planned start; no job moves to a
-    later one, because its old place is free for it. Hosts are compressed in order of
-    arrival, and chosen anew even where the start stays. O(waiting × steps).
+    Numbers of processors never move to a later start, because the old place is free;
+    hosts are chosen anew even where the start stays. O(waiting × steps).
     """
-    count = waiting.size[0]
-    line = waiting.slots[:count].copy()
-    if by_arrival:
-        line.sort()
-    for slot in line:
-        before = jobs.starts[slot]
-        release(profile, before, jobs.estimates[slot], jobs.reserved[slot])
+    for index in range(len(line)):
+        slot = line[index]
+        before, duration = jobs.starts[slot], jobs.estimates[slot]
+        release(profile, before, duration, jobs.reserved[slot])
         start = fit_in(
-            profile.free,
-            profile,
-            now,
-            jobs.estimates[slot],
-            jobs.processors[slot],
-            jobs.reserved[slot],
+            profile.free, profile, now, duration, jobs.processors[slot], jobs.reserved[slot]
         )
-        jobs.starts[slot] = start if by_arrival else min(before, start)
-        reserve(profile, jobs.starts[slot], jobs.estimates[slot], jobs.reserved[slot])
-    sort_slots(waiting.slots, 0, count, jobs.starts)
+        jobs.starts[slot] = start if by_host else min(before, start)
+        reserve(profile, jobs.starts[slot], duration, jobs.reserved[slot])
+    sort_slots(waiting.slots, 0, waiting.size[0], jobs.starts)
 
 
-@kernel
+@lean_kernel
 def rebuild(
     now: float, profile: Profile, everything: Any, running: Queue, jobs: Jobs, waiting: Queue
 ) -> None:
@@ -125,7 +118,7 @@ def rebuild(
     sort_slots(waiting.slots, 0, waiting.size[0], jobs.starts)
 
 
-@kernel
+@lean_kernel
 def reserve_all(
     now: float, profile: Profile, everything: Any, running: Queue, jobs: Jobs, waiting: Queue
 ) -> None:
@@ -136,7 +129,7 @@ def reserve_all(
         reserve(profile, jobs.starts[slot], jobs.estimates[slot], jobs.reserved[slot])
 
 
-@kernel
+@lean_kernel
 def adopt(order: Ints, planned: Floats, count: int, jobs: Jobs, waiting: Queue) -> None:
     """Make a new plan the plan: slots and their starts, in any order.
 

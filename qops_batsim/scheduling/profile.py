@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.scheduling.host_words import keep_lowest, overlap
-from qops_batsim.scheduling.kernels import kernel
+from qops_batsim.scheduling.host_words import bit_count, keep_lowest
+from qops_batsim.scheduling.kernels import lean_kernel
 from qops_batsim.timing import PLAN_TOLERANCE
 
 Ints = npt.NDArray[np.int64]
@@ -104,7 +104,7 @@ def grown(array: Any) -> Any:
 # Kernels
 
 
-@kernel
+@lean_kernel
 def segment_at(times: Floats, size: int, date: float) -> int:
     """Return the index of the step that holds a date, at least 0. O(log steps)."""
     low, high = 0, size
@@ -117,7 +117,7 @@ def segment_at(times: Floats, size: int, date: float) -> int:
     return low
 
 
-@kernel
+@lean_kernel
 def earliest_fit(profile: Profile, after: float, duration: float, processors: int) -> float:
     """Return the first date from which a number of processors is free for a duration.
 
@@ -142,7 +142,7 @@ def earliest_fit(profile: Profile, after: float, duration: float, processors: in
                 return start
 
 
-@kernel
+@lean_kernel
 def earliest_hosts(
     profile: Profile, after: float, duration: float, processors: int, hosts: Words
 ) -> float:
@@ -156,17 +156,20 @@ def earliest_hosts(
     for begin in range(first, size):
         start = after if begin == first else times[begin]
         end = start + duration
-        hosts[:] = free[begin]
+        for word in range(len(hosts)):
+            hosts[word] = free[begin, word]
         index = begin + 1
-        while overlap(hosts, free[index - 1]) >= processors:
+        while bit_count(hosts) >= processors:
             if index == size or times[index] >= end - PLAN_TOLERANCE:
                 keep_lowest(hosts, processors)
                 return start
+            for word in range(len(hosts)):
+                hosts[word] &= free[index, word]
             index += 1
     return np.inf
 
 
-@kernel
+@lean_kernel
 def fit_in(
     rows: Rows, profile: Profile, after: float, duration: float, processors: int, reserved: Any
 ) -> float:
@@ -177,42 +180,55 @@ def fit_in(
         return earliest_hosts(profile, after, duration, processors, reserved)
 
 
-@kernel
-def step_at(profile: Profile, date: float) -> int:
+@lean_kernel
+def copy_row(rows: Rows, index: int, to: Rows, at: int) -> None:
+    """Make a row of a profile that of another step. O(words)."""
+    if rows.ndim == 1:
+        to[at] = rows[index]
+    else:
+        for word in range(rows.shape[1]):
+            to[at, word] = rows[index, word]
+
+
+@lean_kernel
+def step_at(times: Floats, free: Rows, size: Ints, date: float) -> int:
     """Make a step at a date unless there is one; return its index. O(steps)."""
-    times, free, size = profile.times, profile.free, profile.size[0]
-    index = segment_at(times, size, date)
+    count = size[0]
+    index = segment_at(times, count, date)
     if abs(times[index] - date) <= PLAN_TOLERANCE or date < times[index]:
         return index
-    for place in range(size, index + 1, -1):
+    for place in range(count, index + 1, -1):
         times[place] = times[place - 1]
-        free[place] = free[place - 1]
+        copy_row(free, place - 1, free, place)
     times[index + 1] = date
-    free[index + 1] = free[index]
-    profile.size[0] = size + 1
+    copy_row(free, index, free, index + 1)
+    size[0] = count + 1
     return index + 1
 
 
-@kernel
-def remove_step(profile: Profile, index: int) -> None:
-    """Remove the step at ``index``. O(steps)."""
-    times, free, size = profile.times, profile.free, profile.size[0]
-    for place in range(index + 1, size):
-        times[place - 1] = times[place]
-        free[place - 1] = free[place]
-    profile.size[0] = size - 1
+@lean_kernel
+def remove_steps(times: Floats, free: Rows, size: Ints, first: int, end: int) -> None:
+    """Remove the steps from ``first`` to ``end - 1``. O(steps)."""
+    count, removed = size[0], end - first
+    for place in range(end, count):
+        times[place - removed] = times[place]
+        copy_row(free, place, free, place - removed)
+    size[0] = count - removed
 
 
-@kernel
+@lean_kernel
 def same_rows(free: Rows, one: int, other: int) -> bool:
     """Whether two steps have the same free. O(words)."""
     if free.ndim == 1:
         return bool(free[one] == free[other])
     else:  # noqa: RET505 - numba leaves out the branch that does not apply
-        return bool(np.all(free[one] == free[other]))
+        for word in range(free.shape[1]):  # noqa: SIM110 - all() would make a generator
+            if free[one, word] != free[other, word]:
+                return False
+        return True
 
 
-@kernel
+@lean_kernel
 def change_rows(free: Rows, first: int, end: int, amount: Any, given: bool) -> None:
     """Give an amount to the rows from ``first`` to ``end - 1``, or take it. O(rows × words)."""
     if free.ndim == 1:
@@ -228,7 +244,7 @@ def change_rows(free: Rows, first: int, end: int, amount: Any, given: bool) -> N
                     free[index, word] &= ~amount[word]
 
 
-@kernel
+@lean_kernel
 def change(profile: Profile, start: float, end: float, amount: Any, given: bool) -> None:
     """Give (else take) processors or hosts from ``start`` up to ``end``.
 
@@ -236,62 +252,67 @@ def change(profile: Profile, start: float, end: float, amount: Any, given: bool)
     as the first step; an infinite start, or an end not after the start, changes
     nothing. O(steps × words).
     """
-    times, free = profile.times, profile.free
+    times, free, size = profile
     if start == np.inf or end <= start + PLAN_TOLERANCE or end <= times[0] + PLAN_TOLERANCE:
         return
-    first = step_at(profile, start)
-    last = profile.size[0] if end == np.inf else step_at(profile, end)
+    first = step_at(times, free, size, start)
+    last = size[0] if end == np.inf else step_at(times, free, size, end)
     change_rows(free, first, last, amount, given)
     # Only the two borders can have become steps that change nothing.
-    if 0 < last < profile.size[0] and same_rows(free, last, last - 1):
-        remove_step(profile, last)
+    if 0 < last < size[0] and same_rows(free, last, last - 1):
+        remove_steps(times, free, size, last, last + 1)
     if first > 0 and same_rows(free, first, first - 1):
-        remove_step(profile, first)
+        remove_steps(times, free, size, first, first + 1)
 
 
-@kernel
+@lean_kernel
 def reserve(profile: Profile, start: float, duration: float, amount: Any) -> None:
     """Take processors or hosts; see :func:`change`."""
     change(profile, start, start + duration, amount, False)
 
 
-@kernel
+@lean_kernel
 def release(profile: Profile, start: float, duration: float, amount: Any) -> None:
     """Give processors or hosts back; see :func:`change`."""
     change(profile, start, start + duration, amount, True)
 
 
-@kernel
+@lean_kernel
 def trim(profile: Profile, now: float) -> None:
     """Forget what lies before a date. O(steps)."""
-    times, free, size = profile.times, profile.free, profile.size[0]
-    index = segment_at(times, size, now)
-    if index > 0:
-        for place in range(index, size):
-            times[place - index] = times[place]
-            free[place - index] = free[place]
-        profile.size[0] = size - index
+    times, free, size = profile
+    remove_steps(times, free, size, 0, segment_at(times, size[0], now))
     if times[0] < now:
         times[0] = now
 
 
-@kernel
+@lean_kernel
 def copy_profile(profile: Profile, to: Profile) -> None:
     """Make another profile the same. O(steps)."""
-    size = profile.size[0]
-    for index in range(size):
-        to.times[index] = profile.times[index]
-        to.free[index] = profile.free[index]
-    to.size[0] = size
+    times, free, size = profile
+    for index in range(size[0]):
+        to.times[index] = times[index]
+        copy_row(free, index, to.free, index)
+    to.size[0] = size[0]
 
 
-@kernel
+@lean_kernel
+def set_everything(free: Rows, everything: Any) -> None:
+    """Make a number of processors or a row of hosts the first row."""
+    if free.ndim == 1:
+        free[0] = everything
+    else:
+        for word in range(len(everything)):
+            free[0, word] = everything[word]
+
+
+@lean_kernel
 def running_profile(
     profile: Profile, everything: Any, now: float, running: Queue, jobs: Jobs
 ) -> None:
     """Write the profile of the running jobs alone; ``everything`` is free else. O(running²)."""
     profile.times[0] = now
-    profile.free[0] = everything
+    set_everything(profile.free, everything)
     profile.size[0] = 1
     for index in range(running.size[0]):
         slot = running.slots[index]

@@ -8,6 +8,7 @@ import numpy as np
 
 from qops_batsim.scheduling.admission.mrt import MrtOptions
 from qops_batsim.scheduling.admission.search import (
+    FOUND,
     NO_PLAN,
     Draft,
     Question,
@@ -16,7 +17,7 @@ from qops_batsim.scheduling.admission.search import (
     meets,
     set_keys,
 )
-from qops_batsim.scheduling.kernels import Steady, kernel
+from qops_batsim.scheduling.kernels import Steady, lean_kernel
 from qops_batsim.scheduling.plan_kernels import sort_slots
 from qops_batsim.scheduling.profile import (
     Floats,
@@ -47,29 +48,36 @@ class Room(NamedTuple):
     tried: Ints
 
 
-@kernel
+@lean_kernel
 def late_one(
-    now: float, jobs: Jobs, draft: Draft, first: int, start: float, until: float, fits: Floats
+    now: float,
+    profile: Profile,
+    line: Ints,
+    start: float,
+    until: float,
+    processors: Ints,
+    estimates: Floats,
+    targets: Floats,
+    fits: Floats,
 ) -> int:
     """Return an unscheduled job that would be late even alone, or ``NO_PLAN``.
 
     The start at which a job fits stays good unless it overlaps the newest reservation,
     from ``start`` to ``until``; only then a new one is sought. O(jobs × steps).
     """
-    for index in range(first, len(draft.order)):
-        slot = draft.order[index]
-        duration = jobs.estimates[slot]
+    for slot in line:
+        duration = estimates[slot]
         # A job of no length still needs its processors when it starts.
         before = fits[slot] + duration <= start and fits[slot] < start - PLAN_TOLERANCE
         if before or fits[slot] >= until:
             continue
-        fits[slot] = earliest_fit(draft.profile, now, duration, jobs.processors[slot])
-        if not meets(fits[slot], duration, jobs.targets[slot]):
+        fits[slot] = earliest_fit(profile, now, duration, processors[slot])
+        if not meets(fits[slot], duration, targets[slot]):
             return int(slot)
     return NO_PLAN
 
 
-@kernel
+@lean_kernel
 def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, fits: Floats) -> int:
     """Extend the partial schedule by the candidate at a place, if it stays strongly feasible.
 
@@ -84,7 +92,10 @@ def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, fits: F
         return int(slot)
     reserve(draft.profile, start, duration, needed)
     lift(order, place, depth)
-    late = late_one(now, jobs, draft, depth + 1, start, start + duration, fits)
+    late = late_one(
+        now, draft.profile, order[depth + 1 :], start, start + duration,
+        jobs.processors, jobs.estimates, jobs.targets, fits,
+    )  # fmt: skip
     if late == NO_PLAN:
         draft.starts[depth] = start
         return NO_PLAN
@@ -95,7 +106,7 @@ def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, fits: F
     return late
 
 
-@kernel
+@lean_kernel
 def mrt_search(
     now: float,
     running: Profile,
@@ -123,14 +134,18 @@ def mrt_search(
     total = waiting.size[0] + 1
     draft = Draft(whole.profile, whole.order[:total], whole.starts)
     order, tried = draft.order, room.tried
-    order[: total - 1] = waiting.slots[: total - 1]
+    for index in range(total - 1):
+        order[index] = waiting.slots[index]
     order[total - 1] = new
     set_keys(jobs, waiting, new, by_laxity)
     sort_slots(order, 0, total, jobs.keys)
     copy_profile(running, draft.profile)
     for slot in order:
         room.fits[slot] = np.nan
-    late = late_one(now, jobs, draft, 0, now, now, room.fits)
+    late = late_one(
+        now, draft.profile, order, now, now,
+        jobs.processors, jobs.estimates, jobs.targets, room.fits,
+    )  # fmt: skip
     if late != NO_PLAN:
         return False, late, 0
     depth = backtracks = 0
@@ -179,4 +194,6 @@ class MrtSearch:
             q.now, q.running, q.jobs, q.waiting, q.new, self._by_laxity, self._max_backtracks,
             q.draft, self._room,
         )  # fmt: skip
-        return Verdict(found, blamed, f" after {backtracks} steps back")
+        if found:
+            return FOUND
+        return Verdict(False, blamed, f" after {backtracks} steps back")

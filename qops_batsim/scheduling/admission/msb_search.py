@@ -6,6 +6,7 @@ import numpy as np
 
 from qops_batsim.scheduling.admission.msb import MsbOptions
 from qops_batsim.scheduling.admission.search import (
+    FOUND,
     NO_PLAN,
     Draft,
     Question,
@@ -13,7 +14,7 @@ from qops_batsim.scheduling.admission.search import (
     meets,
     new_draft,
 )
-from qops_batsim.scheduling.kernels import Steady, kernel
+from qops_batsim.scheduling.kernels import Steady, lean_kernel
 from qops_batsim.scheduling.profile import (
     Floats,
     Jobs,
@@ -28,7 +29,7 @@ FOREVER = 1e12
 """Price of a delay without end (seconds): more than any date, and sums stay precise."""
 
 
-@kernel
+@lean_kernel
 def price_of(delay: float, processors: int, only_delays: bool) -> float:
     """Return what it costs that a job starts ``delay`` seconds later than planned.
 
@@ -41,7 +42,7 @@ def price_of(delay: float, processors: int, only_delays: bool) -> float:
     return max(-FOREVER, min(delay, FOREVER)) * processors
 
 
-@kernel
+@lean_kernel
 def bound_prices(
     now: float, base: Profile, jobs: Jobs, waiting: Queue, only_delays: bool, least: Floats
 ) -> None:
@@ -58,7 +59,7 @@ def bound_prices(
         least[index] = least[index + 1] + gain
 
 
-@kernel
+@lean_kernel
 def price_position(
     now: float,
     position: int,
@@ -92,7 +93,7 @@ def price_position(
     return price, NO_PLAN
 
 
-@kernel
+@lean_kernel
 def msb_search(
     now: float,
     running: Profile,
@@ -164,4 +165,6 @@ class MsbSearch:
             q.now, q.running, q.jobs, q.waiting, q.new, self._only_delays, q.draft, q.room,
             self._trial, self._least,
         )  # fmt: skip
-        return Verdict(found, blamed, f" at each of {position + 1} positions")
+        if found:
+            return FOUND
+        return Verdict(False, blamed, f" at each of {position + 1} positions")

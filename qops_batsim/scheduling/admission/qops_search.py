@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from qops_batsim.scheduling.admission.qops import QopsOptions
 from qops_batsim.scheduling.admission.search import (
+    FOUND,
     NO_PLAN,
     Draft,
     Question,
@@ -14,7 +15,7 @@ from qops_batsim.scheduling.admission.search import (
     meets,
     set_keys,
 )
-from qops_batsim.scheduling.kernels import Steady, kernel
+from qops_batsim.scheduling.kernels import Steady, lean_kernel
 from qops_batsim.scheduling.plan_kernels import sort_slots
 from qops_batsim.scheduling.profile import (
     Jobs,
@@ -36,7 +37,7 @@ class Rules(NamedTuple):
     by_laxity: bool
 
 
-@kernel
+@lean_kernel
 def keep_up_to(point: int, kept: int, base: Profile, jobs: Jobs, waiting: Queue, d: Draft) -> None:
     """Let the waiting jobs from ``kept`` up to a point keep their reservations."""
     for index in range(kept, point):
@@ -46,7 +47,7 @@ def keep_up_to(point: int, kept: int, base: Profile, jobs: Jobs, waiting: Queue,
         d.starts[index] = jobs.starts[slot]
 
 
-@kernel
+@lean_kernel
 def line_up(point: int, jobs: Jobs, waiting: Queue, new: int, new_first: bool, d: Draft) -> None:
     """Put the other jobs in heuristic order behind the kept ones, the new one first if asked."""
     count = waiting.size[0]
@@ -60,7 +61,7 @@ def line_up(point: int, jobs: Jobs, waiting: Queue, new: int, new_first: bool, d
                 lift(d.order, index, point)
 
 
-@kernel
+@lean_kernel
 def place_line(
     now: float, base: Profile, jobs: Jobs, point: int, end: int, k: int, d: Draft
 ) -> int:
@@ -99,7 +100,7 @@ def place_line(
     return NO_PLAN
 
 
-@kernel
+@lean_kernel
 def qops_search(
     now: float,
     running: Profile,
@@ -157,5 +158,7 @@ class QopsSearch:
         found, blamed, point = self._search(
             q.now, q.running, q.jobs, q.waiting, q.new, self._rules, q.draft, q.room
         )
+        if found:
+            return FOUND
         where = f" at insertion point {point} of {q.waiting.size[0]} waiting jobs"
-        return Verdict(found, blamed, where)
+        return Verdict(False, blamed, where)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.scheduling.kernels import kernel
+from qops_batsim.scheduling.kernels import lean_kernel
 from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Profile, Queue, new_profile
 from qops_batsim.scheduling.table import JobTable
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -78,17 +78,19 @@ class Verdict(NamedTuple):
     detail: str
 
 
+FOUND = Verdict(True, NO_PLAN, "")
+
 Search = Callable[[Question], Verdict]
 """Proposes a plan for a new job, or tells which target stands in the way."""
 
 
-@kernel
+@lean_kernel
 def meets(start: float, estimate: float, target: float) -> bool:
     """Whether a job that starts then is expected to end in time."""
     return target == np.inf or start + estimate <= target + PLAN_TOLERANCE
 
 
-@kernel
+@lean_kernel
 def set_keys(jobs: Jobs, waiting: Queue, new: int, by_laxity: bool) -> None:
     """Set what the order heuristic compares: promises, or promises minus estimates. O(waiting)."""
     for index in range(waiting.size[0] + 1):
@@ -100,7 +102,7 @@ def set_keys(jobs: Jobs, waiting: Queue, new: int, by_laxity: bool) -> None:
         jobs.keys[slot] = key
 
 
-@kernel
+@lean_kernel
 def lift(order: Ints, place: int, to: int) -> None:
     """Move the slot at ``place`` to the earlier place ``to``. O(place - to)."""
     slot = order[place]
