@@ -53,12 +53,8 @@ def require(fits: bool, name: str, value: object, accepted: str) -> None:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` with the nearest known name, or the list of all.
 
-    Parameters
-    ----------
-    name
-        What the user wrote.
-    known
-        What would have been accepted.
+    >>> did_you_mean("eazy", ("easy", "fcfs"))
+    "; did you mean 'easy'? (known: easy, fcfs)"
     """
     names = sorted(known)
     near = get_close_matches(name, names, n=1, cutoff=0.6)

@@ -25,21 +25,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 def read_bytes(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES) -> bytes:
     """Return the content of a plain or gzip-compressed file.
 
-    Compression is recognised by content, not by name.
-
-    Parameters
-    ----------
-    path
-        File to read.
-    what
-        What the file should be ("a workload", "a platform"), for the message.
-    max_bytes
-        Largest content accepted after decompression (bytes).
-
-    Raises
-    ------
-    InputError
-        The file is missing, unreadable, truncated, corrupt or too large.
+    Compression is recognised by content, not by name; ``max_bytes`` counts after
+    decompression. ``what`` the file should be ("a workload") is for the message.
     """
     try:
         with open(path, "rb") as raw:
@@ -65,13 +52,7 @@ def read_bytes(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES)
 
 
 def read_text(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES) -> str:
-    """Return the UTF-8 text of a plain or gzip-compressed file.
-
-    Raises
-    ------
-    InputError
-        As :func:`read_bytes`, or the content is not UTF-8 text.
-    """
+    """Return the UTF-8 text of a plain or gzip-compressed file; see :func:`read_bytes`."""
     content = read_bytes(path, what=what, max_bytes=max_bytes)
     try:
         return content.decode("utf-8-sig")
@@ -89,12 +70,6 @@ def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
     Missing parent directories are made. The content goes to a temporary file
     in the same directory, which is renamed at the end or removed on any error.
     A symbolic link stays one: the file that it leads to is replaced.
-
-    Raises
-    ------
-    InputError
-        The directory or the file cannot be written, or the name is that of a
-        directory, a device or a pipe.
     """
     target = Path(path)
     try:
@@ -114,7 +89,7 @@ def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream
-        # mkstemp makes private files; results are for everybody whom the umask allows.
+        # mkstemp makes private files; results are as readable as the umask allows.
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
@@ -132,11 +107,6 @@ def write_text(path: str | Path, text: str) -> None:
 
     A name that ends in ``.gz`` is compressed, without a time stamp, so equal
     texts give equal files.
-
-    Raises
-    ------
-    InputError
-        The directory or the file cannot be written.
     """
     content = text.encode()
     if str(path).endswith(".gz"):

@@ -178,19 +178,12 @@ class Job:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any], *, where: str) -> Job:
-        """Make a job from the fields of a Batsim workload or message.
+        """Make a job from the JSON object of a Batsim workload or message, kept, not copied.
 
-        Parameters
-        ----------
-        fields
-            The JSON object; kept, not copied.
-        where
-            Where the object comes from, for messages (``"kth.json: jobs[3]"``).
+        ``where`` the object comes from (``"kth.json: jobs[3]"``) is for messages.
 
-        Raises
-        ------
-        InputError
-            A field is missing, of the wrong type, or out of range.
+        >>> Job.from_fields({"id": 7, "subtime": 3, "res": 4, "profile": "p"}, where="a.json")
+        Job('7', submission_time=3.0, processors=4, walltime=None, profile='p')
         """
         job_id = fields.get("id")
         if is_whole_number(job_id) and is_number(job_id):
@@ -282,7 +275,7 @@ def _read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
     """Read the ``qos`` object (Batsim v4), or ``extra_data`` that holds the same (v5)."""
     name, raw = "qos", fields.get("qos")
     if raw is None:
-        # extra_data is anybody's in Batsim v5: it is ours only if every key is.
+        # In Batsim v5 extra_data is open to all uses: it is ours only if every key is.
         raw = fields.get("extra_data")
         if not isinstance(raw, dict) or not raw or not _QOS_KEYS.issuperset(raw):
             return None

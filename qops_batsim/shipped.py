@@ -34,18 +34,9 @@ def shipped_names(kind: str) -> list[str]:
 def find_input(name: str | Path, kind: str) -> Path:
     """Return the path of a user's file, or of the shipped file of that name.
 
-    Parameters
-    ----------
-    name
-        A path, or the name of a shipped file: ``kth_sp2_100``,
-        ``kth_sp2_100.xml`` or ``platforms/kth_sp2_100.xml``. An existing path wins.
-    kind
-        ``"platforms"`` or ``"workloads"``.
-
-    Raises
-    ------
-    InputError
-        Neither exists.
+    The name is a path, which wins if it exists, or ``kth_sp2_100``,
+    ``kth_sp2_100.xml`` or ``platforms/kth_sp2_100.xml``; the kind is
+    ``"platforms"`` or ``"workloads"``.
     """
     path = Path(name)
     if path.exists():
@@ -65,14 +56,7 @@ def resolve_path(name: str | Path, kind: str) -> Path:
     """Return a path as it is, or the shipped file if it names one below ``platforms/``, …
 
     For commands that take paths only: nothing is looked up by a bare name, and a file that
-    does not exist is not complained about here.
-
-    Parameters
-    ----------
-    name
-        A path. An existing one wins.
-    kind
-        ``"platforms"`` or ``"workloads"``.
+    does not exist is not complained about here. An existing path wins.
     """
     path = Path(name)
     shipped = shipped_directory(kind) / path.name

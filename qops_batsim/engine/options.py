@@ -33,11 +33,11 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     hosts: int | None = None
     compute_sharing: bool = False
     storage_sharing: bool = True
-    dynamic_jobs: bool = False
-    acknowledge_dynamic_jobs: bool = True
-    sched_config: str = ""
-    profile_reuse: bool = False
-    forward_profiles: bool = False
     energy: bool = False
     external_events: tuple[ExternalEvent, ...] | None = None
     forward_unknown_events: bool = False
+    dynamic_jobs: bool = False
+    acknowledge_dynamic_jobs: bool = True
+    profile_reuse: bool = False
+    forward_profiles: bool = False
+    sched_config: str = ""

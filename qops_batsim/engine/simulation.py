@@ -121,13 +121,9 @@ class Simulation:
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
         self._world = world = World(platform, options or EngineOptions())
-        self.options = world.options
-        self.hosts = world.hosts
-        self.records = world.records
-        self.ended = world.ended
-        self.computing_changes = world.computing_changes
-        self.outages = world.outages
-        self.energy = world.energy
+        self.options, self.hosts, self.energy = world.options, world.hosts, world.energy
+        self.records, self.ended = world.records, world.ended
+        self.computing_changes, self.outages = world.computing_changes, world.outages
         self._platform = platform
         self._peer = peer
         self._peer_ready = 0.0

@@ -39,12 +39,8 @@ def make_cluster(
 
     Parameters
     ----------
-    hosts
-        Number of compute hosts.
     speed
         Speed of one core (flop/s).
-    prefix
-        What host names begin with.
     bandwidth
         Bandwidth of each host's link, each way (bytes/s); None makes a platform
         where communications take no time at all.
@@ -61,32 +57,22 @@ def make_cluster(
     _check(hosts, cores, speed, bandwidth, latency, memory)
     width = len(str(hosts - 1))
     names = [f"{prefix}{number:0{width}d}" for number in range(hosts)]
-    properties = {"role": "compute_node"}
-    if memory is not None:
-        properties["memory"] = str(memory)
+    properties = {"role": "compute_node"} | ({} if memory is None else {"memory": str(memory)})
     place = (0.0, 0.0, 0.0) if bandwidth is None else None
     one = Host(
-        name="",
-        speeds=(speed,),
-        cores=cores,
-        properties=properties,
-        zone="AS0",
-        coordinates=place,
+        name="", speeds=(speed,), cores=cores, properties=properties, zone="AS0", coordinates=place
     )
     master = Host(name=MASTER_HOST, speeds=(speed,), role="master", zone="AS0", coordinates=place)
-    links: dict[str, Link] = {}
-    zone = Zone(name="AS0", routing="Vivaldi")
+    zone, links = Zone(name="AS0", routing="Vivaldi"), list[Link]()
     if bandwidth is not None:
         star = {name: (f"link_{name}_UP", f"link_{name}_DOWN") for name in (MASTER_HOST, *names)}
-        for link in (f"link_{name}" for name in star):
-            links[link] = Link(
-                name=link, bandwidth=bandwidth, latency=latency, sharing_policy="SPLITDUPLEX"
-            )
         zone = Zone(name="AS0", routing="Cluster", host_links=star)
+        one_link = Link(name="", bandwidth=bandwidth, latency=latency, sharing_policy="SPLITDUPLEX")
+        links = [msgspec.structs.replace(one_link, name=f"link_{name}") for name in star]
     return Platform(
         compute_hosts=tuple(msgspec.structs.replace(one, name=name) for name in names),
         master=master,
-        links=links,
+        links={link.name: link for link in links},
         zones=(zone,),
         source=f"a cluster of {hosts} hosts",
     )

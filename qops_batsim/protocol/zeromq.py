@@ -184,32 +184,31 @@ def listen(
         As in :class:`Bounds`.
     """
     address = _endpoint_to_bind(endpoint, any_interface)
-    sockets = MessageSocket(zmq.REP, **bounds)
-    try:
-        sockets.socket.setsockopt(zmq.IPV6, "[" in address)
-        sockets.socket.bind(address)
-    except zmq.ZMQError as error:
-        sockets.close()
-        raise InputError(f"cannot listen at {shown(endpoint)}: {_why(error)}") from None
+    sockets = _opened(zmq.REP, address, endpoint, **bounds)
     return sockets, sockets.socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
 
 
 def connect(endpoint: str, **bounds: Unpack[Bounds]) -> MessageSocket:
     """Open the engine's side; the decision process may come later."""
     _tcp_address(endpoint)
-    sockets = MessageSocket(zmq.REQ, **bounds)
+    return _opened(zmq.REQ, endpoint, endpoint, **bounds)
+
+
+def _opened(kind: int, address: str, endpoint: str, **bounds: Unpack[Bounds]) -> MessageSocket:
+    """Bind or connect a socket to an address, for which the user wrote the endpoint."""
+    sockets = MessageSocket(kind, **bounds)
+    attach, verb = sockets.socket.connect, "connect to"
+    if kind == zmq.REP:
+        attach, verb = sockets.socket.bind, "listen at"
     try:
         # Only on request: else "localhost" is ::1, where no process listens.
-        sockets.socket.setsockopt(zmq.IPV6, "[" in endpoint)
-        sockets.socket.connect(endpoint)
+        sockets.socket.setsockopt(zmq.IPV6, "[" in address)
+        attach(address)
     except zmq.ZMQError as error:
         sockets.close()
-        raise InputError(f"cannot connect to {shown(endpoint)}: {_why(error)}") from None
+        why = zmq.strerror(error.errno or 0)
+        raise InputError(f"cannot {verb} {shown(endpoint)}: {why}") from None
     return sockets
-
-
-def _why(error: zmq.ZMQError) -> str:
-    return zmq.strerror(error.errno or 0)
 
 
 def _tcp_address(endpoint: str) -> tuple[str, str] | None:
@@ -237,7 +236,7 @@ def _endpoint_to_bind(endpoint: str, any_interface: bool) -> str:
         return f"tcp://127.0.0.1:{port}"
     if not any_interface and not _is_loopback(host):
         raise InputError(
-            f"{shown(endpoint)} is open to other machines, and whoever connects is served; "
+            f"{shown(endpoint)} is open to other machines, and serves each that connects; "
             "tcp://127.0.0.1:PORT, or --any-interface to allow it, is expected"
         )
     return endpoint

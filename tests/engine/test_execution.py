@@ -57,7 +57,7 @@ def test_amounts_per_host_and_pair() -> None:
 @pytest.mark.parametrize(
     ("name", "processors", "message"),
     [
-        ("nobody", 2, "w.json: profile 'nobody' does not exist"),
+        ("missing", 2, "w.json: profile 'missing' does not exist"),
         ("loop", 2, "profile 'loop' contains itself"),
         ("endless", 2, "more than 1000000 steps"),
         ("matrix", 3, "cpu has 2 numbers; 3 are expected for a job of 3 processors"),

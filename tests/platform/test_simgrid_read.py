@@ -163,7 +163,7 @@ def test_master_host() -> None:
     assert other.master is not None
     assert other.master.name == "b"
     assert [h.name for h in other.compute_hosts] == ["a", "master_host"]
-    none = parse(xml, master_host="nobody")
+    none = parse(xml, master_host="missing")
     assert none.master is None
     assert len(none.compute_hosts) == 3
     said_twice = parse_zone(host("master_host", "master") + host("a"))
