@@ -115,7 +115,7 @@ def explain_job(
     asker = PlanAsker(history, history.state_before(job_id), asked.date)
     desk = Desk(asker, asked, prices)
     commitments = asker.commitments()
-    earliest = desk.earliest()
+    earliest = desk.earliest() if asker.can_answer else None
     latest = _latest_accepted(history, asked, tolerance)
     return Explanation(
         run=history.name,

@@ -17,7 +17,10 @@ from qops_batsim.advice.replay import PlanState
 from qops_batsim.analysis.results.run import RunInfo, find_run, read_info
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.files import read_bytes
+from qops_batsim.running.run import Run
 from qops_batsim.scheduling import decision_events as log
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.registry import scheduler_class, scheduler_names
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
@@ -33,6 +36,8 @@ class DecisionHistory:
     events: list[log.Event]
     info: RunInfo | None = None
     """How the run was made, if that is known."""
+    made_by: type[DecisionModule] | None = None
+    """The scheduler's class, where the name in the header may not lead to it."""
 
     def __post_init__(self) -> None:
         self.final = self._replayed(len(self.events))
@@ -117,12 +122,13 @@ def find_job(name: str, known: Mapping[str, object], source: str) -> str:
 
 
 def read_history(run: str | PathLike[str]) -> DecisionHistory:
-    """Read the decision log of a run: its prefix, directory or ``_jobs.csv``."""
+    """Read the decision log of a run, given that, its prefix, directory or ``_jobs.csv``."""
     path, info = _find_log(run)
     if not path.is_file():
         raise InputError(_missing_log(path, info))
     header, events = parse_log(read_bytes(path, what="a decision log"), path)
-    return DecisionHistory(fspath(run), path, header, events, info)
+    made_by = type(run.module) if isinstance(run, Run) else None
+    return DecisionHistory(fspath(run), path, header, events, info, made_by)
 
 
 def has_decision_log(run: str | PathLike[str]) -> bool:
@@ -161,15 +167,11 @@ def _missing_log(path: Path, info: RunInfo | None) -> str:
 
 def logging_schedulers() -> list[str]:
     """Return the names of the registered schedulers that can keep a decision log."""
-    from qops_batsim.scheduling.registry import scheduler_names
-
     return [name for name in scheduler_names() if keeps_decisions(name)]
 
 
 def keeps_decisions(scheduler: str) -> bool:
     """Return whether a scheduler can keep a decision log; an unknown one cannot."""
-    from qops_batsim.scheduling.registry import scheduler_class
-
     try:
         return scheduler_class(scheduler).keeps_decisions
     except InputError:

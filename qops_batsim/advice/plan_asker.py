@@ -19,7 +19,8 @@ from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.decision_events import Submitted
-from qops_batsim.scheduling.plan import Held
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.plan import Held, Plan
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -94,6 +95,16 @@ class PlanAsker:
         self._module = logged_scheduler(history)
         self._held = [_held(story) for story in state.held]
 
+    @property
+    def can_answer(self) -> bool:
+        """Whether the scheduler keeps a plan, which can be asked."""
+        return self._empty_plan() is not None
+
+    def _empty_plan(self) -> Plan | None:
+        if not isinstance(self._module, SpaceSharingScheduler):
+            return None
+        return self._module.new_plan(self.machine_size)
+
     def commitments(self) -> list[Commitment]:
         """Return what was promised, by start."""
         found = [_commitment(story) for story in self.state.held]
@@ -104,8 +115,12 @@ class PlanAsker:
         if not 1 <= asked.processors <= self.machine_size:
             wanted = f"asks for {asked.processors} processors"
             return Answer(admitted=False, reason=f"{wanted}, the machine has {self.machine_size}")
-        plan = self._module.new_plan(self.machine_size)
-        assert plan is not None
+        plan = self._empty_plan()
+        if plan is None:
+            raise InputError(
+                f"{self.history.path}: line 1: scheduler {self.history.header.scheduler!r} has no "
+                "plan that can be asked; one whose new_plan returns a plan is expected"
+            )
         plan.resume(self.now, self._held)
         job = job_of(asked)
         plan.arrived(job)
@@ -168,16 +183,17 @@ class PlanAsker:
         return bisect_deadline(answer_to, low, max(relaxed.end, low))
 
 
-def logged_scheduler(history: DecisionHistory) -> SpaceSharingScheduler:
+def logged_scheduler(history: DecisionHistory) -> DecisionModule:
     """Return a scheduler as the one that made a decision log."""
+    header = history.header
     try:
-        module = make_scheduler(history.header.scheduler, history.header.options)
+        module = make_scheduler(history.made_by or header.scheduler, header.options)
     except InputError as error:
         raise InputError(f"{history.path}: line 1: {error}") from None
-    if not (isinstance(module, SpaceSharingScheduler) and module.keeps_decisions):
+    if not module.keeps_decisions:
         raise InputError(
-            f"{history.path}: line 1: scheduler {history.header.scheduler!r} does not admit jobs "
-            "by deadline; one that does is expected"
+            f"{history.path}: line 1: scheduler {header.scheduler!r} does not admit jobs by "
+            "deadline; one that does is expected"
         )
     return module
 
