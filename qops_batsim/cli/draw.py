@@ -37,7 +37,7 @@ def gantt(
     `qops-batsim gantt out/kth_easy --from 100d --to 101d -o day100.svg`
     """
     from qops_batsim.analysis.plots.drawing import output_format
-    from qops_batsim.analysis.plots.gantt import draw
+    from qops_batsim.analysis.plots.gantt import gantt as draw
 
     output_format(out)
     (result,) = read_runs([run], hosts)

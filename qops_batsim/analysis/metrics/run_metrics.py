@@ -7,11 +7,13 @@ again is one job: its last run tells how it ended.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 
 from qops_batsim.analysis.results.restarts import goes_on
-from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.run import Run, RunResult, load_run
 from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window
 from qops_batsim.analysis.results.tables import Floats
 from qops_batsim.errors import InputError
@@ -41,8 +43,6 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
-    hosts
-        Hosts of the machine.
     jobs_submitted, jobs_successful, jobs_walltime_killed, jobs_killed, jobs_failed, jobs_rejected
         Numbers of jobs: all, and by final state. ``jobs_killed`` counts those that
         the scheduler killed for good.
@@ -53,17 +53,15 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     slowdown
         Turnaround time / run time, over executed jobs whose run time is not 0.
     bounded_slowdown
-        max(1, turnaround time / max(run time, threshold)), over executed jobs.
-    bounded_slowdown_threshold
-        Seconds.
+        max(1, turnaround time / max(run time, threshold)), over executed jobs; the
+        ``bounded_slowdown_threshold`` is in seconds.
     makespan
         Date of the last completion (seconds from date 0), as Batsim defines it.
     window_begin, window_end
         Window of the values below: first submission to last completion (seconds).
-    utilization
-        Share of the hosts' time in the window that they ran a job, from 0 to 1.
-    loss_of_capacity
-        Share of the hosts' time in the window that they idled while jobs waited.
+    utilization, loss_of_capacity
+        Shares of the hosts' time in the window, from 0 to 1, that they ran a job, and that
+        they idled while jobs waited.
     queue_length_mean, queue_length_max
         Waiting jobs, time-weighted.
     """
@@ -90,23 +88,35 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     queue_length_max: int | None
 
 
-def compute_metrics(
-    result: RunResult, *, bounded_slowdown_threshold: float = BOUNDED_SLOWDOWN_THRESHOLD
-) -> Metrics:
-    """Compute the metrics of a run; O(n log n) in its (job, host) pairs.
+def metrics(
+    run: Run,
+    *,
+    hosts: int | None = None,
+    bounded_slowdown_threshold: float = BOUNDED_SLOWDOWN_THRESHOLD,
+) -> dict[str, Any]:
+    """Return the metrics of a run by name, as ``qops-batsim metrics --json`` prints them.
 
     Parameters
     ----------
-    result
-        The run.
+    run
+        Prefix, directory or ``_jobs.csv`` of a run, or the run itself.
+    hosts
+        Hosts of the machine, where the run's files do not tell.
     bounded_slowdown_threshold
         Run time under which the slowdown is bounded (seconds).
-
-    Raises
-    ------
-    InputError
-        The threshold is not above 0, or a job ran on a host that does not exist.
     """
+    values: dict[str, Any] = msgspec.to_builtins(
+        compute_metrics(
+            load_run(run, hosts=hosts), bounded_slowdown_threshold=bounded_slowdown_threshold
+        )
+    )
+    return values
+
+
+def compute_metrics(
+    result: RunResult, *, bounded_slowdown_threshold: float = BOUNDED_SLOWDOWN_THRESHOLD
+) -> Metrics:
+    """Compute the metrics of a run; O(n log n) in its (job, host) pairs."""
     if not 0 < bounded_slowdown_threshold < float("inf"):
         raise InputError(
             f"bounded slowdown threshold is {bounded_slowdown_threshold}; "

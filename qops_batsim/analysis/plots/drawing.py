@@ -14,6 +14,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 
+from qops_batsim.analysis.results.tables import Floats
 from qops_batsim.errors import InputError
 from qops_batsim.files import atomic_write
 
@@ -71,13 +72,7 @@ _MOST_TICKS = 12
 
 
 def output_format(path: str | Path) -> str:
-    """Return the format that a file name asks for.
-
-    Raises
-    ------
-    InputError
-        It ends in none of :data:`FORMATS`.
-    """
+    """Return the format that a file name asks for, one of :data:`FORMATS`."""
     ending = Path(path).suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         accepted = ", ".join(f".{name}" for name in FORMATS)
@@ -89,31 +84,41 @@ def output_format(path: str | Path) -> str:
 
 
 @contextmanager
-def picture(path: str | Path, width: float, height: float) -> Iterator[Figure]:
-    """Give a figure to draw on and write it to ``path``, whole or not at all.
+def picture(path: str | Path | None, width: float, height: float) -> Iterator[Figure]:
+    """Give a figure to draw on (size in inches) and write it to ``path``, whole or not at all.
 
-    The user's own matplotlib settings do not matter, so that a picture looks the
-    same everywhere.
-
-    Parameters
-    ----------
-    path
-        The file; its ending chooses the format.
-    width, height
-        Size (inches).
-
-    Raises
-    ------
-    InputError
-        The format is unknown or the file cannot be written.
+    The ending of the path chooses the format; None writes nothing. The user's own matplotlib
+    settings do not matter, so that a picture looks the same everywhere.
     """
-    kind = output_format(path)
+    kind = None if path is None else output_format(path)
     with matplotlib.style.context(_STYLE, after_reset=True):
         figure = Figure(figsize=(width, height))
         FigureCanvasAgg(figure)
         yield figure
-        with atomic_write(path) as stream:
-            figure.savefig(stream, format=kind, dpi=DOTS_PER_INCH, metadata=_METADATA[kind])
+        if path is not None and kind is not None:
+            with atomic_write(path) as stream:
+                figure.savefig(stream, format=kind, dpi=DOTS_PER_INCH, metadata=_METADATA[kind])
+
+
+def legend_above(axes: Any, columns: int, **options: Any) -> None:
+    """Put the legend between an axes and its title, at the left."""
+    axes.legend(
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=columns,
+        borderaxespad=0.3,
+        borderpad=0,
+        **options,
+    )
+
+
+def set_host_ticks(axes: Any, middles: Floats) -> None:
+    """Number some of the hosts, given where the middle of each is on the vertical axis."""
+    count = len(middles)
+    ticks = MaxNLocator(nbins=12, integer=True).tick_values(0, count - 1)
+    hosts = [int(tick) for tick in ticks if 0 <= tick < count]
+    axes.yaxis.set_major_locator(FixedLocator([float(middles[host]) for host in hosts]))
+    axes.yaxis.set_major_formatter(FixedFormatter([str(host) for host in hosts]))
 
 
 def set_time_axis(axes: Any, begin: float, end: float) -> None:

@@ -18,13 +18,9 @@ from qops_batsim.analysis.results.tables import Booleans
 def to_jobset(result: RunResult, keep: Booleans | None = None) -> Any:
     """Return the executed jobs of a run as an ``evalys.jobset.JobSet``.
 
-    Parameters
-    ----------
-    result
-        The run. ``JobSet.from_csv`` reads the same from its ``_jobs.csv``.
-    keep
-        Which jobs to take, one value a job; all by default. Rejected jobs are
-        always left out, since evalys would count their missing dates.
+    ``keep`` tells which to take, one value a job. Rejected jobs are always left out, since
+    evalys would count their missing dates. ``JobSet.from_csv`` reads the same from a
+    ``_jobs.csv``.
     """
     from evalys.jobset import JobSet, ProcSet
 
@@ -42,19 +38,10 @@ def draw_gantt(
     color_of: Callable[[int], Any],
     label_of: Callable[[int], str],
 ) -> None:
-    """Draw jobs with evalys as labelled rectangles, host *h* from *h* to *h* + 0.9.
+    """Draw the jobs of ``keep`` with evalys as labelled rectangles, host *h* from *h* to *h* + 0.9.
 
-    Parameters
-    ----------
-    result
-        The run.
-    axes
-        Where to draw (``matplotlib.axes.Axes``); its limits and title are left to
-        the caller.
-    keep
-        Which jobs to draw, one value a job.
-    color_of, label_of
-        Colour and text of the job in a row of the run.
+    Limits and title of the axes are left to the caller; ``color_of`` and ``label_of`` give
+    colour and text of the job in a row of the run.
     """
     from evalys.visu.legacy import plot_gantt
 

@@ -11,16 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from qops_batsim.analysis.plots.drawing import DOTS_PER_INCH, output_format, picture, set_time_axis
+from qops_batsim.analysis.plots.drawing import (
+    DOTS_PER_INCH,
+    legend_above,
+    output_format,
+    picture,
+    set_host_ticks,
+    set_time_axis,
+)
 from qops_batsim.analysis.plots.evalys_bridge import draw_gantt
-from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.run import Run, RunResult, load_run
 from qops_batsim.analysis.results.series import busy_periods, window
-from qops_batsim.analysis.results.tables import Booleans
+from qops_batsim.analysis.results.tables import Booleans, Floats
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -57,36 +63,36 @@ _WIDTH, _HEIGHT = 12.0, 6.5  # inches
 _LEFT, _BOTTOM, _RIGHT, _TOP = 0.07, 0.14, 0.97, 0.89  # of the figure
 
 
-def draw(
-    result: RunResult,
-    path: str | Path,
+def gantt(
+    run: Run,
+    out: str | Path | None = None,
     *,
+    hosts: int | None = None,
     begin: float | None = None,
     end: float | None = None,
     engine: str = "auto",
-) -> None:
-    """Draw the Gantt chart of a run into a file.
+) -> Figure:
+    """Draw which host ran which job, when.
 
     Parameters
     ----------
-    result
-        The run.
-    path
-        The picture; the ending chooses png, pdf or svg.
+    run
+        Prefix, directory or ``_jobs.csv`` of a run, or the run itself.
+    out
+        The picture to write; the ending chooses png, pdf or svg. None: no file.
+    hosts
+        Hosts of the machine, where the run's files do not tell.
     begin, end
         Part to show (seconds from date 0); by default the first submission and
         the last completion.
     engine
         One of :data:`ENGINES`.
-
-    Raises
-    ------
-    InputError
-        No job ran, none ran in the part to show, or an argument is out of range.
     """
-    output_format(path)
+    if out is not None:
+        output_format(out)
     if engine not in ENGINES:
         raise InputError(f"unknown engine {engine!r}{did_you_mean(engine, ENGINES)}")
+    result = load_run(run, hosts=hosts)
     begin, end = _part(result, begin, end)
     shown = _visible(result, begin, end)
     count = int(shown.sum())
@@ -99,7 +105,7 @@ def draw(
             f"{result.source}: {count} jobs to draw; evalys takes at most {_EVALYS_LIMIT} "
             "(show a part, or use the image engine)"
         )
-    with picture(path, _WIDTH, _HEIGHT) as figure:
+    with picture(out, _WIDTH, _HEIGHT) as figure:
         axes = figure.add_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM))
         if engine == "evalys":
             _draw_rectangles(result, axes, shown, begin, end)
@@ -110,6 +116,7 @@ def draw(
         mixed = "; colours mix where jobs share hosts" if shared and engine == "image" else ""
         axes.set_title(_title(result, count) + mixed, pad=26)
         _add_legend(result, axes, shown)
+    return figure
 
 
 def _part(result: RunResult, begin: float | None, end: float | None) -> tuple[float, float]:
@@ -147,7 +154,7 @@ def _share_hosts(result: RunResult) -> bool:
     return bool(lasted > (ends - begins).sum() * (1 + 1e-9) + 1e-3)
 
 
-def _colors(result: RunResult) -> npt.NDArray[np.float64]:
+def _colors(result: RunResult) -> Floats:
     """Return the colour of each job (rows of red, green, blue from 0 to 1)."""
     order = np.argsort(result.column("starting_time"), kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
@@ -206,37 +213,21 @@ def _draw_image(result: RunResult, axes: Any, shown: Booleans, begin: float, end
 
 def occupation_image(
     result: RunResult, shown: Booleans, begin: float, end: float, width: int, height: int
-) -> npt.NDArray[np.float64]:
+) -> Floats:
     """Return the mean colour of each cell of hosts × time.
 
-    Parameters
-    ----------
-    result
-        The run.
-    shown
-        Which jobs to draw, one value a job.
-    begin, end
-        Dates of the left and right edge (seconds).
-    width
-        Cells of time.
-    height
-        Cells of hosts, at most the number of hosts; the first has host 0.
-
-    Returns
-    -------
-    ndarray
-        Red, green and blue from 0 to 1, shape (height, width, 3). Idle time has
-        the background's colour.
+    ``begin`` and ``end`` are the dates of the left and right edge (seconds), ``width`` and
+    ``height`` cells of time and of hosts (at most their number; the first has host 0).
+    Red, green and blue go from 0 to 1, shape (height, width, 3); idle time has the
+    background's colour.
     """
-    rows, hosts = result.occupations
-    drawn = shown[rows] & (hosts < result.hosts)
-    rows, hosts = rows[drawn], hosts[drawn]
-    order = np.argsort(hosts, kind="stable")
-    rows, hosts = rows[order], hosts[order]
+    stays = result.stays()
+    stays = stays.where(shown[stays.rows] & (stays.hosts < result.hosts))
+    rows, hosts, start, finish = stays.where(np.argsort(stays.hosts, kind="stable"))
     # Dates in cells from the left edge.
     scale = width / (end - begin)
-    start = np.clip((result.column("starting_time")[rows] - begin) * scale, 0, width)
-    finish = np.clip((result.column("finish_time")[rows] - begin) * scale, 0, width)
+    start = np.clip((start - begin) * scale, 0, width)
+    finish = np.clip((finish - begin) * scale, 0, width)
     paint = np.column_stack([_colors(result)[rows], np.ones(len(rows))])
     limits = np.searchsorted(hosts, np.arange(result.hosts + 1))
     cell_of = np.arange(result.hosts) * height // result.hosts
@@ -254,13 +245,11 @@ def occupation_image(
     # Where jobs share a host, the cell is covered more than once.
     share = np.minimum(covered / hosts_in_cell[:, None, None], 1.0)
     mixed = color * share + np.array(to_rgb(_IDLE)) * (1 - share)
-    image: npt.NDArray[np.float64] = np.clip(mixed, 0, 1)
+    image: Floats = np.clip(mixed, 0, 1)
     return image
 
 
-def _accumulated(
-    dates: npt.NDArray[np.float64], paint: npt.NDArray[np.float64], edges: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
+def _accumulated(dates: Floats, paint: Floats, edges: Floats) -> Floats:
     """Return Σ paint × (edge − date) over the dates before each edge."""
     order = np.argsort(dates, kind="stable")
     dates, paint = dates[order], paint[order]
@@ -268,15 +257,12 @@ def _accumulated(
     total = np.concatenate([zero, np.cumsum(paint, axis=0)])
     moment = np.concatenate([zero, np.cumsum(paint * dates[:, None], axis=0)])
     index = np.searchsorted(dates, edges)
-    result: npt.NDArray[np.float64] = total[index] * edges[:, None] - moment[index]
+    result: Floats = total[index] * edges[:, None] - moment[index]
     return result
 
 
 def _set_host_axis(axes: Any, hosts: int, middle: float) -> None:
-    ticks = MaxNLocator(nbins=12, integer=True).tick_values(0, hosts - 1)
-    places = [tick + middle for tick in ticks if 0 <= tick < hosts]
-    axes.yaxis.set_major_locator(FixedLocator(places))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda place, _: f"{place - middle:.0f}"))
+    set_host_ticks(axes, np.arange(hosts, dtype=np.float64) + middle)
     if hosts <= _FEW_HOSTS:
         axes.grid(False)
     axes.tick_params(axis="y", length=0 if hosts <= _FEW_HOSTS else 3)
@@ -302,13 +288,4 @@ def _add_legend(result: RunResult, axes: Any, shown: Booleans) -> None:
         text = f"rejected (not drawn): {rejected:,}"
         handles.append(Patch(facecolor="none", edgecolor="#888888", hatch="////", label=text))
     handles.append(Patch(facecolor=_IDLE, edgecolor="#bbbbbb", label="idle"))
-    axes.legend(
-        handles=handles,
-        loc="lower left",
-        bbox_to_anchor=(0, 1),
-        ncols=len(handles),
-        borderaxespad=0.3,
-        handlelength=1.2,
-        columnspacing=1.6,
-        borderpad=0,
-    )
+    legend_above(axes, len(handles), handles=handles, handlelength=1.2, columnspacing=1.6)

@@ -15,13 +15,20 @@ import numpy as np
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 from matplotlib.patches import Patch
-from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 
-from qops_batsim.analysis.plots.drawing import COLORS, output_format, picture, set_time_axis
+from qops_batsim.analysis.plots.drawing import (
+    COLORS,
+    legend_above,
+    output_format,
+    picture,
+    set_host_ticks,
+    set_time_axis,
+)
 from qops_batsim.analysis.results.restarts import original_id
-from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.run import RunResult, Stays
 from qops_batsim.analysis.results.series import step_series, window
-from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
+from qops_batsim.analysis.results.tables import Floats, Integers
+from qops_batsim.analysis.results.workloads import jobs_by_id
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_CLASSES
 from qops_batsim.workload.model import Workload
@@ -51,8 +58,6 @@ def draw(
 
     Parameters
     ----------
-    result
-        The run.
     path
         The picture; the ending chooses png, pdf or svg.
     workloads
@@ -61,62 +66,56 @@ def draw(
     begin, end
         Part to show (seconds from date 0); by default the first submission and
         the last completion.
-
-    Raises
-    ------
-    InputError
-        No task runs in the part to show, or there are more than :data:`MOST_TASKS`.
     """
     output_format(path)
     first, last = window(result)
     begin = first if begin is None else begin
     end = last if end is None else end
-    rows, hosts = result.occupations
-    start, finish = result.column("starting_time")[rows], result.column("finish_time")[rows]
-    shown: Booleans = (start < end) & (finish > begin) & (finish > start) & (hosts < result.hosts)
-    rows, hosts, start, finish = rows[shown], hosts[shown], start[shown], finish[shown]
-    if not len(rows):
-        raise InputError(
-            f"{result.source}: no task runs from {begin:g} to {end:g} s "
-            f"(the run lasts from {first:g} to {last:g} s)"
-        )
-    if len(rows) > MOST_TASKS:
-        raise InputError(
-            f"{result.source}: {len(rows)} tasks to draw; at most {MOST_TASKS} are accepted "
-            "(show a part)"
-        )
+    tasks = _tasks_between(result, begin, end)
     names = class_names(result, workloads or {})
-    classes = [names[row] for row in rows]
-    lanes = lanes_of(hosts, start, finish)
-    most = int(lanes.max()) + 1
-    edges = _edges(result.hosts, hosts, lanes)
+    classes = [names[row] for row in tasks.rows]
+    lanes = lanes_of(tasks.hosts, tasks.start, tasks.finish)
+    edges = _edges(result.hosts, tasks.hosts, lanes)
     height = min(16.0, max(4.0, _LANE * edges[-1])) + 3.4
     with picture(path, _WIDTH, height) as figure:
         figure.set_layout_engine("constrained")
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[height - 2.6, 2.0])
-        _draw_lanes(top, edges, edges[hosts] + lanes, start, finish, classes)
-        _draw_totals(bottom, start, finish, np.array(classes))
+        _draw_lanes(top, edges, edges[tasks.hosts] + lanes, tasks, classes)
+        _draw_totals(bottom, tasks, np.array(classes))
         set_time_axis(bottom, begin, end)
-        ran = int(np.unique(rows).size)
+        ran, most = int(np.unique(tasks.rows).size), int(lanes.max()) + 1
         top.set_title(
-            f"{result.name}: {ran:,} jobs, up to {_tasks(most)} at once on a host", pad=26
+            f"{result.name}: {ran:,} jobs, up to {_count(most)} at once on a host", pad=26
         )
-        top.legend(
-            handles=[
-                Patch(facecolor=_COLOR_OF[name], label=f"{name}: {_tasks(classes.count(name))}")
-                for name in _COLOR_OF
-                if name in classes
-            ],
-            loc="lower left",
-            bbox_to_anchor=(0, 1),
-            ncols=len(_COLOR_OF),
-            borderaxespad=0.3,
-            borderpad=0,
-            handlelength=1.2,
-        )
+        handles = [
+            Patch(facecolor=_COLOR_OF[name], label=f"{name}: {_count(classes.count(name))}")
+            for name in _COLOR_OF
+            if name in classes
+        ]
+        legend_above(top, len(_COLOR_OF), handles=handles, handlelength=1.2)
 
 
-def _tasks(count: int) -> str:
+def _tasks_between(result: RunResult, begin: float, end: float) -> Stays:
+    tasks = result.stays()
+    _, hosts, start, finish = tasks
+    tasks = tasks.where(
+        (start < end) & (finish > begin) & (finish > start) & (hosts < result.hosts)
+    )
+    if not len(tasks.rows):
+        first, last = window(result)
+        raise InputError(
+            f"{result.source}: no task runs from {begin:g} to {end:g} s "
+            f"(the run lasts from {first:g} to {last:g} s)"
+        )
+    if len(tasks.rows) > MOST_TASKS:
+        raise InputError(
+            f"{result.source}: {len(tasks.rows)} tasks to draw; at most {MOST_TASKS} are accepted "
+            "(show a part)"
+        )
+    return tasks
+
+
+def _count(count: int) -> str:
     return f"{count:,} task{'' if count == 1 else 's'}"
 
 
@@ -125,11 +124,11 @@ def class_names(result: RunResult, workloads: Mapping[str, Workload]) -> list[st
 
     The rest of a stopped job (``15#2``) has the class of the job (``15``).
     """
-    known: dict[str, str] = {}
-    for name, workload in workloads.items():
-        for job in workload.jobs:
-            if job.qos is not None and job.qos.service_class is not None:
-                known[f"{name}!{job.id}"] = job.qos.service_class
+    known = {
+        name: job.qos.service_class
+        for name, job in jobs_by_id(workloads).items()
+        if job.qos is not None and job.qos.service_class is not None
+    }
     origins = (original_id(full_id, known) for full_id in result.jobs["id"])
     return [UNKNOWN if origin is None else known[origin] for origin in origins]
 
@@ -137,12 +136,7 @@ def class_names(result: RunResult, workloads: Mapping[str, Workload]) -> list[st
 def lanes_of(hosts: Integers, start: Floats, finish: Floats) -> Integers:
     """Return the lane of each task on its host, the lowest that is free when it starts.
 
-    Parameters
-    ----------
-    hosts
-        Host of each task.
-    start, finish
-        When it runs (seconds); one that ends when another starts leaves its lane.
+    A task that ends when another starts (dates in seconds) leaves its lane.
     """
     lanes = np.zeros(len(hosts), dtype=np.int64)
     busy: dict[int, list[tuple[float, int]]] = {}
@@ -174,12 +168,10 @@ def _edges(count: int, hosts: Integers, lanes: Integers) -> Floats:
     return edges
 
 
-def _draw_lanes(
-    axes: Any, edges: Floats, low: Floats, start: Floats, finish: Floats, classes: list[str]
-) -> None:
+def _draw_lanes(axes: Any, edges: Floats, low: Floats, tasks: Stays, classes: list[str]) -> None:
     corners = np.empty((len(low), 4, 2))
-    corners[:, (0, 3), 0] = start[:, None]
-    corners[:, (1, 2), 0] = finish[:, None]
+    corners[:, (0, 3), 0] = tasks.start[:, None]
+    corners[:, (1, 2), 0] = tasks.finish[:, None]
     corners[:, (0, 1), 1] = low[:, None]
     corners[:, (2, 3), 1] = low[:, None] + 1
     axes.add_collection(
@@ -193,19 +185,15 @@ def _draw_lanes(
     axes.set_ylim(0, edges[-1])
     axes.set_ylabel("Host (a lane for each task that it runs at once)")
     axes.grid(False)
-    count = len(edges) - 1
-    if count <= _FEW_HOSTS:
+    if len(edges) - 1 <= _FEW_HOSTS:
         for edge in edges[1:-1]:
             axes.axhline(edge - _GAP / 2, color="#dddddd", linewidth=0.4, zorder=0)
-    ticks = MaxNLocator(nbins=12, integer=True).tick_values(0, count - 1)
-    shown = [int(tick) for tick in ticks if 0 <= tick < count]
-    middles = (edges[:-1] + edges[1:] - _GAP) / 2
-    axes.yaxis.set_major_locator(FixedLocator([float(middles[host]) for host in shown]))
-    axes.yaxis.set_major_formatter(FixedFormatter([str(host) for host in shown]))
+    set_host_ticks(axes, (edges[:-1] + edges[1:] - _GAP) / 2)
 
 
-def _draw_totals(axes: Any, start: Floats, finish: Floats, classes: Any) -> None:
+def _draw_totals(axes: Any, tasks: Stays, classes: Any) -> None:
     """Stack the numbers of running tasks by class."""
+    _, _, start, finish = tasks
     present = [name for name in _COLOR_OF if (classes == name).any()]
     dates = np.unique(np.concatenate([start, finish]))
     stacks = []

@@ -13,6 +13,7 @@ from qops_batsim.analysis.plots.drawing import (
     COLORS,
     READABLE_DURATIONS,
     duration_text,
+    legend_above,
     output_format,
     picture,
     set_time_axis,
@@ -33,32 +34,13 @@ _LEGEND_WIDTH = 160
 
 
 def draw(results: Sequence[RunResult], path: str | Path) -> None:
-    """Draw utilization and queue length over time into a file.
+    """Draw utilization and queue length over time into a file (png, pdf or svg).
 
     Long runs show means over equal intervals, whose length the axis tells; short
     ones show every change.
-
-    Parameters
-    ----------
-    results
-        The runs to compare.
-    path
-        The picture; the ending chooses png, pdf or svg.
-
-    Raises
-    ------
-    InputError
-        A run has no executed job, or the picture cannot be written.
     """
     output_format(path)
-    windows = []
-    for result in results:
-        if not result.executed.any():
-            raise InputError(f"{result.source}: no job of this run was executed; nothing to draw")
-        begin, end = window(result)
-        if not end > begin:
-            raise InputError(f"{result.source}: the run takes no time; nothing to draw")
-        windows.append((begin, end))
+    windows = [_window(result) for result in results]
     first, last = min(w[0] for w in windows), max(w[1] for w in windows)
     series = [(busy_hosts(result), queue_length(result)) for result in results]
     events = max(len(s.dates) for pair in series for s in pair)
@@ -72,42 +54,41 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
         top, bottom = figure.subplots(2, 1, sharex=True)
         for index, (result, (begin, end)) in enumerate(zip(results, windows, strict=True)):
             busy, queue = series[index]
-            color = COLORS[index % len(COLORS)]
-            dashes = _LINES[index // len(COLORS) % len(_LINES)]
+            style = {
+                "color": COLORS[index % len(COLORS)],
+                "linestyle": _LINES[index // len(COLORS) % len(_LINES)],
+                # Later lines are thinner, so that equal curves stay visible.
+                "linewidth": 1.2 + 0.8 * min(len(results) - 1 - index, 3),
+            }
             for axes, values, factor, unit in (
                 (top, busy, 100 / result.hosts, " %"),
                 (bottom, queue, 1.0, ""),
             ):
                 edges, heights = _stairs(values, begin, end, first, interval)
                 mean = values.integral(begin, end) / (end - begin) * factor
-                axes.stairs(
-                    heights * factor,
-                    edges,
-                    baseline=None,
-                    label=f"{result.name} (mean {mean:,.1f}{unit})",
-                    color=color,
-                    linestyle=dashes,
-                    # Later lines are thinner, so that equal curves stay visible.
-                    linewidth=1.2 + 0.8 * min(len(results) - 1 - index, 3),
-                )
+                label = f"{result.name} (mean {mean:,.1f}{unit})"
+                axes.stairs(heights * factor, edges, baseline=None, label=label, **style)
                 if len(results) == 1:
+                    color = style["color"]
                     axes.stairs(heights * factor, edges, fill=True, color=color, alpha=0.2)
         top.set_ylabel(f"Busy hosts (%){averaged}")
         bottom.set_ylabel(f"Waiting jobs{averaged}")
-        top.set_title("Utilization", pad=8 + 15 * legend_rows)
-        bottom.set_title("Queue length", pad=8 + 15 * legend_rows)
         top.set_ylim(0, 103)
         bottom.set_ylim(0, max(1.0, bottom.get_ylim()[1]))
         bottom.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
         set_time_axis(bottom, first, last)
-        for axes in (top, bottom):
-            axes.legend(
-                loc="lower left",
-                bbox_to_anchor=(0, 1),
-                ncols=columns,
-                borderaxespad=0.3,
-                borderpad=0,
-            )
+        for axes, title in ((top, "Utilization"), (bottom, "Queue length")):
+            axes.set_title(title, pad=8 + 15 * legend_rows)
+            legend_above(axes, columns)
+
+
+def _window(result: RunResult) -> tuple[float, float]:
+    if not result.executed.any():
+        raise InputError(f"{result.source}: no job of this run was executed; nothing to draw")
+    begin, end = window(result)
+    if not end > begin:
+        raise InputError(f"{result.source}: the run takes no time; nothing to draw")
+    return begin, end
 
 
 def _interval(span: float) -> float:

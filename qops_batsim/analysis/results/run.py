@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -192,17 +193,26 @@ class RunResult:
 
 _ASSUMED = "the largest allocated host id + 1"
 
-Run = str | Path | RunResult
-"""A run, or its name as :func:`find_run` takes it."""
+Name = str | PathLike[str]
+"""The name of a run as :func:`find_run` takes it."""
+
+Run = Name | RunResult
+"""A run, or its name."""
 
 
-def find_run(name: str | Path) -> RunFiles:
+def load_run(run: Run, *, hosts: int | None = None) -> RunResult:
+    """Return a run as it is, or read it; ``hosts`` as for :func:`read_run`."""
+    return run if isinstance(run, RunResult) else read_run(run, hosts=hosts)
+
+
+def find_run(name: Name) -> RunFiles:
     """Return the files of a run.
 
     ``name`` is the run's prefix, a directory that holds exactly one run, or the path of
     a ``_jobs.csv`` (or ``_jobs.csv.gz``). An existing prefix wins over a directory of the
     same name.
     """
+    name = fspath(name)
     path = Path(name)
     if path.is_file():
         for ending in ("_jobs.csv", "_jobs.csv.gz"):
@@ -212,7 +222,7 @@ def find_run(name: str | Path) -> RunFiles:
             f"{name}: not the file of a run; a prefix PREFIX of files PREFIX_jobs.csv …, "
             "a directory with one run or the path of a _jobs.csv is expected"
         )
-    prefix = str(name).rstrip("/") or str(name)
+    prefix = name.rstrip("/") or name
     jobs = _existing(prefix, "_jobs.csv")
     if jobs is not None:
         return _siblings(prefix, jobs)
@@ -233,7 +243,7 @@ def find_run(name: str | Path) -> RunFiles:
     )
 
 
-def read_run(name: str | Path, *, hosts: int | None = None) -> RunResult:
+def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
     """Read a run with all its files that exist.
 
     Parameters

@@ -22,8 +22,8 @@ def result(write_run, mixed_run):
 @pytest.mark.parametrize("engine", ["evalys", "image"])
 def test_equal_runs_give_equal_gantt_charts(result, tmp_path, kind, engine):
     first, second = tmp_path / f"first.{kind}", tmp_path / f"second.{kind.upper()}"
-    gantt.draw(result, first, engine=engine)
-    gantt.draw(result, second, engine=engine)
+    gantt.gantt(result, first, engine=engine)
+    gantt.gantt(result, second, engine=engine)
     assert first.read_bytes().startswith(SIGNATURES[kind])
     assert first.read_bytes() == second.read_bytes()
 
@@ -38,7 +38,7 @@ def test_equal_runs_give_equal_plots(result, tmp_path, kind):
 
 
 def test_a_gantt_chart_tells_states_rejections_and_units(result, tmp_path, monkeypatch):
-    texts = drawn_texts(monkeypatch, lambda: gantt.draw(result, tmp_path / "a.png"))
+    texts = drawn_texts(monkeypatch, lambda: gantt.gantt(result, tmp_path / "a.png"))
     assert "run: 5 jobs on 4 hosts" in texts
     assert {"successful: 2", "killed at walltime: 1", "killed by the scheduler: 1"} <= texts
     assert {"failed: 1", "rejected (not drawn): 1"} <= texts
@@ -48,7 +48,7 @@ def test_a_gantt_chart_tells_states_rejections_and_units(result, tmp_path, monke
 
 def test_a_part_of_the_run_is_drawn(result, tmp_path, monkeypatch):
     texts = drawn_texts(
-        monkeypatch, lambda: gantt.draw(result, tmp_path / "a.png", begin=17, end=24)
+        monkeypatch, lambda: gantt.gantt(result, tmp_path / "a.png", begin=17, end=24)
     )
     assert "run: 2 of 5 jobs on 4 hosts" in texts
     assert {"17", "24"} <= texts
@@ -56,7 +56,7 @@ def test_a_part_of_the_run_is_drawn(result, tmp_path, monkeypatch):
 
 def test_ticks_far_from_the_start_read_like_a_clock(write_run, tmp_path, monkeypatch):
     run = read_run(write_run([write_run.ran("1", 100 * 86400, 1, 100 * 86400, 6 * 3600, [0])]))
-    texts = drawn_texts(monkeypatch, lambda: gantt.draw(run, tmp_path / "a.png"))
+    texts = drawn_texts(monkeypatch, lambda: gantt.gantt(run, tmp_path / "a.png"))
     assert {"100 d\n00:00", "100 d\n06:00"} <= texts
 
 
@@ -104,17 +104,17 @@ def test_each_cell_of_the_image_is_the_mean_of_what_its_host_ran(write_run):
 def test_what_cannot_be_drawn_is_refused(result, write_run, tmp_path):
     out = tmp_path / "a.png"
     with pytest.raises(InputError, match=r"a\.gif: ends in \.gif; .* one of \.png, \.pdf, \.svg"):
-        gantt.draw(result, tmp_path / "a.gif")
+        gantt.gantt(result, tmp_path / "a.gif")
     with pytest.raises(InputError, match=r"ends in no file type"):
         plots.draw([result], tmp_path / "a")
     with pytest.raises(InputError, match="unknown engine 'evaly'; did you mean 'evalys'"):
-        gantt.draw(result, out, engine="evaly")
+        gantt.gantt(result, out, engine="evaly")
     with pytest.raises(InputError, match="begins at 30 s and ends at 24 s"):
-        gantt.draw(result, out, begin=30)
+        gantt.gantt(result, out, begin=30)
     with pytest.raises(InputError, match=r"no job runs from 30 to 40 s .* from 0 to 24 s"):
-        gantt.draw(result, out, begin=30, end=40)
+        gantt.gantt(result, out, begin=30, end=40)
     rejected = read_run(write_run([write_run.ran("1", 0, 9)], name="none"))
-    for draw in (lambda: gantt.draw(rejected, out), lambda: plots.draw([result, rejected], out)):
+    for draw in (lambda: gantt.gantt(rejected, out), lambda: plots.draw([result, rejected], out)):
         with pytest.raises(InputError, match=r"none_jobs\.csv: no job of this run was executed"):
             draw()
     assert not out.exists()
@@ -128,11 +128,11 @@ def test_a_failed_drawing_leaves_no_file(tmp_path):
 
 def test_many_jobs_are_drawn_as_an_image(shared, tmp_path, monkeypatch):
     result = read_run(shared / "batsim" / "recorded" / "batsched_kth_easy_bf")
-    texts = drawn_texts(monkeypatch, lambda: gantt.draw(result, tmp_path / "a.png"))
+    texts = drawn_texts(monkeypatch, lambda: gantt.gantt(result, tmp_path / "a.png"))
     assert "batsched_kth_easy_bf: 27,992 jobs on 100 hosts" in texts
     assert "Time since the start of the simulation (days)" in texts
     with pytest.raises(InputError, match="27992 jobs to draw; evalys takes at most 5000"):
-        gantt.draw(result, tmp_path / "b.png", engine="evalys")
+        gantt.gantt(result, tmp_path / "b.png", engine="evalys")
     texts = drawn_texts(monkeypatch, lambda: plots.draw([result], tmp_path / "c.png"))
     assert "Waiting jobs, mean of 2 days" in texts
     assert "batsched_kth_easy_bf (mean 68.4 %)" in texts
