@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.analysis.metrics.accounts import accounts_of_run
 from qops_batsim.analysis.metrics.charges import (
     ChargeReport,
     JobCharge,
@@ -22,6 +21,7 @@ from qops_batsim.analysis.metrics.charges import (
     reference_of_run,
     reference_of_workload,
 )
+from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
 from qops_batsim.analysis.results.run import RunResult, read_run
 from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
 from qops_batsim.economics.categories import Categories
@@ -102,14 +102,14 @@ def charge_runs(
     names = [run] if against is None else [run, against]
     results = [read_run(name) for name in names]
     known = _workloads(results[0], workloads)
-    accounts = [accounts_of_run(result, known) for result in results]
+    outcomes = [outcomes_of_run(result, known) for result in results]
     references = _references(known, reference)
     table = category_slowdowns(
         references.values(), choices.categories, bound=choices.slowdown_bound
     )
     runs = []
-    for name, account in zip(names, accounts, strict=True):
-        jobs = charge_jobs(account, references, table, choices.price)
+    for name, each in zip(names, outcomes, strict=True):
+        jobs = charge_jobs(each, references, table, choices.price)
         runs.append(
             RunCharges(run=name, jobs=jobs, report=charge_report(jobs, table, choices.weights))
         )

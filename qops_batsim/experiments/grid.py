@@ -18,8 +18,8 @@ from qops_batsim.analysis.metrics.admission import (
     AdmissionMetrics,
     admission_metrics,
     broken_rule,
-    outcomes_of_simulation,
 )
+from qops_batsim.analysis.metrics.outcomes import outcomes_of_simulation
 from qops_batsim.errors import InputError, SimulationError, did_you_mean
 from qops_batsim.experiments.deadline_workload import deadline_workload
 from qops_batsim.experiments.pool import run_cases
@@ -224,14 +224,14 @@ def _metrics(
     """Run a scheduler on a workload of exact estimates, and check its schedule."""
     module = make_scheduler(contestant.scheduler, contestant.settings)
     simulation = simulate(workload, platform, module)
-    outcomes = outcomes_of_simulation(simulation.ended, workload)
     promised = {
         record.local_id: deadline
         for record in simulation.ended
         if (deadline := module.qos_log.record(record.job.id).admitted_deadline) is not None
     }
+    outcomes = outcomes_of_simulation(simulation.ended, workload, promised)
     hosts = len(simulation.hosts)
-    broken = broken_rule(outcomes, hosts, promised)
+    broken = broken_rule(outcomes, hosts)
     if broken is not None:
         raise SimulationError(f"{contestant.name} {where}: {broken}")
     return admission_metrics(outcomes, hosts)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.analysis.metrics.admission import JobOutcomes
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.experiments import grid as module
 from qops_batsim.experiments.compare import compare, csv_text, summarize
@@ -122,8 +122,10 @@ def test_a_broken_promise_ends_the_comparison(
 ) -> None:
     real = module.outcomes_of_simulation
 
-    def later(ended: Iterable[object], workload: Workload) -> JobOutcomes:
-        found = real(ended, workload)
+    def later(
+        ended: Iterable[object], workload: Workload, promised: dict[str, float]
+    ) -> JobOutcomes:
+        found = real(ended, workload, promised)
         return replace(found, start=found.start + 1e6, finish=found.finish + 1e6)
 
     monkeypatch.setattr(module, "outcomes_of_simulation", later)

@@ -6,30 +6,20 @@ work of a job that was refused is known from the workload.
 Notation: a job asks for ``q`` processors for ``p`` seconds; it is a *deadline job* if
 its user set the deadline (``qos.has_user_deadline`` is not false). All other jobs,
 those with an artificial deadline included, are *jobs without user deadline*.
-
-A job that was killed and run again (``15``, then ``15#1``) is one job: what counts is its
-last run. The runs before it are lost work.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 import numpy as np
 
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD, bounded_slowdown
-from qops_batsim.analysis.results.restarts import RunOfJob, runs_by_job
-from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans, Floats
+from qops_batsim.analysis.results.tables import Floats
 from qops_batsim.errors import InputError, shown
-from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.delay_jobs import run_times_until_killed
-from qops_batsim.workload.model import Workload
 
 
 class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,116 +71,8 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     wasted_work: float | None
 
 
-@dataclass(frozen=True)
-class JobOutcomes:
-    """What became of each job: arrays of shape (jobs,), in the order of the workload.
-
-    Attributes
-    ----------
-    source
-        Where this comes from, for messages.
-    ids
-        Identifiers within the workload.
-    submission, start, finish
-        Dates (seconds); start and finish are NaN for a job that was refused.
-    processors
-        Processors asked for.
-    run_time
-        Seconds the job runs, or would have run: to its end or its walltime.
-    deadline
-        Date (seconds), NaN for none.
-    of_user
-        Whether the deadline is the user's own.
-    refused
-        Whether the job was rejected.
-    lost
-        Runs that were killed before the last one of the same job: array of shape (runs, 3)
-        of start and finish (seconds) and processors.
-    """
-
-    source: str
-    ids: list[str]
-    submission: Floats
-    start: Floats
-    finish: Floats
-    processors: Floats
-    run_time: Floats
-    deadline: Floats
-    of_user: Booleans
-    refused: Booleans
-    lost: Floats
-
-
-class Ended(Protocol):
-    """What is needed of a job that ended; the engine's records have it."""
-
-    state: str
-    start: float
-    finish: float
-
-    @property
-    def local_id(self) -> str:
-        """Identifier within the workload."""
-
-
-def has_user_deadline(job: Job) -> bool:
-    """Return whether a job has a deadline that its user set."""
-    qos = job.qos
-    return qos is not None and qos.deadline is not None and qos.has_user_deadline is not False
-
-
-def outcomes_of_simulation(ended: Iterable[Ended], workload: Workload) -> JobOutcomes:
-    """Return what became of each job of a workload in a simulation.
-
-    Parameters
-    ----------
-    ended
-        The jobs at the end of the simulation (``Simulation.ended``).
-    workload
-        What was simulated.
-
-    Raises
-    ------
-    InputError
-        A job is none of type ``delay``, or did not end.
-    """
-    rows = ((each.local_id, RunOfJob(each.state, each.start, each.finish)) for each in ended)
-    return _outcomes(rows, workload, workload.source)
-
-
-def outcomes_of_run(result: RunResult, workload: Workload) -> JobOutcomes:
-    """Return what became of each job of a workload, from a run's files.
-
-    Raises
-    ------
-    InputError
-        A job is none of type ``delay``, or is not in the run.
-    """
-    names = (str(full).partition("!")[2] for full in result.jobs["id"])
-    runs = map(
-        RunOfJob,
-        map(str, result.jobs["final_state"]),
-        result.column("starting_time").tolist(),
-        result.column("finish_time").tolist(),
-    )
-    return _outcomes(zip(names, runs, strict=True), workload, result.source)
-
-
 def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
-    """Compute the metrics of a run; O(jobs).
-
-    Parameters
-    ----------
-    outcomes
-        What became of each job.
-    hosts
-        Hosts of the machine.
-
-    Raises
-    ------
-    InputError
-        ``hosts`` is below 1.
-    """
+    """Compute the metrics of a run; O(jobs)."""
     if hosts < 1:
         raise InputError(f"number of hosts is {hosts}; at least 1 is expected")
     ran = ~outcomes.refused
@@ -229,27 +111,16 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
     )
 
 
-def broken_rule(
-    outcomes: JobOutcomes, hosts: int, promised: Mapping[str, float] | None = None
-) -> str | None:
+def broken_rule(outcomes: JobOutcomes, hosts: int) -> str | None:
     """Return the first rule that a schedule breaks, as a sentence, or None; O(n log n).
 
-    The rules of ``qops-batsim verify`` that need no hosts by name: every job starts after
-    its submission, runs for its run time and, if it was admitted with a deadline,
-    ends by it; never do more processors compute than there are.
-
-    Parameters
-    ----------
-    outcomes
-        What became of each job of exact estimates.
-    hosts
-        Hosts of the machine.
-    promised
-        Deadlines that the scheduler promised (seconds) by job id.
+    The rules of ``qops-batsim verify`` that need no hosts by name, for exact estimates: every
+    job starts after its submission, runs for its run time and, if it was admitted with a
+    deadline, ends by it; never do more processors compute than there are.
     """
     o = outcomes
     ran = ~o.refused
-    kept = np.array([(promised or {}).get(job_id, math.inf) for job_id in o.ids])
+    promised = np.isfinite(o.promised)
     checks = (
         ("starts at", ran & (o.start < o.submission - PLAN_TOLERANCE), "before its submission"),
         (
@@ -259,12 +130,12 @@ def broken_rule(
         ),
         (
             "ends after its promised deadline, starting at",
-            ran & (o.finish > kept + PLAN_TOLERANCE),
+            ran & (o.finish > o.promised + PLAN_TOLERANCE),
             "although it was admitted",
         ),
         (
             "was promised a deadline, submitted at",
-            o.refused & np.isfinite(kept),
+            o.refused & promised,
             "but is refused",
         ),
     )
@@ -284,38 +155,6 @@ def broken_rule(
         date = dates[order][int(np.argmax(busy > hosts))]
         return f"{busy.max():g} processors compute at {date:.6f} s, but there are {hosts}"
     return None
-
-
-def _outcomes(rows: Iterable[tuple[str, RunOfJob]], workload: Workload, source: str) -> JobOutcomes:
-    lasting = run_times_until_killed(workload)
-    runs = runs_by_job(rows, {job.id for job in workload.jobs})
-    ends: list[RunOfJob] = []
-    lost: list[tuple[float, float, int]] = []
-    for job in workload.jobs:
-        if job.id not in runs:
-            raise InputError(
-                f"{source}: job {shown(job.id)} of {workload.source} is not in the run; "
-                "the workload that was run is expected"
-            )
-        *killed, last = runs[job.id]
-        ends.append(last)
-        lost += ((run.start, run.finish, job.processors) for run in killed)
-    deadlines = [None if job.qos is None else job.qos.deadline for job in workload.jobs]
-    return JobOutcomes(
-        source=source,
-        ids=[job.id for job in workload.jobs],
-        submission=np.maximum([job.submission_time for job in workload.jobs], 0.0),
-        start=np.array([start for _, start, _ in ends], dtype=np.float64),
-        finish=np.array([finish for _, _, finish in ends], dtype=np.float64),
-        processors=np.array([job.processors for job in workload.jobs], dtype=np.float64),
-        run_time=np.array(lasting, dtype=np.float64),
-        deadline=np.array(
-            [math.nan if each is None else each for each in deadlines], dtype=np.float64
-        ),
-        of_user=np.array([has_user_deadline(job) for job in workload.jobs], dtype=np.bool_),
-        refused=np.array([state == REJECTED for state, _, _ in ends], dtype=np.bool_),
-        lost=np.array(lost, dtype=np.float64).reshape(-1, 3),
-    )
 
 
 def _utilization(outcomes: JobOutcomes, hosts: int, begin: float, end: float) -> float | None:

@@ -1,8 +1,8 @@
 """What the jobs of a finished run pay, by category and in total.
 
 A scheduler does not know prices: charges are computed from what it promised and from what
-ran. A job that was killed and started anew under an identifier ``15#1`` is one job, charged
-once for the run that ended by itself; the work of the runs before is the centre's loss.
+ran. A job that was killed and started anew is charged once, for the run that ended by itself;
+the work of the runs before is the centre's loss.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
-from qops_batsim.analysis.metrics.accounts import Account
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.economics.charges import Charge, Price, Weights, islam2004, served_job, total
 from qops_batsim.economics.slowdowns import ReferenceJob, SlowdownTable
@@ -29,44 +30,30 @@ References = Mapping[str, ReferenceJob]
 
 
 class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
-    """What one job pays: nothing unless it ran to its end.
+    """What one job pays: a charge if it ran to its end, else None.
 
-    Attributes
-    ----------
-    account
-        What became of it.
-    category
-        Label of its category.
-    charge
-        What it pays, or None.
+    ``work`` are the processor-seconds of that run, ``wasted`` those of the ``kills``.
     """
 
-    account: Account
+    id: str
     category: str
     charge: Charge | None
+    work: float
+    kills: int
+    wasted: float
 
 
 class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
-    """The charges of one category, or of all.
+    """The charges of one category, or of all (``"total"``).
 
     Attributes
     ----------
-    category
-        Label, or ``"total"``.
     slowdown
         Mean slowdown in the reference run; None without jobs, and for the total.
-    jobs
-        Submitted jobs.
-    charged_jobs
-        Those that ran to their end, and pay.
-    charged_work
-        Their processor-seconds.
-    charge
-        What they pay together.
-    kills
-        Runs that the scheduler killed.
-    wasted_work
-        Processor-seconds of these.
+    charged_jobs, charged_work
+        Jobs that ran to their end, and pay, and their processor-seconds.
+    kills, wasted_work
+        Runs that the scheduler killed, and their processor-seconds.
     """
 
     category: str
@@ -80,18 +67,7 @@ class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChargeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The charges of a run.
-
-    Attributes
-    ----------
-    categories
-        One entry a category, in the order of
-        :meth:`~qops_batsim.economics.categories.Categories.labels`.
-    total
-        All of them.
-    profit
-        w_r × resource charge + w_q × QoS charge.
-    """
+    """The charges of a run by category, in total, and the profit by the weights used."""
 
     categories: tuple[CategoryCharges, ...]
     total: CategoryCharges
@@ -100,19 +76,10 @@ class ChargeReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def reference_of_run(result: RunResult) -> dict[str, ReferenceJob]:
     """Return the jobs of a reference run that ran, by full identifier; O(jobs)."""
-    ran = result.executed.tolist()
-    columns = zip(
-        result.jobs["id"],
-        result.column("execution_time").tolist(),
-        result.column("turnaround_time").tolist(),
-        result.column("requested_number_of_resources").tolist(),
-        strict=True,
-    )
-    return {
-        str(job_id): ReferenceJob(*values)
-        for (job_id, *values), runs in zip(columns, ran, strict=True)
-        if runs
-    }
+    columns = result.columns("execution_time", "turnaround_time", "requested_number_of_resources")
+    ran = result.executed
+    rows = zip(*(column[ran].tolist() for column in columns), strict=True)
+    return dict(zip(result.jobs["id"][ran], map(ReferenceJob._make, rows), strict=True))
 
 
 def reference_of_workload(
@@ -128,11 +95,6 @@ def reference_of_workload(
         Completion - submission in the reference run (seconds) by job id.
     prefix
         Goes in front of each id of the result (``"w0!"``).
-
-    Raises
-    ------
-    InputError
-        A job is none of type ``delay``.
     """
     return {
         prefix + job.id: ReferenceJob(run_time, response_times[job.id], job.processors)
@@ -141,82 +103,87 @@ def reference_of_workload(
 
 
 def charge_jobs(
-    accounts: Iterable[Account],
+    outcomes: JobOutcomes,
     references: References,
     table: SlowdownTable,
     price: Price = islam2004,
 ) -> list[JobCharge]:
     """Return what each job pays; O(jobs).
 
-    Parameters
-    ----------
-    accounts
-        What became of the jobs.
-    references
-        The same jobs in the reference run; their run time there decides the category, since
-        a refused job has none of its own.
-    table
-        Slowdowns of the categories.
-    price
-        Says what a job pays.
-
-    Raises
-    ------
-    InputError
-        A job is not in the reference run or has other processors there, its category has no
-        slowdown, or the price is no :class:`Charge` of finite numbers.
+    ``references`` are the same jobs in the reference run, of which ``table`` has the slowdowns;
+    their run time there decides the category, since a refused job has none of its own.
     """
+    promised = np.where(outcomes.of_user, outcomes.promised, np.nan)
+    columns = (
+        outcomes.processors,
+        outcomes.charged_time,
+        outcomes.submission,
+        promised,
+        outcomes.killed_runs,
+        outcomes.wasted,
+    )
     charged = []
-    for account in accounts:
-        reference = references.get(account.id)
-        if reference is None:
-            raise InputError(
-                f"job {shown(account.id)} is not in the reference run; a reference run of the same "
-                "workload is expected"
-            )
-        if reference.processors != account.processors:
-            raise InputError(
-                f"job {shown(account.id)} asks for {account.processors} processors, and for "
-                f"{reference.processors:g} in the reference run; a reference run of the same "
-                "workload is expected"
-            )
-        category = table.categories.label(reference.run_time, account.processors)
+    for job_id, processors, run_time, arrival, deadline, kills, wasted in zip(
+        outcomes.ids, *(column.tolist() for column in columns), strict=True
+    ):
+        category = table.categories.label(
+            _reference(references, job_id, processors).run_time, processors
+        )
         charge = None
-        if account.run_time is not None:
-            charge = price(
-                served_job(
-                    table,
-                    category=category,
-                    processors=account.processors,
-                    run_time=account.run_time,
-                    arrival=account.arrival,
-                    deadline=account.deadline if account.of_user else None,
-                )
+        if not math.isnan(run_time):
+            served = served_job(
+                table,
+                category=category,
+                processors=processors,
+                run_time=run_time,
+                arrival=arrival,
+                deadline=None if math.isnan(deadline) else deadline,
             )
-            if not isinstance(charge, Charge):
-                raise InputError(
-                    f"the price of job {shown(account.id)} is of type {type(charge).__name__}; "
-                    "a Charge is expected"
-                )
-            if not (math.isfinite(charge.resource) and math.isfinite(charge.qos)):
-                raise InputError(
-                    f"the price of job {shown(account.id)} is {charge.resource} for resources and "
-                    f"{charge.qos} for QoS; finite numbers are expected"
-                )
-        charged.append(JobCharge(account=account, category=category, charge=charge))
+            charge = _checked(price(served), job_id)
+        work = 0.0 if charge is None else processors * run_time
+        charged.append(
+            JobCharge(
+                id=job_id, category=category, charge=charge, work=work, kills=kills, wasted=wasted
+            )
+        )
     return charged
+
+
+def _reference(references: References, job_id: str, processors: float) -> ReferenceJob:
+    found = references.get(job_id)
+    if found is None:
+        raise InputError(
+            f"job {shown(job_id)} is not in the reference run; a reference run of the same "
+            "workload is expected"
+        )
+    if found.processors != processors:
+        raise InputError(
+            f"job {shown(job_id)} asks for {processors:.0f} processors, and for "
+            f"{found.processors:g} in the reference run; a reference run of the same "
+            "workload is expected"
+        )
+    return found
+
+
+def _checked(charge: Charge, job_id: str) -> Charge:
+    """Return what a price function gave, if it is a charge of finite numbers."""
+    if not isinstance(charge, Charge):
+        raise InputError(
+            f"the price of job {shown(job_id)} is of type {type(charge).__name__}; "
+            "a Charge is expected"
+        )
+    if not (math.isfinite(charge.resource) and math.isfinite(charge.qos)):
+        raise InputError(
+            f"the price of job {shown(job_id)} is {charge.resource} for resources and "
+            f"{charge.qos} for QoS; finite numbers are expected"
+        )
+    return charge
 
 
 def charge_report(
     charged: Sequence[JobCharge], table: SlowdownTable, weights: Weights | None = None
 ) -> ChargeReport:
-    """Return charges by category and in total; O(jobs).
-
-    Raises
-    ------
-    InputError
-        A weight is out of range.
-    """
+    """Return charges by category (in the order of their labels) and in total; O(jobs)."""
     weights = weights or Weights()
     weights.check()
     groups: dict[str, list[JobCharge]] = {label: [] for label in table.categories.labels()}
@@ -236,20 +203,8 @@ def fill_qos_file(path: Path, charged: Iterable[JobCharge]) -> None:
 
     The category of a job is filled in whether it was accepted or not, its charges only if
     it pays; a job's later runs (``w0!15#1``) stay without, since it is charged once.
-
-    Parameters
-    ----------
-    path
-        The file; it is replaced.
-    charged
-        Charges by full identifier.
-
-    Raises
-    ------
-    InputError
-        The file cannot be read or written, or lacks a column.
     """
-    known = {each.account.id: each for each in charged}
+    known = {each.id: each for each in charged}
     text = read_text(path, what="a _qos.csv")
     reader = csv.DictReader(io.StringIO(text))
     columns = list(reader.fieldnames or [])
@@ -278,10 +233,8 @@ def _sum_up(name: str, slowdown: float | None, jobs: Sequence[JobCharge]) -> Cat
         slowdown=slowdown,
         jobs=len(jobs),
         charged_jobs=len(paying),
-        charged_work=math.fsum(
-            each.account.processors * (each.account.run_time or 0.0) for each in paying
-        ),
+        charged_work=math.fsum(each.work for each in paying),
         charge=total(each.charge for each in paying if each.charge is not None),
-        kills=sum(each.account.kills for each in jobs),
-        wasted_work=math.fsum(each.account.wasted for each in jobs),
+        kills=sum(each.kills for each in jobs),
+        wasted_work=math.fsum(each.wasted for each in jobs),
     )

@@ -1,68 +1,138 @@
-"""What became of each job of a workload, all its runs taken together."""
+"""What became of each job of a workload, all its runs taken together.
+
+A job that was killed and run again (``15``, then ``15#1``) is one job: its last run counts,
+and the runs before it are lost work.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
-import msgspec
+import numpy as np
 
-from qops_batsim.analysis.metrics.admission import Ended, has_user_deadline
 from qops_batsim.analysis.results.restarts import original_id
 from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
+    REJECTED,
     Job,
 )
+from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.model import Workload
 
 _ENDED_BY_ITSELF = (COMPLETED_SUCCESSFULLY, COMPLETED_FAILED, COMPLETED_WALLTIME_REACHED)
 
 
-class Account(msgspec.Struct, kw_only=True):
-    """What became of one job of a workload, all its runs taken together.
+@dataclass(frozen=True)
+class JobOutcomes:
+    """What became of each job: arrays of shape (jobs,), in the order of the workloads.
 
     Attributes
     ----------
-    id
-        Identifier: with the workload's name in front (``"w0!15"``) where it comes from files.
-    arrival
-        First submission (seconds).
-    processors
-        Processors asked for.
+    source
+        Where this comes from, for messages.
+    workloads
+        What was run.
+    ids
+        Identifiers: with the workload's name in front (``"w0!15"``) where they come from files.
+    submission, start, finish
+        Dates (seconds); start and finish are NaN for a job that was refused.
+    charged_time
+        Seconds that the last run took, if that ended by itself; else NaN.
+    deadline, promised
+        What was asked for and what the scheduler promised (date in seconds), NaN for none.
     of_user
-        Whether its user asked for a deadline.
-    deadline
-        Deadline that the scheduler promised (seconds), or None.
-    run_time
-        Seconds that its last run took, if that ended by itself; else None.
-    kills
-        Runs that the scheduler killed.
-    wasted
-        Processor-seconds of these.
+        Whether the deadline is the user's own.
+    killed_runs, wasted
+        Runs that the scheduler killed, and their processor-seconds.
+    lost
+        Runs that were killed before the last one of the same job: array of shape (runs, 3)
+        of start and finish (seconds) and processors.
     """
 
-    id: str
-    arrival: float
-    processors: int
-    of_user: bool
-    deadline: float | None = None
-    run_time: float | None = None
-    kills: int = 0
-    wasted: float = 0.0
+    source: str
+    workloads: tuple[Workload, ...]
+    ids: list[str]
+    submission: Floats
+    start: Floats
+    finish: Floats
+    charged_time: Floats
+    processors: Floats
+    deadline: Floats
+    promised: Floats
+    of_user: Booleans
+    refused: Booleans
+    killed_runs: Integers
+    wasted: Floats
+    lost: Floats
 
-    def add_run(self, state: str, seconds: float) -> None:
-        """Add a run that ended in one of Batsim's final states."""
-        if state in _ENDED_BY_ITSELF:
-            self.run_time = seconds
-        elif seconds == seconds:  # a rejected job has run no time
-            self.kills += 1
-            self.wasted += self.processors * seconds
+    @cached_property
+    def run_time(self) -> Floats:
+        """Seconds each job runs, or would have run: to its end or its walltime.
+
+        Only for jobs of type ``delay``; others are an
+        :class:`~qops_batsim.errors.InputError`.
+        """
+        return np.concatenate([run_times_until_killed(each) for each in self.workloads])
 
 
-def accounts_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> list[Account]:
+class Ended(Protocol):
+    """What is needed of a job that ended; the engine's records have it."""
+
+    state: str
+    start: float
+    finish: float
+
+    @property
+    def local_id(self) -> str:
+        """Identifier within the workload."""
+
+
+class _RunOfJob(NamedTuple):
+    """Final state, dates and duration (seconds; NaN if it was rejected) of one run of a job."""
+
+    state: str
+    start: float
+    finish: float
+    seconds: float
+
+
+def has_user_deadline(job: Job) -> bool:
+    """Return whether a job has a deadline that its user set."""
+    qos = job.qos
+    return qos is not None and qos.deadline is not None and qos.has_user_deadline is not False
+
+
+def outcomes_of_simulation(
+    ended: Iterable[Ended], workload: Workload, promised: Mapping[str, float] | None = None
+) -> JobOutcomes:
+    """Return what became of each job of a workload in a simulation; O(jobs).
+
+    Parameters
+    ----------
+    ended
+        The jobs at the end of the simulation (``Simulation.ended``); those that are not of
+        the workload are left out.
+    promised
+        Deadlines that the scheduler promised (seconds) by job id within the workload.
+    """
+    runs = (
+        (each.local_id, _RunOfJob(each.state, each.start, each.finish, each.finish - each.start))
+        for each in ended
+    )
+    given = (promised or {}).items()
+    return _outcomes(workload.source, {"": workload}, runs, given, only_known=False)
+
+
+def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
     """Return what became of each job, from a run's files; O(jobs).
 
     Parameters
@@ -70,90 +140,99 @@ def accounts_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> lis
     result
         The run, with its ``_qos.csv``.
     workloads
-        What was run, by name in the run (``"w0"``, …).
-
-    Raises
-    ------
-    InputError
-        There is no ``_qos.csv``, or a job of the run is not in the workloads.
+        All that was run, by name in the run (``"w0"``, …).
     """
     if result.qos is None:
         raise InputError(
             f"{result.source}: the run has no _qos.csv, which says what was promised; "
             "a run with one is expected"
         )
-    accounts = _empty_accounts(
-        (f"{name}!{job.id}", job) for name, workload in workloads.items() for job in workload.jobs
+    columns = result.columns("starting_time", "finish_time", "execution_time")
+    runs = map(_RunOfJob, result.jobs["final_state"], *(column.tolist() for column in columns))
+    promised = zip(result.qos["id"], result.qos["admitted_deadline"].tolist(), strict=True)
+    return _outcomes(
+        result.source,
+        {f"{name}!": workload for name, workload in workloads.items()},
+        zip(result.jobs["id"], runs, strict=True),
+        ((job_id, deadline) for job_id, deadline in promised if not math.isnan(deadline)),
+        only_known=True,
     )
-    for job_id, promised in zip(
-        result.qos["id"], result.qos["admitted_deadline"].tolist(), strict=True
-    ):
-        origin = original_id(str(job_id), accounts)
-        if origin is not None and promised == promised:
-            accounts[origin].deadline = promised
-    ended = zip(
-        result.jobs["id"],
-        result.jobs["final_state"],
-        result.column("execution_time").tolist(),
-        strict=True,
-    )
-    _add_runs(
-        accounts, ((str(job), str(state), seconds) for job, state, seconds in ended), result.source
-    )
-    return list(accounts.values())
 
 
-def accounts_of_simulation(
-    ended: Iterable[Ended], workload: Workload, promised: Mapping[str, float]
-) -> list[Account]:
-    """Return what became of each job of a workload in a simulation; O(jobs).
-
-    Parameters
-    ----------
-    ended
-        The jobs at the end of the simulation (``Simulation.ended``).
-    workload
-        What was simulated.
-    promised
-        Deadlines that the scheduler promised (seconds) by job id within the workload.
-
-    Raises
-    ------
-    InputError
-        A job is not in the workload.
-    """
-    accounts = _empty_accounts((job.id, job) for job in workload.jobs)
-    for job_id, deadline in promised.items():
-        origin = original_id(job_id, accounts)
-        if origin is not None:
-            accounts[origin].deadline = deadline
-    runs = ((each.local_id, each.state, each.finish - each.start) for each in ended)
-    _add_runs(accounts, runs, workload.source)
-    return list(accounts.values())
-
-
-def _empty_accounts(jobs: Iterable[tuple[str, Job]]) -> dict[str, Account]:
-    return {
-        job_id: Account(
-            id=job_id,
-            arrival=max(job.submission_time, 0.0),
-            processors=job.processors,
-            of_user=has_user_deadline(job),
-        )
-        for job_id, job in jobs
-    }
-
-
-def _add_runs(
-    accounts: Mapping[str, Account],
-    runs: Iterable[tuple[str, str, float]],
+def _outcomes(
     source: str,
-) -> None:
-    for job_id, state, seconds in runs:
-        origin = original_id(job_id, accounts)
-        if origin is None:
+    workloads: Mapping[str, Workload],
+    runs: Iterable[tuple[str, _RunOfJob]],
+    promised: Iterable[tuple[str, float]],
+    *,
+    only_known: bool,
+) -> JobOutcomes:
+    """Put together what is known of the jobs of workloads, by the prefix of their identifiers."""
+    jobs = {prefix + job.id: job for prefix, each in workloads.items() for job in each.jobs}
+    runs_of: dict[str, list[_RunOfJob]] = {job_id: [] for job_id in jobs}
+    for job_id, run in runs:
+        origin = original_id(job_id, jobs)
+        if origin is not None:
+            runs_of[origin].append(run)
+        elif only_known:
             raise InputError(
                 f"{source}: job {shown(job_id)} is in no workload given; the workloads that were "
                 "run are expected"
             )
-        accounts[origin].add_run(state, seconds)
+    for prefix, workload in workloads.items():
+        for job in workload.jobs:
+            if not runs_of[prefix + job.id]:
+                raise InputError(
+                    f"{source}: job {shown(job.id)} of {workload.source} is not in the run; "
+                    "the workload that was run is expected"
+                )
+    promises = dict.fromkeys(jobs, math.nan)
+    for job_id, deadline in promised:
+        origin = original_id(job_id, jobs)
+        if origin is not None:
+            promises[origin] = deadline
+    return _columns(source, workloads, jobs, runs_of, promises)
+
+
+def _columns(
+    source: str,
+    workloads: Mapping[str, Workload],
+    jobs: Mapping[str, Job],
+    runs_of: Mapping[str, list[_RunOfJob]],
+    promises: Mapping[str, float],
+) -> JobOutcomes:
+    last: list[_RunOfJob] = []
+    lost: list[tuple[float, float, int]] = []
+    killed_runs, wasted = [], []
+    for job_id, job in jobs.items():
+        runs = sorted(runs_of[job_id], key=lambda run: run.start)
+        last.append(runs[-1])
+        lost += ((run.start, run.finish, job.processors) for run in runs[:-1])
+        # A rejected job has run no time.
+        killed = [
+            job.processors * run.seconds
+            for run in runs
+            if run.state not in _ENDED_BY_ITSELF and not math.isnan(run.seconds)
+        ]
+        killed_runs.append(len(killed))
+        wasted.append(sum(killed))
+    deadlines = (None if job.qos is None else job.qos.deadline for job in jobs.values())
+    return JobOutcomes(
+        source=source,
+        workloads=tuple(workloads.values()),
+        ids=list(jobs),
+        submission=np.maximum([job.submission_time for job in jobs.values()], 0.0),
+        start=np.array([run.start for run in last], np.float64),
+        finish=np.array([run.finish for run in last], np.float64),
+        charged_time=np.array(
+            [run.seconds if run.state in _ENDED_BY_ITSELF else math.nan for run in last]
+        ),
+        processors=np.array([job.processors for job in jobs.values()], np.float64),
+        deadline=np.array([math.nan if each is None else each for each in deadlines], np.float64),
+        promised=np.array(list(promises.values()), np.float64),
+        of_user=np.array([has_user_deadline(job) for job in jobs.values()], np.bool_),
+        refused=np.array([run.state == REJECTED for run in last], np.bool_),
+        killed_runs=np.array(killed_runs, np.int64),
+        wasted=np.array(wasted, np.float64),
+        lost=np.array(lost, np.float64).reshape(-1, 3),
+    )

@@ -5,16 +5,7 @@ Later runs are jobs of their own to Batsim, but one job to its user.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
-from typing import NamedTuple
-
-
-class RunOfJob(NamedTuple):
-    """One run of a job: its final state, and dates (seconds; NaN if it was rejected)."""
-
-    state: str
-    start: float
-    finish: float
+from collections.abc import Container, Sequence
 
 
 def without_number(job_id: str) -> str | None:
@@ -52,21 +43,3 @@ def original_id(job_id: str, known: Container[str]) -> str | None:
         return job_id
     origin = without_number(job_id)
     return origin if origin in known else None
-
-
-def runs_by_job(
-    rows: Iterable[tuple[str, RunOfJob]], known: Container[str]
-) -> dict[str, list[RunOfJob]]:
-    """Return the runs of each known job, in their order; O(runs log runs).
-
-    Runs of unknown jobs are left out.
-    """
-    runs: dict[str, list[RunOfJob]] = {}
-    for job_id, run in rows:
-        origin = original_id(job_id, known)
-        if origin is not None:
-            runs.setdefault(origin, []).append(run)
-    for several in runs.values():
-        if len(several) > 1:
-            several.sort(key=lambda run: run.start)
-    return runs

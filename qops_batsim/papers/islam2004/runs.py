@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from qops_batsim.analysis.metrics.accounts import accounts_of_simulation
-from qops_batsim.analysis.metrics.admission import broken_rule, outcomes_of_simulation
+from qops_batsim.analysis.metrics.admission import broken_rule
 from qops_batsim.analysis.metrics.charges import charge_jobs, charge_report, reference_of_workload
+from qops_batsim.analysis.metrics.outcomes import outcomes_of_simulation
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD
 from qops_batsim.economics.slowdowns import ReferenceJob, SlowdownTable, category_slowdowns
 from qops_batsim.errors import SimulationError
@@ -162,14 +162,13 @@ def run_case(scenario: Scenario, case: Case, seed: int) -> Run:
         for record in simulation.ended
         if (deadline := module.qos_log.record(record.job.id).admitted_deadline) is not None
     }
-    outcomes = outcomes_of_simulation(simulation.ended, workload)
-    broken = broken_rule(outcomes, workload.processors, promised)
+    outcomes = outcomes_of_simulation(simulation.ended, workload, promised)
+    broken = broken_rule(outcomes, workload.processors)
     if broken is not None:
         raise SimulationError(f"{case} with seed {seed}: {broken}")
-    accounts = accounts_of_simulation(simulation.ended, workload, promised)
     tables = (scenario.slowdowns, scenario.bounded_slowdowns)
     plain, bounded = (
-        charge_report(charge_jobs(accounts, scenario.references, table), table).total
+        charge_report(charge_jobs(outcomes, scenario.references, table), table).total
         for table in tables
     )
     return Run(

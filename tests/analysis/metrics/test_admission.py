@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.analysis.metrics.admission import (
+from qops_batsim.analysis.metrics.admission import admission_metrics, broken_rule
+from qops_batsim.analysis.metrics.outcomes import (
     JobOutcomes,
-    admission_metrics,
-    broken_rule,
     outcomes_of_run,
     outcomes_of_simulation,
 )
@@ -57,7 +56,7 @@ def ended(name: str, start: float, finish: float, state: str = "COMPLETED_SUCCES
     return SimpleNamespace(local_id=name, state=state, start=start, finish=finish)
 
 
-def outcomes() -> JobOutcomes:
+def outcomes(promised: dict[str, float] | None = None) -> JobOutcomes:
     """Return outcomes where b was refused and d waited 10 s."""
     return outcomes_of_simulation(
         [
@@ -67,6 +66,7 @@ def outcomes() -> JobOutcomes:
             ended("d", 30.0, 50.0),
         ],
         workload(),
+        promised,
     )
 
 
@@ -128,14 +128,14 @@ def test_simulation_and_its_files_agree(scheduler: str, tmp_path: Path) -> None:
     )
     result = read_run(tmp_path / "run")
     direct = admission_metrics(outcomes_of_simulation(simulation.ended, jobs), 4)
-    assert direct == admission_metrics(outcomes_of_run(result, jobs), 4)
+    assert direct == admission_metrics(outcomes_of_run(result, {"w0": jobs}), 4)
     general = compute_metrics(result)
     assert direct.utilization == pytest.approx(100 * (general.utilization or 0))
     assert direct.unadmitted_jobs == 100 * general.jobs_rejected / 4
 
 
 def test_a_possible_schedule_breaks_no_rule() -> None:
-    assert broken_rule(outcomes(), 4, {"a": 10.0}) is None
+    assert broken_rule(outcomes({"a": 10.0}), 4) is None
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_broken_rules_are_told(
     records: list[Any], promised: dict[str, float], message: str
 ) -> None:
     jobs = workload(ROWS[: len(records)])
-    found = broken_rule(outcomes_of_simulation(records, jobs), 4, promised)
+    found = broken_rule(outcomes_of_simulation(records, jobs, promised), 4)
     assert found is not None
     assert message in found
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from qops_batsim.analysis.metrics.accounts import (
-    Account,
-    accounts_of_run,
-    accounts_of_simulation,
-)
 from qops_batsim.analysis.metrics.charges import (
     JobCharge,
     charge_jobs,
@@ -21,6 +17,7 @@ from qops_batsim.analysis.metrics.charges import (
     reference_of_run,
     reference_of_workload,
 )
+from qops_batsim.analysis.metrics.outcomes import outcomes_of_run, outcomes_of_simulation
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.economics.charges import Charge, ServedJob, Weights
 from qops_batsim.economics.slowdowns import ReferenceJob, category_slowdowns
@@ -103,8 +100,8 @@ TABLE = category_slowdowns(REFERENCE.values())
 
 
 def charged_of(prefix: Path, workload: Workload) -> dict[str, JobCharge]:
-    accounts = accounts_of_run(read_run(prefix), {"w0": workload})
-    return {each.account.id: each for each in charge_jobs(accounts, REFERENCE, TABLE)}
+    outcomes = outcomes_of_run(read_run(prefix), {"w0": workload})
+    return {each.id: each for each in charge_jobs(outcomes, REFERENCE, TABLE)}
 
 
 def test_a_run_by_hand(write_run, workload: Workload) -> None:
@@ -123,17 +120,18 @@ def test_a_run_by_hand(write_run, workload: Workload) -> None:
 
 
 def test_a_killed_job_is_charged_once_and_its_lost_work_is_not(write_run, workload) -> None:
-    charged = charged_of(make_run(write_run, killed=True), workload)
+    prefix = make_run(write_run, killed=True)
+    charged = charged_of(prefix, workload)
     assert charged["w0!1"].charge == Charge(resource=200.0, qos=2.0)
-    account = charged["w0!1"].account
-    assert (account.kills, account.wasted, account.arrival) == (2, 2 * (60 + 30), 0.0)
+    assert (charged["w0!1"].kills, charged["w0!1"].wasted) == (2, 2 * (60 + 30))
+    assert outcomes_of_run(read_run(prefix), {"w0": workload}).submission[0] == 0.0
     assert set(charged) == {f"w0!{number}" for number in range(1, 6)}
 
 
 def test_a_job_that_never_ends_by_itself_pays_nothing() -> None:
-    account = Account(id="1", arrival=0.0, processors=3, of_user=False)
-    account.add_run("COMPLETED_KILLED", 7.0)
-    (charged,) = charge_jobs([account], {"1": ReferenceJob(100, 300, 3)}, TABLE)
+    ended = SimpleNamespace(local_id="1", state="COMPLETED_KILLED", start=0.0, finish=7.0)
+    outcomes = outcomes_of_simulation([ended], workload_of(job("1", 0, 3, 100)))
+    (charged,) = charge_jobs(outcomes, {"1": ReferenceJob(100, 300, 3)}, TABLE)
     assert charged.charge is None
     report = charge_report([charged], TABLE)
     assert report.total.wasted_work == 21.0
@@ -162,8 +160,8 @@ def test_another_price(write_run, workload: Workload) -> None:
     def by_the_hour(job: ServedJob) -> Charge:
         return Charge(resource=job.run_time / 3600, qos=1.0 if job.obtained_slowdown else 0.0)
 
-    accounts = accounts_of_run(read_run(make_run(write_run)), {"w0": workload})
-    report = charge_report(charge_jobs(accounts, REFERENCE, TABLE, by_the_hour), TABLE)
+    outcomes = outcomes_of_run(read_run(make_run(write_run)), {"w0": workload})
+    report = charge_report(charge_jobs(outcomes, REFERENCE, TABLE, by_the_hour), TABLE)
     assert report.total.charge.qos == 2.0
     assert report.total.charge.resource == pytest.approx(1170 / 3600)
     # Work is work, whatever it costs.
@@ -179,27 +177,27 @@ def test_another_price(write_run, workload: Workload) -> None:
     ],
 )
 def test_prices_that_are_none(write_run, workload, answer: object, message: str) -> None:
-    accounts = accounts_of_run(read_run(make_run(write_run)), {"w0": workload})
+    outcomes = outcomes_of_run(read_run(make_run(write_run)), {"w0": workload})
     with pytest.raises(InputError, match=message):
-        charge_jobs(accounts, REFERENCE, TABLE, lambda job: answer)  # type: ignore[arg-type,return-value]
+        charge_jobs(outcomes, REFERENCE, TABLE, lambda job: answer)  # type: ignore[arg-type,return-value]
 
 
 def test_a_job_must_be_in_the_reference_run(write_run, workload: Workload) -> None:
-    accounts = accounts_of_run(read_run(make_run(write_run)), {"w0": workload})
+    outcomes = outcomes_of_run(read_run(make_run(write_run)), {"w0": workload})
     with pytest.raises(InputError, match="'w0!1' is not in the reference run"):
-        charge_jobs(accounts, {}, TABLE)
+        charge_jobs(outcomes, {}, TABLE)
 
 
 def test_a_run_of_another_workload_is_refused(write_run, workload: Workload) -> None:
     run = read_run(make_run(write_run))
     with pytest.raises(InputError, match="job 'w0!2' is in no workload given"):
-        accounts_of_run(run, {"w0": workload_of(workload.jobs[0])})
+        outcomes_of_run(run, {"w0": workload_of(workload.jobs[0])})
 
 
 def test_a_run_without_promises_is_refused(write_run, workload: Workload) -> None:
     run = read_run(write_run([write_run.ran("1", 0, 2, 0, 100, [0, 1])], hosts=4))
     with pytest.raises(InputError, match="no _qos.csv"):
-        accounts_of_run(run, {"w0": workload})
+        outcomes_of_run(run, {"w0": workload})
 
 
 def filled(prefix: Path) -> dict[str, dict[str, str]]:
@@ -286,15 +284,15 @@ def test_a_simulation_and_its_files_agree_with_plain_sums(tmp_path: Path, share:
 
     references = reference_of_workload(workload, easy)
     table = category_slowdowns(references.values())
-    accounts = accounts_of_simulation(simulation.ended, workload, promised)
-    report = charge_report(charge_jobs(accounts, references, table), table)
+    outcomes = outcomes_of_simulation(simulation.ended, workload, promised)
+    report = charge_report(charge_jobs(outcomes, references, table), table)
     assert report.total.charge.resource == pytest.approx(expected.resource)
     assert report.total.charge.qos == pytest.approx(expected.qos)
     assert 0 < report.total.charged_jobs < report.total.jobs == 300
 
     written = {"scheduler": "qops", "module": module, "workload": "x", "platform": None}
     write_run(simulation, tmp_path / "run", **written)  # type: ignore[arg-type]
-    from_files = accounts_of_run(read_run(tmp_path / "run"), {"w0": workload})
+    from_files = outcomes_of_run(read_run(tmp_path / "run"), {"w0": workload})
     again = reference_of_workload(workload, easy, "w0!")
     files = charge_report(charge_jobs(from_files, again, table), table)
     assert files.total.charge.qos == pytest.approx(report.total.charge.qos, rel=1e-6)

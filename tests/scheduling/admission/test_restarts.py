@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decision_process import decision_process, scheduler_process
-from qops_batsim.analysis.metrics.admission import admission_metrics, outcomes_of_simulation
+from qops_batsim.analysis.metrics.admission import admission_metrics
+from qops_batsim.analysis.metrics.outcomes import outcomes_of_simulation
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.outputs import format_jobs
