@@ -71,15 +71,7 @@ _LONG_OF_SHORT = {
 
 
 class BatsimOptions:
-    """A command line that was read.
-
-    Attributes
-    ----------
-    values
-        What was given for each option with a value, by long name.
-    switches
-        Long names of the options without a value that were given.
-    """
+    """A command line that was read, by the options' long names."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[str]] = {}
@@ -116,12 +108,6 @@ def parse_batsim_options(arguments: Sequence[str]) -> BatsimOptions:
     Long options may be shortened as long as they are unambiguous, their values
     follow after ``=`` or a space, short options may be written together
     (``-Eq``, ``-vquiet``). ``--help`` and ``--version`` end the reading.
-
-    Raises
-    ------
-    InputError
-        An option that Batsim or the embedded engine does not have, a value that
-        is missing or too much, or an argument that belongs to no option.
     """
     options = BatsimOptions()
     rest = iter(arguments)

@@ -92,15 +92,7 @@ def main() -> None:
 
 
 def run_engine(arguments: Sequence[str]) -> int:
-    """Simulate as the command line of Batsim says; return the exit code.
-
-    Raises
-    ------
-    InputError
-        A wrong option or file.
-    SimulationError
-        The decision process broke the protocol, stopped deciding, or has gone.
-    """
+    """Simulate as the command line of Batsim says; return the exit code."""
     options = parse_batsim_options(arguments)
     if "--help" in options.switches:
         sys.stdout.write(HELP)

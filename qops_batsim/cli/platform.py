@@ -138,15 +138,10 @@ def list_platforms() -> None:
     for name in shipped_names("platforms"):
         platform = read_platform(find_input(name, "platforms"))
         speeds = sorted({host.speed for host in platform.compute_hosts})
-        rows.append(
-            (
-                name,
-                str(len(platform.compute_hosts)),
-                str(sum(host.cores for host in platform.compute_hosts)),
-                _speeds(speeds),
-                "yes" if platform.links or platform.clusters else "none",
-            )
-        )
+        cores = sum(host.cores for host in platform.compute_hosts)
+        network = "yes" if platform.links or platform.clusters else "none"
+        counts = (str(len(platform.compute_hosts)), str(cores))
+        rows.append((name, *counts, _speeds(speeds), network))
     print_table("Shipped platforms", ("name", "hosts", "cores", "speed", "network"), rows)
 
 
@@ -194,28 +189,21 @@ def _print_zones(platform: Platform) -> None:
 def _print_links(platform: Platform) -> None:
     from qops_batsim.platform.units import format_bandwidth, format_time
 
+    def cells(bandwidth: float, latency: float, sharing: str) -> tuple[str, str, str]:
+        return format_bandwidth(bandwidth), format_time(latency), sharing
+
     rows = []
-    for cluster in platform.clusters:
-        rows.append(
-            (
-                f"{cluster.name}_link_*",
-                format_bandwidth(cluster.bandwidth),
-                format_time(cluster.latency),
-                cluster.sharing_policy,
+    for each in platform.clusters:
+        kind = cells(each.bandwidth, each.latency, each.sharing_policy)
+        rows.append((f"{each.name}_link_*", *kind))
+        if each.backbone_bandwidth:
+            kind = cells(
+                each.backbone_bandwidth, each.backbone_latency, each.backbone_sharing_policy
             )
-        )
-        if cluster.backbone_bandwidth:
-            rows.append(
-                (
-                    f"{cluster.name}_backbone",
-                    format_bandwidth(cluster.backbone_bandwidth),
-                    format_time(cluster.backbone_latency),
-                    cluster.backbone_sharing_policy,
-                )
-            )
+            rows.append((f"{each.name}_backbone", *kind))
     kinds: dict[tuple[str, str, str], list[str]] = {}
     for link in platform.links.values():
-        kind = (format_bandwidth(link.bandwidth), format_time(link.latency), link.sharing_policy)
+        kind = cells(link.bandwidth, link.latency, link.sharing_policy)
         kinds.setdefault(kind, []).append(link.name)
     for kind, names in kinds.items():
         label = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)})"

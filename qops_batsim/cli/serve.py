@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -104,32 +105,25 @@ def serve(
     raise typer.Exit(code)
 
 
+@dataclass
 class _Server:
     """Serves simulations one by one on one socket."""
 
-    def __init__(
-        self,
-        scheduler: str,
-        settings: dict[str, object],
-        connection: MessageSocket,
-        prefix: str,
-        quiet: bool,
-    ) -> None:
-        self.idle = False
-        self._scheduler = scheduler
-        self._settings = settings
-        self._connection = connection
-        self._prefix = prefix
-        self._quiet = quiet
-        self._served = 0
-        self._seen = False
+    scheduler: str
+    settings: dict[str, object]
+    connection: MessageSocket
+    prefix: str
+    quiet: bool
+    idle: bool = False
+    served: int = 0
+    seen: bool = False
 
     def serve_one(self) -> int:
         """Serve one simulation; return the exit code that it deserves."""
         from qops_batsim.protocol.zeromq import ConnectionLost
         from qops_batsim.scheduling.session import DecisionSession
 
-        session = DecisionSession(self._scheduler, self._settings, on_warning=note)
+        session = DecisionSession(self.scheduler, self.settings, on_warning=note)
         try:
             self._converse(session)
             return 0
@@ -138,14 +132,14 @@ class _Server:
                 print_error(f"the engine {error}, {session.now:.6f} s into the simulation")
             else:
                 self.idle = True
-                if self._seen:
+                if self.seen:
                     return 0  # No further engine has come: the end of a loop.
                 print_error("no engine has come in time (--timeout)")
             return ENGINE_GONE
         except InputError as error:
             # Batsim would wait for ever for an answer, and aborts on one that is no JSON.
             last_word = f"qops-batsim serve: {error}"
-            self._connection.send(last_word.encode(errors="backslashreplace"))
+            self.connection.send(last_word.encode(errors="backslashreplace"))
             print_error(str(error))
             return 2
         except KeyboardInterrupt as interrupt:
@@ -155,13 +149,13 @@ class _Server:
             raise
         finally:
             if session.messages:
-                self._served += 1
+                self.served += 1
                 self._conclude(session)
 
     def _converse(self, session: DecisionSession) -> None:
-        connection = self._connection
+        connection = self.connection
         text = connection.receive(from_new_peer=True)
-        self._seen = True
+        self.seen = True
         while True:
             connection.send(session.answer(text))
             if session.ended:
@@ -173,14 +167,14 @@ class _Server:
         from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
         from qops_batsim.scheduling.qos_log import write_qos_log
 
-        number = "" if self._served == 1 else f"-{self._served}"
-        path: Path = write_qos_log(session.log, f"{self._prefix}{number}")
-        if self._quiet:
+        number = "" if self.served == 1 else f"-{self.served}"
+        path: Path = write_qos_log(session.log, f"{self.prefix}{number}")
+        if self.quiet:
             return
         decisions = list(session.log.decisions().values())
         print_table(
             "Decisions",
-            ["", self._scheduler],
+            ["", self.scheduler],
             [
                 ["jobs submitted", f"{len({job.id for job in session.log.jobs}):,}"],
                 ["jobs accepted", f"{decisions.count(QOS_ACCEPTED):,}"],

@@ -38,6 +38,8 @@ _NUMBERS: dict[str, tuple[str, ...]] = {
 }
 """Fields that are one number from 0 up, by profile type."""
 
+_SECONDS = f"a number of seconds above 0, up to {MAX_SECONDS:g},"
+
 _MAX_DIGITS = 300
 """Digits of a whole number that surely fits into a float."""
 
@@ -241,42 +243,32 @@ def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: st
     for field in PROFILE_TYPES[kind]:
         if field not in profile:
             raise InputError(f"{where}: field {field!r} is missing (type {kind})")
+
+    def check(fits: bool, field: str, value: object, accepted: str) -> None:
+        if not fits:
+            raise InputError(f"{where}: {field} is {shown(value)}; {accepted} is expected")
+
     if kind == "delay":
         delay = profile["delay"]
-        if not (is_number(delay) and 0 < delay <= MAX_SECONDS):
-            raise InputError(
-                f"{where}: delay is {shown(delay)}; "
-                f"a number of seconds above 0, up to {MAX_SECONDS:g}, is expected"
-            )
+        check(is_number(delay) and 0 < delay <= MAX_SECONDS, "delay", delay, _SECONDS)
     for field in _NUMBERS.get(kind, ()):
-        if not _is_amount(profile[field]):
-            raise InputError(
-                f"{where}: {field} is {shown(profile[field])}; a number from 0 up is expected"
-            )
+        check(_is_amount(profile[field]), field, profile[field], "a number from 0 up")
     if kind == "parallel":
         for field in PROFILE_TYPES[kind]:
             amounts = profile[field]
-            if not (isinstance(amounts, list) and all(map(_is_amount, amounts))):
-                raise InputError(
-                    f"{where}: {field} is {shown(amounts)}; a list of numbers from 0 up is expected"
-                )
+            fits = isinstance(amounts, list) and all(map(_is_amount, amounts))
+            check(fits, field, amounts, "a list of numbers from 0 up")
     if kind == "composed":
-        steps = profile["seq"]
-        if not isinstance(steps, list) or not steps:
-            raise InputError(f"{where}: seq is {shown(steps)}; a list of profile names is expected")
+        steps, repeat = profile["seq"], profile.get("repeat", 1)
+        check(isinstance(steps, list) and bool(steps), "seq", steps, "a list of profile names")
         for step in steps:
             if not isinstance(step, str) or step not in profiles:
                 raise InputError(
                     f"{where}: seq names {shown(step)}, which is not among the profiles"
                 )
-        repeat = profile.get("repeat", 1)
-        if not is_whole_number(repeat) or repeat < 1:
-            raise InputError(
-                f"{where}: repeat is {shown(repeat)}; a whole number from 1 up is expected"
-            )
+        check(is_whole_number(repeat) and repeat >= 1, "repeat", repeat, "a whole number from 1 up")
     ret = profile.get("ret", 0)
-    if not is_whole_number(ret):
-        raise InputError(f"{where}: ret is {shown(ret)}; a whole number is expected")
+    check(is_whole_number(ret), "ret", ret, "a whole number")
 
 
 def _is_amount(value: object) -> bool:

@@ -118,17 +118,10 @@ class Bounds(TypedDict, total=False):
 
 
 class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of a log.
+    """A stretch of a log: first second inside and first second after it, since its start.
 
-    Attributes
-    ----------
-    begin, end
-        First second inside and first second after it, since the log's start;
-        None for no bound.
-    month
-        The calendar month that it was given as, or None.
-    calendar
-        The wall clock that dates were read with, or None.
+    ``month`` is the calendar month that it was given as, ``calendar`` the wall clock that
+    dates were read with.
     """
 
     begin: float | None
