@@ -26,29 +26,21 @@ DAY = 86400
 
 
 class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """How jobs get deadlines.
-
-    Attributes
-    ----------
-    stringency
-        S, from 0 (the job may end when it does in the reference schedule) to below 1.
-    share
-        Share of the jobs, 0 to 1, whose users set a deadline.
-    artificial
-        Deadline of the other jobs, against starvation: ``"run-time"`` is max(24 h,
-        R × run time) after the submission (the paper's text), ``"turnaround"`` max(24 h,
-        R × response time in the reference schedule) (its slides), ``"none"`` is none.
-    relaxation
-        R, from 1 up.
-    seed
-        Chooses whose users set a deadline.
-    """
+    """How jobs get deadlines."""
 
     stringency: float = 0.2
+    """S, from 0 (the job may end when it does in the reference schedule) to below 1."""
     share: float = 1.0
+    """Share of the jobs, 0 to 1, whose users set a deadline."""
     artificial: str = "run-time"
+    """Deadline of the other jobs, against starvation: ``"run-time"`` is max(24 h, R x run time)
+    after the submission (the paper's text), ``"turnaround"`` max(24 h, R x response time in the
+    reference schedule) (its slides), ``"none"`` is none.
+    """
     relaxation: float = 2.0
+    """R, from 1 up."""
     seed: int = 1
+    """Chooses whose users set a deadline."""
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""

@@ -21,18 +21,13 @@ Integers = NDArray[np.int64]
 
 
 class EstimateModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Values that users request, how often, and how often they prove too short.
-
-    Attributes
-    ----------
-    table
-        Rows (value, weight, killed share), values ascending: a requested time (whole
-        seconds), its weight among the values not below a job's run time, and the
-        share killed at it of the jobs whose run time is nearest to it in ratio. The
-        last value is the longest run time of all.
-    """
+    """Values that users request, how often, and how often they prove too short."""
 
     table: tuple[tuple[int, float, float], ...]
+    """Rows (value, weight, killed share), values ascending: a requested time (whole seconds), its
+    weight among the values not below a job's run time, and the share killed at it of the jobs whose
+    run time is nearest to it in ratio. The last value is the longest run time of all.
+    """
 
     @property
     def values(self) -> tuple[int, ...]:

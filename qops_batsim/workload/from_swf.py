@@ -33,38 +33,29 @@ _CREDITS = ("Installation", "Computer", "Acknowledge", "Copyright", "Information
 
 
 class Conversion(msgspec.Struct, kw_only=True):
-    """A converted log and the account of the conversion.
-
-    Attributes
-    ----------
-    workload
-        The jobs; its ``provenance`` records every choice and count.
-    records_in_window
-        Records submitted within the window (all ``records_read`` without a window).
-    repairs
-        What was repaired, in the order in which it was done.
-    usable_jobs
-        Jobs after the repairs, before ``skip`` and ``first``.
-    first_submission, last_submission
-        Dates of the first and last job written (seconds since the log's start).
-    period
-        The same two dates on the site's wall clock (``time_zone``), ISO format, or None
-        when the header tells no dates.
-    offered_load
-        Sum of run time × processors over processors of the machine × time from
-        first to last submission; None when that time is 0.
-    """
+    """A converted log and the account of the conversion."""
 
     workload: Workload
+    """The jobs; its ``provenance`` records every choice and count."""
     records_read: int
     records_in_window: int
+    """Records submitted within the window (all ``records_read`` without a window)."""
     repairs: list[RepairCount]
+    """What was repaired, in the order in which it was done."""
     usable_jobs: int
+    """Jobs after the repairs, before ``skip`` and ``first``."""
     first_submission: float
     last_submission: float
+    """Dates of the first and last job written (seconds since the log's start)."""
     period: tuple[str, str] | None
+    """The same two dates on the site's wall clock (``time_zone``), ISO format, or None when the
+    header tells no dates.
+    """
     time_zone: str | None
     offered_load: float | None
+    """Sum of run time x processors over processors of the machine x time from first to last
+    submission; None when that time is 0.
+    """
 
 
 def convert_swf(

@@ -71,33 +71,22 @@ class DeadlineRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WorkloadSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A workload of delay jobs in a few numbers.
-
-    Attributes
-    ----------
-    period
-        Time from first to last submission (seconds).
-    offered_load
-        Sum of run time × processors over processors of the machine × period; None
-        when the period is 0.
-    serial_share
-        Share of jobs on one processor.
-    mean_run_time, mean_size
-        Means (seconds, processors).
-    deadlines
-        Jobs with a deadline.
-    killed
-        Jobs whose run time reaches their walltime.
-    """
+    """A workload of delay jobs in a few numbers."""
 
     jobs: int
     period: float
+    """Time from first to last submission (seconds)."""
     offered_load: float | None
+    """Sum of run time x processors over processors of the machine x period; None for period 0."""
     serial_share: float
+    """Share of jobs on one processor."""
     mean_run_time: float
     mean_size: float
+    """Means (seconds, processors)."""
     deadlines: int
+    """Jobs with a deadline."""
     killed: int
+    """Jobs whose run time reaches their walltime."""
 
 
 def generate_workload(

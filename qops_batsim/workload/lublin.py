@@ -49,26 +49,21 @@ Integers = NDArray[np.int64]
 
 
 class SizeModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Processors a job asks for.
-
-    Attributes
-    ----------
-    power_of_two_share
-        Share of all jobs that are parallel and rounded to a power of two. Some of
-        the others come out as powers of two by chance.
-    smallest_log2, middle_log2, largest_log2
-        Binary logarithm of the size: smallest parallel job, border between the two
-        uniform stages, largest job (the machine).
-    lower_stage_share
-        Share of parallel jobs in the stage from smallest to middle.
-    """
+    """Processors a job asks for."""
 
     serial_share: float
     power_of_two_share: float
+    """Share of all jobs that are parallel and rounded to a power of two. Some of the others come
+    out as powers of two by chance.
+    """
     smallest_log2: float
     middle_log2: float
     largest_log2: float
+    """Binary logarithm of the size: smallest parallel job, border between the two uniform stages,
+    largest job (the machine).
+    """
     lower_stage_share: float
+    """Share of parallel jobs in the stage from smallest to middle."""
 
     def for_machine(self, processors: int) -> SizeModel:
         """Return the model for a machine of another size.
@@ -104,29 +99,21 @@ class SizeModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunTimeModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Run time of a job (seconds): a hyper-gamma distribution of its natural logarithm.
-
-    Attributes
-    ----------
-    short_shape, short_scale
-        Gamma distribution of the first, shorter kind of jobs.
-    long_shape, long_scale
-        Gamma distribution of the second, longer kind.
-    short_share_slope, short_share_base
-        A job on n processors is of the first kind with probability
-        base + slope × n, kept between 0 and 1. The slope is negative: larger jobs
-        run longer.
-    longest
-        Longest run time (seconds).
-    """
+    """Run time of a job (seconds): a hyper-gamma distribution of its natural logarithm."""
 
     short_shape: float
     short_scale: float
+    """Gamma distribution of the first, shorter kind of jobs."""
     long_shape: float
     long_scale: float
+    """Gamma distribution of the second, longer kind."""
     short_share_slope: float
     short_share_base: float
+    """A job on n processors is of the first kind with probability base + slope x n, kept between 0
+    and 1. The slope is negative: larger jobs run longer.
+    """
     longest: int
+    """Longest run time (seconds)."""
 
     def run_times(self, sizes: Integers, kind: Floats, position: Floats) -> Integers:
         """Return run times (whole seconds from 1) from two uniform numbers a job."""
@@ -145,23 +132,19 @@ class RunTimeModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArrivalModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Gaps between arrivals, and the daily cycle that stretches them.
-
-    Attributes
-    ----------
-    gap_shape, gap_scale, longest_gap
-        Gamma distribution of the natural logarithm of the gap (seconds) at the
-        day's mean rate, and where it ends (seconds).
-    cycle_shape, cycle_scale
-        Gamma distribution of the half hour in which jobs arrive, counted from 1 at
-        midnight, over the day that begins with :data:`FIRST_BUCKET`.
-    """
+    """Gaps between arrivals, and the daily cycle that stretches them."""
 
     gap_shape: float
     gap_scale: float
     longest_gap: float
+    """Gamma distribution of the natural logarithm of the gap (seconds) at the day's mean rate, and
+    where it ends (seconds).
+    """
     cycle_shape: float
     cycle_scale: float
+    """Gamma distribution of the half hour in which jobs arrive, counted from 1 at midnight, over
+    the day that begins with :data:`FIRST_BUCKET`.
+    """
 
     def weights(self) -> Floats:
         """Return each half hour's arrivals relative to the mean, shape (48,), from midnight."""

@@ -31,42 +31,33 @@ _MEBIBYTE = 1 << 20
 
 
 class MixedChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """What the applications are like; amounts are drawn uniform in their logarithm.
-
-    Attributes
-    ----------
-    mix
-        Relative frequency of each class of service.
-    gap
-        Mean time between two submissions (s), exponentially distributed.
-    cpu_time
-        Least and greatest CPU time of a task on a host of ``speed`` flop/s (s); the default
-        is that of most hosts of ``aroma_grid``.
-    memory
-        Least and greatest memory of a task (bytes).
-    communication
-        Least and greatest amount that each ordered pair of tasks exchanges (bytes); half
-        of the applications exchange nothing.
-    apart
-        Share of the best effort applications whose tasks are jobs of their own
-        (``qos.application``).
-    deadline_factor
-        Deadlines are submission + this × CPU time.
-    sites
-        Sites that users belong to (``qos.origin``).
-    """
+    """What the applications are like; amounts are drawn uniform in their logarithm."""
 
     mix: Mapping[str, float] = msgspec.field(
         default_factory=lambda: dict(zip(QOS_CLASSES, (4.0, 2.0, 1.0, 3.0), strict=True))
     )
+    """Relative frequency of each class of service."""
     gap: float = 40.0
+    """Mean time between two submissions (s), exponentially distributed."""
     cpu_time: tuple[float, float] = (300.0, 5_400.0)
+    """Least and greatest CPU time of a task on a host of ``speed`` flop/s (s); the default is that
+    of most hosts of ``aroma_grid``.
+    """
     speed: float = 500e6
     memory: tuple[float, float] = (16.0 * _MEBIBYTE, 384.0 * _MEBIBYTE)
+    """Least and greatest memory of a task (bytes)."""
     communication: tuple[float, float] = (1e5, 1e7)
+    """Least and greatest amount that each ordered pair of tasks exchanges (bytes); half of the
+    applications exchange nothing.
+    """
     apart: float = 0.4
+    """Share of the best effort applications whose tasks are jobs of their own
+    (``qos.application``).
+    """
     deadline_factor: float = 5.0
+    """Deadlines are submission + this x CPU time."""
     sites: tuple[str, ...] = ("site_a", "site_b", "site_c")
+    """Sites that users belong to (``qos.origin``)."""
 
 
 def mixed_workload(

@@ -18,18 +18,6 @@ Profile = dict[str, Any]
 class Workload(msgspec.Struct, kw_only=True):
     """A table of jobs with the profiles they execute.
 
-    Attributes
-    ----------
-    jobs
-        The jobs, in the order of the file.
-    processors
-        Processors of the machine the workload is for (``nb_res``).
-    provenance
-        How the workload was made: log, window, repairs, generator, every
-        parameter and seed. Written to the file, ignored by Batsim.
-    source
-        Where it was read from, for messages.
-
     Examples
     --------
     >>> name, profile = delay_profile(60)
@@ -39,10 +27,16 @@ class Workload(msgspec.Struct, kw_only=True):
     """
 
     jobs: list[Job]
+    """The jobs, in the order of the file."""
     profiles: dict[str, Profile]
     processors: int
+    """Processors of the machine the workload is for (``nb_res``)."""
     provenance: dict[str, Any] = {}
+    """How the workload was made: log, window, repairs, generator, every parameter and seed. Written
+    to the file, ignored by Batsim.
+    """
     source: str = "a workload"
+    """Where it was read from, for messages."""
 
     def __repr__(self) -> str:
         return f"<Workload: {', '.join(self._facts())}>"

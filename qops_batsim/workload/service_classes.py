@@ -43,32 +43,23 @@ LEAST_CPU_TIME = 1.0
 
 
 class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """How jobs get classes and work.
-
-    Attributes
-    ----------
-    every
-        Put all jobs into this class, whatever their queues; None: by queue.
-    mix
-        Relative frequency of each queue, from which jobs without a queue draw one.
-    seed
-        Of the draws. A job draws the same in every workload.
-    deadline_factor
-        Deadline of jobs of class deadline: submission + this × CPU time.
-    speed
-        Flop/s of the host on which the CPU times were measured.
-    tasks
-        What a job of n processors becomes: ``"together"``, one job of n processors,
-        whose parts progress at one rate; ``"apart"``, n jobs of one processor, the
-        tasks of one application (``qos.application``), which may share a host.
-    """
+    """How jobs get classes and work."""
 
     every: str | None = None
+    """Put all jobs into this class, whatever their queues; None: by queue."""
     mix: Mapping[str, float] = msgspec.field(default_factory=lambda: dict(SDSC_MIX))
+    """Relative frequency of each queue, from which jobs without a queue draw one."""
     seed: int = 1
+    """Of the draws. A job draws the same in every workload."""
     deadline_factor: float = 5.0
+    """Deadline of jobs of class deadline: submission + this x CPU time."""
     speed: float = 1e9
+    """Flop/s of the host on which the CPU times were measured."""
     tasks: str = TOGETHER
+    """What a job of n processors becomes: ``"together"``, one job of n processors, whose parts
+    progress at one rate; ``"apart"``, n jobs of one processor, the tasks of one application
+    (``qos.application``), which may share a host.
+    """
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""

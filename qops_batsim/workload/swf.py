@@ -23,40 +23,17 @@ from numpy.typing import NDArray
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_bytes, write_text
 
-FIELDS = (
-    "job_number",
-    "submit_time",
-    "wait_time",
-    "run_time",
-    "allocated_processors",
-    "average_cpu_time",
-    "used_memory",
-    "requested_processors",
-    "requested_time",
-    "requested_memory",
-    "status",
-    "user",
-    "group",
-    "executable",
-    "queue",
-    "partition",
-    "preceding_job",
-    "think_time",
-)
+# A star: may hold fractions.
+_COLUMNS = """
+    job_number submit_time* wait_time* run_time* allocated_processors average_cpu_time*
+    used_memory* requested_processors requested_time* requested_memory* status user group
+    executable queue partition preceding_job think_time*
+"""
+
+FIELDS = tuple(_COLUMNS.replace("*", "").split())
 """The 18 columns in order. Times are in seconds, memory in kilobytes a processor."""
 
-MEASURED = frozenset(
-    {
-        "submit_time",
-        "wait_time",
-        "run_time",
-        "average_cpu_time",
-        "used_memory",
-        "requested_time",
-        "requested_memory",
-        "think_time",
-    }
-)
+MEASURED = frozenset(name.rstrip("*") for name in _COLUMNS.split() if name.endswith("*"))
 """Columns that may hold fractions; the others are identifiers, codes and counts."""
 
 RECORD = np.dtype([(name, np.float64 if name in MEASURED else np.int64) for name in FIELDS])
@@ -159,28 +136,23 @@ class SwfHeader:
 
 @dataclass(eq=False)
 class SwfLog:
-    """A workload log.
-
-    Attributes
-    ----------
-    records
-        The jobs in the order of the file, shape ``(n,)``, type :data:`RECORD`:
-        ``log.records["run_time"]`` is a column.
-    header
-        The comment lines. Those between or after the records come last.
-    lines
-        Line number of each record in the file, from 1, shape ``(n,)``; in a
-        log made in memory, the record's place.
-    sha256
-        Checksum of the file as stored (of the compressed file if it is
-        compressed), or None for a log made in memory.
-    """
+    """A workload log."""
 
     records: Records
+    """The jobs in the order of the file, shape ``(n,)``, type :data:`RECORD`:
+    ``log.records["run_time"]`` is a column.
+    """
     header: SwfHeader = field(default_factory=SwfHeader)
+    """The comment lines. Those between or after the records come last."""
     lines: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    """Line number of each record in the file, from 1, shape ``(n,)``; in a log made in memory, the
+    record's place.
+    """
     source: str = "a log"
     sha256: str | None = None
+    """Checksum of the file as stored (of the compressed file if it is compressed), or None for a
+    log made in memory.
+    """
 
     def __post_init__(self) -> None:
         if len(self.lines) != len(self.records):

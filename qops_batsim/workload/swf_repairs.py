@@ -29,30 +29,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
 class Repairs(msgspec.Struct, frozen=True, kw_only=True):
     """What to do with records that a simulation cannot use as they are.
 
-    Attributes
-    ----------
-    no_processors
-        Neither requested nor allocated processors above 0: ``drop``, or
-        ``clip`` to 1 processor.
-    too_wide
-        More processors than the machine: ``drop``, ``clip`` to the machine, or
-        ``keep`` (schedulers reject such jobs).
-    no_run_time
-        Run time 0 or less, which a job has that never ran: ``drop``, or
-        ``clip`` to 1 second.
-    no_requested_time
-        Requested time 0 or less: ``keep`` without walltime, ``clip`` to the
-        run time, or ``drop``.
-    overrun
-        Run time above the requested time: ``keep`` (the engine kills the job
-        at its walltime), ``clip`` the run time to the requested time, or ``drop``.
-    duplicate_id
-        Job number of an earlier usable record: ``drop`` the later ones, or
-        ``renumber`` them above the highest number of the log.
-    processors_field
-        Which count of processors a job gets: the ``requested`` one or the
-        ``allocated`` one; where it is not above 0, the other.
-
     Notes
     -----
     Batsim kills a ``delay`` job whose run time equals its walltime, so a job
@@ -61,12 +37,28 @@ class Repairs(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     no_processors: str = "drop"
+    """Neither requested nor allocated processors above 0: ``drop``, or ``clip`` to 1 processor."""
     too_wide: str = "drop"
+    """More processors than the machine: ``drop``, ``clip`` to the machine, or ``keep`` (schedulers
+    reject such jobs).
+    """
     no_run_time: str = "drop"
+    """Run time 0 or less, which a job has that never ran: ``drop``, or ``clip`` to 1 second."""
     no_requested_time: str = "keep"
+    """Requested time 0 or less: ``keep`` without walltime, ``clip`` to the run time, or ``drop``.
+    """
     overrun: str = "keep"
+    """Run time above the requested time: ``keep`` (the engine kills the job at its walltime),
+    ``clip`` the run time to the requested time, or ``drop``.
+    """
     duplicate_id: str = "drop"
+    """Job number of an earlier usable record: ``drop`` the later ones, or ``renumber`` them above
+    the highest number of the log.
+    """
     processors_field: str = "requested"
+    """Which count of processors a job gets: the ``requested`` one or the ``allocated`` one; where
+    it is not above 0, the other.
+    """
 
     def __post_init__(self) -> None:
         for name, accepted in CHOICES.items():
