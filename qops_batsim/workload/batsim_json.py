@@ -50,6 +50,13 @@ def read_workload(path: str | Path) -> Workload:
     """Read a Batsim workload: JSON with ``nb_res``, ``jobs`` and ``profiles``, plain or gzip.
 
     Every field, job and profile is checked; the ids of jobs differ.
+
+    Examples
+    --------
+    >>> from qops_batsim.shipped import find_input
+    >>> workload = read_workload(find_input("kth_sp2_1000", "workloads"))
+    >>> len(workload.jobs), workload.processors
+    (1000, 100)
     """
     return parse_workload(read_text(path, what="a Batsim workload (JSON)"), source=str(path))
 

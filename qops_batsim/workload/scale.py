@@ -59,6 +59,12 @@ def scale_load(
         Duplicates are submitted with their originals (Islam et al. 2004). Otherwise
         at a random time, uniform between first and last submission; a whole second
         if all submissions are.
+
+    Examples
+    --------
+    >>> from qops_batsim.workload.generate import tiny_workload
+    >>> [job.id for job in scale_load(tiny_workload(), 1.25).jobs]
+    ['1', '2', '3', '4', '5', '2d1', '6', '7d1', '7', '8']
     """
     if method not in METHODS:
         raise InputError(f"method is {shown(method)}{did_you_mean(method, METHODS)}")

@@ -16,6 +16,12 @@ def subset(workload: Workload, *, first: int | None = PAPER_JOBS, skip: int = 0)
     Jobs with equal submissions keep the order of the file. Dates stay as they are.
 
     They are the ``first`` jobs, or as many as there are (None: all), after ``skip`` others.
+
+    Examples
+    --------
+    >>> from qops_batsim.workload.generate import tiny_workload
+    >>> [job.id for job in subset(tiny_workload(), first=2, skip=3).jobs]
+    ['4', '5']
     """
     check_counts(skip, first)
     ordered = sorted(workload.jobs, key=lambda job: job.submission_time)
