@@ -231,7 +231,5 @@ def _print_table(found: Comparison) -> None:
 def _interval(value: Interval | None, scale: float = 1.0) -> str:
     if value is None:
         return "-"
-    mean = f"{value.mean * scale:,.2f}"
-    if value.known is None or value.low == value.high:
-        return mean
-    return f"{mean} [{value.ends[0] * scale:,.2f}, {value.ends[1] * scale:,.2f}]"
+    same = value.low == value.high
+    return f"{value.mean * scale:,.2f}" if same else value.text(scale)

@@ -151,13 +151,10 @@ def compare(
         Options by scheduler, as in ``{"qops": {"k_factor": 3}}``.
     deadlines, method, skip, first
         As of :class:`~qops_batsim.experiments.grid.Grid`.
-    platform
-        A platform, a file, or a shipped one's name; None: as many equal hosts as the
-        workload is for.
+    platform, workers, on_progress
+        As of :func:`~qops_batsim.experiments.grid.run_grid`; also a file, or a shipped name.
     baseline
         Scheduler that differences refer to. Default: msb if compared, else the first.
-    workers, on_progress
-        As of :func:`~qops_batsim.experiments.grid.run_grid`.
 
     Examples
     --------

@@ -151,26 +151,17 @@ def run_grid(
 ) -> list[Row]:
     """Run every scheduler of a grid at every load with every seed.
 
+    Rows come by load, then seed, then contestant. A schedule that breaks a rule ends the
+    comparison: with exact estimates every admitted deadline is met.
+
     Parameters
     ----------
     trace
         Jobs of type ``delay``.
     platform
-        The machine; None: as many equal hosts as the trace is for.
-    workers
+        None: as many equal hosts as the trace is for.
+    workers, on_progress
         As of :func:`~qops_batsim.experiments.pool.run_cases`.
-    on_progress
-        Called with the number of runs done and to do.
-
-    Returns
-    -------
-    list of Row
-        One a run, by load, then seed, then contestant in the order of the grid.
-
-    Raises
-    ------
-    SimulationError
-        A schedule breaks a rule: with exact estimates every admitted deadline is met.
     """
     grid.check()
     grid.prepare()

@@ -40,6 +40,14 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         """Both ends; with a single value, the value itself."""
         return self.known or (self.mean, self.mean)
 
+    def text(self, scale: float = 1.0) -> str:
+        """Return mean and ends, times a factor to another unit, with two digits."""
+        mean = f"{self.mean * scale:,.2f}"
+        if self.known is None:
+            return mean
+        low, high = self.known
+        return f"{mean} [{low * scale:,.2f}, {high * scale:,.2f}]"
+
     def scaled(self, factor: float) -> Interval:
         """Return the interval of the values times a factor above 0."""
         low, high = self.known or (None, None)

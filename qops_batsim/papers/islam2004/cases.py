@@ -58,16 +58,9 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Study(msgspec.Struct, frozen=True, kw_only=True):
     """What is simulated.
 
-    Attributes
-    ----------
-    loads, tolerance_factors
-        Of Figures 3 to 5.
-    slack_loads, slack_tolerance_factors, slack_factors
-        Of Figures 6 and 7; the slack factors also of Figures 8 to 11.
-    kill_load, kill_tolerance_factors, deadline_share
-        Of Figures 8 to 11; the share of Figures 10 and 11.
-    seeds
-        Each chooses duplicates, random tolerance factors and whose jobs have deadlines.
+    First what varies in Figures 3 to 5, then in Figures 6 and 7 (the slack factors also in
+    Figures 8 to 11), then in Figures 8 to 11 (the share in Figures 10 and 11). Each seed
+    chooses duplicates, random tolerance factors and whose jobs have deadlines.
     """
 
     loads: tuple[float, ...]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from qops_batsim.experiments.intervals import Interval
 from qops_batsim.papers.islam2004.runs import Results
 from qops_batsim.papers.islam2004.values import break_even_values, case_values
@@ -36,27 +34,16 @@ def tables(results: Results, *, machine: str = "") -> list[Table]:
     ]
 
 
-def _interval(scale: float = 1.0) -> Callable[[Interval], str]:
-    """Return what formats a mean and its interval in another unit."""
-
-    def form(value: Interval) -> str:
-        mean = f"{value.mean * scale:,.2f}"
-        if value.known is None:
-            return mean
-        low, high = value.known
-        return f"{mean} [{low * scale:,.2f}, {high * scale:,.2f}]"
-
-    return form
-
-
 _RESOURCE: Columns = {
-    "metrics.resource_charge": Column("resource charge (10⁶ proc-s)", _interval(1e-6)),
-    "metrics.qos_charge": Column("QoS charge (10³)", _interval(1e-3)),
+    "metrics.resource_charge": Column(
+        "resource charge (10⁶ proc-s)", lambda value: value.text(1e-6)
+    ),
+    "metrics.qos_charge": Column("QoS charge (10³)", lambda value: value.text(1e-3)),
 }
 _TOLERANCE: Columns = {
     "load": Column("load", "{:g}"),
     "tolerance_factor": Column("TF", "{:g}"),
-    "metrics.accepted_share": Column("accepted jobs (%)", _interval()),
+    "metrics.accepted_share": Column("accepted jobs (%)", Interval.text),
     **_RESOURCE,
 }
 _KILLS: Columns = {

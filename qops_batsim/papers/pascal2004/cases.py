@@ -19,23 +19,10 @@ RUN_TIME, MEASURED = "run time", "CPU time field"
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """One simulation.
+    """One simulation of the ``first`` usable jobs of a log (None: all).
 
-    Attributes
-    ----------
-    log
-        :data:`REBUILT` or :data:`ORIGINAL`.
-    first
-        Number of usable jobs to take from its beginning; None: all.
-    every
-        Class of all jobs; None: by queue.
-    cpu_time
-        :data:`RUN_TIME` or :data:`MEASURED`.
-    tasks
-        Whether the tasks of a job progress together or apart
-        (:attr:`~qops_batsim.workload.service_classes.ClassChoices.tasks`).
-    seed
-        Of the queues that jobs without one draw.
+    ``every`` is the class of all jobs (None: by queue), ``tasks`` says whether the tasks of a
+    job progress together or apart, and ``seed`` draws the queues of jobs without one.
     """
 
     log: str
@@ -50,16 +37,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 class Study(msgspec.Struct, frozen=True, kw_only=True):
     """What is simulated.
 
-    Attributes
-    ----------
-    sizes
-        Numbers of jobs from the beginning of the rebuilt log, for both tables.
-    alone
-        Further such numbers, for Table 1 only.
-    together
-        Whether Table 2 is also made with tasks that progress together.
-    seeds
-        Of the queues that jobs of the rebuilt log draw.
+    ``sizes`` are numbers of jobs from the beginning of the rebuilt log, for both tables, and
+    ``alone`` further ones for Table 1 only; ``together`` asks for Table 2 also with tasks that
+    progress together. The seeds draw queues for jobs of the rebuilt log.
     """
 
     sizes: tuple[int, ...]

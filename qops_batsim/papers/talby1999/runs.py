@@ -36,16 +36,9 @@ GROUPS: tuple[Group, ...] = ("all", "preferred", "others")
 
 
 class Month(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out of one month (``YYYY-MM``).
+    """What came out of one month (``YYYY-MM``): numbers of jobs, and sums of waits (seconds).
 
-    Attributes
-    ----------
-    jobs, wait
-        Number of jobs and the sum of their waits (seconds).
-    preferred_jobs, preferred_wait
-        The same of every fifth job.
-    late_starts
-        Jobs that started after the latest start promised to them: must be 0.
+    ``late_starts`` are jobs that started after the latest start promised to them: must be 0.
     """
 
     month: str
