@@ -18,9 +18,10 @@ from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
+from qops_batsim.scheduling.answers import Held
 from qops_batsim.scheduling.decision_events import Submitted
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.plan import Held, Plan
+from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 

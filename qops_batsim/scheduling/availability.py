@@ -57,13 +57,15 @@ class AvailabilityProfile:
         return float(kernels.earliest_fit(self._profile, after, float(duration), processors))
 
     def reserve(self, start: float, duration: float, processors: int) -> None:
-        """Take processors from ``start`` for ``duration`` seconds. O(steps).
+        """Take processors from ``start`` for ``duration`` seconds, if it is finite. O(steps).
 
         Raises
         ------
         ValueError
             Fewer are free at some moment.
         """
+        if start == np.inf:
+            return
         times, free, size = self._profile
         first = int(kernels.segment_at(times, int(size[0]), float(start)))
         for index in range(first, int(size[0])):

@@ -38,7 +38,8 @@ from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.plan import Answer, Plan
+    from qops_batsim.scheduling.answers import Answer
+    from qops_batsim.scheduling.plan import Plan
     from qops_batsim.scheduling.profile import Floats, Ints
 
 Cause = Literal["admission", "early_end", "outlived", "late_start", "kill"]

@@ -31,8 +31,8 @@ class Easy(SpaceSharingScheduler):
     ...     def key(self, job):
     ...         return job.estimate
     >>> from qops_batsim import simulate
-    >>> simulate("toy", "toy", ShortestFirst()).completed
-    4
+    >>> len(simulate("tiny_8", None, ShortestFirst).ended)
+    8
     """
 
     summary = "EASY backfilling: one reservation, shadow time and extra processors"

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling import plan_kernels, profile
+from qops_batsim.scheduling.answers import Answer, Held
 from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
 from qops_batsim.scheduling.kernels import Steady
 from qops_batsim.scheduling.profile import (
@@ -30,63 +31,6 @@ from qops_batsim.scheduling.profile import (
 )
 from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable
 from qops_batsim.timing import PLAN_TOLERANCE
-
-
-class Offer(NamedTuple):
-    """A deadline offered instead of the requested one, and why that could not be kept."""
-
-    deadline: float
-    taken: bool
-    reason: str
-
-
-class Kill(NamedTuple):
-    """A running job that is to be killed, and run again from scratch.
-
-    Attributes
-    ----------
-    slot
-        Its slot, which the same work, run again, keeps.
-    victim, again
-        The job as it runs, and the same work under the identifier under which it is to
-        be registered.
-    sake
-        Slot of the job that is admitted thereby.
-    since
-        When the victim started (seconds).
-    """
-
-    slot: int
-    victim: Job
-    again: Job
-    sake: int
-    since: float
-
-
-class Answer(NamedTuple):
-    """What became of a new job.
-
-    Attributes
-    ----------
-    refusal
-        Why it was not taken, in words; empty if it was.
-    blamed
-        Slot of the job whose deadline stood in the way of the requested one, or -1.
-    offer
-        The deadline offered instead, if any.
-    kill
-        What is to be killed for it, if anything.
-    """
-
-    refusal: str = ""
-    blamed: int = -1
-    offer: Offer | None = None
-    kill: Kill | None = None
-
-    @property
-    def offered(self) -> float | None:
-        """The deadline that was offered (seconds), or None."""
-        return None if self.offer is None else self.offer.deadline
 
 
 class Policy(Protocol):
@@ -107,33 +51,6 @@ class Observer(Protocol):
 
     def answered(self, now: float, slot: int, answer: Answer) -> None:
         """Look at the plan after the answer."""
-
-
-class Held(NamedTuple):
-    """A job that a plan holds.
-
-    Attributes
-    ----------
-    job
-        The job; its deadline is the promised one.
-    start
-        Planned start, or actual one if it runs (seconds).
-    end
-        Expected end if it runs (seconds), else None.
-    target
-        What the plan aims at (seconds; infinite without a deadline).
-    original
-        The job as it was submitted, if it was killed and is run again.
-    kills
-        How often it was killed.
-    """
-
-    job: Job
-    start: float
-    end: float | None
-    target: float
-    original: Job | None = None
-    kills: int = 0
 
 
 class Plan:

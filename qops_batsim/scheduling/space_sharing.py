@@ -12,8 +12,9 @@ from qops_batsim.protocol.events import MACHINES_AWAY, MACHINES_BACK, JobComplet
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
 
 if TYPE_CHECKING:
+    from qops_batsim.scheduling.answers import Answer
     from qops_batsim.scheduling.availability import AvailabilityProfile
-    from qops_batsim.scheduling.plan import Answer, Plan
+    from qops_batsim.scheduling.plan import Plan
 
 
 class RunningJob(NamedTuple):
@@ -47,8 +48,8 @@ class SpaceSharingScheduler(DecisionModule):
     ...         while self.queue and self.queue[0].processors <= self.free_count:
     ...             self.start(self.queue.pop(0))
     >>> from qops_batsim import simulate
-    >>> simulate("toy", "toy", Fifo()).completed
-    4
+    >>> len(simulate("tiny_8", None, Fifo).ended)
+    8
 
     Attributes
     ----------

@@ -10,7 +10,8 @@ from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.admission.policy import Admission
 from qops_batsim.scheduling.admission.search import Draft, Question, Search, meets, new_draft
-from qops_batsim.scheduling.plan import Answer, Offer, Plan
+from qops_batsim.scheduling.answers import Answer, Offer
+from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import Jobs, earliest_fit
 
 

@@ -18,7 +18,8 @@ from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.admission.restarts import Restarts
-    from qops_batsim.scheduling.plan import Answer, Kill, Plan
+    from qops_batsim.scheduling.answers import Answer, Kill
+    from qops_batsim.scheduling.plan import Plan
 
 
 class FqopsOptions(QopsOptions, frozen=True, kw_only=True):

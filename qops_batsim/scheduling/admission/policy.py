@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from qops_batsim.scheduling.admission.search import Question, Search, Verdict, new_draft
+from qops_batsim.scheduling.answers import Answer, Held
 from qops_batsim.scheduling.kernels import Steady
-from qops_batsim.scheduling.plan import Answer, Held, Plan
+from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.plan_kernels import adopt
 from qops_batsim.scheduling.profile import new_profile, running_profile
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -74,6 +75,8 @@ class Admission:
         if verdict.found:
             self.install(plan)
             return Answer()
+        if verdict.reason:
+            return Answer(verdict.reason)
         return Answer(_in_words(plan, slot, verdict), verdict.blamed)
 
     def question(self, plan: Plan, now: float, slot: int) -> Question:

@@ -11,7 +11,8 @@ import numpy as np
 from qops_batsim.jobs import Job
 from qops_batsim.scheduling.admission.policy import Admission
 from qops_batsim.scheduling.admission.search import meets
-from qops_batsim.scheduling.plan import Held, Kill, Plan
+from qops_batsim.scheduling.answers import Held, Kill
+from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.plan_kernels import sort_slots
 from qops_batsim.scheduling.profile import Queue, earliest_fit
 from qops_batsim.timing import PLAN_TOLERANCE

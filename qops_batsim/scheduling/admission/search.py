@@ -71,11 +71,14 @@ class Verdict(NamedTuple):
         If not, slot of the job whose target stood in the way.
     detail
         If not, where the search gave up, in words.
+    reason
+        If not, why, in words of its own; then no job is blamed.
     """
 
     found: bool
     blamed: int
     detail: str
+    reason: str = ""
 
 
 FOUND = Verdict(True, NO_PLAN, "")

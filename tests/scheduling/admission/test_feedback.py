@@ -28,8 +28,9 @@ from qops_batsim.scheduling.admission.policy import Admission
 from qops_batsim.scheduling.admission.qops import QopsOptions
 from qops_batsim.scheduling.admission.qops_search import QopsSearch
 from qops_batsim.scheduling.admission.search import new_draft
+from qops_batsim.scheduling.answers import Answer
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.plan import Answer, Plan
+from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 

@@ -1,0 +1,64 @@
+"""The search of a deadline scheduler of one's own: asks it, and checks what it answers."""
+
+from __future__ import annotations
+
+from qops_batsim.errors import SimulationError
+from qops_batsim.scheduling.admission.own import DeadlineScheduler, PlannedJob, Request
+from qops_batsim.scheduling.admission.search import FOUND, NO_PLAN, Question, Verdict, meets
+from qops_batsim.scheduling.availability import AvailabilityProfile
+from qops_batsim.scheduling.profile import copy_profile, reserve
+from qops_batsim.timing import PLAN_TOLERANCE
+
+
+class OwnSearch:
+    """Passes questions on to a scheduler's ``admit``."""
+
+    def __init__(self, scheduler: DeadlineScheduler, machine_size: int) -> None:
+        self._scheduler = scheduler
+        self._machine_size = machine_size
+
+    def __call__(self, q: Question) -> Verdict:
+        """Return whether there is a plan, or the scheduler's reason."""
+        jobs, table, targets = q.jobs, q.table.jobs, q.jobs.targets
+        slots = q.waiting.slots[: q.waiting.size[0]].tolist()
+        answer = self._scheduler.admit(
+            Request(
+                q.now,
+                table[q.new],
+                float(targets[q.new]),
+                [PlannedJob(table[s], float(jobs.starts[s]), float(targets[s])) for s in slots],
+                AvailabilityProfile.of(q.running, self._machine_size),
+            )
+        )
+        if isinstance(answer, str):
+            return Verdict(False, NO_PLAN, "", answer or "refused without a reason")
+        named = {table[slot].id: slot for slot in (*slots, q.new)}
+        if answer.keys() != named.keys():
+            odd = ", ".join(sorted(answer.keys() ^ named.keys()))
+            raise self._error(q, f"not just the waiting jobs and the new one (differs: {odd})")
+        free = AvailabilityProfile.of(q.running, self._machine_size)
+        copy_profile(q.running, q.draft.profile)
+        for place, (job_id, slot) in enumerate(named.items()):
+            start = float(answer[job_id])
+            self._check(q, free, slot, start)
+            reserve(q.draft.profile, start, jobs.estimates[slot], jobs.processors[slot])
+            q.draft.order[place], q.draft.starts[place] = slot, start
+        return FOUND
+
+    def _check(self, q: Question, free: AvailabilityProfile, slot: int, start: float) -> None:
+        """Refuse a start that is in the past, too late for the target, or not free."""
+        job, target = q.table.jobs[slot], float(q.jobs.targets[slot])
+        if not start >= q.now - PLAN_TOLERANCE or not meets(start, job.estimate, target):
+            raise self._error(
+                q,
+                f"a start of {job.id} at {start:g} s; one from {q.now:g} s on, with which it ends "
+                f"by {target:g} s, is expected",
+            )
+        try:
+            free.reserve(start, job.estimate, job.processors)
+        except ValueError as error:
+            raise self._error(q, f"a start of {job.id} at {start:g} s: {error}") from None
+
+    def _error(self, q: Question, what: str) -> SimulationError:
+        name, new = type(self._scheduler).__name__, q.table.jobs[q.new].id
+        return SimulationError(f"{name}.admit at {q.now:g} s, asked about {new}, returned {what}")

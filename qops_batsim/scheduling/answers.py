@@ -1,0 +1,91 @@
+"""What a plan says of jobs: the answer to a new one, and what it holds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from qops_batsim.jobs import Job
+
+
+class Offer(NamedTuple):
+    """A deadline offered instead of the requested one, and why that could not be kept."""
+
+    deadline: float
+    taken: bool
+    reason: str
+
+
+class Kill(NamedTuple):
+    """A running job that is to be killed, and run again from scratch.
+
+    Attributes
+    ----------
+    slot
+        Its slot, which the same work, run again, keeps.
+    victim, again
+        The job as it runs, and the same work under the identifier under which it is to
+        be registered.
+    sake
+        Slot of the job that is admitted thereby.
+    since
+        When the victim started (seconds).
+    """
+
+    slot: int
+    victim: Job
+    again: Job
+    sake: int
+    since: float
+
+
+class Answer(NamedTuple):
+    """What became of a new job.
+
+    Attributes
+    ----------
+    refusal
+        Why it was not taken, in words; empty if it was.
+    blamed
+        Slot of the job whose deadline stood in the way of the requested one, or -1.
+    offer
+        The deadline offered instead, if any.
+    kill
+        What is to be killed for it, if anything.
+    """
+
+    refusal: str = ""
+    blamed: int = -1
+    offer: Offer | None = None
+    kill: Kill | None = None
+
+    @property
+    def offered(self) -> float | None:
+        """The deadline that was offered (seconds), or None."""
+        return None if self.offer is None else self.offer.deadline
+
+
+class Held(NamedTuple):
+    """A job that a plan holds.
+
+    Attributes
+    ----------
+    job
+        The job; its deadline is the promised one.
+    start
+        Planned start, or actual one if it runs (seconds).
+    end
+        Expected end if it runs (seconds), else None.
+    target
+        What the plan aims at (seconds; infinite without a deadline).
+    original
+        The job as it was submitted, if it was killed and is run again.
+    kills
+        How often it was killed.
+    """
+
+    job: Job
+    start: float
+    end: float | None
+    target: float
+    original: Job | None = None
+    kills: int = 0
