@@ -53,7 +53,7 @@ def wattage(host: Host) -> tuple[float, float, float]:
     """Return the watts of a host in its normal power state: idle, computing least, computing most.
 
     >>> wattage(Host(name="a", speeds=(1e9, 1e8), properties={PROPERTY: "95:190.5,93:170"}))
-    (95.0, 190.5, 190.5)
+    (95.0, 95.0, 190.5)
     """
     text = host.properties.get(PROPERTY)
     if text is None:

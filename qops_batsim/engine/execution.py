@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 
 from qops_batsim.errors import InputError
+from qops_batsim.jobs import is_number, is_whole_number
 from qops_batsim.limits import MAX_AMOUNT, MAX_STEPS
 
 RUNNABLE_TYPES = (
@@ -159,8 +160,8 @@ def _amounts(profile: Mapping[str, Any], kind: str, processors: int, label: str)
 
 def _number(profile: Mapping[str, Any], field: str, label: str, *, above: bool = False) -> float:
     value = profile.get(field, 0 if field == "com" else None)
-    accepted = "a number above 0" if above else "a number from 0 up"
     if not _is_amount(value) or (above and not value > 0):
+        accepted = "a number above 0" if above else "a number from 0 up"
         raise InputError(f"{label}: {field} is {value!r}; {accepted} is expected")
     return float(value)
 
@@ -183,17 +184,11 @@ def _whole(
     profile: Mapping[str, Any], field: str, label: str, *, default: int, least: int | None
 ) -> int:
     value = profile.get(field, default)
-    accepted = "a whole number" if least is None else f"a whole number from {least} up"
-    if (
-        not isinstance(value, int)
-        or isinstance(value, bool)
-        or (least is not None and value < least)
-    ):
+    if not is_whole_number(value) or (least is not None and value < least):
+        accepted = "a whole number" if least is None else f"a whole number from {least} up"
         raise InputError(f"{label}: {field} is {value!r}; {accepted} is expected")
     return value
 
 
-def _is_amount(value: object) -> bool:
-    return (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MAX_AMOUNT
-    )
+def _is_amount(value: object) -> TypeGuard[float]:
+    return is_number(value) and 0 <= value <= MAX_AMOUNT

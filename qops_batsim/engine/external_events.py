@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.files import read_text
+from qops_batsim.jobs import is_number
 from qops_batsim.platform.hostset import HostSet
 
 UNAVAILABLE = "machine_unavailable"
@@ -55,7 +55,7 @@ def _read_event(line: str, where: str, forward_unknown: bool) -> ExternalEvent:
     if not isinstance(fields, dict):
         raise InputError(f"{where}: a JSON object with timestamp and type is expected")
     date = fields.get("timestamp")
-    if not isinstance(date, (int, float)) or isinstance(date, bool) or not math.isfinite(date):
+    if not is_number(date):
         raise InputError(f"{where}: timestamp is {date!r}; a number of seconds is expected")
     kind = fields.get("type")
     if not isinstance(kind, str):
