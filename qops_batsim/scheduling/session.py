@@ -29,7 +29,7 @@ class DecisionSession:
     settings
         Options by name.
     on_warning
-        Called with what is ignored: events of a type that nobody knows, once a type.
+        Called with what is ignored: events of an unknown type, once a type.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ def test_a_deadline_before_the_arrival_is_answered_by_the_same_rule() -> None:
     assert FixedTolerance(0)(job(deadline=90.0), 100.0)
 
 
-def test_who_asked_for_no_deadline_takes_any() -> None:
+def test_a_user_who_asked_for_no_deadline_takes_any() -> None:
     assert FixedTolerance(0)(job(deadline=None), 1e9)
 
 

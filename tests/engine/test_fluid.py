@@ -33,7 +33,7 @@ def test_what_a_narrow_computation_leaves_goes_to_the_other() -> None:
     assert rates == pytest.approx([50 / 3, 50 / 3, 50 / 3, 100 - 50 / 3])
 
 
-def test_a_fatpipe_link_gives_everybody_all_of_it() -> None:
+def test_a_fatpipe_link_gives_every_flow_all_of_it() -> None:
     link = Resource(10.0, shared=False)
     assert fair_rates([Computation({link: 5.0}), Computation({link: 2.0})]) == [2.0, 5.0]
 
@@ -90,7 +90,7 @@ systems = st.lists(st.floats(1.0, 1e9), min_size=1, max_size=5).flatmap(
 
 @settings(max_examples=300, deadline=None)
 @given(systems)
-def test_no_resource_gives_more_than_it_has_and_nobody_starves(
+def test_no_resource_gives_more_than_it_has_and_no_action_starves(
     system: tuple[list[float], list[dict[int, float]]],
 ) -> None:
     capacities, wanted = system

@@ -174,7 +174,7 @@ def test_a_silent_decision_process_is_given_up(small):
     assert message == "at 0.000000 s: the decision process at HERE has said nothing for 0.2 s"
 
 
-def test_nobody_at_the_other_end(small):
+def test_no_process_at_the_other_end(small):
     platform, workloads = small
     with (
         RemotePeer("ipc:///nonexistent/socket", timeout=0.2) as peer,

@@ -31,7 +31,7 @@ def test_conservative_keeps_it_with_processors_as_well() -> None:
 
 def test_an_unknown_name_is_an_input_error() -> None:
     with pytest.raises(InputError, match="unknown scheduler"):
-        check_scheduler("nobody")
+        check_scheduler("nothing")
 
 
 class Forgetful(Fcfs):

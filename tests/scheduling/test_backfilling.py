@@ -91,7 +91,7 @@ def test_conservative_keeps_its_promise_to_every_job(settings: dict[str, str] | 
 
 @pytest.mark.parametrize("settings", [None, PROCESSORS])
 def test_conservative_compresses_when_a_job_ends_early(settings: dict[str, str] | None) -> None:
-    # 0 is expected to run for 100 s and ends after 5: everybody moves up at once.
+    # 0 is expected to run for 100 s and ends after 5: every waiting job moves up at once.
     jobs = [(0, 2, 5, 100), (1, 2, 10, 20), (1, 1, 10, 20), (1, 1, 10, 20)]
     assert starts("conservative", 2, jobs, settings) == [0, 5, 15, 15]
 

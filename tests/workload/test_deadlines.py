@@ -105,7 +105,7 @@ def test_the_seed_chooses_the_users() -> None:
     assert users_with_deadline(some, 0.2, 1) != users_with_deadline(some, 0.2, 2)
 
 
-def test_scaling_the_load_hardly_changes_who_has_a_deadline() -> None:
+def test_scaling_the_load_hardly_changes_which_jobs_have_a_deadline() -> None:
     trace = generate_workload("kth-sp2", jobs=1000, seed=1)
     before = users_with_deadline(trace, 0.2, 1)
     scaled = scale_load(trace, 1.6)

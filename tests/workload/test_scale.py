@@ -138,7 +138,7 @@ def test_expansion_multiplies_all_times() -> None:
 
 @settings(deadline=None)
 @given(load=st.floats(0.01, 100))
-def test_expansion_keeps_who_runs_into_the_walltime(load: float) -> None:
+def test_expansion_keeps_which_jobs_run_into_the_walltime(load: float) -> None:
     def killed(workload: Workload) -> dict[str, bool]:
         times = zip(workload.jobs, run_times(workload), strict=True)
         return {job.id: run_time >= (job.walltime or 0) for job, run_time in times}

@@ -92,7 +92,7 @@ def test_what_goes_on_of_a_job_is_of_its_class(shared_run) -> None:
 
 
 def test_how_many_jobs_meet(write_run) -> None:
-    # 0  A A A A A A      A meets B, then C and D at once; B meets nobody else
+    # 0  A A A A A A      A meets B, then C and D at once; B meets no other job
     #      B B C C
     #          D
     # 1  E E
@@ -124,7 +124,7 @@ def test_sharing_is_no_excuse_for_a_late_end(write_run) -> None:
     text = json.dumps({"nb_res": 1, "jobs": listed, "profiles": {"p": profile}})
     workloads = {"w0": parse_workload(text, source="small.json")}
     found = verify(read_run(prefix), workloads=workloads, compute_sharing=True)
-    # A ends after its deadline, although nobody took longer than sharing explains; C, alone,
+    # A ends after its deadline, although no job took longer than sharing explains; C, alone,
     # outlives its estimate.
     assert [(each.rule, each.jobs) for each in found] == [("admitted-deadline", ("w0!A",))]
 

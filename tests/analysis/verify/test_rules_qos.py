@@ -104,7 +104,7 @@ def test_a_late_start_is_excused_as_a_late_end_is(promised) -> None:
     missed = {"2": "accepted,,8", "3": "accepted,,14"}
     assert len(promised(missed)) == 2
     assert promised(missed, {"1": 7}) == []
-    # 1 was to leave its processor at 8, just when 2 was to start: nobody could know better.
+    # 1 was to leave its processor at 8, just when 2 was to start: no plan could know better.
     assert promised(missed, {"1": 8}) == []
     (violation,) = promised({"2": "accepted,,7.9"}, {"1": 8})
     assert violation.jobs == ("w0!2",)

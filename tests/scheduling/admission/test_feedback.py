@@ -130,7 +130,7 @@ def test_the_offer_is_minimal_within_the_resolution() -> None:
 
 
 # Two processors, at 1. A (8 s, until 12), B (5 s, until 16) and C (6 s, until 23) need both
-# and wait for X. D needs one for 2 s, at once, which nobody can do.
+# and wait for X. D needs one for 2 s, at once, which no plan can give.
 #
 #   by 3    |X.AAAAAAAABBBBBCCCCCC     D has least laxity and comes first, which leaves A, B
 #           |DDAAAAAAAABBBBBCCCCCC     and C just enough time

@@ -428,7 +428,7 @@ def test_no_promise_is_broken_killed_jobs_included(seed: int, options: dict[str,
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6), share=st.floats(0.3, 2.5))
-def test_wrong_estimates_leave_nobody_waiting(seed: int, share: float) -> None:
+def test_wrong_estimates_leave_no_job_waiting(seed: int, share: float) -> None:
     rng = random.Random(seed)
     jobs = random_jobs(rng, 30)
     workload = workload_of(4, jobs)

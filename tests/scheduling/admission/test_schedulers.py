@@ -314,7 +314,7 @@ def test_a_job_without_estimate_goes_behind_those_it_would_leave_without_a_start
 
 
 @every_scheduler
-def test_a_job_that_outlives_its_estimate_makes_others_late_but_blocks_nobody(
+def test_a_job_that_outlives_its_estimate_makes_others_late_but_blocks_none(
     scheduler: str,
 ) -> None:
     # A is expected to end at 4 and runs until 20. B was promised 9 and cannot have it.
@@ -423,7 +423,7 @@ def test_early_ends_break_no_promise(
 @every_scheduler
 @settings(max_examples=60, deadline=None)
 @given(shape=ROWS, shares=st.lists(st.floats(0.3, 3), min_size=25, max_size=25))
-def test_wrong_estimates_leave_nobody_waiting(
+def test_wrong_estimates_leave_no_job_waiting(
     scheduler: str, shape: list[tuple[float, int, float, float | None]], shares: list[float]
 ) -> None:
     rows = rows_of(shape)

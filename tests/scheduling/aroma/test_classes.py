@@ -55,7 +55,7 @@ def test_the_host_that_would_be_released_first_is_chosen() -> None:
     assert str(records(simulation)["2"].hosts) == "1"
 
 
-def test_nobody_has_to_share_while_there_are_processors() -> None:
+def test_no_application_has_to_share_while_there_are_processors() -> None:
     simulation, _ = run(work({}, {}, {}), machine([1.0], [2]))
     # Three on two processors: two thirds of the speed each.
     assert {span[1] for span in spans(simulation).values()} == {15}
@@ -157,7 +157,7 @@ def test_others_fit_in_before() -> None:
     assert spans(simulation)["1"] == (10, 15, "0-1")
 
 
-def test_without_sharing_everybody_is_alone() -> None:
+def test_without_sharing_every_job_is_alone() -> None:
     simulation, _ = run(work({}, high(at=4), {}), ONE, sharing=False, stops=0)
     assert spans(simulation) == {"0": (0, 10, "0"), "2": (10, 20, "0"), "1": "REJECTED"}
 
@@ -189,7 +189,7 @@ def test_it_is_refused_if_nothing_may_be_moved() -> None:
     assert spans(simulation) == {"0": (0, 10, "0"), "1": (10, 20, "0"), "2": "REJECTED"}
 
 
-def test_nobody_of_the_same_class_is_moved() -> None:
+def test_no_job_of_the_same_class_is_moved() -> None:
     jobs = work(dedicated(), deadline(20, at=1), deadline(15, at=2, seconds=5))
     simulation, _ = run(jobs, ONE, stops=0)
     assert spans(simulation)["2"] == "REJECTED"
@@ -291,7 +291,7 @@ def test_a_late_end_puts_others_off() -> None:
     simulation, _ = run(jobs, ONE)
     found = spans(simulation)
     assert found["0"] == (0, 20, "0")
-    # Nobody could know better: the deadline was promised, and is missed.
+    # No scheduler could know better: the deadline was promised, and is missed.
     assert found["2"] == (20, 25, "0")
     assert found["1"] == (25, 35, "0")
 

@@ -143,7 +143,7 @@ PROFILES = {
         # The third task receives 2 + 4 and sends 5 + 6.
         ("unlike", Work(flop=3e8, sent=17.0)),
         ("steps", Work(flop=15e8, seconds=21.0, sent=120.0)),
-        # Nobody may know how long a sleep takes, nor what a trace does: the walltime counts.
+        # How long a sleep takes and what a trace does is not known: the walltime counts.
         ("delay", Work(seconds=50.0)),
         ("trace", Work(seconds=50.0)),
         ("missing", Work(seconds=50.0)),

@@ -68,12 +68,12 @@ def test_equal_tasks_on_several_processors(count, processors, factor) -> None:
 
 def test_a_job_goes_at_the_pace_of_its_worst_host() -> None:
     # host 0  A A A A A   host 0 is crowded, so A gets half of host 1 as well, where
-    #         B B B B B   nobody else is; its second half needs no less time there.
+    #         B B B B B   no other job is; its second half needs no less time there.
     # host 1  A A A A A
     assert predicted([(0, {0: 5, 1: 5}), (0, {0: 5})], [1, 1]) == pytest.approx([10, 10])
 
 
-def test_a_slow_host_is_a_bound_even_if_nobody_else_is_there() -> None:
+def test_a_slow_host_is_a_bound_even_if_no_other_job_is_there() -> None:
     assert predicted([(0, {0: 5, 1: 20})], [1, 1]) == [20]
     # On host 0 it leaves more than half idle; an equal share is all that B is promised.
     assert predicted([(0, {0: 5, 1: 20}), (0, {0: 10})], [1, 1]) == pytest.approx([20, 20])

@@ -47,13 +47,13 @@ def test_a_missed_deadline_does_not_keep_others_out() -> None:
         deadline(100.0, at=22, seconds=3),
     )
     found = spans(run(jobs, ONE)[0])
-    assert found["1"] == (20, 25, "0")  # late, but nobody delays it any further
+    assert found["1"] == (20, 25, "0")  # late, but no job delays it any further
     assert found["2"] == (25, 29, "0")
     assert found["3"] == (25, 30, "0")
 
 
 def test_a_deadline_is_demanded_again_when_it_can_be_kept_after_all() -> None:
-    # At 11 s job 0 has outlived its estimate; as far as anybody knows, job 1 ends at 20 s.
+    # At 11 s job 0 has outlived its estimate; as far as is known, job 1 ends at 20 s.
     # At 12 s job 0 ends, and the deadline of job 1 can just be kept.
     #  0/1 0/1 0/1 0/1 0/1 0/1 (12) 1 1 1 1 (16) 2/3 3 3 3 ...
     jobs = work(
@@ -85,7 +85,7 @@ def _with_late_jobs(seed: int) -> Workload:
 
 
 @pytest.mark.parametrize("seed", [55, 120, 123, 130, 131])
-def test_who_is_late_takes_no_promises_from_others_elsewhere(seed) -> None:
+def test_a_late_job_takes_no_promises_from_others_elsewhere(seed) -> None:
     # What is mapped anew in another order than it came may find no place any more.
     workload = _with_late_jobs(seed)
     simulation, _ = run(workload, random_machine(seed, 5), reference_speed=SPEED)
@@ -140,7 +140,7 @@ def test_next_to_no_work_is_done_by_its_deadline(seconds, kind) -> None:
     assert promises_broken(simulation) == []
 
 
-def test_somebody_may_follow_within_a_moment() -> None:
+def test_a_job_may_follow_within_a_moment() -> None:
     # Job 0 is nearly done when job 1 comes; the engine cannot call back that soon.
     jobs = work(dedicated(), deadline(21.0, at=10 - 10 * PLAN_TOLERANCE))
     found = spans(run(jobs, ONE, stops=0)[0])
@@ -158,7 +158,7 @@ def _with_walltimes(workload: Workload, factor: float) -> Workload:
     return workload
 
 
-def test_sharing_gets_nobody_killed_at_its_walltime() -> None:
+def test_sharing_gets_no_job_killed_at_its_walltime() -> None:
     jobs = _with_walltimes(work({}, {"at": 1}, deadline(30.0, at=1)), 1.1)
     assert spans(run(jobs, ONE)[0]) == {"0": (0, 10, "0"), "2": (10, 20, "0"), "1": (20, 30, "0")}
 
@@ -176,7 +176,7 @@ def test_no_host_is_chosen_on_which_the_walltime_is_too_short() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_only_who_would_be_killed_alone_is_killed(seed) -> None:
+def test_only_jobs_that_would_be_killed_alone_are_killed(seed) -> None:
     workload = _with_walltimes(mixed_work(seed, hosts=5, gap=4.0), 1.0 + seed / 4)
     platform = random_machine(seed, 5)
     simulation, _ = run(workload, platform, reference_speed=SPEED)

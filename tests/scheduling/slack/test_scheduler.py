@@ -110,7 +110,7 @@ def test_a_job_is_delayed_where_that_is_cheaper() -> None:
     assert outcome.latest["C"] == pytest.approx(10 + (1 - 0.4 / 3) * 30)
 
 
-def test_nobody_is_delayed_beyond_the_slack() -> None:
+def test_no_job_is_delayed_beyond_the_slack() -> None:
     outcome = run(2, DELAYED, average_wait=10, slack_factor=0.45)
     assert outcome.starts == {"A": 0, "B": 10, "C": 20}
     assert outcome.latest["B"] == pytest.approx(10 + 0.85 * 4.5)
@@ -176,11 +176,11 @@ def test_a_gain_is_promised_also_when_another_job_is_late() -> None:
         assert outcome.latest["C"] == pytest.approx(latest - 5 * (gain == "promise"))
 
 
-# A user over the quota gets a start, but everybody may pass:
+# A user over the quota gets a start, but every other job may pass:
 #
 #   |AAAAAAAAAACCCCDDDDBBBBBBBBBB
 #   |AAAAAAAAAACCCCDDDD
-def test_a_job_over_its_quota_waits_for_everybody_and_moves_nobody() -> None:
+def test_a_job_over_its_quota_waits_for_all_others_and_moves_none() -> None:
     rows = [Row(0, 2, 10), Row(1, 1, 10, political=None), Row(2, 2, 4), Row(3, 2, 4)]
     outcome = run(2, rows, average_wait=1)
     assert outcome.starts == {"A": 0, "C": 10, "D": 14, "B": 18}
@@ -231,7 +231,7 @@ def test_the_plan_counts_on_hosts_that_are_away() -> None:
         )
         starts = {r.job.id.removeprefix("w0!"): r.start for r in simulation.ended}
         assert starts == {"A": 0, "B": 0, "C": 15, "D": 11}
-        # Nobody knew when the host would be back, so the promises were made without that.
+        # It was not known when the host would be back, so the promises were made without that.
         assert module.qos_log.record("w0!D").latest_start == pytest.approx(5 + (1 - 0.2 / 3) * 30)
 
 
@@ -405,7 +405,7 @@ def test_a_job_goes_on_where_that_is_cheaper() -> None:
     assert outcome.reasons == {"A": "", "B": ""}
 
 
-def test_nobody_is_delayed_beyond_the_slack_for_it() -> None:
+def test_no_job_is_delayed_beyond_the_slack_for_it() -> None:
     # (1 - 0.45 / 3) × 1.7: B can give way once.
     outcome = run(1, OVERRUN, on_overrun="extend", average_wait=10, slack_factor=0.17)
     assert outcome.ends["A"] == pytest.approx(11, abs=ABOUT)
@@ -442,7 +442,7 @@ def test_a_job_that_ends_at_its_estimate_is_left_alone(on_overrun: str) -> None:
     assert {r.state for r in outcome.simulation.ended} == {"COMPLETED_SUCCESSFULLY"}
 
 
-def test_a_rounded_date_kills_nobody() -> None:
+def test_a_rounded_date_kills_no_job() -> None:
     """Engines send dates with six decimals: the estimate may seem to be over just before it is."""
     module = Slack()
     plan = SlackPlan(1, module.policy(), module.average_wait())
@@ -464,7 +464,7 @@ def test_a_walltime_does_its_own_killing(on_overrun: str) -> None:
     assert outcome.starts["B"] == 10
 
 
-def test_a_job_over_its_quota_is_extended_only_if_nobody_minds() -> None:
+def test_a_job_over_its_quota_is_extended_only_if_no_job_has_to_move() -> None:
     long = Row(0, 1, 10.5, estimate=10, political=None)
     assert run(1, [long], on_overrun="extend").ends["A"] == 10.5
     outcome = run(1, [long, Row(1, 1, 5)], on_overrun="extend")

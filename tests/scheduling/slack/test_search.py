@@ -82,7 +82,7 @@ def test_compression_is_never_dearer_than_leaving_gaps(heuristic: str) -> None:
         assert with_it.price <= without.price + 1e-9 * max(1.0, abs(without.price))
 
 
-# Two processors. A job that waits for its start at 8 can move up to 2, if nobody cares:
+# Two processors. A job that waits for its start at 8 can move up to 2, which delays no other:
 #
 #   |RR       A      Without priority it gains next to nothing, and yet it moves up.
 #    0 2      8
