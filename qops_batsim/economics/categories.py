@@ -28,14 +28,9 @@ PROCESSOR_EDGES = (1, 8, 32)
 
 
 class Categories(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the classes of run time and of processors end.
+    """Where the classes end, ascending: the longest run time (seconds) and most processors.
 
-    Attributes
-    ----------
-    run_times
-        Longest run time (seconds) of each class but the last, ascending.
-    processors
-        Most processors of each class but the last, ascending.
+    The last class of each has no end.
     """
 
     run_times: tuple[float, float, float] = RUN_TIME_EDGES
@@ -47,15 +42,7 @@ class Categories(msgspec.Struct, frozen=True, kw_only=True):
         _check_edges(self.processors, "edges of processors")
 
     def label(self, run_time: float, processors: float) -> str:
-        """Return a job's category, such as ``"short-narrow"``; O(1).
-
-        Parameters
-        ----------
-        run_time
-            Seconds.
-        processors
-            Processors asked for.
-        """
+        """Return the category, such as ``"short-narrow"``, of a job (run time in seconds); O(1)."""
         of_time = RUN_TIME_CLASSES[bisect_left(self.run_times, run_time)]
         return f"{of_time}-{PROCESSOR_CLASSES[bisect_left(self.processors, processors)]}"
 

@@ -22,12 +22,8 @@ class ServedJob(NamedTuple):
 
     Attributes
     ----------
-    processors
-        Processors asked for.
     run_time
         Seconds that the job ran to its end; work lost in earlier runs does not count.
-    category
-        Label of the job's category.
     category_slowdown
         Mean slowdown of that category in the reference run; NaN where
         ``obtained_slowdown`` is None, or infinite.
@@ -44,14 +40,9 @@ class ServedJob(NamedTuple):
 
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job, or many, pay.
+    """What a job, or many, pay for processors and time, and for urgency.
 
-    Attributes
-    ----------
-    resource
-        For processors and time (processor-seconds in the paper's prices).
-    qos
-        For urgency (a ratio of slowdowns in the paper's prices).
+    In the paper's prices these are processor-seconds and a ratio of slowdowns.
     """
 
     resource: float = 0.0
@@ -86,26 +77,10 @@ def served_job(
     arrival: float,
     deadline: float | None,
 ) -> ServedJob:
-    """Return what a price depends on.
+    """Return what a price depends on; a deadline that is not after the arrival is an error.
 
-    Parameters
-    ----------
-    table
-        Slowdowns of the categories.
-    category
-        Label of the job's category.
-    processors, run_time
-        Of the job (run time in seconds).
-    arrival
-        First submission (seconds); a job that was killed and started anew keeps it.
-    deadline
-        Deadline that the scheduler promised to a user (seconds), or None.
-
-    Raises
-    ------
-    InputError
-        The category of a job with a deadline has no slowdown, or the deadline is not
-        after the arrival.
+    ``arrival`` is the first submission, which a job that was killed and started anew keeps,
+    and ``deadline`` what the scheduler promised to a user, or None (all in seconds).
     """
     if deadline is None:
         return ServedJob(processors, run_time, category, math.nan, None)
@@ -151,16 +126,10 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of two policies earns more, depending on the ratio w_q / w_r.
+    """Which of two policies earns more below and above the w_q / w_r where both earn the same.
 
-    Attributes
-    ----------
-    ratio
-        The ratio at which both earn the same; None if there is none above 0, or if they
-        always do.
-    below, above
-        Which policy earns more at smaller and at greater ratios: ``"first"``,
-        ``"second"``, or ``"equal"``. The same where there is no ratio.
+    The ratio is None if there is none above 0, or if they always earn the same; ``below`` and
+    ``above`` are equal then.
     """
 
     ratio: float | None
@@ -187,13 +156,7 @@ def break_even(first: Charge, second: Charge) -> BreakEven:
 
 
 def load_price(name: str) -> Price:
-    """Return a price function by its place, ``MODULE:FUNCTION``.
-
-    Raises
-    ------
-    InputError
-        There is no such function.
-    """
+    """Return a price function by its place, ``MODULE:FUNCTION``."""
     from importlib import import_module
 
     module_name, _, function = name.partition(":")

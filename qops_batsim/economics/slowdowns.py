@@ -19,12 +19,7 @@ from qops_batsim.errors import InputError
 class ReferenceJob(NamedTuple):
     """A job of the run that slowdowns are taken from.
 
-    Attributes
-    ----------
-    run_time, response_time
-        Seconds; the response time is completion - submission.
-    processors
-        Processors asked for.
+    Times are in seconds; the response time is completion - submission.
     """
 
     run_time: float
@@ -33,17 +28,7 @@ class ReferenceJob(NamedTuple):
 
 
 class CategorySlowdown(msgspec.Struct, frozen=True, kw_only=True):
-    """The slowdown of one category.
-
-    Attributes
-    ----------
-    category
-        Label.
-    jobs
-        Jobs that it is the mean of.
-    mean
-        Mean slowdown; None without jobs.
-    """
+    """The mean slowdown of the jobs of one category; None without jobs."""
 
     category: str
     jobs: int
@@ -51,17 +36,10 @@ class CategorySlowdown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlowdownTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Mean slowdown of every category.
+    """Mean slowdown of every category, in the order of :meth:`Categories.labels`.
 
-    Attributes
-    ----------
-    categories
-        Where categories end.
-    bound
-        Run times below this many seconds count as this much, in the table as well as in a
-        job's own slowdown; None: they count as they are, as in the paper.
-    slowdowns
-        One entry a category, in the order of :meth:`Categories.labels`.
+    Run times below ``bound`` (seconds) count as this much, in the table as well as in a
+    job's own slowdown; None: they count as they are, as in the paper.
     """
 
     categories: Categories
@@ -69,13 +47,7 @@ class SlowdownTable(msgspec.Struct, frozen=True, kw_only=True):
     slowdowns: tuple[CategorySlowdown, ...]
 
     def of(self, category: str) -> float:
-        """Return the mean slowdown of a category.
-
-        Raises
-        ------
-        InputError
-            No job of the reference run was in it.
-        """
+        """Return the mean slowdown of a category; without one, an error tells which have one."""
         for each in self.slowdowns:
             if each.category == category and each.mean is not None:
                 return each.mean
@@ -90,13 +62,8 @@ class SlowdownTable(msgspec.Struct, frozen=True, kw_only=True):
 def slowdown(run_time: float, response_time: float, bound: float | None = None) -> float:
     """Return response time / run time, infinite for a job that runs no time at all.
 
-    Parameters
-    ----------
-    run_time, response_time
-        Seconds.
-    bound
-        None, or the threshold τ (seconds) of the bounded slowdown
-        max(1, response time / max(run time, τ)) (Feitelson and Rudolph, JSSPP 1998).
+    With a ``bound``, all in seconds, it is the bounded slowdown
+    max(1, response time / max(run time, bound)) (Feitelson and Rudolph, JSSPP 1998).
     """
     if bound is not None:
         return max(1.0, response_time / max(run_time, bound))
@@ -109,23 +76,10 @@ def category_slowdowns(
     *,
     bound: float | None = None,
 ) -> SlowdownTable:
-    """Return the mean slowdown of each category; O(jobs).
+    """Return the mean slowdown of each category over the jobs of the reference run; O(jobs).
 
-    Jobs that run no time at all have no plain slowdown and are left out.
-
-    Parameters
-    ----------
-    jobs
-        All jobs of the reference run.
-    categories
-        Where categories end; None: the defaults.
-    bound
-        See :class:`SlowdownTable`.
-
-    Raises
-    ------
-    InputError
-        The edges or the bound cannot be used.
+    Jobs that run no time at all have no plain slowdown and are left out. For ``bound`` see
+    :class:`SlowdownTable`.
     """
     categories = categories or Categories()
     categories.check()

@@ -24,16 +24,8 @@ class Tolerance(Protocol):
 class FactorTolerance:
     """Users with a tolerance factor; a subclass says which one.
 
-    Parameters
-    ----------
-    factor
-        Tolerance factor of users in general, from 0 up. The factor that a job brings
-        along, ``qos.tolerance_factor``, goes before.
-
-    Raises
-    ------
-    InputError
-        The factor is negative or no number.
+    ``factor``, from 0 up, is that of users in general; the factor that a job brings along,
+    ``qos.tolerance_factor``, goes before.
     """
 
     def __init__(self, factor: float) -> None:
@@ -68,21 +60,9 @@ class FixedTolerance(FactorTolerance):
 class RandomTolerance(FactorTolerance):
     """Each user has a factor of their own (section 6.1, "Random TF").
 
-    It is uniform between 0 and 2 × ``factor`` and follows from the seed and the job's
-    identifier alone: equal in every run, whatever the order of the jobs, and growing
+    It is uniform between 0 and 2 × ``factor``, the mean, and follows from the seed and the
+    job's identifier alone: equal in every run, whatever the order of the jobs, and growing
     with ``factor``, so that scenarios can be compared job by job.
-
-    Parameters
-    ----------
-    factor
-        Mean tolerance factor, from 0 up.
-    seed
-        Chooses the users.
-
-    Raises
-    ------
-    InputError
-        The factor is negative or no number.
     """
 
     def __init__(self, factor: float, seed: int = 0) -> None:

@@ -1,1 +1,1 @@
-"""Numbers about runs."""
+"""Numbers about runs: ``run_metrics``, deadlines in ``admission``, prices in ``charges``."""

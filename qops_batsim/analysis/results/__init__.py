@@ -1,1 +1,1 @@
-"""Reading runs back, and comparing them."""
+"""Runs read back: their files (``run``), ``series`` over time, and the ``difference`` of two."""

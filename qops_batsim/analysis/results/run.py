@@ -84,7 +84,7 @@ class Stays(NamedTuple):
             yield self.where(slice(first, last))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult:
     """What a run produced.
 
@@ -113,6 +113,9 @@ class RunResult:
     machine_states: pd.DataFrame | None = None
     info: RunInfo | None = None
     qos: pd.DataFrame | None = None
+
+    def __repr__(self) -> str:
+        return f"<RunResult {self.name}: {len(self.jobs):,} jobs on {self.hosts:,} hosts>"
 
     @property
     def hosts_are_assumed(self) -> bool:

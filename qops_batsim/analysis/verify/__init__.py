@@ -1,1 +1,1 @@
-"""The schedule verifier and its rules."""
+"""The schedule verifier: ``verifier`` checks, a ``rules_`` module each has the rules."""

@@ -51,19 +51,21 @@ def final_state(subject: Subject) -> Iterator[Violation]:
 @rule()
 def start_after_submission(subject: Subject) -> Iterator[Violation]:
     """No job starts before it is submitted."""
-    start, submitted = subject.result.columns("starting_time", "submission_time")
-    wrong = subject.executed & (start < submitted - tolerance(start, submitted))
-    message = "starts at {start:.6f} s, but is submitted at {submitted:.6f} s"
-    return violations(subject, wrong, message, at="starting_time", start=start, submitted=submitted)
+    said = "starts at {late:.6f} s, but is submitted at {early:.6f} s"
+    return _in_order(subject, "submission_time", "starting_time", said)
 
 
 @rule()
 def finish_after_start(subject: Subject) -> Iterator[Violation]:
     """No job finishes before it starts."""
-    start, finish = subject.result.columns("starting_time", "finish_time")
-    wrong = subject.executed & (finish < start - tolerance(start, finish))
-    message = "finishes at {finish:.6f} s, but starts at {start:.6f} s"
-    return violations(subject, wrong, message, at="starting_time", start=start, finish=finish)
+    said = "finishes at {late:.6f} s, but starts at {early:.6f} s"
+    return _in_order(subject, "starting_time", "finish_time", said)
+
+
+def _in_order(subject: Subject, earlier: str, later: str, message: str) -> Iterator[Violation]:
+    early, late = subject.result.columns(earlier, later)
+    wrong = subject.executed & (late < early - tolerance(early, late))
+    return violations(subject, wrong, message, at="starting_time", early=early, late=late)
 
 
 def _difference(subject: Subject, column: str, later: str, earlier: str) -> Iterator[Violation]:

@@ -10,10 +10,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qops_batsim.analysis.metrics.run_metrics import compute_metrics
+from qops_batsim.analysis.metrics.run_metrics import compute_metrics, metrics
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.errors import InputError
+
+
+def test_metrics_by_name_of_a_run_or_its_prefix(write_run, mixed_run):
+    prefix = write_run(mixed_run(), hosts=4)
+    values = metrics(str(prefix))
+    assert values == metrics(prefix) == metrics(read_run(prefix))
+    assert (values["jobs_submitted"], values["waiting_time"]["max"]) == (6, 13)
+    assert metrics(prefix, hosts=8)["hosts"] == 8
 
 
 def test_a_run_computed_by_hand(write_run, mixed_run):

@@ -46,6 +46,14 @@ def test_a_gantt_chart_tells_states_rejections_and_units(result, tmp_path, monke
     assert {"1", "2", "3", "6"} <= texts  # labels of jobs
 
 
+def test_a_gantt_chart_without_a_file(write_run, mixed_run, tmp_path):
+    prefix = write_run(mixed_run(), hosts=4)
+    before = sorted(tmp_path.iterdir())
+    figure = gantt.gantt(prefix)
+    assert figure.axes[0].get_title("left") == "run: 5 jobs on 4 hosts"
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_part_of_the_run_is_drawn(result, tmp_path, monkeypatch):
     texts = drawn_texts(
         monkeypatch, lambda: gantt.gantt(result, tmp_path / "a.png", begin=17, end=24)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.analysis.results.run import find_run, read_jobs, read_run
+from qops_batsim.analysis.results.run import find_run, load_run, read_jobs, read_run
 from qops_batsim.errors import InputError
 
 
@@ -18,6 +18,19 @@ def test_a_run_is_named_by_prefix_directory_or_jobs_file(write_run, mixed_run, t
     assert by_prefix == find_run(f"{prefix}_jobs.csv") == find_run(tmp_path)
     assert by_prefix.schedule == tmp_path / "run_schedule.csv"
     assert by_prefix.info == tmp_path / "run_run.json"
+
+
+def test_a_run_is_named_by_whatever_has_a_path(write_run, mixed_run):
+    prefix = write_run(mixed_run(), hosts=4)
+
+    class Written:
+        def __fspath__(self) -> str:
+            return str(prefix)
+
+    result = load_run(Written())
+    assert result.source == f"{prefix}_jobs.csv"
+    assert load_run(result) is result
+    assert repr(result) == "<RunResult run: 6 jobs on 4 hosts>"
 
 
 def test_an_existing_prefix_wins_over_a_directory_of_its_name(write_run, mixed_run, tmp_path):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from qops_batsim.analysis.metrics.admission import admission_metrics, broken_rule, outcomes_of_run
+from qops_batsim.analysis.metrics.admission import admission_metrics, broken_rule
+from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
 from qops_batsim.analysis.results.restarts import original_id, without_number
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
@@ -97,16 +99,17 @@ def test_metrics_take_the_last_run(restarted, tmp_path: Path) -> None:
     restarted({})
     (path,) = tmp_path.glob("*_jobs.csv")
     result = read_run(path)
-    outcomes = outcomes_of_run(result, three_jobs())
+    outcomes = outcomes_of_run(result, {"w0": three_jobs()})
     assert outcomes.start.tolist() == [9, 2, 7]
     assert outcomes.lost.tolist() == [[0, 2, 1], [5, 7, 1]]
     metrics = admission_metrics(outcomes, 1)
     assert (metrics.jobs, metrics.kills) == (3, 2)
     assert metrics.wasted_work == pytest.approx(100 * 4 / 15)
-    assert broken_rule(outcomes, 1, {"1": 19.0}) is None
-    assert broken_rule(outcomes, 1, {"1": 18.0}) is not None
+    assert outcomes.promised.tolist() == [19, 5, 9]
+    assert broken_rule(outcomes, 1) is None
+    assert broken_rule(replace(outcomes, promised=outcomes.promised - [1, 0, 0]), 1) is not None
     restarted({"1.run_time": 2.5})
-    overlapping = outcomes_of_run(read_run(path), three_jobs())
+    overlapping = outcomes_of_run(read_run(path), {"w0": three_jobs()})
     assert broken_rule(overlapping, 1) == "2 processors compute at 2.000000 s, but there are 1"
 
 

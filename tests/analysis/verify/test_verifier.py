@@ -7,6 +7,7 @@ import pytest
 
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
+from qops_batsim.analysis.verify import rule as rules
 from qops_batsim.analysis.verify.verifier import RULES, rules_checked, verify
 from qops_batsim.workload.batsim_json import parse_workload
 
@@ -288,3 +289,18 @@ def test_batsched_on_real_logs_is_valid(shared, log, scheduler):
     result = read_run(shared / "batsim" / "recorded" / f"batsched_{log}_{scheduler}")
     workloads = read_workloads([shared / "batsim" / "inputs" / f"{log}_delay.json.gz"])
     assert verify(result, workloads=workloads) == []
+
+
+def test_a_rule_has_the_name_of_its_function():
+    @rules.rule(rules.QOS_FILE, rules.WORKLOAD)
+    def no_such_promise(subject):
+        """Never broken."""
+        return ()
+
+    assert (no_such_promise.name, no_such_promise.needs) == (
+        "no-such-promise",
+        "a _qos.csv and the workload",
+    )
+    names = [each.name for each in RULES]
+    assert len(set(names)) == len(names) == 27
+    assert (names[0], names[-1]) == ("unique-jobs", "dedicated-alone")
