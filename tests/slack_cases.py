@@ -7,18 +7,16 @@ import random
 
 import numpy as np
 
-from qops_batsim.scheduling.profile import Jobs, Queue, new_profile
-from qops_batsim.scheduling.slack import orders, slack_kernel
+from qops_batsim.scheduling.profile import Jobs, Queue, new_profile, reserve, running_profile
+from qops_batsim.scheduling.slack.orders import HEURISTICS
+from qops_batsim.scheduling.slack.search import (
+    NewJob,
+    Rules,
+    Slacks,
+    cheapest_schedule,
+    new_room,
+)
 from slack_oracles import Case, New, Schedule, Seconds, Waiting, Weights
-
-HEURISTICS = {
-    "ascending_scheduled_time": orders.AST,
-    "ascending_arrival_time": orders.AAT,
-    "descending_utilization": orders.DU,
-    "descending_cost": orders.DC,
-    "descending_priority": orders.DP,
-    "exhaustive": orders.EXHAUSTIVE,
-}
 
 
 def random_case(rng: random.Random, *, null: bool, jobs: int = 5, endless: float = 0.0) -> Case:
@@ -64,43 +62,45 @@ def ask(case: Case, heuristic: str, *, compresses: bool = False) -> Schedule | N
     """The kernel's schedule of a case, or None; its profile is checked."""
     slots = 10 + len(case.running)
     columns = np.zeros((7, slots))
-    priorities, first_slacks, latest = np.zeros(slots), np.zeros(slots), np.zeros(slots)
+    slacks = Slacks(*np.zeros((3, slots)))
     processors = np.zeros(slots, np.int64)
     jobs = Jobs(processors, columns[0], processors, *columns[1:])
-    starts, estimates, ends = jobs.starts, jobs.estimates, jobs.ends
     running = Queue(np.arange(10, slots), np.array([len(case.running)]))
     for slot, (width, end) in enumerate(case.running, start=10):
-        processors[slot], ends[slot] = width, end
+        processors[slot], jobs.ends[slot] = width, end
     for job in case.waiting:
         slot = job.slot
-        processors[slot], estimates[slot], starts[slot] = job.processors, job.estimate, job.start
-        priorities[slot], first_slacks[slot] = job.priority, job.first_slack
-        latest[slot] = job.latest
+        processors[slot], jobs.estimates[slot] = job.processors, job.estimate
+        jobs.starts[slot], slacks.priorities[slot] = job.start, job.priority
+        slacks.first[slot], slacks.latest[slot] = job.first_slack, job.latest
     count = len(case.waiting)
     slots_waiting = np.array([job.slot for job in case.waiting] + [0], np.int64)
     waiting = Queue(slots_waiting, np.array([count]))
     size = 2 * (slots + 2)
-    plan, base, trial, best = (new_profile(case.machine, size) for _ in range(4))
-    slack_kernel.running_profile(plan, case.machine, case.now, running, jobs)
+    plan = new_profile(case.machine, size)
+    running_profile(plan, case.machine, case.now, running, jobs)
     for job in case.waiting:
-        slack_kernel.reserve(plan, job.start, job.estimate, job.processors)
-    room, line = np.zeros((slack_kernel.ROWS, count + 1)), np.zeros(count + 1, np.int64)
-    weights = case.weights
-    changed, position, new_start, price, moved = slack_kernel.cheapest_schedule(
-        case.now, case.machine, running, jobs, waiting, case.fixed, priorities, first_slacks,
-        latest, case.new.processors, case.new.estimate, case.new.priority, case.new.latest,
-        np.array([weights.utilization, weights.time, weights.priority, weights.fairness]),
-        HEURISTICS[heuristic], compresses, plan, base, trial, best, room, line,
+        reserve(plan, job.start, job.estimate, job.processors)
+    weights, new, room = case.weights, case.new, new_room(size, count + 1)
+    changed, position, new_start, price, moved = cheapest_schedule(
+        float(case.now), case.machine, running, jobs, waiting, case.fixed, slacks,
+        NewJob(new.processors, float(new.estimate), float(new.priority), float(new.latest)),
+        Rules(
+            np.array([weights.utilization, weights.time, weights.priority, weights.fairness]),
+            HEURISTICS[heuristic], compresses,
+        ),
+        plan, room,
     )  # fmt: skip
     if price == math.inf:
         assert new_start == math.inf
         return None
     found = {job.slot: job.start for job in case.waiting}
     for index in range(position, count):
-        found[case.waiting[index].slot] = float(room[slack_kernel.BEST, index])
+        found[case.waiting[index].slot] = float(room.rows["best"][index])
     if changed:
-        steps = int(best.size[0])
-        check_profile(case, found, new_start, best.times[:steps], best.free[:steps])
+        steps = int(room.best.size[0])
+        times, free = room.best.times[:steps], room.best.free[:steps]
+        check_profile(case, found, new_start, times, free)
     else:
         assert position == count
     return Schedule(found, new_start, price, moved)

@@ -32,7 +32,7 @@ from qops_batsim.scheduling.aroma.selection import (
     risky_hosts,
     survey,
 )
-from qops_batsim.scheduling.kernels import kernel
+from qops_batsim.scheduling.kernels import kernel, lean_kernel
 from qops_batsim.timing import PLAN_TOLERANCE
 
 SOONEST_LATER = 2e-5
@@ -230,7 +230,7 @@ def map_shared(
     return False
 
 
-@kernel
+@lean_kernel
 def place(
     request: Request,
     start: float,

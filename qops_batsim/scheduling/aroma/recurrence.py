@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.scheduling.kernels import kernel
+from qops_batsim.scheduling.kernels import kernel, lean_kernel
 from qops_batsim.timing import PLAN_TOLERANCE
 
 Ints = npt.NDArray[np.int64]
@@ -78,7 +78,7 @@ PROGRESS = np.dtype(
 """An application in an execution that is followed from event to event."""
 
 
-@kernel
+@lean_kernel
 def demanded_end(deadline: float, walltime: float, longest: float, start: float) -> float:
     """Return the latest end that has to be kept (s); infinite if there is none.
 
@@ -90,7 +90,7 @@ def demanded_end(deadline: float, walltime: float, longest: float, start: float)
     return min(deadline, start + walltime)
 
 
-@kernel
+@lean_kernel
 def granted_rate(slot: int, mapped: Rows, tasks: Rows, hosts: Rows) -> float:
     """Return the rate (share of the work per second) that equal shares grant. O(tasks)."""
     rate = np.inf
@@ -103,7 +103,7 @@ def granted_rate(slot: int, mapped: Rows, tasks: Rows, hosts: Rows) -> float:
     return rate
 
 
-@kernel
+@lean_kernel
 def settle_rates(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> None:
     """Write the present rates of the running applications ``slots`` and the hosts' loads.
 
@@ -291,7 +291,7 @@ def _present(
     return progress, np.argsort(starts, kind="mergesort")[running:], starts
 
 
-@kernel
+@lean_kernel
 def _next_to_end(progress: Rows) -> int:
     """Return the place of the first end, or -1."""
     found = -1
@@ -303,7 +303,7 @@ def _next_to_end(progress: Rows) -> int:
     return found
 
 
-@kernel
+@lean_kernel
 def _disturbed(slot: int, mapped: Rows, tasks: Rows, hosts: Rows) -> tuple[int, int]:
     """Return who would not be alone if an application started now, and where, or KEPT."""
     for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
@@ -315,7 +315,7 @@ def _disturbed(slot: int, mapped: Rows, tasks: Rows, hosts: Rows) -> tuple[int, 
     return KEPT, -1
 
 
-@kernel
+@lean_kernel
 def _enter(index: int, slot: int, mapped: Rows, tasks: Rows, hosts: Rows, progress: Rows) -> None:
     """Let an application use its hosts."""
     progress[index].runs = True
@@ -326,7 +326,7 @@ def _enter(index: int, slot: int, mapped: Rows, tasks: Rows, hosts: Rows, progre
             hosts[host].alone = slot
 
 
-@kernel
+@lean_kernel
 def _leave(index: int, slot: int, mapped: Rows, tasks: Rows, hosts: Rows, progress: Rows) -> None:
     """Let an application free its hosts."""
     progress[index].runs = False
@@ -338,7 +338,7 @@ def _leave(index: int, slot: int, mapped: Rows, tasks: Rows, hosts: Rows, progre
             hosts[host].alone = -1
 
 
-@kernel
+@lean_kernel
 def _go_on(date: float, index: int, rate: float, progress: Rows) -> None:
     """Let an application progress at this rate from a date on."""
     progress[index].since = date
@@ -349,7 +349,7 @@ def _go_on(date: float, index: int, rate: float, progress: Rows) -> None:
     progress[index].end = end
 
 
-@kernel
+@lean_kernel
 def _share_anew(
     date: float,
     event: int,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.scheduling.aroma.recurrence import Flags, Floats, Ints, Rows
-from qops_batsim.scheduling.kernels import kernel
+from qops_batsim.scheduling.kernels import kernel, lean_kernel
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
@@ -263,7 +263,7 @@ def first_gap(
     return -1, eligible
 
 
-@kernel
+@lean_kernel
 def _note_gaps(
     date: float, eligible: Flags, slots: Ints, mapped: Rows, tasks: Rows, gaps: Floats
 ) -> None:

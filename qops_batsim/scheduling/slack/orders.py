@@ -1,67 +1,90 @@
-"""The orders in which delayed jobs are placed again (Talby and Feitelson 1999, section 4.6)."""
+"""The waiting jobs of a search, and the orders in which they are placed again.
+
+Talby and Feitelson 1999, section 4.6. The jobs are rows of a record array, by planned
+start: a search looks at all of them for every position of the new job, and a kernel that
+takes one array is called faster than one that takes ten.
+"""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from qops_batsim.scheduling.kernels import kernel
-from qops_batsim.scheduling.profile import Floats, Ints
+import numpy as np
+import numpy.typing as npt
+
+from qops_batsim.scheduling.kernels import lean_kernel
+from qops_batsim.scheduling.profile import Ints
 from qops_batsim.timing import PLAN_TOLERANCE
 
-AST, AAT, DU, DC, DP, EXHAUSTIVE = 0, 1, 2, 3, 4, 5
-"""Orders in which delayed jobs are placed again; see :func:`keys_of`."""
+AST, AAT, DU, DC, DP, EXHAUSTIVE = range(6)
+
+HEURISTICS = {
+    "ascending_scheduled_time": AST,
+    "ascending_arrival_time": AAT,
+    "descending_utilization": DU,
+    "descending_cost": DC,
+    "descending_priority": DP,
+    "exhaustive": EXHAUSTIVE,
+}
+"""Orders in which delayed jobs are placed again; see :func:`key_of`."""
+
+WAITING = np.dtype(
+    [
+        ("slot", np.int64),
+        ("processors", np.int64),
+        ("estimate", np.float64),
+        ("start", np.float64),  # as planned so far (seconds)
+        ("latest", np.float64),  # latest start that its slack allows (seconds)
+        ("over_quota", np.bool_),
+        ("rate", np.float64),  # what moving it by a second costs
+        ("least", np.float64),  # what it can gain at most, at most 0
+        ("key", np.float64),  # what the order heuristic compares, ascending
+        ("trial", np.float64),  # start in the schedule that is tried (seconds)
+        ("best", np.float64),  # start in the cheapest schedule so far (seconds)
+    ],
+    align=True,
+)
+"""A waiting job in a search."""
+
+Rows = npt.NDArray[np.void]
 
 
-@kernel
-def keys_of(
-    heuristic: int,
-    waiting: Ints,
-    count: int,
-    starts: Floats,
-    processors: Ints,
-    estimates: Floats,
-    priorities: Floats,
-    latest: Floats,
-    rates: Floats,
-    keys: Floats,
-) -> None:
-    """Write what the order heuristic compares, ascending, for each waiting job."""
-    for index in range(count):
-        slot = waiting[index]
-        if heuristic == AAT:
-            keys[index] = slot
-        elif heuristic == DU:
-            keys[index] = -processors[slot] * estimates[slot]
-        elif heuristic == DC:
-            cannot = starts[slot] + 1.0 > latest[slot] + PLAN_TOLERANCE
-            keys[index] = -np.inf if cannot else -rates[index]
-            if priorities[slot] == -np.inf:
-                keys[index] = 0.0
-        elif heuristic == DP:
-            keys[index] = -priorities[slot]
-        else:
-            keys[index] = index
+@lean_kernel
+def key_of(heuristic: int, index: int, priority: float, row: Any) -> float:
+    """Return what the order heuristic compares, ascending."""
+    if heuristic == AAT:
+        return float(row.slot)
+    if heuristic == DU:
+        return float(-row.processors * row.estimate)
+    if heuristic == DC:
+        if row.over_quota:
+            return 0.0
+        cannot = row.start + 1.0 > row.latest + PLAN_TOLERANCE
+        return -np.inf if cannot else float(-row.rate)
+    if heuristic == DP:
+        return -priority
+    return float(index)
 
 
-@kernel
-def sort_line(line: Ints, count: int, keys: Floats, waiting: Ints) -> None:
+@lean_kernel
+def sort_line(line: Ints, rows: Rows) -> None:
     """Write the places of the waiting jobs in order of their keys, ties by arrival.
 
     O(waiting²), and linear if they are nearly in order.
     """
-    for index in range(count):
+    for index in range(len(rows)):
         place = index
-        key, slot = keys[index], waiting[index]
+        key, slot = rows[index].key, rows[index].slot
         while place > 0 and (
-            keys[line[place - 1]] > key
-            or (keys[line[place - 1]] == key and waiting[line[place - 1]] > slot)
+            rows[line[place - 1]].key > key
+            or (rows[line[place - 1]].key == key and rows[line[place - 1]].slot > slot)
         ):
             line[place] = line[place - 1]
             place -= 1
         line[place] = index
 
 
-@kernel
+@lean_kernel
 def next_permutation(line: Ints, first: int, end: int) -> bool:
     """Turn ``line[first:end]`` into the next permutation; tell whether there is one."""
     place = end - 2

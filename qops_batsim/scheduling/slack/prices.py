@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
-from qops_batsim.scheduling.kernels import kernel
+from qops_batsim.scheduling.kernels import lean_kernel
 from qops_batsim.scheduling.profile import Floats
 
-UTILIZATION, TIME, PRIORITY, FAIRNESS = 0, 1, 2, 3
+UTILIZATION, TIME, PRIORITY, FAIRNESS = range(4)
 """Places in an array of weights."""
 
 FOREVER = 1e12
@@ -22,7 +22,7 @@ FOREVER = 1e12
 LEAST_PRIORITY = 1e-6
 """Lower priorities of a moved job count as this one.
 
-Otherwise nobody would gain by moving up a job without priority, which nothing hinders.
+Otherwise there would be no gain in moving up a job without priority, which nothing hinders.
 """
 
 LEAST_SLACK = 1.0
@@ -32,19 +32,19 @@ PRICE_TOLERANCE = 1e-9
 """Prices that differ by less than this part of them are equal."""
 
 
-@kernel
+@lean_kernel
 def power(base: float, exponent: float) -> float:
     """Return a power; exponent 1, the usual one, costs nothing."""
     return base if exponent == 1.0 else base**exponent
 
 
-@kernel
+@lean_kernel
 def price_of_wait(wait: float, processors: int, weights: Floats) -> float:
     """Return what the new job's own wait (seconds) costs: the first term of the price."""
     return power(min(wait, FOREVER), weights[TIME]) * power(float(processors), weights[UTILIZATION])
 
 
-@kernel
+@lean_kernel
 def rate_of_moves(
     processors: int,
     priority: float,
@@ -55,17 +55,9 @@ def rate_of_moves(
 ) -> float:
     """Return what moving a job costs, but for the factor that depends on how far.
 
-    Parameters
-    ----------
-    processors, priority
-        Of the moved job.
-    first_slack, slack
-        Its initial slack and what is left of it before the move (seconds). Without
-        any bound on its start (infinite, or no number) the two count as equal.
-    new_priority
-        Priority of the job in whose favour it is moved; above 0.
-    weights
-        See the module.
+    ``slack`` (seconds) is what is left of its initial slack before the move; without any
+    bound on its start (infinite, or no number) the two count as equal. ``new_priority``,
+    above 0, is that of the job in whose favour it is moved.
     """
     rate = power(float(processors), weights[UTILIZATION])
     rate *= power(max(priority, LEAST_PRIORITY) / new_priority, weights[PRIORITY])
@@ -75,7 +67,7 @@ def rate_of_moves(
     return rate
 
 
-@kernel
+@lean_kernel
 def cost_of_move(delay: float, rate: float, over_quota: bool, weights: Floats) -> float:
     """Return what it costs to move a job by ``delay`` seconds (negative: to move it up).
 
@@ -89,7 +81,7 @@ def cost_of_move(delay: float, rate: float, over_quota: bool, weights: Floats) -
     return math.copysign(distance * rate, delay)
 
 
-@kernel
+@lean_kernel
 def price_of_killing(processors: int, estimate: float, weights: Floats) -> float:
     """Return what killing a job at its estimate (seconds) costs (section 4.7)."""
     return power(float(processors), weights[UTILIZATION]) * power(estimate, weights[TIME])

@@ -7,12 +7,14 @@ import math
 import pytest
 
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.scheduling.slack.average_wait import (
+from qops_batsim.scheduling.slack.priority import (
     PRIOR_JOBS,
     FixedAverageWait,
     LearnedAverageWait,
+    first_slack,
+    priority_of,
+    scheduler_priority,
 )
-from qops_batsim.scheduling.slack.priority import first_slack, priority_of, scheduler_priority
 
 
 def job(**qos: object) -> Job:

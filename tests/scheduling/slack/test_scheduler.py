@@ -27,8 +27,8 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.slack.options import SlackOptions
 from qops_batsim.scheduling.slack.plan import SlackPlan
-from qops_batsim.scheduling.slack.scheduler import Slack, SlackOptions
 from qops_batsim.workload.from_swf import convert_swf
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.swf import read_swf
@@ -357,8 +357,7 @@ def test_the_contract_holds_with_every_option(on_overrun: str) -> None:
 
 def test_slack_is_what_moves_leave_of_it() -> None:
     """A delay shortens the slack and a move up lengthens it, by as much (section 4.1)."""
-    module = Slack(SlackOptions(average_wait=10))
-    plan = SlackPlan(2, module.policy(), module.average_wait())
+    plan = SlackPlan(2, SlackOptions(average_wait=10))
 
     def arrive(name: str, now: float, processors: int, estimate: float) -> None:
         qos = QosRequest(estimated_runtime=estimate)
@@ -444,8 +443,7 @@ def test_a_job_that_ends_at_its_estimate_is_left_alone(on_overrun: str) -> None:
 
 def test_a_rounded_date_kills_no_job() -> None:
     """Engines send dates with six decimals: the estimate may seem to be over just before it is."""
-    module = Slack()
-    plan = SlackPlan(1, module.policy(), module.average_wait())
+    plan = SlackPlan(1, SlackOptions())
     job = Job("A", 0.0, 1, "p", qos=QosRequest(estimated_runtime=10.0))
     plan.arrived(job)
     plan.decide(0.0, HostSet.first(1))

@@ -1,0 +1,348 @@
+"""The search for the cheapest schedule (Talby and Feitelson 1999, sections 4.5 and 4.6)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from qops_batsim.scheduling.kernels import lean_kernel
+from qops_batsim.scheduling.plan_kernels import sort_slots
+from qops_batsim.scheduling.profile import (
+    Floats,
+    Ints,
+    Jobs,
+    Profile,
+    Queue,
+    copy_profile,
+    earliest_fit,
+    new_profile,
+    release,
+    reserve,
+    running_profile,
+)
+from qops_batsim.scheduling.slack.orders import (
+    EXHAUSTIVE,
+    WAITING,
+    Rows,
+    key_of,
+    next_permutation,
+    sort_line,
+)
+from qops_batsim.scheduling.slack.prices import (
+    PRICE_TOLERANCE,
+    cost_of_move,
+    price_of_wait,
+    rate_of_moves,
+)
+from qops_batsim.timing import PLAN_TOLERANCE
+
+Schedule = tuple[bool, int, float, float, int]
+"""Whether waiting jobs move, from which position on, start of the new job, price, moved jobs."""
+
+
+class Rules(NamedTuple):
+    """How to search.
+
+    Attributes
+    ----------
+    weights
+        See :mod:`~qops_batsim.scheduling.slack.prices`.
+    heuristic
+        See :data:`~qops_batsim.scheduling.slack.orders.HEURISTICS`.
+    compresses
+        Whether compression is among the schedules, if there is no new job.
+    """
+
+    weights: Floats
+    heuristic: int
+    compresses: bool
+
+
+class Slacks(NamedTuple):
+    """Priority, initial slack and latest start (seconds) of the job in each slot."""
+
+    priorities: Floats
+    first: Floats
+    latest: Floats
+
+
+class NewJob(NamedTuple):
+    """A job to insert, and by when it has to start (seconds)."""
+
+    processors: int
+    estimate: float
+    priority: float
+    latest: float
+
+
+NULL_JOB = NewJob(0, 0.0, 1.0, math.inf)
+"""What is inserted when a job is removed (section 4.5)."""
+
+
+class Room(NamedTuple):
+    """Where the search works.
+
+    Attributes
+    ----------
+    base, trial, best
+        Profiles: of what keeps its place, of a schedule that is tried, of the cheapest.
+    rows, line
+        The waiting jobs, and their places in the order of the heuristic.
+    """
+
+    base: Profile
+    trial: Profile
+    best: Profile
+    rows: Rows
+    line: Ints
+
+
+def new_room(steps: int, jobs: int) -> Room:
+    """Return room for profiles and waiting jobs of these sizes."""
+    base, trial, best = (new_profile(0, steps) for _ in range(3))
+    return Room(base, trial, best, np.zeros(jobs, WAITING), np.zeros(jobs, np.int64))
+
+
+@lean_kernel
+def list_waiting(
+    now: float,
+    base: Profile,
+    jobs: Jobs,
+    waiting: Queue,
+    fixed: int,
+    slacks: Slacks,
+    new_priority: float,
+    weights: Floats,
+    heuristic: int,
+    rows: Rows,
+) -> None:
+    """Write the waiting jobs, what moving each costs and what it can gain at most.
+
+    No job can start earlier than in the profile ``base`` of what is not moved in any
+    schedule. O(waiting × steps).
+    """
+    for index in range(waiting.size[0]):
+        slot, row = waiting.slots[index], rows[index]
+        row.slot = slot
+        row.processors = jobs.processors[slot]
+        row.estimate = jobs.estimates[slot]
+        row.start = jobs.starts[slot]
+        row.latest = slacks.latest[slot]
+        row.over_quota = slacks.priorities[slot] == -np.inf
+        slack = row.latest - row.start
+        # No number: neither a bound nor a start.
+        if np.isnan(slack):
+            slack = np.inf
+        priority, first = slacks.priorities[slot], slacks.first[slot]
+        row.rate = rate_of_moves(row.processors, priority, first, slack, new_priority, weights)
+        row.key = key_of(heuristic, index, priority, row)
+        if index >= fixed:
+            soonest = earliest_fit(base, now, row.estimate, row.processors)
+            row.least = min(0.0, cost_of_move(soonest - row.start, row.rate, False, weights))
+
+
+@lean_kernel
+def place_delayed(
+    now: float,
+    position: int,
+    price: float,
+    limit: float,
+    least_moved: int,
+    profile: Profile,
+    rows: Rows,
+    line: Ints,
+    weights: Floats,
+) -> tuple[float, int]:
+    """Place the jobs from a position on at their earliest fit, and add up what this costs.
+
+    The profile has the running jobs, the jobs before the position and the new job,
+    whose own wait costs ``price``. ``limit`` is the price of the cheapest schedule so
+    far, which moves ``least_moved`` jobs.
+
+    Returns
+    -------
+    tuple
+        Price and number of moved jobs. The price is infinite if a job would start after
+        its latest start, or if the schedule cannot win. O(waiting × steps).
+    """
+    count = len(rows)
+    moved = 0
+    # What the jobs still to place can gain at most.
+    hope = 0.0
+    for index in range(position, count):
+        hope += rows[index].least
+    tolerance = PRICE_TOLERANCE * max(1.0, abs(limit))
+    for place in range(count + 1):
+        bound = price + hope if place < count else price
+        if bound > limit + tolerance or (bound >= limit - tolerance and moved >= least_moved):
+            return np.inf, moved
+        if place == count:
+            break
+        if line[place] < position:
+            continue
+        row = rows[line[place]]
+        start = earliest_fit(profile, now, row.estimate, row.processors)
+        if start > row.latest + PLAN_TOLERANCE:
+            return np.inf, moved
+        row.trial = start
+        delay = start - row.start
+        if abs(delay) > PLAN_TOLERANCE:
+            moved += 1
+            price += cost_of_move(delay, row.rate, row.over_quota, weights)
+        hope -= row.least
+        reserve(profile, start, row.estimate, row.processors)
+    return price, moved
+
+
+@lean_kernel
+def compressed_schedule(
+    now: float, fixed: int, profile: Profile, rows: Rows, weights: Floats
+) -> tuple[float, int]:
+    """Compress a profile as conservative backfilling does, and add up what this costs.
+
+    One by one in order of planned start, jobs move up to their earliest fit while all
+    others stay. Returned are the price (at most 0) and the number of moved jobs.
+    O(waiting × steps).
+    """
+    price, moved = 0.0, 0
+    for index in range(fixed, len(rows)):
+        row = rows[index]
+        release(profile, row.start, row.estimate, row.processors)
+        row.best = min(row.start, earliest_fit(profile, now, row.estimate, row.processors))
+        reserve(profile, row.best, row.estimate, row.processors)
+        delay = row.best - row.start
+        if abs(delay) > PLAN_TOLERANCE:
+            moved += 1
+            price += cost_of_move(delay, row.rate, row.over_quota, weights)
+    return price, moved
+
+
+@lean_kernel
+def schedule_in_place(
+    now: float, fixed: int, new: NewJob, rules: Rules, plan: Profile, best: Profile, rows: Rows
+) -> Schedule:
+    """Return the schedule that delays no job: with the new job last, or compressed."""
+    count = len(rows)
+    if new.processors > 0:
+        start = earliest_fit(plan, now, new.estimate, new.processors)
+        if start <= new.latest + PLAN_TOLERANCE:
+            return False, count, start, price_of_wait(start - now, new.processors, rules.weights), 0
+        return False, count, np.inf, np.inf, 0
+    if rules.compresses:
+        copy_profile(plan, best)
+        price, moved = compressed_schedule(now, fixed, best, rows, rules.weights)
+        if price < 0.0:
+            return True, fixed, now, price, moved
+    return False, count, now, 0.0, 0
+
+
+@lean_kernel
+def cheapest_schedule(
+    now: float,
+    machine_size: int,
+    running: Queue,
+    jobs: Jobs,
+    waiting: Queue,
+    fixed: int,
+    slacks: Slacks,
+    new: NewJob,
+    rules: Rules,
+    plan: Profile,
+    room: Room,
+) -> Schedule:
+    """Find the cheapest schedule that includes a new job, or a null job.
+
+    At each position among the waiting jobs, the jobs before it keep their reservations;
+    the new job, then the jobs from the position on in the order of the heuristic, are
+    placed at their earliest fit; the first ``fixed`` jobs never move. The last position
+    leaves all as it is, which is what conservative backfilling does with a new job; with
+    a null job compression can take its place. At equal prices, the schedule that moves
+    fewer jobs wins, then that one, then the others from the first one on.
+
+    Returns
+    -------
+    changed
+        Whether waiting jobs move; then ``room.best`` is the schedule's profile.
+    position
+        The waiting jobs from here on have new starts, in ``room.rows``.
+    start
+        Of the new job (seconds); infinite also if it cannot start by its latest start
+        without moving a job beyond its slack.
+    price, moved
+        Price (infinite if there is no such schedule) and number of moved jobs.
+        O(waiting² × steps), O(waiting! × steps) if exhaustive.
+    """
+    base, rows, line = room.base, room.rows[: waiting.size[0]], room.line
+    running_profile(base, machine_size, now, running, jobs)
+    for index in range(fixed):
+        slot = waiting.slots[index]
+        reserve(base, jobs.starts[slot], jobs.estimates[slot], jobs.processors[slot])
+    list_waiting(
+        now, base, jobs, waiting, fixed, slacks, new.priority, rules.weights, rules.heuristic, rows
+    )
+    sort_line(line, rows)
+    best = schedule_in_place(now, fixed, new, rules, plan, room.best, rows)
+    for position in range(fixed, len(rows)):
+        if position > fixed:
+            row = rows[position - 1]
+            reserve(base, row.start, row.estimate, row.processors)
+        start = now
+        if new.processors > 0:
+            start = earliest_fit(base, now, new.estimate, new.processors)
+            if start > new.latest + PLAN_TOLERANCE:
+                continue
+        best = best_order(
+            now, position, start, best, base, room.trial, room.best, rows, line, new, rules
+        )
+    return best
+
+
+@lean_kernel
+def best_order(
+    now: float,
+    position: int,
+    start: float,
+    best: Schedule,
+    base: Profile,
+    trial: Profile,
+    cheapest: Profile,
+    rows: Rows,
+    line: Ints,
+    new: NewJob,
+    rules: Rules,
+) -> Schedule:
+    """Place the new job at a start, and those from a position on in the orders to try.
+
+    Returns the cheapest of these schedules if it is cheaper than the best one so far.
+    """
+    weights, count, is_null = rules.weights, len(rows), new.processors == 0
+    price = 0.0 if is_null else price_of_wait(start - now, new.processors, weights)
+    if rules.heuristic == EXHAUSTIVE:
+        for index in range(count):
+            line[index] = index
+    more = True
+    while more:
+        copy_profile(base, trial)
+        if not is_null:
+            reserve(trial, start, new.estimate, new.processors)
+        total, moved = place_delayed(
+            now, position, price, best[3], best[4], trial, rows, line, weights
+        )
+        # A finite price wins or ties: the others were given up on the way.
+        if total < np.inf:
+            copy_profile(trial, cheapest)
+            for index in range(position, count):
+                rows[index].best = rows[index].trial
+            best = True, position, start, total, moved
+        more = rules.heuristic == EXHAUSTIVE and next_permutation(line, position, count)
+    return best
+
+
+@lean_kernel
+def adopt_from(position: int, rows: Rows, jobs: Jobs, waiting: Queue) -> None:
+    """Give the waiting jobs from a position on their new starts, and restore the order."""
+    for index in range(position, waiting.size[0]):
+        jobs.starts[rows[index].slot] = rows[index].best
+    sort_slots(waiting.slots, 0, waiting.size[0], jobs.starts)
