@@ -102,8 +102,8 @@ def charge_runs(
     names = [run] if against is None else [run, against]
     results = [read_run(name) for name in names]
     known = _workloads(results[0], workloads)
-    outcomes = [outcomes_of_run(result, known) for result in results]
     references = _references(known, reference)
+    outcomes = [outcomes_of_run(result, known) for result in results]
     table = category_slowdowns(
         references.values(), choices.categories, bound=choices.slowdown_bound
     )
