@@ -1,13 +1,19 @@
 """Deadline and quality-of-service batch scheduling for Batsim workloads.
 
-The package is organised in rooms: ``jobs`` and ``platform`` (what is scheduled
-and where), ``workload`` (logs and generators), ``protocol`` (what an engine and
-a scheduler say to each other), ``scheduling`` (the decision modules),
-``engine`` (the embedded simulator), ``analysis`` (metrics, verification,
-pictures), ``running`` (putting them together), ``experiments`` (many runs), ``advice``
-(quotes, explanations, prices), ``papers`` and ``cli``.
+What users call and subclass stands here; ``dir(qops_batsim)`` lists it:
 
-Nothing heavy is imported here: names below are loaded on first use.
+>>> from qops_batsim import run
+>>> run("easy", "tiny_8", out="out/tiny")
+<Run out/tiny: easy on tiny_8, 8 jobs on 4 hosts, verified>
+
+Behind it are rooms: ``platform`` (machines), ``workload`` (logs, generators, everything
+about jobs before a simulation), ``protocol`` (what an engine and a scheduler say to each
+other), ``economics`` (categories, charges), ``scheduling`` (the decision modules), ``engine``
+(the embedded simulator), ``analysis`` (metrics, verification, pictures), ``running`` (putting
+them together), ``experiments`` (many runs), ``advice`` (quotes, explanations, prices),
+``papers``, ``adapters`` and ``cli``.
+
+Nothing heavy is imported here: the names are loaded on first use.
 """
 
 from __future__ import annotations
@@ -18,31 +24,64 @@ from typing import TYPE_CHECKING, Any
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
+    from qops_batsim.analysis.results.run import read_run
+    from qops_batsim.experiments.compare import compare
+    from qops_batsim.jobs import Job, QosRequest
     from qops_batsim.platform import read_platform
     from qops_batsim.running.contract import check_scheduler
+    from qops_batsim.running.run import run, run_again
     from qops_batsim.running.simulate import simulate
-    from qops_batsim.scheduling.module import DecisionModule
+    from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
+    from qops_batsim.scheduling.profile import AvailabilityProfile
+    from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
     from qops_batsim.workload import read_workload
+    from qops_batsim.workload.swf import read_swf
 
 __all__ = [
+    "AvailabilityProfile",
     "DecisionModule",
+    "Job",
+    "QosRequest",
+    "SchedulerOptions",
+    "SpaceSharingScheduler",
     "__version__",
     "check_scheduler",
+    "compare",
     "read_platform",
+    "read_run",
+    "read_swf",
     "read_workload",
+    "run",
+    "run_again",
     "simulate",
 ]
 
 _WHERE = {
-    "DecisionModule": "qops_batsim.scheduling.module",
-    "check_scheduler": "qops_batsim.running.contract",
-    "read_platform": "qops_batsim.platform",
-    "read_workload": "qops_batsim.workload",
-    "simulate": "qops_batsim.running.simulate",
+    "AvailabilityProfile": "scheduling.profile",
+    "DecisionModule": "scheduling.module",
+    "Job": "jobs",
+    "QosRequest": "jobs",
+    "SchedulerOptions": "scheduling.module",
+    "SpaceSharingScheduler": "scheduling.space_sharing",
+    "check_scheduler": "running.contract",
+    "compare": "experiments.compare",
+    "read_platform": "platform",
+    "read_run": "analysis.results.run",
+    "read_swf": "workload.swf",
+    "read_workload": "workload",
+    "run": "running.run",
+    "run_again": "running.run",
+    "simulate": "running.simulate",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(_WHERE[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

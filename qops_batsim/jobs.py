@@ -68,6 +68,12 @@ class QosRequest(
     application
         Application that the job is part of (not empty): jobs submitted at one
         date with the same value are its tasks, and are mapped together.
+
+    Examples
+    --------
+    >>> asked = QosRequest(deadline=3600.0, estimated_runtime=60.0)
+    >>> Job("1", 0.0, 4, "delay60", walltime=120.0, qos=asked).estimate
+    60.0
     """
 
     deadline: float | None = None
@@ -133,6 +139,11 @@ class Job:
         present, else the walltime, else infinity.
     fields
         All fields as read, forwarded untouched to decision modules.
+
+    Examples
+    --------
+    >>> Job("1", 0.0, 4, "delay60", walltime=120.0).estimate
+    120.0
     """
 
     __slots__ = (

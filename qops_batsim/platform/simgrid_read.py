@@ -24,6 +24,7 @@ from qops_batsim.platform.simgrid_elements import (
     check_entities,
 )
 from qops_batsim.platform.simgrid_values import OpenElement, read_cluster
+from qops_batsim.shipped import find_input
 
 _MAX_DEPTH = 64
 _INNER = frozenset(("zone", "cluster", "zoneRoute", "bypassZoneRoute"))
@@ -45,13 +46,21 @@ def read_platform(
     Parameters
     ----------
     path
-        An XML file with zones, hosts, clusters, links and routes.
+        An XML file with zones, hosts, clusters, links and routes, or the name of a
+        shipped one.
     master_host
         Name of the host that is the master without saying so (Batsim's
         ``--master-host``); there need not be one.
     max_bytes
         Largest content accepted after decompression.
+
+    Examples
+    --------
+    >>> platform = read_platform("kth_sp2_100")
+    >>> len(platform.compute_hosts), platform.master.name
+    (100, 'master_host')
     """
+    path = find_input(path, "platforms")
     content = read_bytes(path, what="a SimGrid platform (XML)", max_bytes=max_bytes)
     return parse_platform(content, source=str(path), master_host=master_host)
 

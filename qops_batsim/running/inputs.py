@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 
 from qops_batsim.errors import InputError
@@ -26,10 +28,10 @@ from qops_batsim.workload.model import Workload
 AnyScheduler = str | type[DecisionModule] | DecisionModule
 """A registered name, ``FILE.py:CLASS``, a class, or a module that is ready."""
 
-AnyWorkload = Workload | str | Path
+AnyWorkload = Workload | str | PathLike[str]
 """A workload, the path of its file, or the name of a shipped one."""
 
-AnyPlatform = Platform | str | Path
+AnyPlatform = Platform | str | PathLike[str]
 """A platform, likewise."""
 
 
@@ -37,7 +39,7 @@ def load_workload(given: AnyWorkload) -> Workload:
     """Return a workload itself, or read its file."""
     if isinstance(given, Workload):
         return given
-    return read_workload(find_input(_checked(given, "workload"), "workloads"))
+    return read_workload(_checked(given, "workload"))
 
 
 def load_platform(given: AnyPlatform | None, workload: Workload) -> Platform:
@@ -48,16 +50,16 @@ def load_platform(given: AnyPlatform | None, workload: Workload) -> Platform:
         return make_cluster(workload.processors)
     if isinstance(given, Platform):
         return given
-    return read_platform(find_input(_checked(given, "platform"), "platforms"))
+    return read_platform(_checked(given, "platform"))
 
 
-def _checked(given: object, what: str) -> str | Path:
-    if not isinstance(given, (str, Path)):
+def _checked(given: object, what: str) -> Path:
+    if not isinstance(given, (str, PathLike)):
         raise InputError(
             f"{what} of type {type(given).__name__}; a {what.capitalize()}, the path of a file or "
             "the name of a shipped one is expected"
         )
-    return given
+    return Path(given)
 
 
 def default_inputs(module: DecisionModule) -> tuple[str, str | None]:
@@ -93,8 +95,8 @@ def names_of(
 
 
 def _name(given: AnyWorkload | AnyPlatform, kind: str) -> str:
-    if isinstance(given, (str, Path)):
-        return str(given)
+    if isinstance(given, (str, PathLike)):
+        return os.fspath(given)
     source = Path(given.source)
     return source.stem if source.parent == shipped_directory(kind) else given.source
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -299,7 +300,7 @@ class _Work:
 
 
 def _as_file(given: object, kind: str) -> Path | None:
-    return find_input(given, kind) if isinstance(given, (str, Path)) else None
+    return find_input(Path(given), kind) if isinstance(given, (str, PathLike)) else None
 
 
 class _Description(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_text, write_text
 from qops_batsim.jobs import Job, is_number, is_whole_number
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
+from qops_batsim.shipped import find_input
 from qops_batsim.workload.model import Profile, Workload
 
 PROFILE_TYPES: dict[str, tuple[str, ...]] = {
@@ -49,15 +50,16 @@ _HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
 def read_workload(path: str | Path) -> Workload:
     """Read a Batsim workload: JSON with ``nb_res``, ``jobs`` and ``profiles``, plain or gzip.
 
-    Every field, job and profile is checked; the ids of jobs differ.
+    A path, or the name of a shipped one. Every field, job and profile is checked; the ids
+    of jobs differ.
 
     Examples
     --------
-    >>> from qops_batsim.shipped import find_input
-    >>> workload = read_workload(find_input("kth_sp2_1000", "workloads"))
-    >>> len(workload.jobs), workload.processors
-    (1000, 100)
+    >>> workload = read_workload("tiny_8")
+    >>> workload.processors, workload.jobs[0].processors
+    (4, 2)
     """
+    path = find_input(path, "workloads")
     return parse_workload(read_text(path, what="a Batsim workload (JSON)"), source=str(path))
 
 

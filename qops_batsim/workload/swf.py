@@ -199,6 +199,16 @@ def read_swf(path: str | Path) -> SwfLog:
 
     Takes time linear in the file: one pass of numpy's text reader. Only when
     that fails are the lines looked at one by one, to find the one to blame.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> _ = Path("two.swf").write_text(
+    ...     "1 0 5 60 8 -1 -1 8 120 -1 1 1 1 -1 1 -1 -1 -1\\n"
+    ...     "2 9 0 30 2 -1 -1 2 60 -1 1 1 1 -1 1 -1 -1 -1\\n"
+    ... )
+    >>> read_swf("two.swf").records["run_time"].tolist()
+    [60.0, 30.0]
     """
     log, malformed = scan_swf(path)
     if malformed:

@@ -256,6 +256,13 @@ def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
     hosts
         Number of hosts of the machine; else it is taken from ``_run.json``, else
         from ``_schedule.csv``, else it is the largest allocated id + 1.
+
+    Examples
+    --------
+    >>> from qops_batsim import run
+    >>> done = read_run(run("easy", "tiny_8", out="out/tiny"))
+    >>> done.hosts, float(done.jobs["waiting_time"].max())
+    (4, 160.0)
     """
     return _read(find_run(name), hosts)
 
