@@ -31,15 +31,19 @@ if TYPE_CHECKING:
     from qops_batsim.running.contract import check_scheduler
     from qops_batsim.running.run import run, run_again
     from qops_batsim.running.simulate import simulate
+    from qops_batsim.scheduling.admission.own import DeadlineScheduler
+    from qops_batsim.scheduling.availability import AvailabilityProfile
+    from qops_batsim.scheduling.easy import Easy
     from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
-    from qops_batsim.scheduling.profile import AvailabilityProfile
     from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
     from qops_batsim.workload import read_workload
     from qops_batsim.workload.swf import read_swf
 
 __all__ = [
     "AvailabilityProfile",
+    "DeadlineScheduler",
     "DecisionModule",
+    "Easy",
     "Job",
     "QosRequest",
     "SchedulerOptions",
@@ -57,8 +61,10 @@ __all__ = [
 ]
 
 _WHERE = {
-    "AvailabilityProfile": "scheduling.profile",
+    "AvailabilityProfile": "scheduling.availability",
+    "DeadlineScheduler": "scheduling.admission.own",
     "DecisionModule": "scheduling.module",
+    "Easy": "scheduling.easy",
     "Job": "jobs",
     "QosRequest": "jobs",
     "SchedulerOptions": "scheduling.module",

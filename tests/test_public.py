@@ -27,10 +27,7 @@ def test_every_name_says_what_it_is(name: str) -> None:
     assert inspect.getdoc(there)
 
 
-WITHOUT = {"AvailabilityProfile", "DecisionModule", "SchedulerOptions", "SpaceSharingScheduler"}
-
-
-@pytest.mark.parametrize("name", ["qops_batsim", *(n for n in NAMES if n not in WITHOUT)])
+@pytest.mark.parametrize("name", ["qops_batsim", *NAMES])
 def test_examples_are_executed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     there = qops_batsim if name == "qops_batsim" else getattr(qops_batsim, name)

@@ -31,15 +31,20 @@ def schedulers(
     name: Annotated[
         str | None, typer.Argument(help="Show this scheduler, or FILE.py:CLASS, and its options.")
     ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run it on small adversarial workloads, and verify.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the schedulers, or describe one and its options.
+    """List the schedulers, or describe one and its options, or check it.
 
     **Examples**
 
     `qops-batsim schedulers`
 
     `qops-batsim schedulers conservative`
+
+    `qops-batsim schedulers my_file.py:MyScheduler --check`
     """
     from qops_batsim.scheduling.registry import scheduler_class, scheduler_names
 
@@ -49,6 +54,11 @@ def schedulers(
             print_json(known)
         else:
             print_table("Schedulers", ["name", "what it does"], known.items(), numbers=False)
+        return
+    if check:
+        from qops_batsim.running.contract import check_scheduler
+
+        typer.echo(f"{name}: {check_scheduler(name)} cases passed")
         return
     kind = scheduler_class(name)
     options = describe_options(kind)

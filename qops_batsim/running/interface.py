@@ -12,13 +12,14 @@ from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import DECISION_TYPES
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
+from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 _OURS = "qops_batsim."
 _NEAR = 0.75
 """Similarity from which on a name counts as a misspelling, from 0 to 1."""
 
-_NO_HOOKS = {"start", "needs_dynamic_jobs", "decision_log", "qos_log", "options", "summary"}
-"""Public names of our classes that an engine does not call."""
+_NO_HOOKS = {"start", "reject", "running_jobs", "availability", "keep_decisions"}
+"""Methods of our classes that a scheduler calls, not an engine."""
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "job_id": (str,),
@@ -44,7 +45,7 @@ def interface_problem(module: Any) -> str | None:
     problems = [
         *_misspelt(kind, hooks),
         *(_signature_problem(kind, name, hook) for name, hook in hooks.items()),
-        *(f"{kind.__name__} has no method {name}" for name in hooks if _is_missing(kind, name)),
+        *(f"{kind.__name__} has no method {name}" for name in _missing(kind)),
     ]
     return next((problem for problem in problems if problem is not None), None)
 
@@ -60,9 +61,14 @@ def _hooks(kind: type[DecisionModule]) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _is_missing(kind: type[DecisionModule], name: str) -> bool:
-    method = inspect.getattr_static(kind, name)
-    return inspect.isfunction(method) and method.__code__.co_names == ("NotImplementedError",)
+def _missing(kind: type[DecisionModule]) -> list[str]:
+    """Return the methods that a class has to define and does not."""
+    base, needed = DecisionModule, ["decide"]
+    if issubclass(kind, SpaceSharingScheduler):
+        base, needed = SpaceSharingScheduler, ["arrived", "left", "schedule"]
+        if kind.new_plan is not SpaceSharingScheduler.new_plan:
+            return []
+    return [name for name in needed if getattr(kind, name) is getattr(base, name)]
 
 
 def _misspelt(kind: type[DecisionModule], hooks: dict[str, Any]) -> Iterator[str]:

@@ -28,6 +28,11 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     Document a field with ``Annotated[type, msgspec.Meta(description=...,
     extra={"unit": ...})]``; constraints such as ``ge=0`` go there as well.
+
+    >>> class Patience(SchedulerOptions, frozen=True, kw_only=True):
+    ...     seconds: float = 60.0
+    >>> Patience(seconds=5.0)
+    Patience(seconds=5.0)
     """
 
 
@@ -58,6 +63,19 @@ class DecisionModule:
     For each message of the engine, the driver calls :meth:`submitted`,
     :meth:`completed` and the others in the order of the events, then
     :meth:`decide` once.
+
+    >>> from qops_batsim.protocol.decisions import RejectJob
+    >>> class RejectAll(DecisionModule):
+    ...     def begin(self, system):
+    ...         self.waiting = []
+    ...     def submitted(self, job):
+    ...         self.waiting.append(job.id)
+    ...     def decide(self, now):
+    ...         rejected, self.waiting = self.waiting, []
+    ...         return [RejectJob(job_id) for job_id in rejected]
+    >>> from qops_batsim import simulate
+    >>> {record.state for record in simulate("tiny_8", None, RejectAll).ended}
+    {'REJECTED'}
 
     Parameters
     ----------
