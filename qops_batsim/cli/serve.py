@@ -76,6 +76,7 @@ def serve(
     `qops-batsim serve easy --loop --timeout 60 --out out/campaign`
     """
     from qops_batsim.protocol.zeromq import listen
+    from qops_batsim.scheduling.plugins import short_name
     from qops_batsim.scheduling.registry import make_scheduler, parse_settings
 
     given = parse_settings(settings or [])
@@ -92,7 +93,7 @@ def serve(
     )
     if not quiet:
         note(f"{scheduler} listens at {endpoint}")
-    server = _Server(scheduler, given, connection, out or f"out/{scheduler}", quiet)
+    server = _Server(scheduler, given, connection, out or f"out/{short_name(scheduler)}", quiet)
     linger = 0.0
     try:
         with _sigterm_interrupts():

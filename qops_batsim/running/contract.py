@@ -93,20 +93,27 @@ def check_scheduler(
     module.prepare()
     passed = 0
     for name, hosts, workload in cases():
-        try:
+        with _named(name):
             _check_case(make, hosts, workload, compute_sharing)
-        except SchedulerContractError as error:
-            raise SchedulerContractError(f"case {name!r}: {error}") from error.__cause__
-        except _Endless as error:
-            message = f"case {name!r}: the module has not answered for {CASE_SECONDS:g} s"
-            raise SchedulerContractError(message) from error
-        except QopsError as error:
-            raise SchedulerContractError(f"case {name!r}: {error}") from error
-        except Exception as error:
-            message = f"case {name!r}: {type(error).__name__}: {error}"
-            raise SchedulerContractError(message) from error
         passed += 1
     return passed
+
+
+@contextmanager
+def _named(case: str) -> Iterator[None]:
+    """Raise whatever goes wrong in the block under the name of its case."""
+    try:
+        yield
+    except SchedulerContractError as error:
+        raise SchedulerContractError(f"case {case!r}: {error}") from error.__cause__
+    except _Endless as error:
+        message = f"case {case!r}: the module has not answered for {CASE_SECONDS:g} s"
+        raise SchedulerContractError(message) from error
+    except QopsError as error:
+        raise SchedulerContractError(f"case {case!r}: {error}") from error
+    except Exception as error:
+        message = f"case {case!r}: {type(error).__name__}: {error}"
+        raise SchedulerContractError(message) from error
 
 
 def _check_case(

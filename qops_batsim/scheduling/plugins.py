@@ -7,6 +7,7 @@ plug-in's own code alone.
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from types import ModuleType
 from qops_batsim.errors import InputError, did_you_mean
 
 _OURS = __name__.partition(".")[0]
+
+_FRAME = re.compile(r'^  File "([^"]+)", line .*\n(?:    .*\n)*', re.MULTILINE)
 
 _homes: set[str] = set()
 _modules: dict[Path, tuple[int, ModuleType]] = {}
@@ -95,14 +98,17 @@ def remember(kind: type) -> None:
 def frames_of_plugins(error: BaseException | None) -> list[str]:
     """Return the frames of an error, and of what it came from, that lie in plug-ins' code.
 
-    Formatted as in a traceback, outermost first, a few lines each.
+    Formatted as in a traceback, outermost first, a few lines each. What happened in another
+    process comes as a text, from which they are taken.
     """
-    frames: list[traceback.FrameSummary] = []
+    frames: list[str] = []
     for each in _chain(error):
-        frames = [
-            frame for frame in traceback.extract_tb(each.__traceback__) if _is_foreign(frame)
-        ] + frames
-    return traceback.format_list(frames)
+        stack = traceback.extract_tb(each.__traceback__)
+        own = traceback.format_list([frame for frame in stack if _is_foreign(frame.filename)])
+        if type(each).__name__ == "_RemoteTraceback":
+            own += [found[0] for found in _FRAME.finditer(str(each)) if _is_foreign(found[1])]
+        frames = own + frames
+    return frames
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -111,8 +117,5 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         error = error.__cause__
 
 
-def _is_foreign(frame: traceback.FrameSummary) -> bool:
-    return any(
-        frame.filename.startswith(home) if home.endswith("/") else frame.filename == home
-        for home in _homes
-    )
+def _is_foreign(file: str) -> bool:
+    return any(file.startswith(home) if home.endswith("/") else file == home for home in _homes)

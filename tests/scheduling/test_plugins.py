@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import EntryPoint
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +115,7 @@ def test_a_plug_in_runs_and_is_described(plugin: Path, cli: Cli) -> None:
 
 
 def test_an_error_of_a_plug_in_shows_its_own_frames(plugin: Path, cli: Cli) -> None:
-    result = cli("run", "mine.py:Mine", "-w", "tiny_8", "--set", "factor=6")
+    result = cli("run", "mine.py:Mine", "-w", "tiny_8", "--set", "factor=6", "-q")
     assert (result.exit_code, result.out) == (1, "")
     lines = result.err.splitlines()
     assert lines[0].endswith('mine.py", line 25, in schedule')
@@ -133,6 +135,17 @@ def test_a_plug_in_that_cannot_be_loaded_shows_where(plugin: Path, cli: Cli) -> 
         "in make",
     ]
     assert lines[-1].endswith("mine.py cannot be loaded (ZeroDivisionError: division by zero)")
+
+
+def test_an_error_in_another_process_shows_them_as_well(plugin: Path) -> None:
+    module = make_scheduler("mine.py:Mine", {"factor": 6})
+    with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+        there = pool.submit(type(module).schedule, module, 0.0)
+        with pytest.raises(KeyError) as caught:
+            there.result()
+    (frame,) = frames_of_plugins(caught.value)
+    assert "in schedule" in frame
+    assert 'return {}["missing"]' in frame
 
 
 def test_errors_of_ours_have_no_such_frames() -> None:
