@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
+    from qops_batsim.analysis.metrics.run_metrics import metrics
+    from qops_batsim.analysis.plots.gantt import gantt
     from qops_batsim.analysis.results.run import read_run
     from qops_batsim.experiments.compare import compare
     from qops_batsim.jobs import Job, QosRequest
@@ -51,6 +53,8 @@ __all__ = [
     "__version__",
     "check_scheduler",
     "compare",
+    "gantt",
+    "metrics",
     "read_platform",
     "read_run",
     "read_swf",
@@ -71,6 +75,8 @@ _WHERE = {
     "SpaceSharingScheduler": "scheduling.space_sharing",
     "check_scheduler": "running.contract",
     "compare": "experiments.compare",
+    "gantt": "analysis.plots.gantt",
+    "metrics": "analysis.metrics.run_metrics",
     "read_platform": "platform",
     "read_run": "analysis.results.run",
     "read_swf": "workload.swf",

@@ -104,6 +104,12 @@ def metrics(
         Hosts of the machine, where the run's files do not tell.
     bounded_slowdown_threshold
         Run time under which the slowdown is bounded (seconds).
+
+    Examples
+    --------
+    >>> from qops_batsim import run
+    >>> metrics(run("easy", "tiny_8", out="out/tiny"))["waiting_time"]["mean"]
+    46.875
     """
     values: dict[str, Any] = msgspec.to_builtins(
         compute_metrics(

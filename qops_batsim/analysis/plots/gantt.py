@@ -87,6 +87,14 @@ def gantt(
         the last completion.
     engine
         One of :data:`ENGINES`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from qops_batsim import run
+    >>> figure = gantt(run("easy", "tiny_8", out="out/tiny"), "tiny.png")
+    >>> Path("tiny.png").stat().st_size > 10_000
+    True
     """
     if out is not None:
         output_format(out)
