@@ -17,19 +17,7 @@ VERSION = 1
 
 
 class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """How the decisions were made.
-
-    Attributes
-    ----------
-    format, version
-        :data:`FORMAT` and :data:`VERSION`.
-    scheduler, options
-        Registered name and all options by name.
-    processors
-        Size of the machine.
-    package_version
-        Version of this package.
-    """
+    """How the decisions were made: :data:`FORMAT`, :data:`VERSION`, and by which scheduler."""
 
     format: str
     version: int
@@ -59,12 +47,9 @@ class Submitted(_Event, frozen=True, kw_only=True):
         Date of submission (seconds), which engines may tell later.
     estimate
         Estimated run time (seconds).
-    deadline
-        Requested deadline (seconds, absolute).
-    tolerance
-        ``qos.tolerance_factor`` of the job.
-    user_deadline
-        ``qos.has_user_deadline`` of the job.
+    deadline, tolerance, user_deadline
+        The job's ``qos.deadline`` (seconds, absolute), ``qos.tolerance_factor`` and
+        ``qos.has_user_deadline``.
     """
 
     job: str
@@ -77,19 +62,10 @@ class Submitted(_Event, frozen=True, kw_only=True):
 
 
 class Admitted(_Event, frozen=True, kw_only=True):
-    """A job was taken into the plan.
+    """A job was taken into the plan, with a promised start and deadline (seconds, absolute).
 
-    Attributes
-    ----------
-    start
-        Promised start (seconds).
-    deadline
-        Admitted deadline (seconds, absolute).
-    offered
-        Whether the deadline is the scheduler's offer rather than the user's request.
-    reason, blamed
-        If so, why the request was refused, in words, and the job whose deadline stood in
-        the way.
+    Where the deadline is an offer rather than the requested one, ``reason`` says why that was
+    refused, and ``blamed`` names the job whose deadline stood in the way.
     """
 
     job: str
@@ -101,17 +77,7 @@ class Admitted(_Event, frozen=True, kw_only=True):
 
 
 class Refused(_Event, frozen=True, kw_only=True):
-    """A job was refused.
-
-    Attributes
-    ----------
-    reason
-        Why, in words.
-    blamed
-        The job whose deadline stood in the way.
-    offered
-        Deadline that the scheduler offered, and the user did not take (seconds, absolute).
-    """
+    """A job was refused; ``offered`` is a deadline that the user did not take (seconds)."""
 
     job: str
     reason: str
@@ -141,18 +107,9 @@ class Moved(_Event, frozen=True, kw_only=True):
 
 
 class Killed(_Event, frozen=True, kw_only=True):
-    """A running job is to be killed, and waits to be run again from scratch.
+    """A running job is to be killed for the new job ``by``.
 
-    Attributes
-    ----------
-    job
-        The job as it runs.
-    again
-        Identifier under which the same work waits from now on.
-    by
-        The new job that is admitted thereby.
-    start
-        Promised start of the work (seconds).
+    Its work waits as the job ``again`` from now on, with a promised start (seconds).
     """
 
     job: str
@@ -168,13 +125,7 @@ class Withdrawn(_Event, frozen=True, kw_only=True):
 
 
 class Started(_Event, frozen=True, kw_only=True):
-    """A job started.
-
-    Attributes
-    ----------
-    end
-        Expected end (seconds).
-    """
+    """A job started, and is expected to end at ``end`` (seconds)."""
 
     job: str
     end: float | None = None
@@ -188,7 +139,7 @@ class Outlived(_Event, frozen=True, kw_only=True):
 
 
 class Late(_Event, frozen=True, kw_only=True):
-    """A waiting job can no longer meet its deadline; its new one is ``deadline`` (seconds)."""
+    """A waiting job can no longer keep its promise; its target is ``deadline`` now (seconds)."""
 
     job: str
     deadline: float | None = None

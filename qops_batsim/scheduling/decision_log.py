@@ -223,22 +223,7 @@ class DecisionLog:
 def write_decision_log(
     log: DecisionLog, prefix: str | Path, *, scheduler: str, options: dict[str, Any]
 ) -> Path:
-    """Write ``PREFIX_decisions.jsonl`` and return its path.
-
-    Parameters
-    ----------
-    log
-        The decisions.
-    prefix
-        Prefix of the run's files.
-    scheduler, options
-        Registered name and all options by name.
-
-    Raises
-    ------
-    InputError
-        The file cannot be written.
-    """
+    """Write ``PREFIX_decisions.jsonl`` and return its path; ``scheduler`` is a registered name."""
     header = LogHeader(
         format=FORMAT,
         version=VERSION,
@@ -254,13 +239,7 @@ def write_decision_log(
 
 
 def remove_decision_log(prefix: str | Path) -> None:
-    """Remove ``PREFIX_decisions.jsonl``, if there is one: it would tell of another run.
-
-    Raises
-    ------
-    InputError
-        The file cannot be removed.
-    """
+    """Remove ``PREFIX_decisions.jsonl``, if there is one: it would tell of another run."""
     path = Path(f"{prefix}_decisions.jsonl")
     try:
         path.unlink(missing_ok=True)

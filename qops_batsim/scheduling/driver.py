@@ -29,11 +29,6 @@ class ModuleDriver:
     socket. Events that no module needs (answers, messages of jobs, power states)
     are passed over.
 
-    Parameters
-    ----------
-    module
-        The scheduler.
-
     Attributes
     ----------
     log

@@ -92,14 +92,14 @@ class Easy(SpaceSharingScheduler):
 
     def schedule(self, now: float) -> None:
         """Start the jobs that fit without delaying the first one that does not."""
-        table = self._table
+        jobs, numbers = self._table.jobs, self._table.numbers
         if not self._sorted:
             self._sort()
         count, self._queued, self._running_count = self._pass(
             now,
             self.free_count,
-            table.numbers.processors,
-            table.numbers.estimates,
+            numbers.processors,
+            numbers.estimates,
             self._queue,
             self._queued,
             self._slots,
@@ -111,7 +111,7 @@ class Easy(SpaceSharingScheduler):
         )
         self._gone_count = 0
         for index in range(count):
-            self.start(table.jobs[self._started[index]])
+            self.start(jobs[self._started[index]])
 
     def _sort(self) -> None:
         """Put the jobs that came since the last pass into their places. O(queue log queue)."""

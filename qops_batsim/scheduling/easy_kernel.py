@@ -80,31 +80,14 @@ def easy_pass(
     gone_count: int,
     started: Ints,
 ) -> tuple[int, int, int]:
-    """Decide which waiting jobs start now.
+    """Decide which waiting jobs start now; return how many start, wait and run.
 
-    Parameters
-    ----------
-    now
-        Date (seconds).
-    free
-        Free processors, those of the jobs in ``gone`` included.
-    processors, estimates
-        Processors and estimated run time (seconds) of the job in each slot.
-    queue, queued
-        Slots of the waiting jobs in order of arrival, and their number; started
-        jobs are taken out.
-    slots, ends, running
-        Slots and expected ends (seconds) of the running jobs by ascending end,
-        and their number; updated.
-    gone, gone_count
-        Slots of the jobs that have left since the last pass.
-    started
-        Filled with the slots of the jobs that start now, in order.
-
-    Returns
-    -------
-    tuple of int
-        Numbers of started, waiting and running jobs. O(queue + started × running).
+    ``free`` counts the processors of the jobs in ``gone``, those that have left since the
+    last pass. ``processors`` and ``estimates`` (seconds) are by slot; ``queue`` holds the
+    slots of the waiting jobs in order, ``slots`` and ``ends`` those of the running jobs by
+    ascending expected end (seconds). Jobs that start are taken out of the queue, put among
+    the running ones, and their slots written to ``started`` in order.
+    O(queue + started × running).
     """
     running = remove_running(slots, ends, running, gone, gone_count)
     count = 0

@@ -39,16 +39,9 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 class System(msgspec.Struct, frozen=True, kw_only=True):
     """What a module knows of the machine before the first job.
 
-    Attributes
-    ----------
-    hosts
-        The compute hosts; the position is the host id.
-    compute_sharing
-        Whether several jobs may run on one host.
-    dynamic_jobs
-        Whether the module may register jobs.
-    profiles
-        Execution profiles by workload and name, as far as announced.
+    A host's position is its id. With ``compute_sharing``, several jobs may run on one host;
+    with ``dynamic_jobs``, the module may register jobs. ``profiles`` are execution profiles
+    by workload and name, as far as announced.
     """
 
     hosts: tuple[HostDescription, ...]

@@ -43,22 +43,18 @@ class QosRecord(msgspec.Struct, kw_only=True):
     requested_deadline
         Deadline that the user asked for (seconds, absolute), if it is not
         ``job.qos.deadline``.
-    offered_deadline
-        Deadline that the scheduler offered instead (seconds, absolute).
+    offered_deadline, admitted_deadline
+        Deadline offered instead, and the one promised (seconds, absolute).
     decision
         :data:`QOS_ACCEPTED` or :data:`QOS_REJECTED`. A job that starts is accepted and
         one that gets REJECT_JOB is rejected without any record.
     reason
         Why, in a few words for a reader: ``"asks for 5 processors, the machine
         has 4"``.
-    admitted_deadline
-        Deadline that the scheduler promised to keep (seconds, absolute).
     category
         Label of the job's class, for reports.
-    resource_charge
-        Price of the resources used.
-    qos_charge
-        Price of the quality of service.
+    resource_charge, qos_charge
+        Prices of the resources used and of the quality of service.
     kills
         How often the job was killed and started anew by the scheduler, beyond
         the kills that the protocol tells.
@@ -171,11 +167,6 @@ def write_qos_log(log: QosLog, prefix: str | Path) -> Path:
     """Write ``PREFIX_qos.csv`` and return its path: one row a job, empty where nothing applies.
 
     Dates (seconds, absolute) and charges have six decimals, as in Batsim's files.
-
-    Raises
-    ------
-    InputError
-        The file cannot be written.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

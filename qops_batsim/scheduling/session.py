@@ -24,10 +24,8 @@ class DecisionSession:
 
     Parameters
     ----------
-    scheduler
-        Registered name.
-    settings
-        Options by name.
+    scheduler, settings
+        Registered name, and options by name.
     on_warning
         Called with what is ignored: events of an unknown type, once a type.
 
@@ -35,10 +33,8 @@ class DecisionSession:
     ----------
     ended
         Whether the engine has said that the simulation is over.
-    messages
-        Number of messages answered.
-    now
-        Date of the last message (seconds).
+    messages, now
+        Number of messages answered, and date of the last one (seconds).
     """
 
     def __init__(
@@ -64,11 +60,8 @@ class DecisionSession:
     def answer(self, text: bytes | str) -> bytes:
         """Return the module's decisions on a message of the engine, all dated now.
 
-        Raises
-        ------
-        InputError
-            The text is no message or one that cannot come now, or the options of
-            the scheduler are wrong. The session is of no use afterwards.
+        After an InputError (no message, one that cannot come now, wrong options of the
+        scheduler) the session is of no use.
         """
         message = decode_events(text, self._ignore)
         self._check_order(message)

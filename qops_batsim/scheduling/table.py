@@ -37,7 +37,7 @@ class JobTable:
         self._slots: dict[str, int] = {}
         processors = np.zeros(FIRST_CAPACITY, np.int64)
         rows = np.zeros((FIRST_CAPACITY, host_words), np.uint64) if host_words else processors
-        columns = np.zeros((len(Jobs._fields) - 2, FIRST_CAPACITY))
+        columns = np.full((len(Jobs._fields) - 2, FIRST_CAPACITY), math.inf)
         self.numbers = Jobs(processors, columns[0], rows, *columns[1:])
 
     def __len__(self) -> int:
@@ -52,9 +52,9 @@ class JobTable:
         self.jobs.append(job)
         numbers.processors[slot] = job.processors
         numbers.estimates[slot] = job.estimate
-        asked = None if job.qos is None else job.qos.deadline
-        deadline = math.inf if asked is None else asked
-        numbers.deadlines[slot] = numbers.promises[slot] = numbers.targets[slot] = deadline
+        if job.qos is not None and job.qos.deadline is not None:
+            numbers.deadlines[slot] = numbers.promises[slot] = job.qos.deadline
+            numbers.targets[slot] = job.qos.deadline
         self._slots[job.id] = slot
         return slot
 
@@ -71,5 +71,7 @@ class JobTable:
         return self._slots[job_id]
 
     def _grow(self) -> None:
-        larger = Jobs(*map(grown, self.numbers))
+        size, larger = len(self.jobs), Jobs(*map(grown, self.numbers))
+        for each in (larger.deadlines, larger.promises, larger.targets):
+            each[size:] = math.inf
         self.numbers = larger if self._by_host else larger._replace(reserved=larger.processors)

@@ -14,6 +14,7 @@ from qops_batsim.scheduling.admission.search import (
     Question,
     Verdict,
     lift,
+    line_up,
     meets,
     set_keys,
 )
@@ -122,23 +123,15 @@ def mrt_search(
 
     A partial schedule is extended by its first candidate that leaves it strongly
     feasible. Where a candidate does not, or none is left, the search goes back to the
-    previous partial schedule and its next candidate; more than ``max_backtracks``
-    times, and there is no plan.
-
-    Returns
-    -------
-    tuple
-        Whether there is a plan; if not, the slot of the job whose target stood in the
-        way; and the backtracks. O((jobs + backtracks) × jobs × steps).
+    previous partial schedule and its next candidate, at most ``max_backtracks`` times.
+    Returns whether there is a plan, else the slot of the job whose target stood in the
+    way, and the backtracks. O((jobs + backtracks) × jobs × steps).
     """
     total = waiting.size[0] + 1
     draft = Draft(whole.profile, whole.order[:total], whole.starts)
     order, tried = draft.order, room.tried
-    for index in range(total - 1):
-        order[index] = waiting.slots[index]
-    order[total - 1] = new
     set_keys(jobs, waiting, new, by_laxity)
-    sort_slots(order, 0, total, jobs.keys)
+    line_up(0, jobs, waiting, new, draft)
     copy_profile(running, draft.profile)
     for slot in order:
         room.fits[slot] = np.nan
@@ -158,8 +151,7 @@ def mrt_search(
             slot = extend(now, jobs, draft, depth, place, room.fits)
             if slot == NO_PLAN:
                 depth += 1
-                if depth < total:
-                    tried[depth] = 0
+                tried[depth] = 0
                 continue
             late = slot
         elif depth == 0:
@@ -188,8 +180,8 @@ class MrtSearch:
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan, or which target stood in the way."""
         slots, jobs = len(q.jobs.estimates), len(q.draft.order)
-        if len(self._room.fits) < slots or len(self._room.tried) < jobs:
-            self._room = Room(np.zeros(slots), np.zeros(jobs, np.int64))
+        if len(self._room.fits) < slots or len(self._room.tried) <= jobs:
+            self._room = Room(np.zeros(slots), np.zeros(jobs + 1, np.int64))
         found, blamed, backtracks = self._search(
             q.now, q.running, q.jobs, q.waiting, q.new, self._by_laxity, self._max_backtracks,
             q.draft, self._room,

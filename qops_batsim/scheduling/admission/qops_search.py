@@ -12,6 +12,7 @@ from qops_batsim.scheduling.admission.search import (
     Question,
     Verdict,
     lift,
+    line_up,
     meets,
     set_keys,
 )
@@ -45,20 +46,6 @@ def keep_up_to(point: int, kept: int, base: Profile, jobs: Jobs, waiting: Queue,
         reserve(base, jobs.starts[slot], jobs.estimates[slot], jobs.processors[slot])
         d.order[index] = slot
         d.starts[index] = jobs.starts[slot]
-
-
-@lean_kernel
-def line_up(point: int, jobs: Jobs, waiting: Queue, new: int, new_first: bool, d: Draft) -> None:
-    """Put the other jobs in heuristic order behind the kept ones, the new one first if asked."""
-    count = waiting.size[0]
-    for index in range(point, count):
-        d.order[index] = waiting.slots[index]
-    d.order[count] = new
-    sort_slots(d.order, point, count + 1, jobs.keys)
-    if new_first and point > 0:
-        for index in range(point, count + 1):
-            if d.order[index] == new:
-                lift(d.order, index, point)
 
 
 @lean_kernel
@@ -130,7 +117,11 @@ def qops_search(
     while True:
         keep_up_to(point, kept, base, jobs, waiting, draft)
         kept = point
-        line_up(point, jobs, waiting, new, rules.new_job_first, draft)
+        line_up(point, jobs, waiting, new, draft)
+        if rules.new_job_first and point > 0:
+            for index in range(point, count + 1):
+                if draft.order[index] == new:
+                    lift(draft.order, index, point)
         copy_profile(base, draft.profile)
         late = place_line(now, base, jobs, point, count + 1, rules.k_factor, draft)
         if late == NO_PLAN:

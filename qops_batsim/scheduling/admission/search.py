@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.scheduling.kernels import lean_kernel
+from qops_batsim.scheduling.plan_kernels import sort_slots
 from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Profile, Queue, new_profile
 from qops_batsim.scheduling.table import JobTable
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -112,3 +113,13 @@ def lift(order: Ints, place: int, to: int) -> None:
     for index in range(place, to, -1):
         order[index] = order[index - 1]
     order[to] = slot
+
+
+@lean_kernel
+def line_up(point: int, jobs: Jobs, waiting: Queue, new: int, draft: Draft) -> None:
+    """Put the waiting jobs from a point on and the new one in the order of their keys."""
+    count = waiting.size[0]
+    for index in range(point, count):
+        draft.order[index] = waiting.slots[index]
+    draft.order[count] = new
+    sort_slots(draft.order, point, count + 1, jobs.keys)
