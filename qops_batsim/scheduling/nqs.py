@@ -82,10 +82,7 @@ def _error(option: str, value: object, accepted: str) -> InputError:
 
 
 Place = tuple[int, str, int]
-"""A queue: rank of the name, name, and number of time limits that its requests exceed.
-
-The least has the highest priority.
-"""
+"""A queue, the least first: rank of the name, name, time limits that its requests exceed."""
 
 
 class Nqs(SpaceSharingScheduler):

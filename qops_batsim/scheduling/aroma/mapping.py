@@ -72,14 +72,7 @@ class Mapper:
     ) -> int | None:
         """Map an application and return its slot, or None if that is impossible.
 
-        Parameters
-        ----------
-        application
-            It is not in the book yet.
-        after
-            Start dates before this one are known to be of no use (s).
-        before
-            Only start dates before this one are of interest (s).
+        Start dates are tried from ``after`` on, up to ``before`` (s).
         """
         needs = self.machine.needs(application.work)
         eligible = self.available

@@ -104,16 +104,22 @@ def granted_rate(slot: int, mapped: Rows, tasks: Rows, hosts: Rows) -> float:
 
 
 @lean_kernel
-def settle_rates(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> None:
-    """Write the present rates of the running applications ``slots`` and the hosts' loads.
-
-    O(hosts + entries).
-    """
+def _count_loads(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> None:
+    """Write how many of the applications use each host. O(hosts + tasks)."""
     for host in range(len(hosts)):
         hosts[host].load = 0
     for slot in slots:
         for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
             hosts[tasks[entry].host].load += 1
+
+
+@lean_kernel
+def settle_rates(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> None:
+    """Write the present rates of the running applications ``slots`` and the hosts' loads.
+
+    O(hosts + entries).
+    """
+    _count_loads(slots, mapped, tasks, hosts)
     for slot in slots:
         mapped[slot].rate = granted_rate(slot, mapped, tasks, hosts)
 
@@ -243,16 +249,11 @@ def _list_users(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Ints:
 
     O(hosts + entries).
     """
-    for host in range(len(hosts)):
-        hosts[host].end_user = 0
-    for slot in slots:
-        for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
-            hosts[tasks[entry].host].end_user += 1
+    _count_loads(slots, mapped, tasks, hosts)
     total = 0
     for host in range(len(hosts)):
-        count = hosts[host].end_user
         hosts[host].first_user = hosts[host].end_user = total
-        total += count
+        total += hosts[host].load
     users = np.empty(total, np.int64)
     for index in range(len(slots)):
         row = mapped[slots[index]]
