@@ -5,19 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from qops_batsim.engine.records import JobRecord
+from qops_batsim.engine.records import JobRecord, job_columns
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.files import write_text
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, REJECTED
 from qops_batsim.version import __version__
 
 MACHINE_STATES_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
-
-
-SHORTEST_RUN_TIME = 1e-5
-"""What a job that ended as it started is written to have run (seconds), as in Batsim."""
 
 
 def write_outputs(
@@ -44,39 +39,6 @@ def write_outputs(
         write_text(path, text)
         paths.append(path)
     return paths
-
-
-def job_columns(ended: Sequence[JobRecord]) -> dict[str, list[Any]]:
-    """Return the columns of ``_jobs.csv``, not rounded; what a rejected job has not is NaN."""
-    ran = [record.state != REJECTED for record in ended]
-    names = [record.job.id.partition("!") for record in ended]
-    submitted = [record.job.submission_time for record in ended]
-    start = [record.start for record in ended]
-    finish = [_finish(record) for record in ended]
-    turnaround = [end - date for end, date in zip(finish, submitted, strict=True)]
-    run_time = [end - date for end, date in zip(finish, start, strict=True)]
-    joules = [-1.0 if record.energy is None else record.energy for record in ended]
-    return {
-        "job_id": [local_id for _, _, local_id in names],
-        "workload_name": [workload for workload, _, _ in names],
-        "profile": [record.job.profile for record in ended],
-        "submission_time": submitted,
-        "requested_number_of_resources": [record.job.processors for record in ended],
-        "requested_time": [
-            -1.0 if record.job.walltime is None else record.job.walltime for record in ended
-        ],
-        "success": [int(record.state == COMPLETED_SUCCESSFULLY) for record in ended],
-        "final_state": [record.state for record in ended],
-        "starting_time": start,
-        "execution_time": run_time,
-        "finish_time": finish,
-        "waiting_time": [date - since for date, since in zip(start, submitted, strict=True)],
-        "turnaround_time": turnaround,
-        "stretch": [whole / run for whole, run in zip(turnaround, run_time, strict=True)],
-        "allocated_resources": [str(record.hosts) for record in ended],
-        "consumed_energy": [each if ok else math.nan for each, ok in zip(joules, ran, strict=True)],
-        "metadata": [record.metadata for record in ended],
-    }
 
 
 _HEAD = "%s,%s,%s,%.6f,%d,%.6f,%d,%s"
@@ -113,7 +75,7 @@ def format_schedule(simulation: Simulation) -> str:
     ran = [record for record in ended if record.state != REJECTED]
     successes = sum(record.state == COMPLETED_SUCCESSFULLY for record in ran)
     waits = [record.start - record.submission_time for record in ran]
-    turnarounds = [_finish(record) - record.submission_time for record in ran]
+    turnarounds = [record.written_finish - record.submission_time for record in ran]
     slowdowns = [_stretch(record) for record in ran]
     computing, idle, unavailable = _host_times(simulation, ran)
     meter = simulation.energy
@@ -122,7 +84,7 @@ def format_schedule(simulation: Simulation) -> str:
     values: dict[str, str | int | float] = {
         "batsim_version": f"qops-batsim-{__version__}",
         "consumed_joules": 0.0 if meter is None else meter.consumed(everything, simulation.now),
-        "makespan": max(map(_finish, ran), default=0.0),
+        "makespan": max((record.written_finish for record in ran), default=0.0),
         "max_slowdown": max(slowdowns, default=0.0),
         "max_turnaround_time": max(turnarounds, default=0.0),
         "max_waiting_time": max(waits, default=0.0),
@@ -151,14 +113,9 @@ def format_schedule(simulation: Simulation) -> str:
     return ",".join(values) + "\n" + ",".join(cells) + "\n"
 
 
-def _finish(record: JobRecord) -> float:
-    """Return the date of the end to write: never that of the start."""
-    return record.finish if record.finish > record.start else record.start + SHORTEST_RUN_TIME
-
-
 def _stretch(record: JobRecord) -> float:
     """Turnaround time over run time."""
-    finish = _finish(record)
+    finish = record.written_finish
     return (finish - record.submission_time) / (finish - record.start)
 
 

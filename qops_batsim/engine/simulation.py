@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Protocol
 from qops_batsim.engine.actors import Outside, Submitters
 from qops_batsim.engine.apply import apply_decision
 from qops_batsim.engine.options import EngineOptions
-from qops_batsim.engine.records import JobRecord
+from qops_batsim.engine.records import JobRecord, job_columns
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import REJECTED, RUNNING, SUBMITTED
 from qops_batsim.platform.model import Host, Platform
@@ -148,8 +148,6 @@ class Simulation:
         What a rejected job has not is NaN, or ``""`` for its hosts.
         """
         import pandas as pd
-
-        from qops_batsim.engine.outputs import job_columns
 
         return pd.DataFrame(job_columns(self.ended))
 
