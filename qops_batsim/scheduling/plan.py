@@ -209,6 +209,7 @@ class Plan:
         list of (Job, HostSet or None)
             The jobs in order of their planned starts, with their hosts. O(waiting × steps).
         """
+        now = float(now)  # kernels keep the types of their first call
         early = self.forget_gone(now)
         if self._extend_overdue(now) or self._has_missed_start(now):
             self.rebuild(now)

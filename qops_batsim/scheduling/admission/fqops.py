@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from msgspec import Meta
+from typing import TYPE_CHECKING
 
 from qops_batsim.economics.tolerance import FixedTolerance, RandomTolerance, Tolerance
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
-from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.protocol.decisions import KillJob, RegisterJob, SetJobMetadata
 from qops_batsim.protocol.events import NO_MORE_STATIC_JOBS, JobCompleted, Notify
-from qops_batsim.scheduling.admission.qops import QopsOptions
+from qops_batsim.scheduling.admission.options import FqopsOptions
 from qops_batsim.scheduling.module import SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -20,66 +17,6 @@ if TYPE_CHECKING:
     from qops_batsim.scheduling.admission.restarts import Restarts
     from qops_batsim.scheduling.answers import Answer, Kill
     from qops_batsim.scheduling.plan import Plan
-
-
-class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
-    """Options of :class:`Fqops`: those of QoPS and the following."""
-
-    retry_count: Annotated[
-        int,
-        Meta(
-            ge=0,
-            le=60,
-            description="how often the interval of the earliest deadline is halved; what is "
-            "left of it is the resolution of offers",
-        ),
-    ] = 10
-    tolerance: Annotated[
-        Literal["fixed", "random"],
-        Meta(
-            description="tolerance factors of jobs that bring none along: all alike, or each "
-            "uniform between 0 and twice tolerance_factor"
-        ),
-    ] = "fixed"
-    tolerance_factor: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1e6,
-            description="users take an offer up to this many times the requested response time; "
-            "qos.tolerance_factor of a job goes before",
-        ),
-    ] = 1.0
-    seed: Annotated[int, Meta(description="chooses random tolerance factors")] = 0
-    slack_factor: Annotated[
-        float,
-        Meta(
-            ge=1,
-            le=1e6,
-            description="artificial slack: offers are later than the earliest deadline by this "
-            "factor, counted from the arrival",
-        ),
-    ] = 1.0
-    kill_and_restart: Annotated[
-        bool,
-        Meta(
-            description="before an offer is made, try to meet the request by killing a running "
-            "job that can be run again from scratch by its own deadline"
-        ),
-    ] = False
-    max_kills_per_job: Annotated[
-        Annotated[int, Meta(ge=0)] | None,
-        Meta(description="most kills of one job; none for any number"),
-    ] = None
-    kill_after: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=MAX_SECONDS,
-            description="run time before which no job is killed",
-            extra={"unit": "s"},
-        ),
-    ] = 1.0
 
 
 class Fqops(SpaceSharingScheduler):

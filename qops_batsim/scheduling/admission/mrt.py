@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from msgspec import Meta
-
-from qops_batsim.scheduling.admission.qops import Order
-from qops_batsim.scheduling.module import SchedulerOptions
+from qops_batsim.scheduling.admission.options import MrtOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.plan import Plan
-
-
-class MrtOptions(SchedulerOptions, frozen=True, kw_only=True):
-    """Options of :class:`Mrt`."""
-
-    order: Order = "least_laxity"
-    max_backtracks: Annotated[
-        int, Meta(ge=0, description="most candidates given up before the new job is rejected")
-    ] = 10
 
 
 class Mrt(SpaceSharingScheduler):

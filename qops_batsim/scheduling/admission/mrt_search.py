@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.scheduling.admission.mrt import MrtOptions
+from qops_batsim.scheduling.admission.options import MrtOptions
 from qops_batsim.scheduling.admission.search import (
     FOUND,
     NO_PLAN,

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
-from msgspec import Meta
-
-from qops_batsim.scheduling.module import SchedulerOptions
+from qops_batsim.scheduling.admission.options import MsbOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.plan import Plan
-
-
-class MsbOptions(SchedulerOptions, frozen=True, kw_only=True):
-    """Options of :class:`Msb`."""
-
-    price: Annotated[
-        Literal["moves", "delays"],
-        Meta(
-            description="price of a plan: sum of delay times processors over all jobs, where moves "
-            "to an earlier start count as negative, or over delayed jobs only"
-        ),
-    ] = "moves"
 
 
 class Msb(SpaceSharingScheduler):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qops_batsim.scheduling.admission.msb import MsbOptions
+from qops_batsim.scheduling.admission.options import MsbOptions
 from qops_batsim.scheduling.admission.search import (
     FOUND,
     NO_PLAN,

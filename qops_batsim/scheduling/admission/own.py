@@ -3,55 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from qops_batsim.jobs import Job
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.availability import AvailabilityProfile
+    from qops_batsim.scheduling.admission.request import Request
     from qops_batsim.scheduling.plan import Plan
-
-
-class PlannedJob(NamedTuple):
-    """An admitted job that waits.
-
-    Attributes
-    ----------
-    job
-        The job.
-    start
-        Its planned start (seconds).
-    target
-        By when it has to end (seconds; infinite without a deadline): its promise, or later
-        if jobs that outlived their estimates have made it late.
-    """
-
-    job: Job
-    start: float
-    target: float
-
-
-class Request(NamedTuple):
-    """What a deadline scheduler is asked.
-
-    Attributes
-    ----------
-    now
-        Date (seconds).
-    job, target
-        The new job, and by when it has to end (seconds; infinite without a deadline).
-    waiting
-        The admitted jobs that wait, by planned start.
-    availability
-        Which processors the running jobs leave free; a copy, to plan on.
-    """
-
-    now: float
-    job: Job
-    target: float
-    waiting: list[PlannedJob]
-    availability: AvailabilityProfile
 
 
 class DeadlineScheduler(SpaceSharingScheduler):
@@ -98,4 +56,6 @@ class DeadlineScheduler(SpaceSharingScheduler):
         from qops_batsim.scheduling.admission.policy import Admission
         from qops_batsim.scheduling.plan import Plan
 
-        return Plan(machine_size, Admission(OwnSearch(self, machine_size)))
+        return Plan(
+            machine_size, Admission(OwnSearch(type(self).__name__, self.admit, machine_size))
+        )

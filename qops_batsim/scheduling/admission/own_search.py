@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from qops_batsim.errors import SimulationError
-from qops_batsim.scheduling.admission.own import DeadlineScheduler, PlannedJob, Request
+from qops_batsim.scheduling.admission.request import PlannedJob, Request
 from qops_batsim.scheduling.admission.search import FOUND, NO_PLAN, Question, Verdict, meets
 from qops_batsim.scheduling.availability import AvailabilityProfile
 from qops_batsim.scheduling.profile import copy_profile, reserve
@@ -13,15 +15,18 @@ from qops_batsim.timing import PLAN_TOLERANCE
 class OwnSearch:
     """Passes questions on to a scheduler's ``admit``."""
 
-    def __init__(self, scheduler: DeadlineScheduler, machine_size: int) -> None:
-        self._scheduler = scheduler
+    def __init__(
+        self, name: str, admit: Callable[[Request], Mapping[str, float] | str], machine_size: int
+    ) -> None:
+        self._name = name
+        self._admit = admit
         self._machine_size = machine_size
 
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan, or the scheduler's reason."""
         jobs, table, targets = q.jobs, q.table.jobs, q.jobs.targets
         slots = q.waiting.slots[: q.waiting.size[0]].tolist()
-        answer = self._scheduler.admit(
+        answer = self._admit(
             Request(
                 q.now,
                 table[q.new],
@@ -60,5 +65,7 @@ class OwnSearch:
             raise self._error(q, f"a start of {job.id} at {start:g} s: {error}") from None
 
     def _error(self, q: Question, what: str) -> SimulationError:
-        name, new = type(self._scheduler).__name__, q.table.jobs[q.new].id
-        return SimulationError(f"{name}.admit at {q.now:g} s, asked about {new}, returned {what}")
+        new = q.table.jobs[q.new].id
+        return SimulationError(
+            f"{self._name}.admit at {q.now:g} s, asked about {new}, returned {what}"
+        )

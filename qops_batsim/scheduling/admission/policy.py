@@ -8,19 +8,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from qops_batsim.scheduling.admission.search import Question, Search, Verdict, new_draft
-from qops_batsim.scheduling.answers import Answer, Held
+from qops_batsim.scheduling.answers import Answer, Held, Kill
 from qops_batsim.scheduling.kernels import Steady
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.plan_kernels import adopt
 from qops_batsim.scheduling.profile import new_profile, running_profile
 from qops_batsim.timing import PLAN_TOLERANCE
 
-if TYPE_CHECKING:
-    from qops_batsim.scheduling.admission.feedback import Offers
-    from qops_batsim.scheduling.admission.restarts import Restarts
+
+class Offers(Protocol):
+    """Makes offers to users whose deadline cannot be kept."""
+
+    def make(
+        self, admission: Admission, plan: Plan, now: float, slot: int, refused: Answer
+    ) -> Answer:
+        """Offer a refused job a later deadline; take it in if that will do."""
+
+
+class Restarts(Protocol):
+    """Kills running jobs for new ones."""
+
+    def resume(self, jobs: Sequence[Held]) -> None:
+        """Know what was killed before, by slot."""
+
+    def kill_for(self, admission: Admission, plan: Plan, now: float, slot: int) -> Kill | None:
+        """Take a new job into the plan by killing a running one, if that will do."""
 
 
 class Admission:

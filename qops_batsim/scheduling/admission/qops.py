@@ -2,47 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
-from msgspec import Meta
-
-from qops_batsim.scheduling.module import SchedulerOptions
+from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.plan import Plan
-
-Order = Annotated[
-    Literal["least_laxity", "earliest_deadline"],
-    Meta(
-        description="order in which jobs are placed: by deadline minus estimate, or by deadline; "
-        "ties by arrival"
-    ),
-]
-
-
-class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
-    """Options of :class:`Qops`."""
-
-    order: Order = "least_laxity"
-    k_factor: Annotated[
-        int,
-        Meta(ge=0, description="most deadline violations repaired at one insertion point"),
-    ] = 5
-    on_failure: Annotated[
-        Literal["next_point", "reject"],
-        Meta(
-            description="when an insertion point fails: go on to the next one, or reject the job "
-            "as Figure 3 has it literally"
-        ),
-    ] = "next_point"
-    new_job: Annotated[
-        Literal["in_order", "first"],
-        Meta(
-            description="at insertion points after the first: place the new job in heuristic "
-            "order, or before the jobs that are placed anew, as the text of section 3 has it"
-        ),
-    ] = "in_order"
 
 
 class Qops(SpaceSharingScheduler):

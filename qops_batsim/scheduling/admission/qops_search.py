@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from qops_batsim.scheduling.admission.qops import QopsOptions
+from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.scheduling.admission.search import (
     FOUND,
     NO_PLAN,

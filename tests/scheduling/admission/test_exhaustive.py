@@ -9,11 +9,9 @@ import pytest
 
 import admission_oracles as oracles
 from admission_cases import ask, random_case
-from qops_batsim.scheduling.admission.mrt import MrtOptions
 from qops_batsim.scheduling.admission.mrt_search import MrtSearch
-from qops_batsim.scheduling.admission.msb import MsbOptions
 from qops_batsim.scheduling.admission.msb_search import MsbSearch
-from qops_batsim.scheduling.admission.qops import QopsOptions
+from qops_batsim.scheduling.admission.options import MrtOptions, MsbOptions, QopsOptions
 from qops_batsim.scheduling.admission.qops_search import QopsSearch
 from qops_batsim.scheduling.admission.search import Search
 

@@ -23,9 +23,9 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.admission.feedback import Earliest, earliest
-from qops_batsim.scheduling.admission.fqops import Fqops, FqopsOptions
+from qops_batsim.scheduling.admission.fqops import Fqops
+from qops_batsim.scheduling.admission.options import FqopsOptions, QopsOptions
 from qops_batsim.scheduling.admission.policy import Admission
-from qops_batsim.scheduling.admission.qops import QopsOptions
 from qops_batsim.scheduling.admission.qops_search import QopsSearch
 from qops_batsim.scheduling.admission.search import new_draft
 from qops_batsim.scheduling.answers import Answer

@@ -20,7 +20,8 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.run import run
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.admission.own import DeadlineScheduler, Request
+from qops_batsim.scheduling.admission.own import DeadlineScheduler
+from qops_batsim.scheduling.admission.request import Request
 from qops_batsim.scheduling.decision_events import Refused
 from qops_batsim.workload.model import Workload, delay_profile
 

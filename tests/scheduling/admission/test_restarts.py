@@ -42,7 +42,8 @@ from qops_batsim.protocol.zeromq_peer import RemotePeer
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.launch import batsim_arguments
 from qops_batsim.running.simulate import default_engine, simulate, write_run
-from qops_batsim.scheduling.admission.fqops import Fqops, FqopsOptions
+from qops_batsim.scheduling.admission.fqops import Fqops
+from qops_batsim.scheduling.admission.options import FqopsOptions
 from qops_batsim.scheduling.admission.restarts import Restarts
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.plan import Plan

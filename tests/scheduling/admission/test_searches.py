@@ -11,11 +11,9 @@ import pytest
 import admission_oracles as oracles
 from admission_cases import Found, ask, random_case
 from admission_oracles import Asking, Case
-from qops_batsim.scheduling.admission.mrt import MrtOptions
 from qops_batsim.scheduling.admission.mrt_search import MrtSearch
-from qops_batsim.scheduling.admission.msb import MsbOptions
 from qops_batsim.scheduling.admission.msb_search import MsbSearch
-from qops_batsim.scheduling.admission.qops import QopsOptions
+from qops_batsim.scheduling.admission.options import MrtOptions, MsbOptions, QopsOptions
 from qops_batsim.scheduling.admission.qops_search import QopsSearch
 
 ORDERS = ("least_laxity", "earliest_deadline")

@@ -1,0 +1,123 @@
+"""Options of the deadline schedulers: for their classes and their searches alike."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.scheduling.module import SchedulerOptions
+
+Order = Annotated[
+    Literal["least_laxity", "earliest_deadline"],
+    Meta(
+        description="order in which jobs are placed: by deadline minus estimate, or by deadline; "
+        "ties by arrival"
+    ),
+]
+
+
+class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
+    """Options of ``Qops``."""
+
+    order: Order = "least_laxity"
+    k_factor: Annotated[
+        int,
+        Meta(ge=0, description="most deadline violations repaired at one insertion point"),
+    ] = 5
+    on_failure: Annotated[
+        Literal["next_point", "reject"],
+        Meta(
+            description="when an insertion point fails: go on to the next one, or reject the job "
+            "as Figure 3 has it literally"
+        ),
+    ] = "next_point"
+    new_job: Annotated[
+        Literal["in_order", "first"],
+        Meta(
+            description="at insertion points after the first: place the new job in heuristic "
+            "order, or before the jobs that are placed anew, as the text of section 3 has it"
+        ),
+    ] = "in_order"
+
+
+class MsbOptions(SchedulerOptions, frozen=True, kw_only=True):
+    """Options of ``Msb``."""
+
+    price: Annotated[
+        Literal["moves", "delays"],
+        Meta(
+            description="price of a plan: sum of delay times processors over all jobs, where moves "
+            "to an earlier start count as negative, or over delayed jobs only"
+        ),
+    ] = "moves"
+
+
+class MrtOptions(SchedulerOptions, frozen=True, kw_only=True):
+    """Options of ``Mrt``."""
+
+    order: Order = "least_laxity"
+    max_backtracks: Annotated[
+        int, Meta(ge=0, description="most candidates given up before the new job is rejected")
+    ] = 10
+
+
+class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
+    """Options of ``Fqops``: those of QoPS and the following."""
+
+    retry_count: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=60,
+            description="how often the interval of the earliest deadline is halved; what is "
+            "left of it is the resolution of offers",
+        ),
+    ] = 10
+    tolerance: Annotated[
+        Literal["fixed", "random"],
+        Meta(
+            description="tolerance factors of jobs that bring none along: all alike, or each "
+            "uniform between 0 and twice tolerance_factor"
+        ),
+    ] = "fixed"
+    tolerance_factor: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e6,
+            description="users take an offer up to this many times the requested response time; "
+            "qos.tolerance_factor of a job goes before",
+        ),
+    ] = 1.0
+    seed: Annotated[int, Meta(description="chooses random tolerance factors")] = 0
+    slack_factor: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=1e6,
+            description="artificial slack: offers are later than the earliest deadline by this "
+            "factor, counted from the arrival",
+        ),
+    ] = 1.0
+    kill_and_restart: Annotated[
+        bool,
+        Meta(
+            description="before an offer is made, try to meet the request by killing a running "
+            "job that can be run again from scratch by its own deadline"
+        ),
+    ] = False
+    max_kills_per_job: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="most kills of one job; none for any number"),
+    ] = None
+    kill_after: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=MAX_SECONDS,
+            description="run time before which no job is killed",
+            extra={"unit": "s"},
+        ),
+    ] = 1.0
