@@ -79,12 +79,11 @@ def gantt(
     run
         Prefix, directory or ``_jobs.csv`` of a run, or the run itself.
     out
-        The picture to write; the ending chooses png, pdf or svg. None: no file.
+        The picture to write, by its ending png, pdf or svg; None: no file.
     hosts
         Hosts of the machine, where the run's files do not tell.
     begin, end
-        Part to show (seconds from date 0); by default the first submission and
-        the last completion.
+        Part to show (seconds); by default from the first submission to the last completion.
     engine
         One of :data:`ENGINES`.
 
@@ -102,9 +101,8 @@ def gantt(
         raise InputError(f"unknown engine {engine!r}{did_you_mean(engine, ENGINES)}")
     result = load_run(run, hosts=hosts)
     begin, end = _part(result, begin, end)
-    shown = _visible(result, begin, end)
+    shown, shared = _visible(result, begin, end), _share_hosts(result)
     count = int(shown.sum())
-    shared = _share_hosts(result)
     if engine == "auto":
         few = count <= EVALYS_JOBS and result.hosts <= EVALYS_JOBS
         engine = "evalys" if few and not shared else "image"
