@@ -33,8 +33,7 @@ _SETTINGS = "Option of a scheduler (repeatable); `qops-batsim schedulers NAME` l
 _BASELINE = "Scheduler that differences refer to. Default: msb if compared, else the first."
 
 Schedulers = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="SCHEDULER...", help=_SCHEDULERS, show_default=False),
+    list[str] | None, typer.Argument(metavar="SCHEDULER...", help=_SCHEDULERS, show_default=False)
 ]
 Trace = Annotated[str, typer.Option("--workload", "-w", metavar="FILE", help=_TRACE)]
 Loads = Annotated[

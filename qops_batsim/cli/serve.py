@@ -86,10 +86,7 @@ def serve(
     ):
         module.prepare()
     connection, endpoint = listen(
-        socket,
-        any_interface=any_interface,
-        timeout=timeout,
-        max_message_bytes=max_message_bytes,
+        socket, any_interface=any_interface, timeout=timeout, max_message_bytes=max_message_bytes
     )
     if not quiet:
         note(f"{scheduler} listens at {endpoint}")

@@ -14,13 +14,7 @@ import numpy as np
 from qops_batsim.errors import InputError, require
 from qops_batsim.jobs import Job
 from qops_batsim.version import __version__
-from qops_batsim.workload.model import (
-    Profile,
-    Workload,
-    check_counts,
-    delay_profile,
-    plain_number,
-)
+from qops_batsim.workload.model import Profile, Workload, check_counts, delay_profile, plain_number
 from qops_batsim.workload.swf import Records, SwfLog
 from qops_batsim.workload.swf_repairs import RepairCount, Repairs, repair_records
 from qops_batsim.workload.swf_window import Bounds, LogCalendar, LogWindow

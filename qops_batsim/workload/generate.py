@@ -266,10 +266,7 @@ def _qos_requests(
 
 
 def _assemble(
-    columns: Columns,
-    qos: list[dict[str, Any]] | None,
-    processors: int,
-    provenance: dict[str, Any],
+    columns: Columns, qos: list[dict[str, Any]] | None, processors: int, provenance: dict[str, Any]
 ) -> Workload:
     """Return the workload of these columns; walltimes are left out where there is ``qos``."""
     jobs: list[Job] = []
