@@ -14,11 +14,11 @@ import ssl
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import pooch
@@ -77,11 +77,8 @@ class FetchedLog(msgspec.Struct, frozen=True, kw_only=True):
     checked_against: str
 
 
-class Progress(Protocol):
-    """What is told about a running download."""
-
-    def __call__(self, received: int, total: int | None) -> None:
-        """Take the bytes received so far and expected in all (None: unknown)."""
+Progress = Callable[[int, int | None], None]
+"""Takes the bytes of a download received so far, and expected in all (None: unknown)."""
 
 
 def fetch_log(
@@ -98,16 +95,8 @@ def fetch_log(
     download left behind is continued, if the server still has the same file. Raises
     :class:`DownloadError` where it fails for reasons of the network or the server.
 
-    Parameters
-    ----------
-    name
-        One of :data:`LOGS`.
-    cache
-        Directory to keep logs in; None: ``qops-batsim`` in the user's cache directory.
-    progress
-        Called as the download proceeds.
-    base_url, logs
-        Another archive, for tests and mirrors.
+    The ``name`` is one of :data:`LOGS`. The ``cache`` is by default ``qops-batsim`` in the
+    user's cache directory; ``base_url`` and ``logs`` are for tests and mirrors.
     """
     if name not in logs:
         raise InputError(f"log is {name!r}, which is not known{did_you_mean(name, logs)}")
@@ -130,7 +119,12 @@ def fetch_log(
         sha256 = expected or str(pooch.file_hash(found, alg="sha256"))
     except ValueError:
         # pooch's only one: the checksum; it has removed the file.
-        raise DownloadError(f"{url}: {_differs(log, record, expected)}") from None
+        known = "this package knows" if log.sha256 else f"{record} recorded at an earlier download"
+        hint = "" if log.sha256 else "; remove that record to accept a new version"
+        raise DownloadError(
+            f"{url}: not the expected file: its checksum differs from the one that {known} "
+            f"({expected}){hint}"
+        ) from None
     except OSError as error:
         raise InputError(
             f"{cache}: cannot be used as a cache ({error.strerror or error})"
@@ -140,16 +134,6 @@ def fetch_log(
         write_text(record, f"{sha256}  {log.file}\n")
     checked = "package" if log.sha256 else "record" if recorded else "nothing"
     return FetchedLog(path=Path(found), url=url, sha256=sha256, checked_against=checked)
-
-
-def _differs(log: ArchivedLog, record: Path, expected: str | None) -> str:
-    source, hint = "this package knows", ""
-    if not log.sha256:
-        source = f"{record} recorded at an earlier download"
-        hint = "; remove that record to accept a new version"
-    return (
-        f"not the expected file: its checksum differs from the one that {source} ({expected}){hint}"
-    )
 
 
 def copy_log(log: FetchedLog, out: Path) -> Path:
@@ -163,10 +147,9 @@ def copy_log(log: FetchedLog, out: Path) -> Path:
 class ResumingDownloader:
     """A downloader for pooch that continues where an earlier attempt broke off.
 
-    Bytes are collected in a partial file beside the cached one, with the server's
-    mark of the file's version (its entity tag or modification date) in a second
-    file. The next attempt asks for the rest of that same version; a server that has
-    another one, or cannot send parts, sends the whole.
+    Bytes are collected in a partial file, with the server's mark of the file's version (its
+    entity tag or modification date) in a second one. The next attempt asks for the rest of
+    that version; a server that has another, or cannot send parts, sends the whole.
     """
 
     def __init__(self, partial: Path, progress: Progress | None = None) -> None:
@@ -195,7 +178,7 @@ class ResumingDownloader:
         with response:
             if response.status != 206:
                 received = 0
-            elif not _continues_at(response, received):
+            elif not response.headers.get("Content-Range", "").startswith(f"bytes {received}-"):
                 raise HTTPException("the server sent another part than was asked for")
             mark = response.headers.get("ETag") or response.headers.get("Last-Modified")
             # A weak tag does not promise equal bytes: nothing can be continued with it.
@@ -234,17 +217,14 @@ class ResumingDownloader:
 @contextmanager
 def _download_errors(url: str, partial: Path) -> Iterator[None]:
     """Turn what can go wrong on the way into one sentence that says what to do."""
-    by_hand = (
-        "download it by hand, with a browser or another machine, and save it as "
-        f"{partial.with_suffix('')}"
-    )
+    target = partial.with_suffix("")
+    by_hand = f"download it by hand, with a browser or another machine, and save it as {target}"
     try:
         yield
     except urllib.error.HTTPError as error:
         error.close()
-        raise DownloadError(
-            f"{url}: the server answers {error.code} {error.reason}; {by_hand}"
-        ) from None
+        answer = f"the server answers {error.code} {error.reason}"
+        raise DownloadError(f"{url}: {answer}; {by_hand}") from None
     except urllib.error.URLError as error:
         raise DownloadError(f"{url}: cannot be reached ({error.reason}); {by_hand}") from None
     except (TimeoutError, ConnectionError, ssl.SSLError, HTTPException) as error:
@@ -267,11 +247,6 @@ def _check_whole(path: Path, url: str, *, was_there: bool) -> None:
             f"{path if was_there else url}: not a whole gzip file, as the log is ({error}); "
             f"{'remove it and ' if was_there else ''}run the command again"
         ) from None
-
-
-def _continues_at(response: HTTPResponse, received: int) -> bool:
-    """Return whether a partial answer begins with the byte that was asked for."""
-    return re.match(rf"bytes {received}-", response.headers.get("Content-Range", "")) is not None
 
 
 def _read_record(record: Path) -> str | None:

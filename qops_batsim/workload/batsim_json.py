@@ -31,13 +31,8 @@ PROFILE_TYPES: dict[str, tuple[str, ...]] = {
 }
 """Batsim's profile types with the fields each must have."""
 
-_NUMBERS: dict[str, tuple[str, ...]] = {
-    "parallel_homogeneous": ("cpu", "com"),
-    "parallel_homogeneous_total": ("cpu", "com"),
-    "parallel_homogeneous_pfs": ("bytes_to_read", "bytes_to_write"),
-    "data_staging": ("nb_bytes",),
-}
-"""Fields that are one number from 0 up, by profile type."""
+_AMOUNTS = frozenset({"cpu", "com", "bytes_to_read", "bytes_to_write", "nb_bytes"})
+"""Fields that are a number from 0 up, or in profiles of type parallel a list of them."""
 
 _SECONDS = f"a number of seconds above 0, up to {MAX_SECONDS:g},"
 
@@ -86,7 +81,12 @@ def _read_workload(data: Any, source: str) -> Workload:
     for name, profile in profiles.items():
         _check_profile(name, profile, profiles, source)
     _check_composition(profiles, source)
-    jobs = [_read_job(fields, index, source) for index, fields in enumerate(raw_jobs)]
+    jobs = []
+    for index, fields in enumerate(raw_jobs):
+        where = f"{source}: jobs[{index}]"
+        if not isinstance(fields, dict):
+            raise InputError(f"{where}: {shown(fields)} is not a job; an object is expected")
+        jobs.append(Job.from_fields(fields, where=where))
     _check_jobs(jobs, profiles, source)
     provenance = data.get("qops_batsim", {})
     if not isinstance(provenance, dict):
@@ -109,18 +109,12 @@ def format_workload(workload: Workload) -> str:
     lines = ["{", f'"nb_res": {workload.processors},']
     if workload.provenance:
         lines.append(f'"qops_batsim": {json.dumps(workload.provenance)},')
-    lines += _block('"jobs": [', [json.dumps(job.fields) for job in workload.jobs], "],")
-    lines += _block(
-        '"profiles": {',
-        [f"{json.dumps(name)}: {json.dumps(body)}" for name, body in workload.profiles.items()],
-        "}",
-    )
-    lines.append("}")
+    jobs = [json.dumps(job.fields) for job in workload.jobs]
+    profiles = [
+        f"{json.dumps(name)}: {json.dumps(body)}" for name, body in workload.profiles.items()
+    ]
+    lines += ['"jobs": [', ",\n".join(jobs), "],", '"profiles": {', ",\n".join(profiles), "}", "}"]
     return "\n".join(lines) + "\n"
-
-
-def _block(opening: str, items: list[str], closing: str) -> list[str]:
-    return [opening, ",\n".join(items), closing]
 
 
 def _load(text: str, source: str) -> Any:
@@ -139,11 +133,14 @@ def _load(text: str, source: str) -> Any:
             return math.inf
         return int(digits)
 
+    def refuse(name: str) -> NoReturn:
+        raise InputError(f"{source}: {name} is not a JSON number; a finite number is expected")
+
     try:
         data = json.loads(
             text,
             object_pairs_hook=lambda pairs: _object_without_twins(pairs, source),
-            parse_constant=lambda name: _refuse_constant(name, source),
+            parse_constant=refuse,
             parse_float=read_float,
             parse_int=read_int,
         )
@@ -197,21 +194,10 @@ def _object_without_twins(pairs: list[tuple[str, Any]], source: str) -> dict[str
     return result
 
 
-def _refuse_constant(name: str, source: str) -> NoReturn:
-    raise InputError(f"{source}: {name} is not a JSON number; a finite number is expected")
-
-
 def _wrong(data: dict[str, Any], name: str, accepted: str, source: str) -> NoReturn:
     if name not in data:
         raise InputError(f"{source}: field {name!r} is missing; {accepted} is expected")
     raise InputError(f"{source}: field {name!r} is {shown(data[name])}; {accepted} is expected")
-
-
-def _read_job(fields: Any, index: int, source: str) -> Job:
-    where = f"{source}: jobs[{index}]"
-    if not isinstance(fields, dict):
-        raise InputError(f"{where}: {shown(fields)} is not a job; an object is expected")
-    return Job.from_fields(fields, where=where)
 
 
 _IN_CSV = frozenset(',"\r\n')
@@ -260,13 +246,13 @@ def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: st
     if kind == "delay":
         delay = profile["delay"]
         check(is_number(delay) and 0 < delay <= MAX_SECONDS, "delay", delay, _SECONDS)
-    for field in _NUMBERS.get(kind, ()):
-        check(_is_amount(profile[field]), field, profile[field], "a number from 0 up")
-    if kind == "parallel":
-        for field in PROFILE_TYPES[kind]:
-            amounts = profile[field]
-            fits = isinstance(amounts, list) and all(map(_is_amount, amounts))
-            check(fits, field, amounts, "a list of numbers from 0 up")
+    for field in (name for name in PROFILE_TYPES[kind] if name in _AMOUNTS):
+        value = profile[field]
+        if kind == "parallel":
+            fits = isinstance(value, list) and all(map(_is_amount, value))
+            check(fits, field, value, "a list of numbers from 0 up")
+        else:
+            check(_is_amount(value), field, value, "a number from 0 up")
     if kind == "composed":
         steps, repeat = profile["seq"], profile.get("repeat", 1)
         check(isinstance(steps, list) and bool(steps), "seq", steps, "a list of profile names")

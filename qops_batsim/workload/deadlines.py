@@ -44,17 +44,12 @@ class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
-        require(
-            0 <= self.stringency < 1,
-            "stringency",
-            self.stringency,
-            "a number from 0 to below 1 is accepted",
-        )
+        accepted, stringency = "a number from 0 to below 1 is accepted", self.stringency
+        require(0 <= stringency < 1, "stringency", stringency, accepted)
         check_share(self.share)
         if self.artificial not in ARTIFICIAL:
-            raise InputError(
-                f"artificial is {shown(self.artificial)}{did_you_mean(self.artificial, ARTIFICIAL)}"
-            )
+            hint = did_you_mean(self.artificial, ARTIFICIAL)
+            raise InputError(f"artificial is {shown(self.artificial)}{hint}")
         fits = 1 <= self.relaxation < math.inf
         require(fits, "relaxation", self.relaxation, "a number from 1 up is accepted")
         check_seed(self.seed)
@@ -77,13 +72,11 @@ def assign_deadlines(
 ) -> Workload:
     """Return the workload with deadlines; any that jobs had are replaced.
 
-    A user's deadline is submission + max(run time, (1 - S) × response time). Fields set
-    in ``qos``: ``deadline`` (seconds, absolute) and ``has_user_deadline``. With one
-    seed the shares nest: the fifth of the jobs that has a user's deadline at 0.2 is
-    among the four fifths at 0.8. A job keeps its place in that order in any
-    workload, so a load scaled by duplication hardly changes who is chosen.
-    Jobs are of type ``delay``, and estimates should be exact. ``response_times`` are
-    completion - submission in the reference schedule (seconds) by job id.
+    A user's deadline is submission + max(run time, (1 - S) × response time); ``response_times``
+    are completion - submission in the reference schedule (seconds) by job id. Set in ``qos``:
+    ``deadline`` (seconds, absolute) and ``has_user_deadline``. With one seed the shares nest, and
+    a job keeps its place in that order in any workload, so a load scaled by duplication hardly
+    changes who is chosen. Jobs are of type ``delay``, and estimates should be exact.
     """
     choices = choices or DeadlineChoices()
     choices.check()

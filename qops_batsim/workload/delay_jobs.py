@@ -44,9 +44,8 @@ def jobs_until_killed(workload: Workload) -> Iterator[tuple[Job, float]]:
 def exact_estimates(workload: Workload) -> Workload:
     """Return the workload with estimates that equal the run times.
 
-    Every job carries its run time as ``qos.estimated_runtime`` and has no walltime,
-    since Batsim calls a job killed whose run time equals its walltime. A job that
-    would exceed its walltime is cut to it first.
+    Every job carries its run time, cut to its walltime, as ``qos.estimated_runtime`` and has no
+    walltime, since Batsim calls a job killed whose run time equals its walltime.
     """
     profiles = ProfileTable(workload.profiles)
     jobs = []
@@ -71,10 +70,9 @@ class ProfileTable:
         Equal profiles share a name; an unchanged one keeps its own.
         """
         key = (old_name, seconds)
-        name = self._names.get(key)
-        if name is None:
-            name = self._names[key] = self._add(old_name, seconds)
-        return name
+        if key not in self._names:
+            self._names[key] = self._add(old_name, seconds)
+        return self._names[key]
 
     def _add(self, old_name: str, seconds: float) -> str:
         body = self._old[old_name]
@@ -108,11 +106,8 @@ def changed_job(
 
 
 def _updated(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    result = {**old, **changes}
-    for name, value in changes.items():
-        if value is None:
-            del result[name]
-    return result
+    values = {**old, **changes}.items()
+    return {name: new for name, new in values if new is not None or name not in changes}
 
 
 def derived(
@@ -123,9 +118,8 @@ def derived(
 ) -> Workload:
     """Return a workload made from another, which remembers how.
 
-    Without ``profiles`` it keeps those of the old that its jobs use. The ``step`` says what
-    was done, with every parameter and seed; the provenance of the old workload goes into its
-    field ``made_from``, so steps form a chain.
+    Without ``profiles`` it keeps those of the old that its jobs use. The ``step`` says what was
+    done, with every parameter and seed; ``made_from`` holds the old workload's provenance.
     """
     if profiles is None:
         profiles = {job.profile: workload.profiles[job.profile] for job in jobs}

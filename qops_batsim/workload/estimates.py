@@ -5,10 +5,9 @@ estimates", Job Scheduling Strategies for Parallel Processing, 2005: about twent
 values cover most requests, the longest allowed one is among the most popular, and
 some jobs run until their estimate is used up and are killed then.
 
-The model here is simpler than theirs. A job that is not killed takes a value from
-a fixed list, with fixed weights, among those that are not below its run time. A
-job that is killed runs for exactly the value nearest to the run time it would
-have had.
+The model here is simpler than theirs: a killed job runs for exactly the value nearest to the
+run time it would have had, any other takes a value that is not below its run time from a
+fixed list, with fixed weights.
 """
 
 from __future__ import annotations
@@ -55,9 +54,8 @@ def sample_estimates(
     smallest = np.searchsorted(values, run_times)
     below = cumulative[smallest]
     target = below + uniform[:, 1] * (cumulative[-1] - below)
-    chosen = np.clip(
-        np.searchsorted(cumulative, target, side="right") - 1, smallest, len(values) - 1
-    )
+    chosen = np.searchsorted(cumulative, target, side="right") - 1
+    chosen = np.clip(chosen, smallest, len(values) - 1)
     return run_times, np.where(killed, run_times, values[chosen])
 
 

@@ -21,6 +21,7 @@ from qops_batsim.workload.swf_window import Bounds, LogCalendar, LogWindow
 
 __all__ = ["Bounds", "Conversion", "Repairs", "convert_swf"]
 
+_JOB_FIELDS = ("job_number", "submit_time", "requested_processors", "requested_time", "run_time")
 _EXTRA_FIELDS = ("user", "group", "executable", "queue")
 # Licences ask that these stay with the data.
 _CREDITS = ("Installation", "Computer", "Acknowledge", "Copyright", "Information")
@@ -64,24 +65,15 @@ def convert_swf(
 ) -> Conversion:
     """Convert a log, or a part of it, to a workload of ``delay`` jobs.
 
-    A job gets ``id`` (the log's job number), ``subtime``, ``res``, ``walltime``
-    (unless none was requested) and ``profile``, and where the log knows them
-    ``user``, ``group``, ``executable`` and ``queue`` as the log's numbers.
-    Linear in the log, plus sorting.
+    A job gets ``id`` (the log's job number), ``subtime``, ``res``, ``walltime`` (unless none was
+    requested) and ``profile``, and where the log knows them ``user``, ``group``, ``executable``
+    and ``queue`` as the log's numbers. Linear in the log, plus sorting.
 
-    Parameters
-    ----------
-    processors
-        Size of the machine; by default the header's ``MaxProcs``, else ``MaxNodes``.
-    repairs
-        What to do with unusable records; by default ``Repairs()``.
-    skip, first
-        Usable jobs to leave out at the beginning, and to keep after that (None: all).
-    rebase
-        Shift submissions so that the first job is submitted at 0. Otherwise
-        they are the log's own seconds.
-    **window
-        Which submissions to keep: :class:`~qops_batsim.workload.swf_window.Bounds`.
+    The machine has ``processors``, by default the header's ``MaxProcs``, else ``MaxNodes``. The
+    ``**window`` says which submissions to keep (:class:`~qops_batsim.workload.swf_window.Bounds`),
+    ``repairs`` what to do with unusable records, ``skip`` and ``first`` how many usable jobs to
+    leave out at the beginning and to keep after that (None: all). With ``rebase``, submissions
+    count from the first job, otherwise they are the log's own seconds.
     """
     repairs = repairs or Repairs()
     if not len(log):
@@ -138,41 +130,32 @@ def _machine_size(log: SwfLog, processors: int | None) -> int:
 
 def _workload(log: SwfLog, records: Records, processors: int, origin: float) -> Workload:
     """Return the jobs with their profiles; submissions count from ``origin`` (seconds)."""
-    names: dict[float, str] = {}
-    profiles: dict[str, Profile] = {}
-    for run_time in records["run_time"].tolist():
-        if run_time not in names:
-            names[run_time], body = delay_profile(run_time)
-            profiles[names[run_time]] = body
-    columns = [
-        records["job_number"].tolist(),
-        (records["submit_time"] - origin).tolist(),
-        records["requested_processors"].tolist(),
-        records["requested_time"].tolist(),
-        records["run_time"].tolist(),
-        *(records[name].tolist() for name in _EXTRA_FIELDS),
-    ]
+    named = {run_time: delay_profile(run_time) for run_time in records["run_time"].tolist()}
+    profiles: dict[str, Profile] = dict(named.values())
+    columns = (records[name].tolist() for name in _JOB_FIELDS + _EXTRA_FIELDS)
     jobs = []
     for number, submitted, width, requested, run_time, *extras in zip(*columns, strict=True):
+        submission = submitted - origin
         walltime = requested if requested > 0 else None
-        profile = names[run_time]
-        fields: dict[str, Any] = {"id": number, "subtime": plain_number(submitted), "res": width}
+        profile, _ = named[run_time]
+        fields: dict[str, Any] = {"id": number, "subtime": plain_number(submission), "res": width}
         if walltime is not None:
             fields["walltime"] = plain_number(walltime)
         fields["profile"] = profile
-        fields |= {
-            name: value for name, value in zip(_EXTRA_FIELDS, extras, strict=True) if value != -1
-        }
-        jobs.append(Job(str(number), submitted, width, profile, walltime, fields=fields))
+        known = zip(_EXTRA_FIELDS, extras, strict=True)
+        fields |= {name: value for name, value in known if value != -1}
+        jobs.append(Job(str(number), submission, width, profile, walltime, fields=fields))
+    kept = {key.lower(): value for key in _CREDITS if (value := log.header.get(key)) is not None}
+    provenance = {
+        "command": "workload from-swf",
+        "version": __version__,
+        "log": {"file": log.name, "sha256": log.sha256} | kept,
+    }
     return Workload(
         jobs=jobs,
         profiles=profiles,
         processors=processors,
-        provenance={
-            "command": "workload from-swf",
-            "version": __version__,
-            "log": {"file": log.name, "sha256": log.sha256} | _credits(log),
-        },
+        provenance=provenance,
         source=log.source,
     )
 
@@ -198,11 +181,6 @@ def _account(
 
 def _plain_values(data: dict[str, Any]) -> dict[str, Any]:
     return {k: plain_number(v) if isinstance(v, float) else v for k, v in data.items()}
-
-
-def _credits(log: SwfLog) -> dict[str, str]:
-    found = {key.lower(): log.header.get(key) for key in _CREDITS}
-    return {key: value for key, value in found.items() if value is not None}
 
 
 def _clock_times(

@@ -102,18 +102,11 @@ def generate_workload(
     """Make a workload; the same arguments always make the same one.
 
     The preset is one of :data:`~qops_batsim.workload.presets.PRESETS`, the machine its own
-    unless ``processors`` are given. Jobs, estimates and deadlines come from separate streams of
-    the seed: asking for exact estimates or deadlines leaves all else as it is.
-
-    Parameters
-    ----------
-    load
-        Offered load to bring about, by one factor on all gaps between submissions. None: that
-        of the preset's log, or as sampled when there is none or only one job is made.
-    exact_estimates
-        Estimates equal run times: jobs carry them in ``qos`` and have no walltime.
-    deadlines
-        Which jobs get a deadline; implies exact estimates.
+    unless ``processors`` are given. One factor on all gaps between submissions brings the
+    offered ``load`` about; None: that of the preset's log, or as sampled when there is none or
+    only one job is made. With ``exact_estimates``, which ``deadlines`` imply, jobs carry their
+    run times in ``qos`` and have no walltime. Jobs, estimates and deadlines come from separate
+    streams of the seed: asking for exact estimates or deadlines leaves all else as it is.
 
     Examples
     --------
@@ -152,12 +145,13 @@ def generate_workload(
 
 def summarise(workload: Workload) -> WorkloadSummary:
     """Return the summary of a workload whose profiles are all delays."""
-    run_times = [float(workload.profiles[job.profile]["delay"]) for job in workload.jobs]
-    sizes = [job.processors for job in workload.jobs]
-    count = len(workload.jobs)
-    dates = [job.submission_time for job in workload.jobs]
+    jobs, count = workload.jobs, len(workload.jobs)
+    run_times = [float(workload.profiles[job.profile]["delay"]) for job in jobs]
+    sizes = [job.processors for job in jobs]
+    dates = [job.submission_time for job in jobs]
     period = max(dates) - min(dates)
     work = sum(run_time * size for run_time, size in zip(run_times, sizes, strict=True))
+    pairs = zip(jobs, run_times, strict=True)
     return WorkloadSummary(
         jobs=count,
         period=period,
@@ -165,30 +159,21 @@ def summarise(workload: Workload) -> WorkloadSummary:
         serial_share=sizes.count(1) / count,
         mean_run_time=sum(run_times) / count,
         mean_size=sum(sizes) / count,
-        deadlines=sum(
-            job.qos is not None and job.qos.deadline is not None for job in workload.jobs
-        ),
-        killed=sum(
-            job.walltime is not None and run_time >= job.walltime
-            for job, run_time in zip(workload.jobs, run_times, strict=True)
-        ),
+        deadlines=sum(job.qos is not None and job.qos.deadline is not None for job in jobs),
+        killed=sum(job.walltime is not None and time >= job.walltime for job, time in pairs),
     )
 
 
 def shipped_workloads() -> dict[str, Callable[[], Workload]]:
     """Return, by name, what makes each workload under ``workloads/`` again."""
-    all_with_deadline, a_fifth = DeadlineRule(share=1.0), DeadlineRule(share=0.2)
     thousand = partial(generate_workload, jobs=1000, seed=1, load=0.85)
+    half = partial(generate_workload, jobs=500, seed=1, load=0.9)
     return {
         "ctc_sp2_1000": partial(thousand, "ctc-sp2"),
         "sdsc_sp2_1000": partial(thousand, "sdsc-sp2"),
         "kth_sp2_1000": partial(thousand, "kth-sp2"),
-        "sdsc_sp2_deadlines_500": partial(
-            generate_workload, "sdsc-sp2", jobs=500, seed=1, load=0.9, deadlines=all_with_deadline
-        ),
-        "kth_sp2_mixed_500": partial(
-            generate_workload, "kth-sp2", jobs=500, seed=1, load=0.9, deadlines=a_fifth
-        ),
+        "sdsc_sp2_deadlines_500": partial(half, "sdsc-sp2", deadlines=DeadlineRule(share=1.0)),
+        "kth_sp2_mixed_500": partial(half, "kth-sp2", deadlines=DeadlineRule(share=0.2)),
         "aroma_mixed": mixed_workload,
         "tiny_8": tiny_workload,
     }
@@ -248,20 +233,15 @@ def _qos_requests(
     submissions: Integers, run_times: Integers, rule: DeadlineRule | None, seed: int
 ) -> list[dict[str, Any]]:
     """Return each job's ``qos`` object: the exact estimate, and the deadline of those chosen."""
-    requests: list[dict[str, Any]] = [
-        {"estimated_runtime": run_time} for run_time in run_times.tolist()
-    ]
+    requests: list[dict[str, Any]] = [{"estimated_runtime": each} for each in run_times.tolist()]
     if rule is not None:
         uniform = random_stream(seed, _DEADLINES).random((len(run_times), 2))
         low, high = rule.stretch
         stretch = low + uniform[:, 1] * (high - low)
         dates = submissions + np.ceil(stretch * run_times).astype(np.int64)
         for index in np.flatnonzero(uniform[:, 0] < rule.share).tolist():
-            requests[index] = {
-                "deadline": int(dates[index]),
-                **requests[index],
-                "has_user_deadline": True,
-            }
+            deadline = {"deadline": int(dates[index])}
+            requests[index] = {**deadline, **requests[index], "has_user_deadline": True}
     return requests
 
 

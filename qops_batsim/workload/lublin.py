@@ -12,11 +12,10 @@ the characteristics of rigid jobs", Journal of Parallel and Distributed Computin
   distribution, in a time that runs faster in the busy half hours of the day and
   slower in the quiet ones (:class:`ArrivalModel`).
 
-Every random value is made from uniform numbers through the inverse of its
-distribution function. So a job takes the same few uniform numbers whatever the
-parameters, values beyond a limit need no second draw, and the only random
-routine relied upon is the uniform one of a PCG64 generator: workloads do not
-depend on how a version of numpy samples a gamma variable.
+Every random value is made from uniform numbers through the inverse of its distribution
+function. So a job takes the same few uniform numbers whatever the parameters, values beyond
+a limit need no second draw, and workloads depend on no other random routine of numpy than
+the uniform one of a PCG64 generator.
 """
 
 from __future__ import annotations
@@ -35,10 +34,7 @@ SECONDS_A_DAY = 86_400
 BUCKETS_A_DAY = 48
 """The daily cycle has one weight for each half hour."""
 FIRST_BUCKET = 11
-"""The cycle's gamma distribution begins with this half hour, counted from 1 (5:00 to 5:30).
-
-That is when machines are quietest.
-"""
+"""The half hour, counted from 1, with which the cycle begins: 5:00, when machines are quietest."""
 
 _BUCKET_SECONDS = SECONDS_A_DAY / BUCKETS_A_DAY
 _TABLE_POINTS = 8193
@@ -73,27 +69,20 @@ class SizeModel(msgspec.Struct, frozen=True, kw_only=True):
         """
         largest = math.log2(processors)
         middle = max(largest - (self.largest_log2 - self.middle_log2), 0.0)
+        smallest = min(self.smallest_log2, middle)
         return msgspec.structs.replace(
-            self,
-            largest_log2=largest,
-            middle_log2=middle,
-            smallest_log2=min(self.smallest_log2, middle),
+            self, largest_log2=largest, middle_log2=middle, smallest_log2=smallest
         )
 
     def sizes(self, kind: Floats, position: Floats, processors: int) -> Integers:
         """Return sizes from two uniform numbers a job, shape (jobs,) each."""
-        log2 = np.interp(
-            position,
-            [0.0, self.lower_stage_share, 1.0],
-            [self.smallest_log2, self.middle_log2, self.largest_log2],
-        )
+        stages = [0.0, self.lower_stage_share, 1.0]
+        bounds = [self.smallest_log2, self.middle_log2, self.largest_log2]
+        log2 = np.interp(position, stages, bounds)
         # 100 processors: log2 is 6.64, which rounds to a job of 128. It gets 64.
         powers = np.exp2(np.minimum(np.floor(log2 + 0.5), math.floor(math.log2(processors))))
-        parallel = np.where(
-            kind < self.serial_share + self.power_of_two_share,
-            powers,
-            np.floor(np.exp2(log2) + 0.5),
-        )
+        rounded = kind < self.serial_share + self.power_of_two_share
+        parallel = np.where(rounded, powers, np.floor(np.exp2(log2) + 0.5))
         parallel = np.clip(parallel, min(2, processors), processors)
         return np.where(kind < self.serial_share, 1, parallel).astype(np.int64)
 
@@ -125,9 +114,8 @@ class RunTimeModel(msgspec.Struct, frozen=True, kw_only=True):
         # A value above the limit is drawn again, its kind included.
         accepted = share * below_short
         is_short = kind * (accepted + (1 - share) * below_long) < accepted
-        logarithm = np.where(
-            is_short, short.quantile(position * below_short), long.quantile(position * below_long)
-        )
+        shorter = short.quantile(position * below_short)
+        logarithm = np.where(is_short, shorter, long.quantile(position * below_long))
         return np.clip(np.floor(np.exp(logarithm)), 1, self.longest).astype(np.int64)
 
 
@@ -187,8 +175,7 @@ class LublinModel(msgspec.Struct, frozen=True, kw_only=True):
 def random_stream(seed: int, stream: int) -> np.random.Generator:
     """Return one of a seed's independent generators.
 
-    Each aspect of a workload has its own, so that asking for deadlines, say, does
-    not change the jobs.
+    Each aspect of a workload has its own, so that deadlines, say, do not change the jobs.
     """
     check_seed(seed)
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stream,))))

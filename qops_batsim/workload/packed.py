@@ -57,18 +57,16 @@ def packed_workload(
 ) -> PackedWorkload:
     """Make jobs that a perfect scheduler can all admit.
 
-    The known schedule keeps all processors busy from 0 to T, without a hole. Sizes
-    and run times (whole seconds) are uniform in their logarithm; a size is cut to the
-    processors that are free. The jobs that are left at the end last until T, so some of them
-    run longer than asked for. Jobs and known schedule do not depend on the laxity.
+    The known schedule keeps all processors busy from 0 to T. Sizes and run times (whole seconds)
+    are uniform in their logarithm; a size is cut to the processors that are free, and the jobs
+    that are left at the end last until T, some of them longer than asked for. Jobs and known
+    schedule do not depend on the laxity.
 
     Each job is submitted when the known schedule starts it, with the deadline
-    start + (1 + ``laxity``) × run time. With 0 there is only one way to meet all
-    deadlines, and any scheduler finds it; more laxity allows choices that end badly,
-    so *fewer* jobs are admitted, which is why the paper gave this method up.
-
-    ``static`` makes the set of the real-time paper instead: all jobs are submitted at 0, with
-    the deadline (1 + ``laxity``) × T.
+    start + (1 + ``laxity``) × run time. With 0 there is only one way to meet all deadlines, and
+    any scheduler finds it; more laxity allows choices that end badly, so *fewer* jobs are
+    admitted, which is why the paper gave this method up. ``static`` makes the set of the
+    real-time paper: all jobs are submitted at 0, with the deadline (1 + ``laxity``) × T.
     """
     _check(processors, jobs, laxity, run_times)
     starts, ends, sizes = _fill(processors, jobs, seed, run_times)
@@ -84,20 +82,21 @@ def packed_workload(
         )
         submission = 0.0 if static else float(start)
         made.append(Job(str(index + 1), submission, size, name, qos=qos))
+    provenance = {
+        "step": "packed",
+        "processors": processors,
+        "jobs": jobs,
+        "laxity": plain_number(laxity),
+        "seed": seed,
+        "static": static,
+        "run_times": list(run_times),
+        "version": __version__,
+    }
     workload = Workload(
         jobs=made,
         profiles=profiles,
         processors=processors,
-        provenance={
-            "step": "packed",
-            "processors": processors,
-            "jobs": jobs,
-            "laxity": plain_number(laxity),
-            "seed": seed,
-            "static": static,
-            "run_times": list(run_times),
-            "version": __version__,
-        },
+        provenance=provenance,
         source=f"the packed workload of seed {seed}",
     )
     known = {job.id: start for job, start in zip(made, starts, strict=True)}
@@ -112,9 +111,7 @@ def _fill(
     shortest, longest = run_times
     drawn_sizes = _between(1, processors, random.random(jobs))
     drawn_times = _between(shortest, longest, random.random(jobs))
-    starts: list[int] = []
-    ends: list[int] = []
-    sizes: list[int] = []
+    starts, ends, sizes = list[int](), list[int](), list[int]()
     running: list[tuple[int, int]] = []
     now, free = 0, processors
     while True:

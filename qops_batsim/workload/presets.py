@@ -51,12 +51,9 @@ def find_preset(name: str) -> Preset:
 
 def _preset(data: dict[str, Any]) -> Preset:
     # Numbers stay as they are written: 7 is recorded in a workload as 7, not as 7.0.
-    model = LublinModel(
-        processors=data["processors"],
-        sizes=SizeModel(**data["sizes"]),
-        run_times=RunTimeModel(**data["run_times"]),
-        arrivals=ArrivalModel(**data["arrivals"]),
-    )
+    parts = {"sizes": SizeModel, "run_times": RunTimeModel, "arrivals": ArrivalModel}
+    models = {name: kind(**data[name]) for name, kind in parts.items()}
+    model = LublinModel(processors=data["processors"], **models)
     table = tuple((value, weight, killed) for value, weight, killed in data["estimates"])
     return Preset(
         model=model, estimates=EstimateModel(table=table), offered_load=data["offered_load"]

@@ -41,24 +41,16 @@ def scale_load(
 ) -> Workload:
     """Return a workload that offers ``load`` times the work, sorted by submission.
 
-    Parameters
-    ----------
-    load
-        Relative load: from 1 for duplication, from 0.01 for expansion, up to 100.
-    method
-        ``"duplication"``: a random sample of (load - 1) × jobs, rounded to the
-        nearest whole number, is submitted again. No job gets a second duplicate
-        before every job has one. The n-th duplicate of job ``15`` is ``15d<n>``, and
-        its ``qos.origin`` is ``15``; a deadline moves with the submission.
+    Relative loads go from 1 for duplication, from 0.01 for expansion, up to 100.
 
-        ``"expansion"``: run times, walltimes and estimates are multiplied by the
-        load and rounded to microseconds.
-    seed
-        Chooses duplicates and their submissions; not used by expansion.
-    same_time
-        Duplicates are submitted with their originals (Islam et al. 2004). Otherwise
-        at a random time, uniform between first and last submission; a whole second
-        if all submissions are.
+    By ``"duplication"`` a random sample of (load - 1) × jobs, rounded to the nearest whole
+    number, is submitted again. No job gets a second duplicate before every job has one. The
+    n-th duplicate of job ``15`` is ``15d<n>``, and its ``qos.origin`` is ``15``; a deadline moves
+    with the submission. That is random (by ``seed``), uniform between first and last submission,
+    and a whole second if all are; or the original's with ``same_time`` (Islam et al. 2004).
+
+    By ``"expansion"`` run times, walltimes and estimates are multiplied by the load and rounded
+    to microseconds.
 
     Examples
     --------

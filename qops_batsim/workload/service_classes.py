@@ -71,8 +71,7 @@ class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
         check_seed(self.seed)
         factor, speed = self.deadline_factor, self.speed
         require(1 <= factor < math.inf, "deadline factor", factor, "a number from 1 up is accepted")
-        accepted = "a number of flop/s above 0 is accepted"
-        require(0 < speed < math.inf, "speed", speed, accepted)
+        require(0 < speed < math.inf, "speed", speed, "a number of flop/s above 0 is accepted")
         weights = self.mix.values()
         if not all(0 <= weight < math.inf for weight in weights) or not sum(weights):
             raise InputError(f"mix is {shown(dict(self.mix))}; numbers from 0 up are accepted")
@@ -100,11 +99,8 @@ class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
             values = log.records[field].tolist()
             return {n: value for n, value in zip(numbers, values, strict=True) if value >= 0}
 
-        names = {}
-        for text in log.header.values("Queue"):
-            match = re.fullmatch(r"([0-9]+)\s+(\S+).*", text, re.DOTALL)
-            if match:
-                names[match[1]] = match[2]
+        lines = (re.match(r"([0-9]+)\s+(\S+)", text) for text in log.header.values("Queue"))
+        names = {line[1]: line[2] for line in lines if line}
         return cls(queue_names=names, cpu_times=known("average_cpu_time"), waits=known("wait_time"))
 
 
@@ -141,11 +137,10 @@ def assign_classes(
 
     Each task has to compute what the reference host does in its CPU time (profile
     ``parallel_homogeneous``); no communication, since logs tell of none. Set in ``qos``:
-    ``queue``, ``class``, ``estimated_runtime`` (the CPU time), and ``deadline`` in the
-    class of that name. Walltimes are removed: where tasks share hosts they last longer
-    than they compute.
-    The jobs are of type ``delay``. ``cpu_times`` holds the CPU time a processor (seconds) by
-    job id; jobs that are missing, or all, have their run time, cut to their walltime.
+    ``queue``, ``class``, ``estimated_runtime`` (the CPU time), and ``deadline`` in the class of
+    that name. Walltimes are removed: where tasks share hosts they last longer than they compute.
+    The jobs are of type ``delay``. ``cpu_times`` holds the CPU time a processor (seconds) by job
+    id; jobs that are missing, or all, have their run time, cut to their walltime.
     """
     choices = choices or ClassChoices()
     named = name_queues(workload, choices, facts)
@@ -186,13 +181,9 @@ def compute_profile(
     That is the CPU time of every task on a host of ``speed`` flop/s; ``communication`` is
     bytes between each ordered pair of tasks.
     """
-    body = {
-        "type": "parallel_homogeneous",
-        "cpu": plain_number(seconds * speed),
-        "com": plain_number(communication),
-    }
-    name = f"compute{plain_number(seconds)}"
-    return (f"{name}_send{plain_number(communication)}" if communication else name), body
+    work, sent = plain_number(seconds * speed), plain_number(communication)
+    name = f"compute{plain_number(seconds)}" + (f"_send{sent}" if communication else "")
+    return name, {"type": "parallel_homogeneous", "cpu": work, "com": sent}
 
 
 def count_classes(workload: Workload) -> dict[str, int]:
@@ -233,11 +224,9 @@ def _queue_of(job: Job, choices: ClassChoices, names: Mapping[str, str]) -> str:
 def _class_of(queue: str, where: str) -> str:
     service = CLASS_OF_QUEUE.get(queue)
     if service is None:
-        hint = (
-            "; the log (--log) tells the names of queue numbers"
-            if queue.isdigit()
-            else did_you_mean(queue, CLASS_OF_QUEUE)
-        )
+        hint = "; the log (--log) tells the names of queue numbers"
+        if not queue.isdigit():
+            hint = did_you_mean(queue, CLASS_OF_QUEUE)
         raise InputError(f"{where}: queue {shown(queue)} has no class of service{hint}")
     return service
 

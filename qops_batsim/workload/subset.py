@@ -13,9 +13,8 @@ PAPER_JOBS = 5000
 def subset(workload: Workload, *, first: int | None = PAPER_JOBS, skip: int = 0) -> Workload:
     """Return some consecutive jobs of a workload, sorted by submission.
 
-    Jobs with equal submissions keep the order of the file. Dates stay as they are.
-
     They are the ``first`` jobs, or as many as there are (None: all), after ``skip`` others.
+    Jobs with equal submissions keep the order of the file. Dates stay as they are.
 
     Examples
     --------
@@ -31,6 +30,5 @@ def subset(workload: Workload, *, first: int | None = PAPER_JOBS, skip: int = 0)
             f"{workload.source}: skip is {skip}, but the workload holds {len(ordered)} jobs; "
             "a smaller number, and at least one job, is expected"
         )
-    return derived(
-        workload, jobs, None, {"step": "subset", "skip": skip, "first": first, "jobs": len(jobs)}
-    )
+    step = {"step": "subset", "skip": skip, "first": first, "jobs": len(jobs)}
+    return derived(workload, jobs, None, step)

@@ -19,7 +19,6 @@ from qops_batsim.workload.swf import (
     STATUS_CANCELLED,
     STATUS_PARTIAL,
     MalformedRecord,
-    Records,
     SwfLog,
     scan_swf,
 )
@@ -133,61 +132,48 @@ def _record_rules(log: SwfLog, processors: int | None) -> dict[str, tuple[str, M
     submitted, status = records["submit_time"], records["status"]
     allocated, requested = records["allocated_processors"], records["requested_processors"]
     partial = np.isin(status, STATUS_PARTIAL)
+    # A job's stretches share its number by design.
+    again = ~partial
+    again[again] = repeated(records["job_number"][again])
     width = np.where(requested > 0, requested, allocated)
+    cancelled = (status == STATUS_CANCELLED) | (run == -1)
+    differ = (allocated > 0) & (requested > 0) & (allocated != requested)
     rules: dict[str, tuple[str, Mask]] = {
-        "cancelled": (
-            "cancelled jobs (status 5, or run time -1)",
-            (status == STATUS_CANCELLED) | (run == -1),
-        ),
+        "cancelled": ("cancelled jobs (status 5, or run time -1)", cancelled),
         "no_run_time": ("run time 0 or less", run <= 0),
         "no_allocated_processors": ("allocated processors 0 or less", allocated <= 0),
         "no_processors": ("neither requested nor allocated processors above 0", width <= 0),
-        "processors_differ": (
-            "allocated another number of processors than requested",
-            (allocated > 0) & (requested > 0) & (allocated != requested),
-        ),
+        "processors_differ": ("allocated another number of processors than requested", differ),
     }
     if processors is not None:
-        rules["too_wide"] = (
-            f"requested or allocated more than the machine's {processors} processors",
-            np.maximum(requested, allocated) > processors,
-        )
+        description = f"requested or allocated more than the machine's {processors} processors"
+        rules["too_wide"] = description, np.maximum(requested, allocated) > processors
     rules |= {
         "no_requested_time": ("requested time 0 or less", records["requested_time"] <= 0),
         "overrun": ("run time above the requested time", overruns(records)),
         "no_submit_time": ("submit time below 0", submitted < 0),
         "submit_order": ("submitted before the record above", steps_back(records)),
-        "duplicate_id": ("job number of an earlier record", _repeats(records, partial)),
+        "duplicate_id": ("job number of an earlier record", again),
         "partial": ("stretches of a job told whole elsewhere (status 2, 3, 4)", partial),
     }
     return rules
-
-
-def _repeats(records: Records, partial: Mask) -> Mask:
-    # A job's stretches share its number by design.
-    mask = ~partial
-    mask[mask] = repeated(records["job_number"][mask])
-    return mask
 
 
 def _check_header(log: SwfLog, malformed: int) -> Finding:
     """Compare the header's totals with what the file holds."""
     records = len(log) + malformed
     jobs = records - int(np.isin(log.records["status"], STATUS_PARTIAL).sum())
+    totals = {"MaxJobs": (jobs, "jobs"), "MaxRecords": (records, "records")}
     details = []
-    for key, found, things in (("MaxJobs", jobs, "jobs"), ("MaxRecords", records, "records")):
+    for key in (*totals, "MaxProcs", "MaxNodes", "UnixStartTime"):
         try:
             promised = log.header.integer(key)
         except InputError as error:
             details.append(str(error))
             continue
+        found, things = totals.get(key, (promised, ""))
         if promised is not None and promised != found:
             details.append(f"{key} says {promised}, the file holds {found} {things}")
-    for key in ("MaxProcs", "MaxNodes", "UnixStartTime"):
-        try:
-            log.header.integer(key)
-        except InputError as error:
-            details.append(str(error))
     return Finding(
         rule="header",
         description="header fields that the file contradicts, or that are no numbers",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -29,11 +28,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
 class Repairs(msgspec.Struct, frozen=True, kw_only=True):
     """What to do with records that a simulation cannot use as they are.
 
-    Notes
-    -----
-    Batsim kills a ``delay`` job whose run time equals its walltime, so a job
-    clipped by ``no_requested_time`` or ``overrun`` runs its full time and is
-    then reported as killed.
+    Batsim kills a ``delay`` job whose run time equals its walltime, so a job clipped by
+    ``no_requested_time`` or ``overrun`` runs its full time and is then reported as killed.
     """
 
     no_processors: str = "drop"
@@ -82,14 +78,10 @@ class RepairCount(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
 
 
-class _Repair(NamedTuple):
-    """What a repair looks for, what was chosen, and what each choice but ``drop`` does."""
+_Repair = tuple[str, str, Callable[[Records], Mask], Callable[[Records, Mask], None] | None]
+"""Rule, description, what a repair looks for, and what each choice but ``drop`` does."""
 
-    rule: str
-    description: str
-    wrong: Callable[[Records], Mask]
-    choice: str
-    change: Callable[[Records, Mask], None] | None = None
+_UNCHOSEN = {"partial": "drop", "no_submit_time": "drop", "submit_order": "sort"}
 
 
 def repair_records(
@@ -97,87 +89,49 @@ def repair_records(
 ) -> tuple[Records, list[RepairCount]]:
     """Return repaired records in order of submission, and what was done.
 
-    The repairs are made in the order of the returned counts, each on what the
-    ones before it have left. In the result ``requested_processors`` is the
-    count of processors to simulate, and ``requested_time`` is the walltime
-    (seconds; 0 or less: none). ``records`` is left unchanged; the machine has
-    ``processors``, and ``next_number`` is the first job number for
-    ``duplicate_id="renumber"``.
+    The repairs are made in the order of the returned counts, each on what the ones before it
+    have left. In the result ``requested_processors`` is the count of processors to simulate, and
+    ``requested_time`` the walltime (seconds; 0 or less: none). ``records`` is left unchanged;
+    ``next_number`` is the first job number for ``duplicate_id="renumber"``.
     """
     records = records.copy()
     _choose_width(records, repairs.processors_field)
     counts = []
-    for repair in _repairs(repairs, processors, next_number):
-        wrong = repair.wrong(records)
-        if repair.choice == "drop":
+    for rule, description, find, change in _repairs(processors, next_number):
+        wrong = find(records)
+        choice = _UNCHOSEN.get(rule) or getattr(repairs, rule)
+        if choice == "drop":
             records = records[~wrong]
-        elif repair.choice in ("clip", "renumber") and repair.change is not None:
-            repair.change(records, wrong)
-        counts.append(
-            RepairCount(
-                rule=repair.rule,
-                description=repair.description,
-                choice=repair.choice,
-                jobs=int(wrong.sum()),
-            )
-        )
+        elif choice in ("clip", "renumber") and change is not None:
+            change(records, wrong)
+        jobs = int(wrong.sum())
+        counts.append(RepairCount(rule=rule, description=description, choice=choice, jobs=jobs))
     # Stable: jobs of one date keep the order of the log.
     return records[np.argsort(records["submit_time"], kind="stable")], counts
 
 
-def _repairs(chosen: Repairs, processors: int, next_number: int) -> list[_Repair]:
+def _repairs(processors: int, next_number: int) -> list[_Repair]:
     """Return all repairs in their order."""
+    width, run, asked = "requested_processors", "run_time", "requested_time"
+    too_wide = f"more than {processors} processors"
+    partial = "stretch of a job told whole elsewhere (status 2, 3, 4)"
+
+    def renumber(log: Records, wrong: Mask) -> None:
+        log["job_number"][wrong] = next_number + np.arange(int(wrong.sum()))
+
+    def twins(log: Records) -> Mask:
+        return repeated(log["job_number"])
+
     return [
-        _Repair(
-            "partial",
-            "stretch of a job told whole elsewhere (status 2, 3, 4)",
-            lambda log: np.isin(log["status"], STATUS_PARTIAL),
-            "drop",
-        ),
-        _Repair("no_submit_time", "no submit time", lambda log: log["submit_time"] < 0, "drop"),
-        _Repair(
-            "no_processors",
-            "no processors",
-            lambda log: log["requested_processors"] <= 0,
-            chosen.no_processors,
-            _set("requested_processors", 1),
-        ),
-        _Repair(
-            "too_wide",
-            f"more than {processors} processors",
-            lambda log: log["requested_processors"] > processors,
-            chosen.too_wide,
-            _set("requested_processors", processors),
-        ),
-        _Repair(
-            "no_run_time",
-            "run time 0 or less",
-            lambda log: log["run_time"] <= 0,
-            chosen.no_run_time,
-            _set("run_time", 1),
-        ),
-        _Repair(
-            "no_requested_time",
-            "no requested time",
-            lambda log: log["requested_time"] <= 0,
-            chosen.no_requested_time,
-            _set("requested_time", "run_time"),
-        ),
-        _Repair(
-            "overrun",
-            "run time above the requested time",
-            overruns,
-            chosen.overrun,
-            _set("run_time", "requested_time"),
-        ),
-        _Repair(
-            "duplicate_id",
-            "job number of an earlier job",
-            lambda log: repeated(log["job_number"]),
-            chosen.duplicate_id,
-            _numbers_from(next_number),
-        ),
-        _Repair("submit_order", "submitted before the record above", steps_back, "sort"),
+        ("partial", partial, lambda log: np.isin(log["status"], STATUS_PARTIAL), None),
+        ("no_submit_time", "no submit time", lambda log: log["submit_time"] < 0, None),
+        ("no_processors", "no processors", lambda log: log[width] <= 0, _set(width, 1)),
+        ("too_wide", too_wide, lambda log: log[width] > processors, _set(width, processors)),
+        ("no_run_time", "run time 0 or less", lambda log: log[run] <= 0, _set(run, 1)),
+        ("no_requested_time", "no requested time", lambda log: log[asked] <= 0, _set(asked, run)),
+        ("overrun", "run time above the requested time", overruns, _set(run, asked)),
+        ("duplicate_id", "job number of an earlier job", twins, renumber),
+        ("submit_order", "submitted before the record above", steps_back, None),
     ]
 
 
@@ -217,10 +171,3 @@ def _set(field: str, value: int | str) -> Callable[[Records, Mask], None]:
         records[field][wrong] = records[value][wrong] if isinstance(value, str) else value
 
     return change
-
-
-def _numbers_from(first: int) -> Callable[[Records, Mask], None]:
-    def renumber(records: Records, wrong: Mask) -> None:
-        records["job_number"][wrong] = first + np.arange(int(wrong.sum()))
-
-    return renumber

@@ -161,11 +161,8 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
     def cut(self, log: SwfLog) -> Records:
         """Return the records submitted within the window; at least one is expected."""
         submitted = log.records["submit_time"]
-        mask = np.ones(len(submitted), dtype=np.bool_)
-        if self.begin is not None:
-            mask &= submitted >= self.begin
-        if self.end is not None:
-            mask &= submitted < self.end
+        begin = -math.inf if self.begin is None else self.begin
+        mask = (submitted >= begin) & (submitted < (math.inf if self.end is None else self.end))
         if mask.any():
             chosen: Records = log.records[mask]
             return chosen
