@@ -7,9 +7,8 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from qops_batsim.cli import console, options
+from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -21,47 +20,31 @@ DEFAULT_WORKLOAD = "sdsc_sp2_1000"
 DEFAULT_SCHEDULERS = ["easy", "conservative", "msb", "mrt", "qops"]
 MOST_LOADS = 1000
 
-_SCHEDULERS = (
-    "Schedulers to compare, registered ones or my_file.py:MyScheduler. Default: easy conservative "
-    "msb mrt qops."
+_about = manual(
+    """
+    SCHEDULER...: Schedulers to compare, registered ones or my_file.py:MyScheduler. Default: easy
+        conservative msb mrt qops.
+    --workload, -w FILE: Trace: a Batsim workload of delay jobs (JSON, also .gz), or a shipped
+        one. Deadlines it has are replaced.
+    --loads FROM:TO:STEP: Relative loads, both ends included; or a list: 1,1.3.
+    --seeds N: Use seeds 1 to N.
+    --out, -o DIR: Directory of the results.
+    --set SCHEDULER.OPTION=VALUE: Option of a scheduler (repeatable); `qops-batsim schedulers
+        NAME` lists them.
+    --baseline SCHEDULER: Scheduler that differences refer to. Default: msb if compared, else the
+        first.
+    --json: Print the summary as JSON instead of the table.
+    """
 )
-_TRACE = (
-    "Trace: a Batsim workload of delay jobs (JSON, also .gz), or a shipped one. Deadlines it has "
-    "are replaced."
-)
-_SETTINGS = "Option of a scheduler (repeatable); `qops-batsim schedulers NAME` lists them."
-_BASELINE = "Scheduler that differences refer to. Default: msb if compared, else the first."
-
-Schedulers = Annotated[
-    list[str] | None, typer.Argument(metavar="SCHEDULER...", help=_SCHEDULERS, show_default=False)
-]
-Trace = Annotated[str, typer.Option("--workload", "-w", metavar="FILE", help=_TRACE)]
-Loads = Annotated[
-    str,
-    typer.Option(
-        metavar="FROM:TO:STEP", help="Relative loads, both ends included; or a list: 1,1.3."
-    ),
-]
-Seeds = Annotated[int, typer.Option(min=1, metavar="N", help="Use seeds 1 to N.")]
-Out = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Directory of the results.")]
-SchedulerSettings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="SCHEDULER.OPTION=VALUE", help=_SETTINGS)
-]
-Baseline = Annotated[
-    str | None, typer.Option(metavar="SCHEDULER", help=_BASELINE, show_default=False)
-]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="Print the summary as JSON instead of the table.")
-]
 
 
 def compare(
-    schedulers: Schedulers = None,
-    workload: Trace = DEFAULT_WORKLOAD,
-    loads: Loads = "1.0:1.6:0.1",
+    schedulers: Annotated[list[str] | None, _about("SCHEDULER...", show_default=False)] = None,
+    workload: Annotated[str, _about("--workload")] = DEFAULT_WORKLOAD,
+    loads: Annotated[str, _about("--loads")] = "1.0:1.6:0.1",
     stringency: options.Stringency = 0.2,
-    seeds: Seeds = 5,
-    out: Out = Path("out/compare"),
+    seeds: Annotated[int, _about("--seeds", min=1)] = 5,
+    out: Annotated[Path, _about("--out")] = Path("out/compare"),
     deadline_share: options.DeadlineShare = 1.0,
     relaxation: options.Relaxation = 2.0,
     artificial: options.Artificial = "run-time",
@@ -69,10 +52,10 @@ def compare(
     first: options.First = 5000,
     skip: options.Skip = 0,
     platform: options.Platform = None,
-    settings: SchedulerSettings = None,
-    baseline: Baseline = None,
+    settings: Annotated[list[str] | None, _about("--set")] = None,
+    baseline: Annotated[str | None, _about("--baseline", show_default=False)] = None,
     jobs_parallel: options.Processes = 1,
-    as_json: AsJson = False,
+    as_json: Annotated[bool, _about("--json")] = False,
 ) -> None:
     """Compare schedulers on deadline workloads over loads and seeds (Islam et al. 2003).
 
@@ -211,6 +194,8 @@ _SCALE = {"response_time": 1 / 3600}
 def _print_table(found: Comparison) -> None:
     columns = _MIXED_COLUMNS if found.grid.choices.share < 1 else _COLUMNS
     compared = next(iter(columns))
+    title = "Mean over seeds and 95 % interval"
+    head = ["load", "scheduler", *columns.values(), f"{columns[compared]} less {found.baseline}"]
     rows = []
     previous = None
     for each in found.summaries:
@@ -218,13 +203,9 @@ def _print_table(found: Comparison) -> None:
         previous = each.load
         cells = [_interval(each.metrics[name], _SCALE.get(name, 1.0)) for name in columns]
         is_baseline = each.contestant == found.baseline
-        difference = "" if is_baseline else _interval(each.difference[compared])
-        rows.append([load, each.contestant, *cells, difference])
-    console.print_table(
-        "Mean over seeds and 95 % interval",
-        ["load", "scheduler", *columns.values(), f"{columns[compared]} less {found.baseline}"],
-        rows,
-    )
+        cells.append("" if is_baseline else _interval(each.difference[compared]))
+        rows.append([load, each.contestant, *cells])
+    console.print_table(title, head, rows)
 
 
 def _interval(value: Interval | None, scale: float = 1.0) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
-from typing import Any
+from typing import Any, Literal
 
 import typer
 
@@ -65,25 +65,15 @@ def progress_bar(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
+    stderr = Console(stderr=True)
+    with Progress(*columns, TimeElapsedColumn(), console=stderr, transient=True) as bar:
         task = bar.add_task(title, total=total)
         yield lambda done, of=total: bar.update(task, completed=done, total=of)
 
 
 def make_directory(path: Path, option: str) -> None:
-    """Make the directory that an option names, before the work of hours and not after it.
-
-    Raises
-    ------
-    InputError
-        It cannot be made, or is a file.
-    """
+    """Make the directory that an option names, before the work of hours and not after it."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{option} {path}: is a file; the name of a directory is expected")
     try:
@@ -109,15 +99,13 @@ def print_table(
 
     table = Table(title=title, title_justify="left")
     for index, column in enumerate(columns):
-        table.add_column(
-            column, justify="right" if index and numbers else "left", no_wrap=index == 0
-        )
+        side: Literal["left", "right"] = "right" if index and numbers else "left"
+        table.add_column(column, justify=side, no_wrap=index == 0)
     for row in rows:
         table.add_row(*row)
     # Names of files and jobs are shown as they are: "[/x]" or ":x:" is no markup here.
-    console = Console(
-        width=None if sys.stdout.isatty() else 160, markup=False, emoji=False, highlight=False
-    )
+    width = None if sys.stdout.isatty() else 160
+    console = Console(width=width, markup=False, emoji=False, highlight=False)
     # Rich would end the program by itself if the reader of the output has gone.
     with console.capture() as capture:
         console.print(table)

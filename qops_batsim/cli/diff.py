@@ -93,9 +93,8 @@ def _cells(value: Value) -> list[str]:
         return ["in one run only", _text(value.a), _text(value.b), ""]
     change = ""
     if isinstance(value.a, float) and isinstance(value.b, float):
-        change = (
-            f"{value.b - value.a:+,.6f}" if value.field in _UNITS else f"{value.b - value.a:+g}"
-        )
+        form = "+,.6f" if value.field in _UNITS else "+g"
+        change = f"{value.b - value.a:{form}}"
     label = value.field + _UNITS.get(value.field, "")
     return [label, _text(value.a, value.field), _text(value.b, value.field), change]
 

@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 
 from qops_batsim.cli.inputs import read_runs
+from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Begin, End, Hosts, Picture, Run, Runs, WorkloadsOfRun
 from qops_batsim.errors import InputError
 
-GanttEngine = Annotated[
-    str,
-    typer.Option(
-        help="How to draw: evalys (labelled rectangles), image (any number of jobs), "
-        "or auto (evalys while it stays readable)."
-    ),
-]
+_about = manual(
+    """
+    --engine: How to draw: evalys (labelled rectangles), image (any number of jobs), or auto
+        (evalys while it stays readable).
+    """
+)
 
 
 def gantt(
@@ -25,7 +25,7 @@ def gantt(
     out: Picture,
     begin: Begin = None,
     end: End = None,
-    engine: GanttEngine = "auto",
+    engine: Annotated[str, _about("--engine")] = "auto",
     hosts: Hosts = None,
 ) -> None:
     """Draw which host ran which job, when.

@@ -141,9 +141,8 @@ def _run() -> int:
         if not (frames or isinstance(error, QopsError)):
             raise
         print_frames(frames)
-        print_error(
-            str(error) if isinstance(error, QopsError) else f"{type(error).__name__}: {error}"
-        )
+        kind = "" if isinstance(error, QopsError) else f"{type(error).__name__}: "
+        print_error(f"{kind}{error}")
         return 1 if frames and not isinstance(error, InputError) else 2
     if code == _INTERRUPTED:
         print_error("interrupted")

@@ -45,10 +45,8 @@ def metrics(
 
     results = read_runs(runs, hosts)
     names = [result.name for result in results]
-    computed = [
-        compute_metrics(result, bounded_slowdown_threshold=bounded_slowdown_threshold)
-        for result in results
-    ]
+    bound = bounded_slowdown_threshold
+    computed = [compute_metrics(result, bounded_slowdown_threshold=bound) for result in results]
     if as_json:
         pairs = zip(names, computed, strict=True)
         print_json([{"run": name, **msgspec.to_builtins(values)} for name, values in pairs])
@@ -73,15 +71,12 @@ def _rows(values: Metrics, *, restarts: bool) -> dict[str, str]:
     if restarts:
         counts["runs killed, job run later"] = values.runs_killed
     rows = {label: f"{count:,}" for label, count in counts.items()}
+    bounded = f"bounded slowdown ({values.bounded_slowdown_threshold:g} s)"
     for name, unit, summary in (
         ("waiting time", " (s)", values.waiting_time),
         ("turnaround time", " (s)", values.turnaround_time),
         ("slowdown", "", values.slowdown),
-        (
-            f"bounded slowdown ({values.bounded_slowdown_threshold:g} s)",
-            "",
-            values.bounded_slowdown,
-        ),
+        (bounded, "", values.bounded_slowdown),
     ):
         rows[f"{name}, mean{unit}"] = number_text(summary.mean)
         rows[f"{name}, median{unit}"] = number_text(summary.median)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli import console, options
+from qops_batsim.cli.manual import manual
+from qops_batsim.cli.texts import number_text
 from qops_batsim.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
@@ -17,37 +19,18 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "pdf", "svg")
 
-Paper = Annotated[
-    str, typer.Argument(metavar="PAPER", help="Name of the paper: talby1999, islam2004, ...")
-]
-Quick = Annotated[
-    bool, typer.Option("--quick", help="Only the part that takes a few minutes at most.")
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="DIR",
-        help="Write report.json, report.md and a picture of each figure here; runs that were "
-        "finished before are not made again.",
-    ),
-]
-Traces = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Directory of the logs. Default: $QOPS_SHARED/traces, ../shared/traces, or what "
-        "`workload fetch` keeps.",
-    ),
-]
-Seeds = Annotated[
-    int | None,
-    typer.Option(min=1, metavar="N", help="Use N seeds. Default: the paper module's choice."),
-]
-Ending = Annotated[
-    str, typer.Option("--format", metavar="png|pdf|svg", help="Format of the pictures.")
-]
+_about = manual(
+    """
+    PAPER: Name of the paper: talby1999, islam2004, ...
+    --quick: Only the part that takes a few minutes at most.
+    --out, -o DIR: Write report.json, report.md and a picture of each figure here; runs that were
+        finished before are not made again.
+    --traces DIR: Directory of the logs. Default: $QOPS_SHARED/traces, ../shared/traces, or what
+        `workload fetch` keeps.
+    --seeds N: Use N seeds. Default: the paper module's choice.
+    --format png|pdf|svg: Format of the pictures.
+    """
+)
 
 app = typer.Typer(
     help="Run the experiments of the source papers again, beside the papers' numbers.",
@@ -74,14 +57,14 @@ def list_papers(as_json: options.AsJson = False) -> None:
 
 @app.command("run")
 def run(
-    paper: Paper,
-    quick: Quick = False,
+    paper: Annotated[str, _about("PAPER")],
+    quick: Annotated[bool, _about("--quick")] = False,
     as_json: options.AsJson = False,
-    out: Out = None,
-    traces: Traces = None,
-    seeds: Seeds = None,
+    out: Annotated[Path | None, _about("--out")] = None,
+    traces: Annotated[Path | None, _about("--traces")] = None,
+    seeds: Annotated[int | None, _about("--seeds", min=1)] = None,
     jobs_parallel: options.Processes = 1,
-    ending: Ending = "png",
+    ending: Annotated[str, _about("--format")] = "png",
 ) -> None:
     """Run a paper's experiments and print its tables, with the paper's numbers, and its claims.
 
@@ -116,10 +99,8 @@ def _run(paper: str, request: PaperRequest, ending: str, as_json: bool) -> None:
     from qops_batsim.papers.report import run_paper
 
     began = time.perf_counter()
-    with (
-        console.announce_slow("running simulations ..."),
-        console.progress_bar(1, paper) as on_progress,
-    ):
+    slow, bar = console.announce_slow("running simulations ..."), console.progress_bar(1, paper)
+    with slow, bar as on_progress:
         report = run_paper(paper, msgspec.structs.replace(request, on_progress=on_progress))
     seconds = time.perf_counter() - began
     paths = [] if request.out is None else _write(report, request.out, ending)
@@ -153,12 +134,9 @@ def _print(report: PaperReport) -> None:
             typer.echo(table.note)
         typer.echo("")
     if report.claims:
-        console.print_table(
-            "Claims",
-            ["id", "claim", "verdict", "measured", "95 % interval", "paper"],
-            [_claim_row(claim) for claim in report.claims],
-            numbers=False,
-        )
+        columns = ["id", "claim", "verdict", "measured", "95 % interval", "paper"]
+        rows = [_claim_row(claim) for claim in report.claims]
+        console.print_table("Claims", columns, rows, numbers=False)
         typer.echo("")
     typer.echo("Choices where the paper leaves one:")
     for topic, choice in report.choices.items():
@@ -166,12 +144,6 @@ def _print(report: PaperReport) -> None:
 
 
 def _claim_row(claim: Claim) -> list[str]:
-    interval = claim.interval
-    return [
-        claim.id,
-        claim.text,
-        claim.verdict,
-        "-" if claim.value is None else f"{claim.value:,.2f}",
-        "-" if interval is None else f"[{interval[0]:,.2f}, {interval[1]:,.2f}]",
-        "-" if claim.paper is None else f"{claim.paper:,.2f}",
-    ]
+    value, interval, paper = claim.value, claim.interval, claim.paper
+    between = "-" if interval is None else f"[{interval[0]:,.2f}, {interval[1]:,.2f}]"
+    return [claim.id, claim.text, claim.verdict, number_text(value), between, number_text(paper)]

@@ -7,22 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qops_batsim.cli import options
 from qops_batsim.cli.console import announce_slow, note, print_error, progress_bar
 from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import (
-    AsJson,
-    Batsim,
-    BatsimLog,
-    BatsimTimeout,
-    ComputeSharing,
-    Engine,
-    FirstHosts,
-    Out,
-    Platform,
-    Quiet,
-    Settings,
-    SmallerMachine,
-)
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.shipped import (
     DEFAULT_DEADLINE_WORKLOAD,
@@ -51,19 +38,19 @@ _about = manual(
 def run(
     scheduler: Annotated[str | None, _about("scheduler")] = None,
     workload: Annotated[str | None, _about("--workload")] = None,
-    platform: Platform = None,
-    out: Out = None,
-    settings: Settings = None,
-    hosts: FirstHosts = None,
-    smaller_machine: SmallerMachine = False,
-    compute_sharing: ComputeSharing = None,
-    engine: Engine = "embedded",
-    batsim: Batsim = None,
-    batsim_log: BatsimLog = "information",
-    timeout: BatsimTimeout = 300.0,
+    platform: options.Platform = None,
+    out: options.Out = None,
+    settings: options.Settings = None,
+    hosts: options.FirstHosts = None,
+    smaller_machine: options.SmallerMachine = False,
+    compute_sharing: options.ComputeSharing = None,
+    engine: options.Engine = "embedded",
+    batsim: options.Batsim = None,
+    batsim_log: options.BatsimLog = "information",
+    timeout: options.BatsimTimeout = 300.0,
     again: Annotated[str | None, _about("--again")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
 ) -> None:
     """Run a scheduler on a workload, with the embedded engine or the real Batsim.
 
@@ -135,11 +122,8 @@ def _run(
             if scheduler is None:
                 raise InputError("no scheduler; its name, FILE.py:CLASS or --again is expected")
             return run(scheduler, out=out, batsim=batsim, watch=watch, **choices)
-        given = [
-            f"--{name}"
-            for name, value in choices.items()
-            if value not in (None, False, {}, "embedded")
-        ]
+        unset: tuple[object, ...] = (None, False, {}, "embedded")
+        given = [f"--{name}" for name, value in choices.items() if value not in unset]
         if scheduler or given:
             beside = (scheduler or ", ".join(given)).replace("settings", "set").replace("_", "-")
             raise InputError(f"--again beside {beside}: the description tells that already")

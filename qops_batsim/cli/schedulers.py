@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import typing
 from types import UnionType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
@@ -65,8 +57,7 @@ def schedulers(
     if as_json:
         print_json({"name": name, "summary": kind.summary, "options": options})
         return
-    typer.echo(f"{name}: {kind.summary}\n")
-    typer.echo(_description(kind))
+    typer.echo(f"{name}: {kind.summary}\n\n{_description(kind)}")
     if not options:
         typer.echo("\nIt has no options.")
         return
@@ -98,21 +89,20 @@ def describe_options(kind: type[DecisionModule]) -> list[dict[str, Any]]:
     """Return name, type, default, unit and meaning of each option of a scheduler."""
     import msgspec
 
-    hints = get_type_hints(kind.Options, include_extras=True)
+    hints = typing.get_type_hints(kind.Options, include_extras=True)
     described = []
     for field in msgspec.structs.fields(kind.Options):
         hint = hints[field.name]
-        meta = next(
-            (m for m in getattr(hint, "__metadata__", ()) if isinstance(m, msgspec.Meta)), None
-        )
-        extra = (meta.extra or {}) if meta is not None else {}
+        found = (m for m in getattr(hint, "__metadata__", ()) if isinstance(m, msgspec.Meta))
+        meta = next(found, msgspec.Meta())
+        extra = meta.extra or {}
         described.append(
             {
                 "name": field.encode_name,
                 "type": _type_name(hint),
                 "default": _default(field),
                 "unit": extra.get("unit", ""),
-                "description": (meta.description or "") if meta is not None else "",
+                "description": meta.description or "",
             }
         )
     return described

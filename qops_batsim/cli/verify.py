@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,9 +34,7 @@ def verify(
     workload: WorkloadsOfRun = None,
     platform: Annotated[str | None, _about("--platform")] = None,
     hosts: Hosts = None,
-    compute_sharing: Annotated[
-        bool | None, _about("--compute-sharing/--no-compute-sharing")
-    ] = None,
+    compute_sharing: Sharing = None,
     any_allocation_size: Annotated[bool, _about("--any-allocation-size")] = False,
     first: Annotated[int, rows_to_list("Violations to list.")] = 10,
 ) -> None:
@@ -63,13 +61,9 @@ def verify(
         hosts = len(read_platform(find_input(platform, "platforms")).compute_hosts)
     (result,) = read_runs([run], hosts)
     workloads = read_workloads(workload or recorded_workloads(result))
-    checked = rules_checked(result, workloads=workloads, compute_sharing=compute_sharing)
-    found = check(
-        result,
-        workloads=workloads,
-        compute_sharing=compute_sharing,
-        any_allocation_size=any_allocation_size,
-    )
+    given: dict[str, Any] = {"workloads": workloads, "compute_sharing": compute_sharing}
+    checked = rules_checked(result, **given)
+    found = check(result, any_allocation_size=any_allocation_size, **given)
     missing: dict[str, list[str]] = {}
     for rule in RULES:
         if rule not in checked:

@@ -6,20 +6,11 @@ from typing import Annotated
 
 import typer
 
+from qops_batsim.cli import options
 from qops_batsim.cli.console import announce_slow
 from qops_batsim.cli.inputs import read_source
 from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import (
-    Artificial,
-    DeadlineShare,
-    First,
-    LoadMethod,
-    Relaxation,
-    Skip,
-    Stringency,
-    WorkloadIn,
-    WorkloadOut,
-)
+from qops_batsim.cli.texts import load_text
 
 _about = manual(
     """
@@ -40,13 +31,13 @@ _of_deadlines = manual(
 
 
 def scale(
-    source: WorkloadIn,
-    out: WorkloadOut,
+    source: options.WorkloadIn,
+    out: options.WorkloadOut,
     load: Annotated[float, _about("--load")] = 1.0,
-    method: LoadMethod = "duplication",
+    method: options.LoadMethod = "duplication",
     seed: Annotated[int, _about("--seed")] = 1,
-    first: First = 5000,
-    skip: Skip = 0,
+    first: options.First = 5000,
+    skip: options.Skip = 0,
     same_time: Annotated[bool, _about("--same-time")] = False,
 ) -> None:
     """Take a subset of a workload and change the load it offers (Islam et al. 2003).
@@ -74,20 +65,18 @@ def scale(
     added = len(scaled.jobs) - len(trace.jobs)
     duplicates = f", {added} of them duplicates" if method == "duplication" else ""
     typer.echo(f"{out}: {len(scaled.jobs)} jobs on {scaled.processors} processors{duplicates}")
-    offered = [summarise(each).offered_load for each in (trace, scaled)]
-    if None in offered:
-        typer.echo("offered load: undefined (all jobs are submitted at one date)")
-    else:
-        typer.echo(f"offered load: {offered[0]:.4f} of the trace, {offered[1]:.4f} now")
+    before, now = (summarise(each).offered_load for each in (trace, scaled))
+    share = "" if before is None or now is None else f"{before:.4f} of the trace, {now:.4f} now"
+    typer.echo(f"offered load: {share or load_text(None)}")
 
 
 def deadlines(
-    source: WorkloadIn,
-    out: WorkloadOut,
-    stringency: Stringency = 0.2,
-    deadline_share: DeadlineShare = 1.0,
-    relaxation: Relaxation = 2.0,
-    artificial: Artificial = "run-time",
+    source: options.WorkloadIn,
+    out: options.WorkloadOut,
+    stringency: options.Stringency = 0.2,
+    deadline_share: options.DeadlineShare = 1.0,
+    relaxation: options.Relaxation = 2.0,
+    artificial: options.Artificial = "run-time",
     seed: Annotated[int, _of_deadlines("--seed")] = 1,
     reference: Annotated[str, _of_deadlines("--reference")] = "scaled",
     keep_estimates: Annotated[bool, _of_deadlines("--keep-estimates")] = False,
