@@ -22,7 +22,7 @@ from qops_batsim.analysis.metrics.charges import (
     reference_of_workload,
 )
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
-from qops_batsim.analysis.results.run import RunResult, read_run
+from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
 from qops_batsim.economics.categories import Categories
 from qops_batsim.economics.charges import BreakEven, Price, Weights, break_even, islam2004
@@ -85,23 +85,22 @@ def charge_runs(
     workloads: list[Path] | None = None,
     reference: str | None = None,
 ) -> Comparison:
-    """Return what the jobs of a run pay, beside another run of the same workload if given.
+    """Return what the jobs of a run pay, beside those of another run of the same workload.
 
-    Parameters
-    ----------
-    run, against
-        Prefixes of runs, or directories with one run.
-    workloads
-        What was run, in order; by default what the run's description names.
-    reference
-        Run that slowdowns are taken from; by default EASY, run now on as many hosts as the
-        workload is for.
+    ``workloads`` are what was run, in order; by default what the run's description names.
+    Slowdowns are those of the run ``reference``; by default of EASY, run now on as many hosts
+    as the workload is for.
     """
     choices = choices or ChargeChoices()
     choices.check()
     names = [run] if against is None else [run, against]
     results = [read_run(name) for name in names]
-    known = _workloads(results[0], workloads)
+    paths = workloads or recorded_workloads(results[0])
+    if not paths:
+        raise InputError(
+            f"{results[0].source}: its workload is not known; --workload FILE is expected"
+        )
+    known = read_workloads(paths)
     references = _references(known, reference)
     outcomes = [outcomes_of_run(result, known) for result in results]
     table = category_slowdowns(
@@ -110,20 +109,12 @@ def charge_runs(
     runs = []
     for name, each in zip(names, outcomes, strict=True):
         jobs = charge_jobs(each, references, table, choices.price)
-        runs.append(
-            RunCharges(run=name, jobs=jobs, report=charge_report(jobs, table, choices.weights))
-        )
+        report = charge_report(jobs, table, choices.weights)
+        runs.append(RunCharges(run=name, jobs=jobs, report=report))
     crossing = None
     if against is not None:
         crossing = break_even(*(each.report.total.charge for each in runs))
     return Comparison(choices=choices, runs=runs, break_even=crossing)
-
-
-def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workload]:
-    paths = given or recorded_workloads(result)
-    if not paths:
-        raise InputError(f"{result.source}: its workload is not known; --workload FILE is expected")
-    return read_workloads(paths)
 
 
 def _references(

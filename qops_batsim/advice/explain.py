@@ -8,12 +8,7 @@ from os import PathLike, fspath
 import msgspec
 
 from qops_batsim.advice.explain_files import PlainExplanation, explain_from_files
-from qops_batsim.advice.history import (
-    DecisionHistory,
-    has_decision_log,
-    or_infinite,
-    read_history,
-)
+from qops_batsim.advice.history import DecisionHistory, has_decision_log, or_infinite, read_history
 from qops_batsim.advice.plan_asker import Commitment, PlanAsker, job_of, logged_scheduler
 from qops_batsim.advice.prices import Price, PriceList, price_list
 from qops_batsim.advice.quote import Desk, Possible
@@ -81,22 +76,10 @@ def explain(
 ) -> Explanation | PlainExplanation:
     """Tell why a job was refused, delayed or killed, and what could have been promised.
 
-    Parameters
-    ----------
-    run
-        The run, its prefix (also its directory or ``_jobs.csv``), or its decision log. Of a
-        run whose scheduler keeps no decision log, its other files tell less.
-    job
-        Full id, or the part behind ``!``.
-    prices
-        What deadlines cost. Default: slowdowns of an EASY run of the run's workload.
-    tolerance
-        The user's tolerance factor; None: the job's own, else the scheduler's.
-
-    Raises
-    ------
-    InputError
-        There is no such run or job, or a file cannot be used.
+    The run is given itself, or by its prefix, directory or ``_jobs.csv``, or as a decision log;
+    where its scheduler keeps none, its other files tell less. The job is a full id, or the part
+    behind ``!``. ``prices`` defaults to the slowdowns of an EASY run of the run's workload, the
+    user's ``tolerance`` factor to the job's own, else the scheduler's.
     """
     if not isinstance(run, DecisionHistory):
         if not has_decision_log(run):

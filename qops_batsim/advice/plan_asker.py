@@ -70,22 +70,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanAsker:
-    """Asks what a scheduler would answer in one state of its plan.
-
-    Parameters
-    ----------
-    history
-        The run.
-    state
-        The state.
-    now
-        Its date (seconds).
-
-    Attributes
-    ----------
-    free_processors
-        Processors that no job uses.
-    """
+    """Asks what a scheduler would answer in one state of its plan, ``now`` (seconds)."""
 
     def __init__(self, history: DecisionHistory, state: PlanState, now: float) -> None:
         self.history = history
@@ -158,13 +143,8 @@ class PlanAsker:
         the end of a job that starts now if the request has none or would be granted, and
         the end in the plan for the job without deadline. A user who asks for the deadline
         gets it: every one that counts as feasible was asked for. Since searches are
-        heuristic, an earlier one might be granted as well.
-
-        Returns
-        -------
-        tuple or None
-            Deadline (seconds, absolute; not more than :data:`RESOLUTION` too late) and
-            answer; None if none is granted, or the job has no estimate.
+        heuristic, an earlier one might be granted as well. The deadline (seconds, absolute) is
+        not more than :data:`RESOLUTION` too late; a job without estimate has none.
         """
         if asked.estimate is None:
             return None
@@ -234,9 +214,7 @@ def bisect_deadline(
 def job_of(asked: Submitted) -> Job:
     """Return the job that asked."""
     qos = QosRequest(
-        deadline=asked.deadline,
-        estimated_runtime=asked.estimate,
-        tolerance_factor=asked.tolerance,
+        deadline=asked.deadline, estimated_runtime=asked.estimate, tolerance_factor=asked.tolerance
     )
     return Job(asked.job, asked.submission, asked.processors, "", qos=qos)
 

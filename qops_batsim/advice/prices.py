@@ -32,15 +32,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PriceList:
-    """Prices of Islam et al. (2004), section 3.
-
-    Parameters
-    ----------
-    table
-        Slowdowns of the categories, or None if they are not known.
-    unknown
-        If so, why, in words.
-    """
+    """Prices of Islam et al. (2004), section 3; ``unknown`` says why there is no table."""
 
     def __init__(self, table: SlowdownTable | None, unknown: str = "") -> None:
         self._table = table
@@ -81,13 +73,8 @@ class PriceList:
 def price_list(info: RunInfo | None, workload: str | Path | None = None) -> PriceList:
     """Return the prices for the workload of a run, from an EASY run of it made now.
 
-    Parameters
-    ----------
-    info
-        How the run was made. If the workload that it names cannot be used there are no QoS
-        charges.
-    workload
-        The workload, if it is not that one; it is an error if it cannot be used.
+    If the workload that the run names cannot be used there are no QoS charges; that the one
+    given instead cannot be used is an error.
     """
     if workload is not None:
         return PriceList(_slowdowns(workload))

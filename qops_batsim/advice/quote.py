@@ -120,26 +120,10 @@ def quote(
 ) -> Quotation:
     """Ask what the scheduler would have answered at one moment; nothing is changed.
 
-    Parameters
-    ----------
-    run
-        The run, its prefix (also its directory or ``_jobs.csv``), or its decision log.
-    time
-        The moment (seconds), after all that happened at it.
-    processors, run_time
-        What the job needs (seconds).
-    deadline
-        Seconds from ``time`` to the requested deadline; None for none.
-    prices
-        What deadlines cost. Default: slowdowns of an EASY run of the run's workload.
-    before
-        Ask before anything happened at ``time``.
-
-    Raises
-    ------
-    InputError
-        There is no decision log, the moment is outside the run, the job wider than the
-        machine, or a number out of range.
+    The run is given itself, or by its prefix, directory or ``_jobs.csv``, or as a decision log.
+    The moment is after all that happened at ``time`` (seconds), or ``before`` any of it; the
+    requested ``deadline`` counts from it. ``prices`` defaults to the slowdowns of an EASY run
+    of the run's workload.
     """
     history = run if isinstance(run, DecisionHistory) else read_history(run)
     _check(history, processors, run_time, deadline)

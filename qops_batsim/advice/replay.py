@@ -81,14 +81,8 @@ class JobStory:
 class PlanState:
     """The jobs of a run at one moment.
 
-    Attributes
-    ----------
-    jobs
-        By the id of the submission, in the order of submission.
-    names
-        The same by every id that a job has had.
-    dying
-        Jobs whose killed run is not known to have ended, by the id of that run.
+    ``jobs`` are by the id of the submission, in its order, ``names`` the same by every id that
+    a job has had, ``dying`` those whose killed run may not have ended, by the id of that run.
     """
 
     def __init__(self) -> None:

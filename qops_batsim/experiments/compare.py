@@ -36,12 +36,8 @@ METRICS = tuple(
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """One contestant at one load, over the seeds.
 
-    Attributes
-    ----------
-    metrics
-        Mean and interval by name (:data:`METRICS`); None where a run lacks the metric.
-    difference
-        Paired difference to the baseline (contestant - baseline), likewise.
+    Means by name (:data:`METRICS`), None where a run lacks the metric, and likewise the paired
+    difference to the baseline (contestant - baseline).
     """
 
     contestant: str
@@ -84,17 +80,11 @@ class Comparison:
         """Return the runs as a table: scheduler, load, seed, then the metrics."""
         import pandas as pd
 
-        return pd.DataFrame(
-            [
-                {
-                    "scheduler": row.contestant,
-                    "load": row.load,
-                    "seed": row.seed,
-                    **msgspec.structs.asdict(row.metrics),
-                }
-                for row in self.rows
-            ]
-        )
+        records = []
+        for row in self.rows:
+            run = {"scheduler": row.contestant, "load": row.load, "seed": row.seed}
+            records.append({**run, **msgspec.structs.asdict(row.metrics)})
+        return pd.DataFrame(records)
 
     def document(self) -> dict[str, Any]:
         """Return how the comparison was made and its summaries, as plain values for JSON."""
@@ -138,10 +128,12 @@ def compare(
 ) -> Comparison:
     """Compare schedulers on deadline workloads over loads and seeds.
 
+    The trace, jobs of type ``delay``, and the platform may be files or names of shipped ones.
+    For what is not told here see :class:`~qops_batsim.experiments.grid.Grid` and
+    :func:`~qops_batsim.experiments.grid.run_grid`.
+
     Parameters
     ----------
-    workload
-        The trace, jobs of type ``delay``: a workload, a file, or a shipped one's name.
     schedulers
         Registered names, or ``"my_file.py:MyScheduler"``; a
         :class:`~qops_batsim.experiments.grid.Contestant` has a name and options of its own.
@@ -149,10 +141,6 @@ def compare(
         Seeds, or the number N of the seeds 1 to N.
     settings
         Options by scheduler, as in ``{"qops": {"k_factor": 3}}``.
-    deadlines, method, skip, first
-        As of :class:`~qops_batsim.experiments.grid.Grid`.
-    platform, workers, on_progress
-        As of :func:`~qops_batsim.experiments.grid.run_grid`; also a file, or a shipped name.
     baseline
         Scheduler that differences refer to. Default: msb if compared, else the first.
 

@@ -45,29 +45,19 @@ def give_deadlines(
 ) -> Workload:
     """Return the workload with deadlines derived from its own EASY schedule.
 
-    Parameters
-    ----------
-    workload
-        Jobs of type ``delay``.
-    reference
-        ``"scaled"``: EASY runs on the workload as it is (Islam et al. 2003).
-        ``"unscaled"``: on the workload without the duplicates of
-        :func:`~qops_batsim.workload.scale.scale_load`, each of which gets the response
-        time of its original, and so its deadline relative to the submission (2004).
-    keep_estimates
-        Leave walltimes and estimates as they are; EASY plans with them. Otherwise they
-        are made exact first (:func:`~qops_batsim.workload.delay_jobs.exact_estimates`).
+    Jobs are of type ``delay``. EASY runs on the workload as it is (reference ``"scaled"``, Islam
+    et al. 2003) or without the duplicates of :func:`~qops_batsim.workload.scale.scale_load`
+    (``"unscaled"``, 2004), each of which gets the response time of its original, and so its
+    deadline relative to the submission. Estimates and walltimes are made exact first
+    (:func:`~qops_batsim.workload.delay_jobs.exact_estimates`) unless they are kept.
     """
     choices = choices or DeadlineChoices()
     choices.check()
     if reference not in REFERENCES:
         raise InputError(f"reference is {shown(reference)}{did_you_mean(reference, REFERENCES)}")
     prepared = workload if keep_estimates else exact_estimates(workload)
-    if reference == "unscaled":
-        response_times = _original_response_times(prepared)
-    else:
-        response_times = easy_response_times(prepared)
-    result = assign_deadlines(prepared, response_times, choices)
+    measure = _original_response_times if reference == "unscaled" else easy_response_times
+    result = assign_deadlines(prepared, measure(prepared), choices)
     step = {
         **{name: value for name, value in result.provenance.items() if name != "made_from"},
         "reference": {"scheduler": "easy", "workload": reference},

@@ -14,18 +14,15 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import (
-    AdmissionMetrics,
-    admission_metrics,
-    broken_rule,
-)
-from qops_batsim.analysis.metrics.outcomes import outcomes_of_simulation
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics, broken_rule
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes, outcomes_of_simulation
 from qops_batsim.errors import InputError, SimulationError, did_you_mean
 from qops_batsim.experiments.deadline_workload import deadline_workload
 from qops_batsim.experiments.pool import run_cases
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload
@@ -43,17 +40,10 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
 class Grid(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be compared.
 
-    Attributes
-    ----------
-    loads
-        Relative loads, see :func:`~qops_batsim.workload.scale.scale_load`; ``method`` and
-        ``same_time`` say how they are made.
-    seeds
-        Each chooses duplicates and whose jobs have a user's deadline.
-    choices
-        How jobs get deadlines; its ``seed`` does not matter.
-    skip, first
-        Which jobs of the trace to take (``first`` None: all after ``skip``).
+    Loads are relative, ``method`` and ``same_time`` say how they are made
+    (:func:`~qops_batsim.workload.scale.scale_load`). Each seed, in place of that of
+    ``choices``, chooses duplicates and whose jobs have a user's deadline. ``first`` None: all
+    jobs of the trace after ``skip``.
     """
 
     contestants: tuple[Contestant, ...]
@@ -111,34 +101,20 @@ def contestants_of(
 ) -> tuple[Contestant, ...]:
     """Return schedulers with their options.
 
-    Parameters
-    ----------
-    schedulers
-        Names as the registry takes them; ``my_file.py:MyClass`` is called ``MyClass``.
-    settings
-        Options by the name of the scheduler or of its contestant.
+    ``my_file.py:MyClass`` is called ``MyClass``; settings are by the name of the scheduler or of
+    its contestant.
     """
-    found = tuple(
-        each
-        if isinstance(each, Contestant)
-        else Contestant(name=each.rpartition(":")[2], scheduler=each)
-        for each in schedulers
-    )
+    found = []
+    for each in schedulers:
+        if isinstance(each, str):
+            each = Contestant(name=each.rpartition(":")[2], scheduler=each)
+        own = settings.get(each.scheduler, {}), settings.get(each.name, {})
+        found.append(msgspec.structs.replace(each, settings={**each.settings, **own[0], **own[1]}))
     known = {name for each in found for name in (each.name, each.scheduler)}
     for name in settings:
         if name not in known:
             raise InputError(f"options of {name}: it is not compared{did_you_mean(name, known)}")
-    return tuple(
-        msgspec.structs.replace(
-            each,
-            settings={
-                **each.settings,
-                **settings.get(each.scheduler, {}),
-                **settings.get(each.name, {}),
-            },
-        )
-        for each in found
-    )
+    return tuple(found)
 
 
 def run_grid(
@@ -152,16 +128,8 @@ def run_grid(
     """Run every scheduler of a grid at every load with every seed.
 
     Rows come by load, then seed, then contestant. A schedule that breaks a rule ends the
-    comparison: with exact estimates every admitted deadline is met.
-
-    Parameters
-    ----------
-    trace
-        Jobs of type ``delay``.
-    platform
-        None: as many equal hosts as the trace is for.
-    workers, on_progress
-        As of :func:`~qops_batsim.experiments.pool.run_cases`.
+    comparison: with exact estimates every admitted deadline is met. The trace has jobs of type
+    ``delay``; without platform there are as many equal hosts as the trace is for.
     """
     grid.check()
     grid.prepare()
@@ -198,22 +166,22 @@ class _Cells:
             first=grid.first,
         )
         machine = self.platform or make_cluster(workload.processors)
-        return [
-            Row(
-                contestant=each.name,
-                load=load,
-                seed=seed,
-                metrics=_metrics(each, workload, machine, f"at load {load:g} with seed {seed}"),
-            )
-            for each in grid.contestants
-        ]
+        rows = []
+        for each in grid.contestants:
+            module = make_scheduler(each.scheduler, each.settings)
+            what = f"{each.name} at load {load:g} with seed {seed}"
+            metrics = admission_metrics(*checked_outcomes(workload, machine, module, what))
+            rows.append(Row(contestant=each.name, load=load, seed=seed, metrics=metrics))
+        return rows
 
 
-def _metrics(
-    contestant: Contestant, workload: Workload, platform: Platform, where: str
-) -> AdmissionMetrics:
-    """Run a scheduler on a workload of exact estimates, and check its schedule."""
-    module = make_scheduler(contestant.scheduler, contestant.settings)
+def checked_outcomes(
+    workload: Workload, platform: Platform, module: DecisionModule, what: str
+) -> tuple[JobOutcomes, int]:
+    """Run a scheduler on a workload of exact estimates, and check its schedule.
+
+    Returns the jobs' outcomes and the number of hosts; ``what`` was run, for messages.
+    """
     simulation = simulate(workload, platform, module)
     promised = {
         record.local_id: deadline
@@ -224,5 +192,5 @@ def _metrics(
     hosts = len(simulation.hosts)
     broken = broken_rule(outcomes, hosts)
     if broken is not None:
-        raise SimulationError(f"{contestant.name} {where}: {broken}")
-    return admission_metrics(outcomes, hosts)
+        raise SimulationError(f"{what}: {broken}")
+    return outcomes, hosts

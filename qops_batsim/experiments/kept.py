@@ -28,16 +28,8 @@ class KeptRuns(Generic[Run]):
     """Runs kept in a directory, one file each, written whole or not at all.
 
     A file's name is a digest of the package's version, of ``made_of`` and of the case: a run
-    made of something else is never taken for the one that is wanted.
-
-    Parameters
-    ----------
-    directory
-        Made when the first run is kept.
-    kind
-        Type of a run; it, the cases and ``made_of`` must have a JSON form (msgspec).
-    made_of
-        What the runs of all cases depend on beside the case, such as the log.
+    made of something else is never taken for the one that is wanted. Runs (of type ``kind``),
+    cases and ``made_of``, what all runs depend on, such as the log, need a JSON form (msgspec).
     """
 
     def __init__(self, directory: Path, kind: type[Run], made_of: Any) -> None:

@@ -28,18 +28,10 @@ def run_cases(
 ) -> dict[Case, Run]:
     """Make the run of every case once, and return them in the order of the cases.
 
-    Parameters
-    ----------
-    work
-        Makes the run of a case. It is copied once into each process, so it holds what all
-        cases share, and may remember what the next case is likely to need again.
-    workers
-        Processes; the result does not depend on it. They are started afresh and import the
-        calling script, which needs its ``if __name__ == "__main__":``.
-    kept
-        Where finished runs are looked for first and then written.
-    on_progress
-        Called with the number of runs done and to do.
+    ``work`` is copied once into each of the ``workers`` processes, so it holds what all cases
+    share, and may remember what the next case is likely to need again. Processes are started
+    afresh and import the calling script, which needs its ``if __name__ == "__main__":``.
+    ``on_progress`` is called with the number of runs done and to do.
     """
     if workers < 1:
         raise InputError(f"number of workers is {workers}; a whole number above 0 is expected")

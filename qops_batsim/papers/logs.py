@@ -13,17 +13,11 @@ SHARED_VARIABLE = "QOPS_SHARED"
 
 
 def find_log(request: PaperRequest, *files: str, fetch: str | None = None) -> Path:
-    """Return the path of a log.
+    """Return the path of a log, the first of these files that is found.
 
     It is looked for in the directory of the request, else in ``$QOPS_SHARED/traces``
-    (default ``../shared/traces``), else in the cache of ``workload fetch``.
-
-    Parameters
-    ----------
-    files
-        Names of files, each of which will do; the first that is found is taken.
-    fetch
-        Name under which ``workload fetch`` knows the last of them, if it does.
+    (default ``../shared/traces``), else in the cache of ``workload fetch``, which may know
+    the last file by the name ``fetch``.
     """
     places = [request.traces] if request.traces is not None else _usual_places()
     for file in files:

@@ -29,20 +29,10 @@ Run = TypeVar("Run")
 class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
     """How to run a reproduction.
 
-    Attributes
-    ----------
-    quick
-        Only the part that takes a minute or few, as each paper defines it.
-    traces
-        Directory of the logs; None: where :func:`~qops_batsim.papers.logs.find_log` looks.
-    workers
-        Processes; results do not depend on it.
-    seeds
-        Number of seeds where experiments are random; None: the paper's own choice.
-    out
-        Directory below which finished runs are kept, for interrupted reproductions.
-    on_progress
-        Called with the number of simulations done and to do.
+    ``quick`` is the part that takes a minute or few, ``traces`` the directory of the logs (None:
+    where :func:`~qops_batsim.papers.logs.find_log` looks), ``seeds`` their number (None: the
+    paper's own choice). Finished runs are kept below ``out``, and ``on_progress`` is called
+    with the number of simulations done and to do.
     """
 
     quick: bool = False
@@ -95,15 +85,8 @@ Columns = Mapping[str, str | Column]
 class Table:
     """A table, declared once and rendered as text or Markdown; its rows are the report's data.
 
-    Attributes
-    ----------
-    columns
-        Heading of each column, or a :class:`Column`, by the key of its value in a row;
-        ``"paper.wait"`` is the key ``wait`` in the value of ``paper``.
-    rows
-        Values by key; one that is missing or None is shown as a dash.
-    note
-        What a reader must know to understand it.
+    Columns are headings, or a :class:`Column`, by the key of the value in a row; ``"paper.wait"``
+    is the key ``wait`` in the value of ``paper``. A value that is missing or None is a dash.
     """
 
     title: str
@@ -152,12 +135,8 @@ def series_of(
 ) -> Series:
     """Return the series of two values of each row; rows without a value are left out."""
     known = [row for row in rows if row[y] is not None]
-    return Series(
-        label=label,
-        x=tuple(row[x] for row in known),
-        y=tuple(row[y] for row in known),
-        from_paper=from_paper,
-    )
+    xs, ys = (tuple(row[key] for row in known) for key in (x, y))
+    return Series(label=label, x=xs, y=ys, from_paper=from_paper)
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):

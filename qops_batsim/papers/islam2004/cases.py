@@ -12,17 +12,8 @@ Kind = Literal["fixed", "random"]
 class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One set of parameters.
 
-    Attributes
-    ----------
-    deadline_share
-        Share of the jobs whose users ask for a deadline.
-    tolerance
-        ``"fixed"``: all users have the tolerance factor; ``"random"``: each has one of
-        their own between 0 and twice that.
-    tolerance_factor, slack_factor
-        TF and SF.
-    kill_and_restart
-        Whether running jobs may be killed and started anew.
+    Users of ``deadline_share`` of the jobs ask for a deadline. Tolerance ``"fixed"``: all users
+    have the tolerance factor (TF); ``"random"``: each has one between 0 and twice that.
     """
 
     load: float

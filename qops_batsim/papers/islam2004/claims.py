@@ -38,23 +38,19 @@ def claims(results: Results, *, suffix: str = "") -> list[Claim]:
     """Return the claims (a) to (f), each followed by its parts; ``suffix`` ends their ids."""
     judge = _Judge(results)
     found: list[Claim] = []
+    with_all = (
+        "with deadlines for all jobs, kill-and-restart raises the QoS charge and lowers the "
+        "resource charge at TF = 4, and changes neither at TF = 2"
+    )
+    share = f"{100 * results.study.deadline_share:g} %"
+    with_few = f"with {share} deadline jobs, kill-and-restart raises both charges"
     for name, text, parts in (
         ("a", "accepted jobs dip, then rise with TF", judge.dip_and_rise()),
         ("b", "accepted processor-seconds and resource charge rise with TF", judge.work_rises()),
         ("c", "QoS charge falls with TF", judge.qos_falls()),
         ("d", "artificial slack acts against tolerance", judge.slack_acts_against()),
-        (
-            "e",
-            "with deadlines for all jobs, kill-and-restart raises the QoS charge and lowers the "
-            "resource charge at TF = 4, and changes neither at TF = 2",
-            judge.kills_pay(),
-        ),
-        (
-            "f",
-            f"with {100 * results.study.deadline_share:g} % deadline jobs, kill-and-restart raises "
-            "both charges",
-            judge.kills_pay_with_few_deadlines(),
-        ),
+        ("e", with_all, judge.kills_pay()),
+        ("f", with_few, judge.kills_pay_with_few_deadlines()),
     ):
         found += (_combined(name, text, parts), *parts)
     found += judge.monotone()
@@ -108,16 +104,11 @@ class _Judge:
 
     def qos_falls(self) -> list[Claim]:
         """(c)."""
-        return [
-            self._change(
-                f"c.{kind}",
-                f"the QoS charge falls {self.span} ({kind} TF)",
-                self._tolerance_pairs(kind),
-                "qos_charge",
-                -1,
-            )
-            for kind in _KINDS
-        ]
+        text, found = f"the QoS charge falls {self.span}", []
+        for kind in _KINDS:
+            pairs = self._tolerance_pairs(kind)
+            found.append(self._change(f"c.{kind}", f"{text} ({kind} TF)", pairs, "qos_charge", -1))
+        return found
 
     def slack_acts_against(self) -> list[Claim]:
         """(d)."""
@@ -128,10 +119,8 @@ class _Judge:
             for load in self.study.slack_loads
             for cases in (self.study.slack_cases(load, factor) for factor in factors)
         ]
-        where = (
-            f"from SF = {least:g} to {most:g} at TF = {_listed(factors)}, against its change with "
-            "TF"
-        )
+        at = f"from SF = {least:g} to {most:g} at TF = {_listed(factors)}"
+        where = f"{at}, against its change with TF"
         resource, qos = f"the resource charge falls {where}", f"the QoS charge rises {where}"
         return [
             self._change("d.resource", resource, pairs, "resource_charge", -1),

@@ -49,10 +49,8 @@ def figures(results: Results, *, suffix: str = "", machine: str = "") -> list[Fi
 
 
 def _both_tolerances(results: Results, quantity: Quantity) -> tuple[Panel, ...]:
-    return (
-        _over_tolerance(results, quantity, "fixed", "(a) Fixed TF"),
-        _over_tolerance(results, quantity, "random", "(b) Random TF"),
-    )
+    kinds: tuple[tuple[Kind, str], ...] = (("fixed", "(a) Fixed TF"), ("random", "(b) Random TF"))
+    return tuple(_over_tolerance(results, quantity, *each) for each in kinds)
 
 
 def _over_tolerance(results: Results, quantity: Quantity, kind: Kind, title: str) -> Panel:
@@ -64,31 +62,21 @@ def _over_tolerance(results: Results, quantity: Quantity, kind: Kind, title: str
 
 def _over_slack(results: Results, quantity: Quantity) -> tuple[Panel, ...]:
     study = results.study
-    return tuple(
-        _slack_panel(
-            results,
-            quantity,
-            f"({letter}) Load {load:g}",
-            {f"TF {tf:g}": study.slack_cases(load, tf) for tf in study.slack_tolerance_factors},
-        )
-        for letter, load in zip("abcdef", study.slack_loads, strict=False)
-    )
+    panels = []
+    for letter, load in zip("abcdef", study.slack_loads, strict=False):
+        lines = {f"TF {tf:g}": study.slack_cases(load, tf) for tf in study.slack_tolerance_factors}
+        panels.append(_slack_panel(results, quantity, f"({letter}) Load {load:g}", lines))
+    return tuple(panels)
 
 
 def _kills(results: Results, quantity: Quantity, share: float) -> tuple[Panel, ...]:
     study = results.study
-    return tuple(
-        _slack_panel(
-            results,
-            quantity,
-            f"({letter}) TF {factor:g}, load {study.kill_load:g}",
-            {
-                "without kills": study.kill_cases(share, factor, False),
-                "kill-and-restart": study.kill_cases(share, factor, True),
-            },
-        )
-        for letter, factor in zip("abcdef", study.kill_tolerance_factors, strict=False)
-    )
+    names, panels = ("without kills", "kill-and-restart"), []
+    for letter, factor in zip("abcdef", study.kill_tolerance_factors, strict=False):
+        lines = {name: study.kill_cases(share, factor, name == names[1]) for name in names}
+        title = f"({letter}) TF {factor:g}, load {study.kill_load:g}"
+        panels.append(_slack_panel(results, quantity, title, lines))
+    return tuple(panels)
 
 
 def _slack_panel(
@@ -110,14 +98,8 @@ def _panel(
     series = []
     for label, cases in lines.items():
         intervals = [results.interval(case, quantity.metric) for case in cases]
-        series.append(
-            Series(
-                label=label,
-                x=tuple(x),
-                y=tuple(each.mean * quantity.scale for each in intervals),
-                # Where nothing is random, both ends are the mean.
-                low=tuple(each.ends[0] * quantity.scale for each in intervals),
-                high=tuple(each.ends[1] * quantity.scale for each in intervals),
-            )
-        )
+        # Where nothing is random, both ends are the mean.
+        numbers = zip(*((each.mean, *each.ends) for each in intervals), strict=True)
+        y, low, high = (tuple(each * quantity.scale for each in values) for values in numbers)
+        series.append(Series(label=label, x=tuple(x), y=y, low=low, high=high))
     return Panel(title=title, x_label=x_label, y_label=quantity.label, series=tuple(series))

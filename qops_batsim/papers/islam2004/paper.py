@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.islam2004 import choices as chosen
 from qops_batsim.papers.islam2004.cases import Study
 from qops_batsim.papers.islam2004.claims import claims
@@ -21,7 +20,7 @@ from qops_batsim.papers.islam2004.runs import run_study
 from qops_batsim.papers.islam2004.tables import tables
 from qops_batsim.papers.islam2004.values import all_values
 from qops_batsim.papers.logs import find_log
-from qops_batsim.papers.report import Figure, PaperReport, PaperRequest, Table
+from qops_batsim.papers.report import PaperReport, PaperRequest
 from qops_batsim.workload.from_swf import convert_swf
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import read_swf
@@ -52,25 +51,20 @@ def report_on(parts: Sequence[tuple[Workload, Study]], request: PaperRequest) ->
     """
     total = sum(len(study.runs()) for _, study in parts)
     before = 0
-    shown: list[Table] = []
-    drawn: list[Figure] = []
-    judged: list[Claim] = []
     machines: dict[str, Any] = {}
+    report = PaperReport(
+        paper="islam2004",
+        quick=request.quick,
+        choices=chosen.choices(parts),
+        data={"machines": machines},
+    )
     for trace, study in parts:
         results = run_study(trace, study, request, before=before, total=total)
         before += len(results.runs)
         suffix = f"-{trace.processors}" if machines else ""
         machine = f", {trace.processors} processors" if len(parts) > 1 else ""
-        shown += tables(results, machine=machine)
-        drawn += figures(results, suffix=suffix, machine=machine)
-        judged += claims(results, suffix=suffix)
+        report.tables = [*report.tables, *tables(results, machine=machine)]
+        report.figures = [*report.figures, *figures(results, suffix=suffix, machine=machine)]
+        report.claims = [*report.claims, *claims(results, suffix=suffix)]
         machines[str(trace.processors)] = all_values(results)
-    return PaperReport(
-        paper="islam2004",
-        quick=request.quick,
-        choices=chosen.choices(parts),
-        data={"machines": machines},
-        tables=shown,
-        figures=drawn,
-        claims=judged,
-    )
+    return report

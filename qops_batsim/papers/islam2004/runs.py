@@ -11,20 +11,17 @@ from dataclasses import dataclass
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import broken_rule
 from qops_batsim.analysis.metrics.charges import charge_jobs, charge_report, reference_of_workload
-from qops_batsim.analysis.metrics.outcomes import outcomes_of_simulation
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD
 from qops_batsim.economics.slowdowns import ReferenceJob, SlowdownTable, category_slowdowns
-from qops_batsim.errors import SimulationError
 from qops_batsim.experiments.deadline_workload import deadline_workload, easy_response_times
+from qops_batsim.experiments.grid import checked_outcomes
 from qops_batsim.experiments.intervals import Interval, mean_interval
 from qops_batsim.papers.islam2004.cases import Case, Study
 from qops_batsim.papers.islam2004.choices import SCHEDULER
 from qops_batsim.papers.islam2004.numbers import STRINGENCY
 from qops_batsim.papers.report import PaperRequest
 from qops_batsim.platform.generate import make_cluster
-from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload
@@ -33,18 +30,9 @@ from qops_batsim.workload.model import Workload
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """What came out of one simulation.
 
-    Attributes
-    ----------
-    jobs, work
-        Submitted jobs and their processor-seconds.
-    accepted_jobs, accepted_work
-        The same of jobs that were admitted, and ran to their end.
-    resource_charge, qos_charge
-        What they pay (processor-seconds; a sum of ratios of slowdowns).
-    bounded_qos_charge
-        QoS charge with bounded slowdowns (threshold 10 s).
-    kills, wasted_work
-        Runs killed and their processor-seconds.
+    Work is in processor-seconds, as is the resource charge; a QoS charge is a sum of ratios of
+    slowdowns, bounded ones with a threshold of 10 s. Accepted are jobs that were admitted and
+    ran to their end; ``wasted_work`` is that of killed runs.
     """
 
     jobs: int
@@ -156,16 +144,8 @@ def run_case(scenario: Scenario, case: Case, seed: int) -> Run:
     """Run a case, check its schedule and charge its jobs."""
     workload = scenario.workload
     module = make_scheduler(SCHEDULER, case.settings(seed))
-    simulation = simulate(workload, make_cluster(workload.processors), module)
-    promised = {
-        record.local_id: deadline
-        for record in simulation.ended
-        if (deadline := module.qos_log.record(record.job.id).admitted_deadline) is not None
-    }
-    outcomes = outcomes_of_simulation(simulation.ended, workload, promised)
-    broken = broken_rule(outcomes, workload.processors)
-    if broken is not None:
-        raise SimulationError(f"{case} with seed {seed}: {broken}")
+    machine = make_cluster(workload.processors)
+    outcomes, _ = checked_outcomes(workload, machine, module, f"{case} with seed {seed}")
     tables = (scenario.slowdowns, scenario.bounded_slowdowns)
     plain, bounded = (
         charge_report(charge_jobs(outcomes, scenario.references, table), table).total

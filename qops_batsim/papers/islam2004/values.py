@@ -39,43 +39,26 @@ def break_even_values(results: Results) -> list[dict[str, Any]]:
     load, slack_load = study.kill_load, study.slack_loads[-1]
     least, top = study.tolerance_factors[0], study.tolerance_factors[-1]
     slack_top, most = study.slack_tolerance_factors[-1], study.slack_factors[-1]
-    rows = [
-        _break_even(
-            results,
-            f"TF = {top:g}",
-            Case(load=load, tolerance_factor=top),
-            f"TF = {least:g}",
-            Case(load=load, tolerance_factor=least),
-        ),
-        _break_even(
-            results,
-            f"SF = 1 (TF = {slack_top:g})",
-            Case(load=slack_load, tolerance_factor=slack_top),
-            f"SF = {most:g} (TF = {slack_top:g})",
-            Case(load=slack_load, tolerance_factor=slack_top, slack_factor=most),
-        ),
+    high, low = (Case(load=load, tolerance_factor=each) for each in (top, least))
+    none = Case(load=slack_load, tolerance_factor=slack_top)
+    slack, at = msgspec.structs.replace(none, slack_factor=most), f"(TF = {slack_top:g})"
+    pairs = [
+        (f"TF = {top:g}", high, f"TF = {least:g}", low),
+        (f"SF = 1 {at}", none, f"SF = {most:g} {at}", slack),
     ]
     for share in (1.0, study.deadline_share):
         for factor in study.kill_tolerance_factors:
             plain = Case(load=load, deadline_share=share, tolerance_factor=factor)
             killing = msgspec.structs.replace(plain, kill_and_restart=True)
             name = f"kills (TF = {factor:g}, SF = 1, {100 * share:g} % deadline jobs)"
-            rows.append(_break_even(results, "no kills", plain, name, killing))
+            pairs.append(("no kills", plain, name, killing))
+    rows = []
+    for first, case, second, other in pairs:
+        found = break_even(*(_mean_charge(results, each) for each in (case, other)))
+        names = {"first": first, "second": second}
+        below, above = (names.get(who, who) for who in (found.below, found.above))
+        rows.append({**names, "ratio": found.ratio, "below": below, "above": above})
     return rows
-
-
-def _break_even(
-    results: Results, first: str, case: Case, second: str, other: Case
-) -> dict[str, Any]:
-    found = break_even(*(_mean_charge(results, each) for each in (case, other)))
-    names = {"first": first, "second": second, "equal": "equal"}
-    return {
-        "first": first,
-        "second": second,
-        "ratio": found.ratio,
-        "below": names[found.below],
-        "above": names[found.above],
-    }
 
 
 def _mean_charge(results: Results, case: Case) -> Charge:

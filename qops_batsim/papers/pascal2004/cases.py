@@ -56,28 +56,17 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
         Each is its trial with the first seed.
         """
-        by_class: tuple[str | None, ...] = (None, "best_effort")
-        found = [
-            Trial(log=REBUILT, first=first, scheduler="aroma", every=every, tasks=APART)
-            for first in self.sizes
-            for every in by_class
-        ]
-        kinds = [(RUN_TIME, APART), (MEASURED, APART)]
+        kinds: list[tuple[str, int | None, str, str]] = []
+        kinds += [(REBUILT, first, RUN_TIME, APART) for first in self.sizes]
+        kinds += [(ORIGINAL, None, each, APART) for each in (RUN_TIME, MEASURED)]
         if self.together:
-            kinds.append((RUN_TIME, TOGETHER))
-        found += [
-            Trial(
-                log=ORIGINAL,
-                first=None,
-                scheduler="aroma",
-                every=every,
-                cpu_time=cpu_time,
-                tasks=tasks,
-            )
-            for cpu_time, tasks in kinds
-            for every in by_class
+            kinds.append((ORIGINAL, None, RUN_TIME, TOGETHER))
+        classes: tuple[str | None, ...] = (None, "best_effort")
+        return [
+            Trial(log=log, first=first, scheduler="aroma", every=every, cpu_time=cpu, tasks=tasks)
+            for log, first, cpu, tasks in kinds
+            for every in classes
         ]
-        return found
 
     def trials_of(self, case: Trial) -> list[Trial]:
         """Return a case of Table 2 with each seed that makes a difference to it."""

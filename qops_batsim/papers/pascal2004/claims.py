@@ -14,6 +14,18 @@ from qops_batsim.papers.pascal2004.cases import ORIGINAL
 from qops_batsim.papers.pascal2004.numbers import ALL
 from qops_batsim.papers.pascal2004.values import Rows
 
+_TEXTS = {
+    "guarantees": ": no guarantee given to an accepted application is broken (value: broken)",
+    "dedicated-wait": ": dedicated applications wait longest of all classes (value: s)",
+    "high-priority": ": a mapping is found for every high priority application (value: rejects)",
+    "deadline-rejects": ": fewer than 1 % of the deadline applications are rejected (value: %)",
+    "classes-cost-waits": " against best effort only: with four classes applications wait longer "
+    "(value: s more)",
+    "mapping-time": " and best effort only: mapping takes less than 80 ms on average (value: ms, "
+    "the slower of both)",
+}
+"""What is claimed of each case of Table 2, behind its name."""
+
 
 def claims(first: Rows, second: Rows) -> list[Claim]:
     """Return the paper's claims with what the tables say to them."""
@@ -61,48 +73,17 @@ def _claims_of_case(mixed: Mapping[str, Any], alike: Mapping[str, Any]) -> list[
     longer = waits[ALL] - alike["wait"][ALL]
     others = [waits[name] or 0.0 for name in QOS_CLASSES if name != "dedicated"]
     broken, urgent = mixed["broken_promises"], rejected["high_priority"]
-    judged: tuple[tuple[str, str, bool, float | None], ...] = (
-        (
-            "guarantees",
-            ": no guarantee given to an accepted application is broken (value: broken)",
-            broken == 0,
-            float(broken),
-        ),
-        (
-            "dedicated-wait",
-            ": dedicated applications wait longest of all classes (value: s)",
-            (waits["dedicated"] or 0.0) > max(others),
-            waits["dedicated"],
-        ),
-        (
-            "high-priority",
-            ": a mapping is found for every high priority application (value: rejects)",
-            urgent == 0,
-            urgent,
-        ),
-        (
-            "deadline-rejects",
-            ": fewer than 1 % of the deadline applications are rejected (value: %)",
-            share < 0.01,
-            100 * share,
-        ),
-        (
-            "classes-cost-waits",
-            " against best effort only: with four classes applications wait longer (value: s more)",
-            longer > 0,
-            longer,
-        ),
-        (
-            "mapping-time",
-            " and best effort only: mapping takes less than 80 ms on average (value: ms, the "
-            "slower of both)",
-            slowest < 80,
-            slowest,
-        ),
-    )
+    judged: dict[str, tuple[bool, float | None]] = {
+        "guarantees": (broken == 0, float(broken)),
+        "dedicated-wait": ((waits["dedicated"] or 0.0) > max(others), waits["dedicated"]),
+        "high-priority": (urgent == 0, urgent),
+        "deadline-rejects": (share < 0.01, 100 * share),
+        "classes-cost-waits": (longer > 0, longer),
+        "mapping-time": (slowest < 80, slowest),
+    }
     return [
-        plain_claim(f"{name}-{short}", f"{case}{text}", holds, value, paper.get(name))
-        for name, text, holds, value in judged
+        plain_claim(f"{name}-{short}", f"{case}{_TEXTS[name]}", *found, paper.get(name))
+        for name, found in judged.items()
     ]
 
 

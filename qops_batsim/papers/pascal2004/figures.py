@@ -20,22 +20,15 @@ _SCHEDULERS = {
 def figures(first: Rows, second: Rows) -> list[Figure]:
     """Return a picture of each table."""
     mixed = [case for case in second if case["classes"] == "by queue"]
+    alone = [_panel(f"{row['jobs']:,} jobs", "Scheduler", _of_schedulers(row)) for row in first]
+    classes = [
+        _panel(f"{case['case']}: {case['jobs'][ALL]:,.0f} jobs", "Class", _of_classes(case))
+        for case in mixed
+    ]
+    title = "Mean wait, all applications alone on their hosts"
     return [
-        Figure(
-            name="table1",
-            title="Mean wait, all applications alone on their hosts",
-            panels=tuple(
-                _panel(f"{row['jobs']:,} jobs", "Scheduler", _of_schedulers(row)) for row in first
-            ),
-        ),
-        Figure(
-            name="table2",
-            title="Four classes of service",
-            panels=tuple(
-                _panel(f"{case['case']}: {case['jobs'][ALL]:,.0f} jobs", "Class", _of_classes(case))
-                for case in mixed
-            ),
-        ),
+        Figure(name="table1", title=title, panels=tuple(alone)),
+        Figure(name="table2", title="Four classes of service", panels=tuple(classes)),
     ]
 
 

@@ -32,24 +32,17 @@ def run_with(study: Study, request: PaperRequest) -> PaperReport:
     """Run the experiments with other numbers of jobs or seeds."""
     logs = {name: find_log(request, name) for name in (REBUILT, ORIGINAL)}
     results = run_trials(study.trials(), logs, request)
-    usable, usable_jobs = recorded_wait(logs[ORIGINAL], usable_only=True)
-    everything, all_jobs = recorded_wait(logs[ORIGINAL], usable_only=False)
-    recorded = {
-        "usable": usable,
-        "usable_jobs": usable_jobs,
-        "all": everything,
-        "all_jobs": all_jobs,
-    }
+    recorded: dict[str, float] = {}
+    for name, usable in (("usable", True), ("all", False)):
+        wait, jobs = recorded_wait(logs[ORIGINAL], usable_only=usable)
+        recorded |= {name: wait, f"{name}_jobs": jobs}
     first = table1(results, study, recorded)
     second = table2(results, study)
     return PaperReport(
         paper="pascal2004",
         quick=request.quick,
         choices=CHOICES | {"seeds": ", ".join(map(str, study.seeds))},
-        data={
-            "table1": {"rows": first, "recorded_waits": recorded},
-            "table2": {"cases": second},
-        },
+        data={"table1": {"rows": first, "recorded_waits": recorded}, "table2": {"cases": second}},
         tables=tables(first, second),
         figures=figures(first, second),
         claims=claims(first, second),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,21 +66,15 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What is measured of a trial.
 
-    Attributes
-    ----------
-    groups
-        By class, and :data:`~.numbers.ALL`.
-    days
-        From the first submission to the last (days).
-    broken
-        Accepted applications that ended after their deadline or started after their latest start.
-    stopped
-        Stops of jobs that went on later; a task that is a job of its own counts by itself.
-    prediction_error
-        How far the predicted ends of jobs are from those that the engine simulates (s), if
-        the scheduler predicts them. ``mean`` and ``max`` are of the last prediction, made when
-        the last thing happened before the end; ``first_mean`` and ``first_max`` of that at
-        the mapping, which later jobs on the same hosts change: no error of the model.
+    ``groups`` are by class, and :data:`~.numbers.ALL`; ``days`` from the first submission to the
+    last; ``broken`` are accepted applications that ended after their deadline or started after
+    their latest start; ``stopped`` counts stops of jobs that went on later, where a task that
+    is a job of its own counts by itself.
+
+    ``prediction_error`` is how far predicted ends are from those that the engine simulates (s),
+    if the scheduler predicts them: ``mean`` and ``max`` of the prediction when the last thing
+    happened before the end; ``first_mean`` and ``first_max`` of that at the mapping, which
+    later jobs on the same hosts change: no error of the model.
     """
 
     groups: dict[str, Group]
@@ -202,17 +195,10 @@ def _ends(ended: Iterable[JobRecord], ids: set[str]) -> dict[str, float]:
 
 def _group(applications: Sequence[_Application], seconds: Mapping[str, float]) -> Group:
     started = [each for each in applications if not each.rejected]
-    measured = [
-        seconds[record.job.id]
-        for each in applications
-        for record in each.records
-        if record.job.id in seconds
-    ]
-    lasted = [
-        (each.end - each.start) / each.requested
-        for each in started
-        if math.isfinite(each.requested)
-    ]
+    ids = [record.job.id for each in applications for record in each.records]
+    measured = [seconds[job_id] for job_id in ids if job_id in seconds]
+    limited = [each for each in started if math.isfinite(each.requested)]
+    lasted = [(each.end - each.start) / each.requested for each in limited]
     return Group(
         jobs=len(applications),
         rejected=len(applications) - len(started),
@@ -243,26 +229,16 @@ def _is_broken(application: _Application, module: DecisionModule) -> bool:
 
 def _prediction_error(module: Aroma) -> dict[str, float] | None:
     known = [each for each in module.predictions.values() if math.isfinite(each.end)]
-    if not known:
-        return None
-    last = [abs(each.last - each.end) for each in known]
-    first = [abs(each.first - each.end) for each in known]
-    return {
-        "mean": math.fsum(last) / len(last),
-        "max": max(last),
-        "first_mean": math.fsum(first) / len(first),
-        "first_max": max(first),
-    }
+    found: dict[str, float] = {}
+    for which, name in (("", "last"), ("first_", "first")):
+        errors = [abs(getattr(each, name) - each.end) for each in known]
+        if errors:
+            found |= {f"{which}mean": math.fsum(errors) / len(errors), f"{which}max": max(errors)}
+    return found or None
 
 
-@dataclass(frozen=True)
-class _Logs:
-    """Makes trials on logs."""
-
-    paths: Mapping[str, Path]
-
-    def __call__(self, trial: Trial) -> Outcome:
-        return run_trial(trial, self.paths[trial.log])
+def _run_on_its_log(logs: Mapping[str, Path], trial: Trial) -> Outcome:
+    return run_trial(trial, logs[trial.log])
 
 
 def run_trials(
@@ -273,7 +249,7 @@ def run_trials(
     Schedules do not depend on the number of processes; measured times of mapping do.
     """
     made_of = {name: read_log(path).sha256 for name, path in logs.items()}
-    return request.run(_Logs(logs), trials, Outcome, made_of)
+    return request.run(partial(_run_on_its_log, logs), trials, Outcome, made_of)
 
 
 def recorded_wait(path: Path, *, usable_only: bool) -> tuple[float, int]:

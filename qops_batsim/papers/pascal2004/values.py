@@ -102,12 +102,10 @@ def _case(case: Trial, runs: Sequence[Outcome]) -> dict[str, Any]:
     }
     found["broken_promises"] = sum(run.broken for run in runs)
     found["stopped"] = mean([float(run.stopped) for run in runs])
-    found["prediction_error_s"] = {
-        "mean": mean([error["mean"] for error in errors]),
-        "max": max((error["max"] for error in errors), default=None),
-        "first_mean": mean([error["first_mean"] for error in errors]),
-        "first_max": max((error["first_max"] for error in errors), default=None),
-    }
+    found["prediction_error_s"] = error_s = {}
+    for which in ("", "first_"):
+        error_s[f"{which}mean"] = mean([error[f"{which}mean"] for error in errors])
+        error_s[f"{which}max"] = max((error[f"{which}max"] for error in errors), default=None)
     return found
 
 

@@ -19,20 +19,12 @@ Notice = Literal["slots", "at_once"]
 class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One set of parameters, for all months.
 
-    Attributes
-    ----------
-    options
-        Of the scheduler, as pairs of name and value.
-    average_waits
-        ``average_wait`` of the scheduler for each month (seconds); empty: the same for all.
-    preferred_priority, others_priority
-        User and political priority of every fifth job, and of all other jobs.
-    months_by
-        Which date of a job says to what month it belongs; see
-        :func:`~qops_batsim.papers.talby1999.runs.months_of`.
-    notice
-        When the scheduler gets to know that a job has ended: at the beginning of a slot of
-        its plan or at an arrival (:class:`SlotClock`), or at once.
+    ``average_waits`` (seconds): the scheduler's ``average_wait`` for each month, if not one for
+    all. Preferred is every fifth job; priorities are both the user's and the political one.
+    ``months_by`` is the date that says to what month a job belongs
+    (:func:`~qops_batsim.papers.talby1999.runs.months_of`); ``notice`` when the scheduler gets to
+    know that a job has ended: at an arrival or a slot's beginning (:class:`SlotClock`), or at
+    once.
     """
 
     scheduler: Literal["conservative", "slack"]

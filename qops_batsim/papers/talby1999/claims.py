@@ -16,11 +16,7 @@ from qops_batsim.papers.talby1999 import cases as study
 from qops_batsim.papers.talby1999 import numbers as paper
 from qops_batsim.papers.talby1999.cases import BASELINE, EQUAL, UNEQUAL, Case
 from qops_batsim.papers.talby1999.runs import Group, Years, improvement, improvement_interval
-from qops_batsim.papers.talby1999.values import (
-    fall,
-    monthly_average_case,
-    smallest_improvement,
-)
+from qops_batsim.papers.talby1999.values import fall, monthly_average_case, smallest_improvement
 
 WITHIN = 3.0
 """Points of difference to the paper's improvement that count as the same."""

@@ -32,26 +32,19 @@ def run(request: PaperRequest) -> PaperReport:
 def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
     """Run the experiments on a log of the paper's months, September 1996 to August 1997."""
     cases = first_cases(quick=request.quick)
-    total = len(cases) + (not request.quick)
+    quick = request.quick
+    total = len(cases) + (not quick)
     years = run_years(log, cases, request, total=total)
-    if request.quick:
-        values, tables, figures, claims = (
-            monthly_values,
-            monthly_tables,
-            monthly_figures,
-            monthly_claims,
-        )
-    else:
+    if not quick:
         last = [monthly_average_case(years)]
         years |= run_years(log, last, request, before=len(cases), total=total)
-        values, tables, figures, claims = all_values, all_tables, all_figures, all_claims
-    data = values(years)
+    data = monthly_values(years) if quick else all_values(years)
     return PaperReport(
         paper="talby1999",
-        quick=request.quick,
+        quick=quick,
         choices=CHOICES,
         data=data,
-        tables=tables(data),
-        figures=figures(data),
-        claims=claims(years),
+        tables=monthly_tables(data) if quick else all_tables(data),
+        figures=monthly_figures(data) if quick else all_figures(data),
+        claims=monthly_claims(years) if quick else all_claims(years),
     )

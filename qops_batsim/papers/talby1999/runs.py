@@ -115,25 +115,16 @@ def improvement_interval(year: Year, baseline: Year) -> Interval:
 def months_of(log: SwfLog, by: MonthsBy) -> list[tuple[str, Records]]:
     """Return the paper's months with their records, as far as the log has any.
 
-    Parameters
-    ----------
-    log
-        The log, with the site's time zone in its header.
-    by
-        Date of a job that counts: its submission, start or end. Accounting files, which
-        get a record when a job ends, have months by end. ``"whole"``: both submission and
-        end are in the month; jobs that were submitted in another one are left out.
+    The log has the site's time zone in its header. The date that counts is a job's submission,
+    start or end; accounting files, which get a record when a job ends, have months by end.
+    ``"whole"``: submission and end are in the month; other jobs are left out.
     """
     calendar = LogCalendar.of(log)
     submitted = log.records["submit_time"].astype(np.float64)
     started = submitted + np.maximum(log.records["wait_time"], 0)
     ended = started + np.maximum(log.records["run_time"], 0)
-    dates = {
-        "whole": (submitted, ended),
-        "end": (ended,),
-        "start": (started,),
-        "submission": (submitted,),
-    }[by]
+    by_one = {"end": ended, "start": started, "submission": submitted}
+    dates = (submitted, ended) if by == "whole" else (by_one[by],)
     found = []
     for month in MONTHS:
         begin, end = calendar.month(month)

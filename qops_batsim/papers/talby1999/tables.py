@@ -55,17 +55,8 @@ _UNEQUAL = {
     for each, heading in _beside_paper(key, key.replace("_", " ")).items()
 }
 _GAP = {"gap": "gap", **_beside_paper("unequal", "all jobs"), **_GROUPS}
-_WEIGHTS = {
-    "other_weights": "other weights",
-    "unequal": "all jobs",
-    **_GROUPS,
-    "gap": "difference",
-}
-_SLACK_FACTORS = {
-    "slack_factor": "slack factor",
-    "average": "average wait (s)",
-    **_IMPROVEMENT,
-}
+_WEIGHTS = {"other_weights": "other weights", "unequal": "all jobs", **_GROUPS, "gap": "difference"}
+_SLACK_FACTORS = {"slack_factor": "slack factor", "average": "average wait (s)", **_IMPROVEMENT}
 _ALL_PRIORITIES = {
     "priority": "priority",
     "average": "average wait (s)",
