@@ -1,10 +1,9 @@
 """What a job does while it runs: Batsim's profiles as a sequence of steps.
 
 A ``delay`` sleeps, whatever its hosts. ``parallel``, ``parallel_homogeneous`` and
-``parallel_homogeneous_total`` compute on each host and communicate between each
-pair of them, all parts progressing at one rate. A ``composed`` profile is a
-repeated sequence of others. Every other type is refused by name before the
-simulation starts.
+``parallel_homogeneous_total`` compute on each host and communicate between each pair of them, all
+parts progressing at one rate. A ``composed`` profile is a repeated sequence of others. Every other
+type is refused by name before the simulation starts.
 """
 
 from __future__ import annotations
@@ -66,14 +65,8 @@ class Amounts(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     """One thing that a job does: sleep for ``delay`` seconds, or compute ``amounts``.
 
-    Attributes
-    ----------
-    profile
-        Name of the profile.
-    return_code
-        Code with which the job ends here, or 0 to go on.
-    place
-        Name and index of the step in each ``composed`` profile around it, outermost first.
+    The job ends here with ``return_code``, or goes on if that is 0. ``place`` is name and index of
+    the step in each ``composed`` profile around it, outermost first.
     """
 
     profile: str

@@ -1,15 +1,14 @@
 """How fast computations progress when they share hosts and links.
 
-Every computation uses certain resources, each in proportion to its progress: a
-host by the flop it has to do there, a link by the bytes that cross it. All parts
-of a computation progress at one rate. Rates come from filling up fairly: every
-unsaturated resource offers an equal share of what it has left to each
-growing computation that uses it; each grows by what its narrowest resource
-offers; computations on a resource that is used up stop growing; and so on until
-none can grow. In each further round a computation that has stopped takes its last
-growth once more from what its other resources have left, so some capacity stays
-unused. All of this is SimGrid's bottleneck model of parallel tasks (L07, as in
-SimGrid 3.34), with which 60 recorded jobs on shared heterogeneous hosts agree.
+Every computation uses certain resources, each in proportion to its progress: a host by the flop it
+has to do there, a link by the bytes that cross it. All parts of a computation progress at one rate.
+Rates come from filling up fairly: every unsaturated resource offers an equal share of what it has
+left to each growing computation that uses it; each grows by what its narrowest resource offers;
+computations on a resource that is used up stop growing; and so on until none can grow. In each
+further round a computation that has stopped takes its last growth once more from what its other
+resources have left, so some capacity stays unused. All of this is SimGrid's bottleneck model of
+parallel tasks (L07, as in SimGrid 3.34), with which 60 recorded jobs on shared heterogeneous hosts
+agree.
 """
 
 from __future__ import annotations
@@ -39,21 +38,9 @@ class Resource:
 class Computation:
     """A running computation.
 
-    Parameters
-    ----------
-    uses
-        Resources with the amount that the whole computation needs of each (flop, bytes).
-    bound
-        Highest rate (share of the whole per second), whatever the resources.
-    latency_until
-        Date before which nothing progresses (seconds).
-
-    Attributes
-    ----------
-    remaining
-        Share of the work that is left, from 1 to 0.
-    rate
-        Share per second at present.
+    It uses an amount (flop, bytes) of each resource, progresses at a ``rate`` (share of the whole
+    per second) of at most ``bound``, but not before ``latency_until`` (seconds); ``remaining`` is
+    the share that is left, from 1 to 0.
     """
 
     __slots__ = ("bound", "latency_until", "rate", "remaining", "since", "uses")

@@ -10,24 +10,10 @@ from qops_batsim.engine.external_events import ExternalEvent
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a simulation allows.
 
-    Attributes
-    ----------
-    hosts
-        Use only the first so many compute hosts; None for all.
-    storage_sharing
-        What the module is told of storage hosts; the engine runs nothing on them.
-    acknowledge_dynamic_jobs
-        Whether a registered job is announced with JOB_SUBMITTED.
-    profile_reuse
-        Told to the module; the engine keeps every profile in any case.
-    forward_profiles
-        Whether JOB_SUBMITTED carries the job's profile.
-    sched_config
-        Text handed to the module in SIMULATION_BEGINS.
-    external_events
-        What happens whatever the module does, in order of dates.
-    forward_unknown_events
-        Told to the module: whether such events may have types that Batsim does not know.
+    ``hosts`` limits the compute hosts to the first so many. Of storage sharing, profile reuse and
+    unknown events the module is only told. Registered jobs are announced with JOB_SUBMITTED if
+    ``acknowledge_dynamic_jobs``, which carries the job's profile if ``forward_profiles``;
+    ``sched_config`` goes into SIMULATION_BEGINS. External events are in the order of their dates.
     """
 
     hosts: int | None = None

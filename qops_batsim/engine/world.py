@@ -2,8 +2,7 @@
 
 Everything else changes a :class:`World` only from here: decisions in
 :mod:`~qops_batsim.engine.apply`, submissions and outside events in
-:mod:`~qops_batsim.engine.actors`, the passing of time in
-:mod:`~qops_batsim.engine.simulation`.
+:mod:`~qops_batsim.engine.actors`, the passing of time in :mod:`~qops_batsim.engine.simulation`.
 """
 
 from __future__ import annotations
@@ -36,16 +35,9 @@ from qops_batsim.protocol.messages import Stamped
 class World:
     """Hosts, jobs, waits and the events not yet told to the decision module.
 
-    Attributes
-    ----------
-    now
-        Current date (seconds).
-    outbox
-        Events for the next message; only :meth:`tell` adds to it.
-    registering
-        Whether the module may still register jobs.
-    outages
-        By host id, the times in which it was away (from, to; to is infinite while it is).
+    ``now`` is the current date (seconds); only :meth:`tell` adds to the ``outbox``, the events for
+    the next message; ``registering`` tells whether the module may still register jobs. ``outages``
+    are the times in which a host was away (from, to; infinite while it is), by host id.
     """
 
     def __init__(self, platform: Platform, options: EngineOptions) -> None:

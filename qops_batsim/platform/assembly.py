@@ -41,14 +41,8 @@ class PendingHostLink(msgspec.Struct, kw_only=True):
 class Parts:
     """The parts of a platform as they are declared; :meth:`platform` puts them together.
 
-    Attributes
-    ----------
-    hosts
-        Each host with where it was declared, without role and zone properties.
-    zones
-        By name, each after the one around it, without routes and host links.
-    zone_of
-        Zone of every host and router; for zones and clusters themselves, empty.
+    Hosts and ``zone_of`` come with where or in which zone they were declared (empty for zones and
+    clusters themselves); zones come after the one around them.
     """
 
     def __init__(self, source: str, master_host: str = "master_host") -> None:

@@ -17,30 +17,12 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     destination's link. The links are never materialised: their names follow from
     the host's number *n* (``NAME_link_n``), as in SimGrid.
 
-    Attributes
-    ----------
-    prefix, suffix
-        Host *n* is named prefix + n + suffix.
-    radical
-        The numbers *n*, such as ``0-31,40``.
-    speeds
-        Speed of one core in each power state (flop/s).
-    bandwidth, latency
-        Of each host's link (bytes/s, s).
-    sharing_policy
-        Of each host's link; ``SPLITDUPLEX`` is one link each way.
-    backbone_bandwidth, backbone_latency, backbone_sharing_policy
-        Of the backbone (bytes/s, s); no backbone when the bandwidth is 0.
-    loopback_bandwidth, loopback_latency
-        Of a host's link to itself (bytes/s, s); none when the bandwidth is 0.
-    limiter_bandwidth
-        Of a further link that all traffic of a host shares (bytes/s); none when 0.
-    router
-        Name of the node through which routes of outer zones enter.
-    properties
-        Every ``<prop>``; each host and the cluster as a zone have all of them.
-    zone
-        Name of the zone around the cluster; empty when it is the whole platform.
+    Speeds are of one core in each power state (flop/s), bandwidths in bytes/s, latencies in
+    seconds. Host *n* of the ``radical`` (such as ``0-31,40``) is named prefix + n + suffix; all
+    hosts, and the cluster as a zone, have the ``properties``. ``SPLITDUPLEX`` is one link each way.
+    A backbone, a loopback link and a limiter (a further link that all traffic of a host shares)
+    exist if their bandwidth is not 0. Routes of outer zones enter at the ``router``; ``zone`` is
+    the one around, empty for none.
     """
 
     name: str

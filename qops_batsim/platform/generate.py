@@ -37,20 +37,10 @@ def make_cluster(
     The hosts are numbered with leading zeros, so that Batsim's order of names
     is the order of numbers.
 
-    Parameters
-    ----------
-    speed
-        Speed of one core (flop/s).
-    bandwidth
-        Bandwidth of each host's link, each way (bytes/s); None makes a platform
-        where communications take no time at all.
-    latency
-        Latency of each host's link (s); a message crosses two links.
-    memory
-        Memory of each host (bytes), its property ``memory``; None leaves it out.
+    ``speed`` is of one core (flop/s), ``bandwidth`` of each host's link each way (bytes/s); without
+    one, communications take no time at all. A message crosses two links of the ``latency`` (s).
+    ``memory`` (bytes) is the property of that name of each host.
 
-    Examples
-    --------
     >>> make_cluster(100, bandwidth=1.25e8, latency=50e-6)
     Platform(a cluster of 100 hosts: 100 compute hosts, a master, 101 links)
     """
@@ -166,9 +156,8 @@ def write_shipped_platforms(directory: str | Path) -> None:
         write_platform(shipped.platform, Path(directory) / f"{name}.xml", comment=shipped.comment)
 
 
-# Each site's clusters: numbers of the hosts (of two digits, so that the order of
-# names is theirs), cores, speed, memory; bandwidth and latency of a host's link, then
-# of the backbone.
+# Each site's clusters: numbers of the hosts (of two digits, so that the order of names is theirs),
+# cores, speed, memory; bandwidth and latency of a host's link, then of the backbone.
 _AROMA_SITES = {
     "site_a": {
         "a_node": ("10-25", 2, "1Gf", "1GiB", "125MBps", "50us", "1.25GBps", "50us"),

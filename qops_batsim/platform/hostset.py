@@ -14,8 +14,7 @@ class HostSet:
     The set is one Python integer whose bit *i* tells whether host *i* is in it,
     so the set operations cost O(hosts / 64) machine operations.
 
-    Its text is Batsim's: hyphenated intervals separated by one space, as in
-    ``"0-3 5"``.
+    Its text is Batsim's: hyphenated intervals separated by one space, as in ``"0-3 5"``.
     """
 
     __slots__ = ("_text", "mask")

@@ -24,23 +24,10 @@ Coordinates = tuple[float, float, float]
 class Host(msgspec.Struct, frozen=True, kw_only=True):
     """A machine.
 
-    Attributes
-    ----------
-    speeds
-        Speed of one core in each power state (flop/s).
-    role
-        One of :data:`ROLES`.
-    properties
-        Every ``<prop>`` of the host, as text.
-    zone_properties
-        Every ``<prop>`` of the zone that holds the host and of the zones around
-        it; the inner one wins, as in Batsim.
-    zone
-        Name of the zone or cluster that holds the host.
-    power_state
-        Index in ``speeds`` of the power state at the start.
-    coordinates
-        Place in a Vivaldi zone (ms), None elsewhere.
+    Speeds are of one core in each power state (flop/s); ``power_state`` is the index of the one at
+    the start. The role is one of :data:`ROLES`. Properties are every ``<prop>`` as text: of the
+    host, and of the zones around it, the inner one winning, as in Batsim. ``zone`` is the zone or
+    cluster that holds the host, ``coordinates`` its place in a Vivaldi zone (ms).
     """
 
     name: str
@@ -76,19 +63,10 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 class Route(msgspec.Struct, frozen=True, kw_only=True):
     """The links between two hosts or routers of a zone, or between two zones in a zone.
 
-    Attributes
-    ----------
-    source, destination
-        Names of two hosts or routers, or of two zones or clusters.
-    links
-        Names of the links, in order; those of a split-duplex link end in ``_UP``
-        or ``_DOWN``.
-    source_gateway, destination_gateway
-        Between zones: the hosts or routers where the route leaves the one zone
-        and enters the other; empty otherwise.
-    symmetrical
-        Whether the way back is the same in reverse; False for a route of a node to
-        itself.
+    ``links`` are names in order; those of a split-duplex link end in ``_UP`` or ``_DOWN``. Between
+    zones, the gateways are the hosts or routers where the route leaves the one and enters the
+    other. If ``symmetrical``, the way back is the same in reverse; a route of a node to itself is
+    not.
     """
 
     source: str
@@ -102,24 +80,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 class Zone(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the platform with its own routing.
 
-    Attributes
-    ----------
-    routing
-        One of :data:`ROUTINGS`.
-    parent
-        Name of the zone around this one; empty for the outermost.
-    properties
-        Every ``<prop>`` of the zone itself, as text.
-    routers
-        Nodes that only pass traffic, with their place in a Vivaldi zone (ms).
-    routes
-        Routes between members of this zone.
-    bypass_routes
-        Routes that replace what the routing would find; never symmetrical.
-    host_links
-        With routing ``Cluster``: the links from and to each host.
-    backbone
-        With routing ``Cluster``: the link between the hosts' links; may be empty.
+    ``routing`` is one of :data:`ROUTINGS`, ``parent`` the zone around (empty for the outermost),
+    ``routers`` are nodes that only pass traffic, with their place in a Vivaldi zone (ms). Bypass
+    routes replace what the routing would find, and are never symmetrical. With routing ``Cluster``,
+    there are links from and to each host, and maybe a backbone link between these.
     """
 
     name: str
@@ -140,24 +104,11 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
     :class:`~qops_batsim.platform.network.Network` answers which links, latency
     and bandwidth lie between two hosts.
 
-    Attributes
-    ----------
-    compute_hosts
-        Hosts that run jobs; the index in this tuple is Batsim's host id
-        (lexicographic order of names).
-    storage_hosts
-        Hosts with role ``storage`` by name; their ids follow the compute hosts'.
-    master
-        The host of the scheduler, which runs no job; None when there is none.
-    links
-        The declared links by name; those of clusters follow from ``clusters``.
-    zones
-        Zones, each directly followed by those inside it; the first is the outermost.
-        None at all means hosts without any latency between them.
-    clusters
-        Clusters, by name; their hosts are among the hosts.
-    source
-        Where the platform comes from, for messages.
+    The index of a compute host is Batsim's host id (lexicographic order of names); the ids of
+    storage hosts, also by name, follow. The master runs no job. ``links`` are the declared ones by
+    name; those of clusters follow from ``clusters``, whose hosts are among the hosts. Each zone is
+    directly followed by those inside it; without zones, there is no latency between hosts.
+    ``source`` tells in messages where the platform comes from.
     """
 
     compute_hosts: tuple[Host, ...]

@@ -149,8 +149,7 @@ class Network:
             key=lambda pair: (max(pair), min(pair), pair[0] > pair[1]),
         )
         return next(
-            (table[outer[i], other[j]] for i, j in pairs if (outer[i], other[j]) in table),
-            None,
+            (table[outer[i], other[j]] for i, j in pairs if (outer[i], other[j]) in table), None
         )
 
     def _local(self, zone_name: str, source: str, destination: str) -> _Step:

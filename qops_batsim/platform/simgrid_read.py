@@ -32,10 +32,7 @@ _LEAF = frozenset(("host", "cabinet", "router", "host_link", "route", "bypassRou
 
 
 def read_platform(
-    path: str | Path,
-    *,
-    master_host: str = "master_host",
-    max_bytes: int = MAX_PLATFORM_BYTES,
+    path: str | Path, *, master_host: str = "master_host", max_bytes: int = MAX_PLATFORM_BYTES
 ) -> Platform:
     """Read a SimGrid platform, plain or gzip-compressed.
 
@@ -43,19 +40,10 @@ def read_platform(
     that its first lines name. Disks are passed over, since Batsim does not use
     them. InputError names file, line, element, attribute and what is accepted.
 
-    Parameters
-    ----------
-    path
-        An XML file with zones, hosts, clusters, links and routes, or the name of a
-        shipped one.
-    master_host
-        Name of the host that is the master without saying so (Batsim's
-        ``--master-host``); there need not be one.
-    max_bytes
-        Largest content accepted after decompression.
+    ``path`` is an XML file with zones, hosts, clusters, links and routes, or the name of a shipped
+    one; ``master_host`` the host that is the master without saying so, if there is one (Batsim's
+    ``--master-host``); ``max_bytes`` bounds the content after decompression.
 
-    Examples
-    --------
     >>> platform = read_platform("kth_sp2_100")
     >>> len(platform.compute_hosts), platform.master.name
     (100, 'master_host')

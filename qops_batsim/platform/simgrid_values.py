@@ -13,18 +13,9 @@ from qops_batsim.platform.units import parse_bandwidth, parse_speed, parse_time
 class OpenElement:
     """An element whose end has not been seen yet.
 
-    Attributes
-    ----------
-    name
-        The element's present name.
-    where
-        File, line and element, for messages.
-    properties
-        The ``<prop>`` elements seen inside.
-    links
-        Names and directions of the ``<link_ctn>`` elements seen inside.
-    inner, leaf
-        For a zone: an element seen inside that belongs to a zone of zones, or of hosts.
+    ``where`` is file, line and element for messages; ``properties`` and ``links`` are the
+    ``<prop>`` and ``<link_ctn>`` seen inside (names and directions). ``inner`` and ``leaf`` are
+    elements seen inside a zone that belong to a zone of zones, or to one of hosts.
     """
 
     __slots__ = ("attributes", "inner", "leaf", "links", "name", "properties", "where")

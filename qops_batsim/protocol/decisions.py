@@ -1,7 +1,6 @@
 """What a decision module answers (Batsim protocol v4).
 
-Each class is the ``data`` object of one decision type; see
-:mod:`qops_batsim.protocol.events`.
+Each class is the ``data`` object of one decision type; see :mod:`qops_batsim.protocol.events`.
 """
 
 from __future__ import annotations

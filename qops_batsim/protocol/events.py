@@ -151,9 +151,8 @@ class OpenObject:
 class Notify(OpenObject):
     """A notification: its ``type``, with further fields for some types.
 
-    From Batsim: ``no_more_static_job_to_submit``, ``event_machine_available``…,
-    and external events it was told to forward. From a module:
-    ``registration_finished`` and ``continue_registration``.
+    From Batsim: ``no_more_static_job_to_submit``, ``event_machine_available``…, and external events
+    it was told to forward. From a module: ``registration_finished`` and ``continue_registration``.
     """
 
     __slots__ = ()

@@ -1,9 +1,8 @@
 """Messages: a date and the events or decisions that go with it, and their JSON.
 
-In process a message is passed as it is; on the wire it is one JSON text. The
-codec below is generic over the classes of :mod:`~qops_batsim.protocol.events`
-and :mod:`~qops_batsim.protocol.decisions`: there is no second description of
-any type.
+In process a message is passed as it is; on the wire it is one JSON text. The codec below is generic
+over the classes of :mod:`~qops_batsim.protocol.events` and :mod:`~qops_batsim.protocol.decisions`:
+there is no second description of any type.
 """
 
 from __future__ import annotations
@@ -127,9 +126,7 @@ def _decode_shallow(
 
 
 def _decode(
-    text: bytes | str,
-    known: Mapping[str, type],
-    on_unknown: Callable[[str, float], None] | None,
+    text: bytes | str, known: Mapping[str, type], on_unknown: Callable[[str, float], None] | None
 ) -> Message[Any]:
     try:
         raw = _wire_decoder.decode(text)

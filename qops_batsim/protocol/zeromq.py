@@ -1,9 +1,8 @@
 """Batsim's transport: one JSON text a ZeroMQ frame, strict request and reply.
 
-The engine is the REQ side and connects, the decision process is the REP side
-and binds; either may start first. ZeroMQ itself never says that the other side
-has gone: here a monitor of the socket's connections does. An endpoint that
-cannot be used is an InputError.
+The engine is the REQ side and connects, the decision process is the REP side and binds; either may
+start first. ZeroMQ itself never says that the other side has gone: here a monitor of the socket's
+connections does. An endpoint that cannot be used is an InputError.
 """
 
 from __future__ import annotations
@@ -83,15 +82,9 @@ class _Connections:
 class Bounds(TypedDict, total=False):
     """What bounds the messages and waits of a socket.
 
-    Attributes
-    ----------
-    timeout
-        Longest wait for a message (seconds); None to wait without end.
-    max_message_bytes
-        Longest message accepted. ZeroMQ closes the connection on a longer one
-        before reading it.
-    while_waiting
-        Called about ten times a second while waiting; may raise to end the wait.
+    ``timeout`` is the longest wait for a message (seconds), None for no end. On a message longer
+    than ``max_message_bytes``, ZeroMQ closes the connection before reading it. ``while_waiting`` is
+    called about ten times a second, and may raise to end the wait.
     """
 
     timeout: float | None
@@ -127,10 +120,7 @@ class MessageSocket:
     def receive(self, *, from_new_peer: bool = False) -> bytes:
         """Return the next message; with ``from_new_peer``, even if an earlier peer has left.
 
-        Raises
-        ------
-        ConnectionLost
-            The peer has left, or said nothing for as long as the timeout.
+        ConnectionLost if the peer has left, or said nothing for as long as the timeout.
         """
         if from_new_peer:
             self._connections.forget()
@@ -174,14 +164,8 @@ def listen(
 ) -> tuple[MessageSocket, str]:
     """Open the decision process's side; return it with its endpoint, the port's number included.
 
-    Parameters
-    ----------
-    endpoint
-        ``tcp://127.0.0.1:28000``; port ``*`` is any free one. Also ``ipc://PATH``.
-    any_interface
-        Allow addresses at which other machines may come in.
-    **bounds
-        As in :class:`Bounds`.
+    Port ``*`` in ``tcp://127.0.0.1:*`` is any free one; ``ipc://PATH`` is accepted as well. With
+    ``any_interface``, so are addresses at which other machines may come in.
     """
     address = _endpoint_to_bind(endpoint, any_interface)
     sockets = _opened(zmq.REP, address, endpoint, **bounds)

@@ -21,16 +21,9 @@ class RemotePeer:
 
     Use it as a context manager, or :meth:`close` it.
 
-    Parameters
-    ----------
-    endpoint
-        Where the decision process listens: ``tcp://HOST:PORT`` or ``ipc://PATH``.
-        It may start later.
-    on_message
-        Called with ``"sent"`` or ``"received"`` and the text of each message.
-    **bounds
-        As in :class:`~qops_batsim.protocol.zeromq.Bounds`; the timeout also holds
-        for the first answer, and without it the wait has no end, as in Batsim.
+    The decision process listens at ``tcp://HOST:PORT`` or ``ipc://PATH``, and may start later. The
+    timeout among the :class:`~qops_batsim.protocol.zeromq.Bounds` also holds for the first answer.
+    ``on_message`` is called with ``"sent"`` or ``"received"`` and the text of each message.
     """
 
     def __init__(

@@ -25,33 +25,19 @@ from qops_batsim.timing import PLAN_TOLERANCE
 class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     """What admission control did in one run; None where there is no such job.
 
-    Attributes
-    ----------
-    jobs, deadline_jobs
-        Numbers of submitted jobs: all, and those with a user's deadline.
-    offered_load
-        Σ q p of all jobs / (hosts × time from first to last submission).
-    unadmitted_jobs, unadmitted_work
-        Refused jobs and their processor-seconds, in % of all jobs and of Σ q p.
-    unadmitted_deadline_jobs, unadmitted_deadline_work
-        The same among deadline jobs only.
-    missed_deadlines
-        Jobs that ended after the deadline of their user, in % of the deadline jobs.
-        Refused jobs are not among them.
-    utilization
-        Share of the hosts' time that ran jobs, lost runs included, in %, from the first
-        submission to the last completion: the window of ``qops-batsim metrics``.
-    utilization_during_submissions
-        The same from the first to the last submission, so without the time in which the
-        machine only drains.
-    response_time, slowdown, bounded_slowdown
-        Means over the jobs without user deadline that ran: completion - submission
-        (seconds), that divided by the run time (jobs with run time 0 left out), and
-        max(1, response time / max(run time, 10 s)).
-    kills
-        Runs that were killed for another job, and repeated.
-    wasted_work
-        Processor-seconds of these, in % of Σ q p.
+    The *offered load* is Σ q p of all jobs / (hosts × time from first to last submission).
+    *Unadmitted* jobs and work (processor-seconds) are in % of all jobs and of Σ q p, or of those of
+    the deadline jobs only. *Missed deadlines* are jobs that ended after the deadline of their user,
+    in % of the deadline jobs; refused jobs are not among them.
+
+    The *utilization* is the share of the hosts' time that ran jobs, lost runs included, in %, from
+    the first submission to the last completion (the window of ``qops-batsim metrics``), or to the
+    last submission: without the time in which the machine only drains.
+
+    Response time, slowdown and bounded slowdown are means over the jobs without user deadline that
+    ran: completion - submission (seconds), that divided by the run time (jobs with run time 0 left
+    out), and max(1, response time / max(run time, 10 s)). *Kills* are runs that were killed for
+    another job, and repeated; the *wasted work* are their processor-seconds, in % of Σ q p.
     """
 
     jobs: int
@@ -133,11 +119,7 @@ def broken_rule(outcomes: JobOutcomes, hosts: int) -> str | None:
             ran & (o.finish > o.promised + PLAN_TOLERANCE),
             "although it was admitted",
         ),
-        (
-            "was promised a deadline, submitted at",
-            o.refused & promised,
-            "but is refused",
-        ),
+        ("was promised a deadline, submitted at", o.refused & promised, "but is refused"),
     )
     for words, broken, rest in checks:
         if broken.any():

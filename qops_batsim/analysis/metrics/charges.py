@@ -46,14 +46,9 @@ class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
 class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
     """The charges of one category, or of all (``"total"``).
 
-    Attributes
-    ----------
-    slowdown
-        Mean slowdown in the reference run; None without jobs, and for the total.
-    charged_jobs, charged_work
-        Jobs that ran to their end, and pay, and their processor-seconds.
-    kills, wasted_work
-        Runs that the scheduler killed, and their processor-seconds.
+    ``slowdown`` is the mean in the reference run (None without jobs, and for the total). Jobs that
+    ran to their end are charged; work is in processor-seconds, and that of the ``kills``, the runs
+    that the scheduler killed, is wasted.
     """
 
     category: str
@@ -87,14 +82,8 @@ def reference_of_workload(
 ) -> dict[str, ReferenceJob]:
     """Return the jobs of a reference run, given its response times.
 
-    Parameters
-    ----------
-    workload
-        Jobs of type ``delay``.
-    response_times
-        Completion - submission in the reference run (seconds) by job id.
-    prefix
-        Goes in front of each id of the result (``"w0!"``).
+    All jobs are of type ``delay``. ``response_times`` are completion - submission in the reference
+    run (seconds) by job id; ``prefix`` goes in front of each id of the result (``"w0!"``).
     """
     return {
         prefix + job.id: ReferenceJob(run_time, response_times[job.id], job.processors)
@@ -103,10 +92,7 @@ def reference_of_workload(
 
 
 def charge_jobs(
-    outcomes: JobOutcomes,
-    references: References,
-    table: SlowdownTable,
-    price: Price = islam2004,
+    outcomes: JobOutcomes, references: References, table: SlowdownTable, price: Price = islam2004
 ) -> list[JobCharge]:
     """Return what each job pays; O(jobs).
 

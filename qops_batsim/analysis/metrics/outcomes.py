@@ -35,27 +35,13 @@ _ENDED_BY_ITSELF = (COMPLETED_SUCCESSFULLY, COMPLETED_FAILED, COMPLETED_WALLTIME
 class JobOutcomes:
     """What became of each job: arrays of shape (jobs,), in the order of the workloads.
 
-    Attributes
-    ----------
-    source
-        Where this comes from, for messages.
-    workloads
-        What was run.
-    ids
-        Identifiers: with the workload's name in front (``"w0!15"``) where they come from files.
-    submission, start, finish
-        Dates (seconds); start and finish are NaN for a job that was refused.
-    charged_time
-        Seconds that the last run took, if that ended by itself; else NaN.
-    deadline, promised
-        What was asked for and what the scheduler promised (date in seconds), NaN for none.
-    of_user
-        Whether the deadline is the user's own.
-    killed_runs, wasted
-        Runs that the scheduler killed, and their processor-seconds.
-    lost
-        Runs that were killed before the last one of the same job: array of shape (runs, 3)
-        of start and finish (seconds) and processors.
+    Identifiers have the workload's name in front (``"w0!15"``) where they come from files. Dates
+    are in seconds; start and finish are NaN for a job that was refused, ``charged_time`` are the
+    seconds of the last run if that ended by itself, else NaN. ``deadline`` and ``promised`` are
+    what was asked for and what the scheduler promised, NaN for none; ``of_user`` tells whether the
+    deadline is the user's own. ``wasted`` are the processor-seconds of the runs that the scheduler
+    killed; ``lost`` are the runs killed before the last one of the same job: start, finish and
+    processors, shape (runs, 3). ``source`` is for messages.
     """
 
     source: str
@@ -78,8 +64,7 @@ class JobOutcomes:
     def run_time(self) -> Floats:
         """Seconds each job runs, or would have run: to its end or its walltime.
 
-        Only for jobs of type ``delay``; others are an
-        :class:`~qops_batsim.errors.InputError`.
+        Only for jobs of type ``delay``; others are an :class:`~qops_batsim.errors.InputError`.
         """
         return np.concatenate([run_times_until_killed(each) for each in self.workloads])
 
@@ -116,13 +101,8 @@ def outcomes_of_simulation(
 ) -> JobOutcomes:
     """Return what became of each job of a workload in a simulation; O(jobs).
 
-    Parameters
-    ----------
-    ended
-        The jobs at the end of the simulation (``Simulation.ended``); those that are not of
-        the workload are left out.
-    promised
-        Deadlines that the scheduler promised (seconds) by job id within the workload.
+    ``ended`` are the jobs of ``Simulation.ended``, of which those of other workloads are left out;
+    ``promised`` are the scheduler's deadlines (seconds) by job id within the workload.
     """
     runs = (
         (each.local_id, _RunOfJob(each.state, each.start, each.finish, each.finish - each.start))
@@ -135,12 +115,7 @@ def outcomes_of_simulation(
 def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
     """Return what became of each job, from a run's files; O(jobs).
 
-    Parameters
-    ----------
-    result
-        The run, with its ``_qos.csv``.
-    workloads
-        All that was run, by name in the run (``"w0"``, …).
+    The run needs its ``_qos.csv``; ``workloads`` are all that was run, by name (``"w0"``, …).
     """
     if result.qos is None:
         raise InputError(

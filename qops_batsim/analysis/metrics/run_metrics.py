@@ -41,29 +41,16 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     """The metrics of one run.
 
-    Attributes
-    ----------
-    jobs_submitted, jobs_successful, jobs_walltime_killed, jobs_killed, jobs_failed, jobs_rejected
-        Numbers of jobs: all, and by final state. ``jobs_killed`` counts those that
-        the scheduler killed for good.
-    runs_killed
-        Runs that the scheduler killed of jobs that were run again or went on later.
-    waiting_time, turnaround_time
-        Seconds, over executed jobs.
-    slowdown
-        Turnaround time / run time, over executed jobs whose run time is not 0.
-    bounded_slowdown
-        max(1, turnaround time / max(run time, threshold)), over executed jobs; the
-        ``bounded_slowdown_threshold`` is in seconds.
-    makespan
-        Date of the last completion (seconds from date 0), as Batsim defines it.
-    window_begin, window_end
-        Window of the values below: first submission to last completion (seconds).
-    utilization, loss_of_capacity
-        Shares of the hosts' time in the window, from 0 to 1, that they ran a job, and that
-        they idled while jobs waited.
-    queue_length_mean, queue_length_max
-        Waiting jobs, time-weighted.
+    Jobs are counted in all and by final state; ``jobs_killed`` are those that the scheduler killed
+    for good, ``runs_killed`` its killed runs of jobs that were run again or went on later. Over
+    executed jobs: waiting and turnaround time (seconds); the slowdown, turnaround time / run time
+    where that is not 0; the bounded slowdown, max(1, turnaround time / max(run time, threshold)),
+    with the threshold in seconds.
+
+    The makespan is the date of the last completion (seconds from date 0), as Batsim defines it. The
+    values after it are of the window from first submission to last completion (seconds): the shares
+    of the hosts' time, from 0 to 1, that they ran a job and that they idled while jobs waited, and
+    the numbers of waiting jobs (mean weighted by time).
     """
 
     hosts: int
@@ -96,17 +83,9 @@ def metrics(
 ) -> dict[str, Any]:
     """Return the metrics of a run by name, as ``qops-batsim metrics --json`` prints them.
 
-    Parameters
-    ----------
-    run
-        Prefix, directory or ``_jobs.csv`` of a run, or the run itself.
-    hosts
-        Hosts of the machine, where the run's files do not tell.
-    bounded_slowdown_threshold
-        Run time under which the slowdown is bounded (seconds).
+    ``run`` is a prefix, directory or ``_jobs.csv`` of a run, or the run itself; ``hosts`` those of
+    the machine where the files do not tell; the threshold is in seconds of run time.
 
-    Examples
-    --------
     >>> from qops_batsim import run
     >>> metrics(run("easy", "tiny_8", out="out/tiny"))["waiting_time"]["mean"]
     46.875
@@ -202,8 +181,7 @@ def summarize(values: Floats) -> Summary:
 def bounded_slowdown(turnaround: Floats, run_time: Floats, threshold: float) -> Floats:
     """Return max(1, turnaround / max(run time, threshold)) of each job (all in seconds).
 
-    Feitelson and Rudolph, "Metrics and benchmarking for parallel job
-    scheduling", JSSPP 1998.
+    Feitelson and Rudolph, "Metrics and benchmarking for parallel job scheduling", JSSPP 1998.
     """
     bounded: Floats = np.maximum(1.0, turnaround / np.maximum(run_time, threshold))
     return bounded
@@ -219,14 +197,12 @@ def loss_of_capacity(
 ) -> float:
     """Return the share of the hosts' time between two dates lost while jobs waited.
 
-    With dates t_i of all starts, ends and submissions, e_i idle hosts and δ_i = 1
-    if a job waits between t_i and t_{i+1} (else 0):
-    Σ e_i δ_i (t_{i+1} − t_i) / (hosts × (end − begin)).
+    With dates t_i of all starts, ends and submissions, e_i idle hosts and δ_i = 1 if a job waits
+    between t_i and t_{i+1} (else 0): Σ e_i δ_i (t_{i+1} − t_i) / (hosts × (end − begin)).
 
-    Zhang, Franke, Moreira and Sivasubramaniam, "An integrated approach to
-    parallel scheduling using gang-scheduling, backfilling, and migration",
-    IEEE Transactions on Parallel and Distributed Systems 14(3), 2003, for space
-    sharing.
+    Zhang, Franke, Moreira and Sivasubramaniam, "An integrated approach to parallel scheduling using
+    gang-scheduling, backfilling, and migration", IEEE Transactions on Parallel and Distributed
+    Systems 14(3), 2003, for space sharing.
     """
     inside = np.concatenate([busy.dates, queue.dates])
     inside = inside[(inside > begin) & (inside < end)]

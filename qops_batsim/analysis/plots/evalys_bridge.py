@@ -1,7 +1,6 @@
 """Handing runs to evalys (https://github.com/oar-team/evalys), the usual tool for Batsim's files.
 
-Only its ``JobSet`` is used: with current versions of pandas, its ``Workload``
-class does not work.
+Only its ``JobSet`` is used: with current versions of pandas, its ``Workload`` class does not work.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ from qops_batsim.analysis.results.tables import Booleans
 def to_jobset(result: RunResult, keep: Booleans | None = None) -> Any:
     """Return the executed jobs of a run as an ``evalys.jobset.JobSet``.
 
-    ``keep`` tells which to take, one value a job. Rejected jobs are always left out, since
-    evalys would count their missing dates. ``JobSet.from_csv`` reads the same from a
-    ``_jobs.csv``.
+    ``keep`` tells which to take, one value a job. Rejected jobs are always left out, since evalys
+    would count their missing dates. ``JobSet.from_csv`` reads the same from a ``_jobs.csv``.
     """
     from evalys.jobset import JobSet, ProcSet
 

@@ -56,16 +56,9 @@ def draw(
 ) -> None:
     """Draw which tasks each host runs, and how many tasks of each class run in all.
 
-    Parameters
-    ----------
-    path
-        The picture; the ending chooses png, pdf or svg.
-    workloads
-        The workloads of the run by name (``w0`` …), which tell the classes
-        (``qos.class``); without them all tasks have one colour.
-    begin, end
-        Part to show (seconds from date 0); by default the first submission and
-        the last completion.
+    The ending of the path chooses png, pdf or svg. The ``workloads`` by name (``w0`` …) tell the
+    classes (``qos.class``); without them all tasks have one colour. The part from ``begin`` to
+    ``end`` is shown (seconds from date 0; by default first submission and last completion).
     """
     output_format(path)
     first, last = window(result)

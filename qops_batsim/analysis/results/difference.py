@@ -58,21 +58,11 @@ class DateDifference(msgspec.Struct, frozen=True):
 class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     """How two runs, A and B, differ; all numbers but ``only_a`` and ``only_b`` are of shared jobs.
 
-    Attributes
-    ----------
-    equal
-        Whether no job differs, apart from shifts that were accepted.
-    tolerance
-        Dates closer than this, plus rounding, are equal (seconds).
-    jobs_latency
-        Those of ``jobs_different`` whose differences are consistent with network latency.
-    submissions, requests, states, allocations
-        Jobs that differ in this; ``requests`` are processors and walltime. Allocations are
-        compared for jobs that ran in both.
-    mean_wait_a, mean_wait_b
-        Mean waiting time of the jobs that ran (seconds); None without any.
-    first
-        The first differing jobs, those with accepted shifts left out.
+    ``equal`` means that no job differs, apart from shifts that were accepted; ``jobs_latency`` are
+    those of ``jobs_different`` whose differences are consistent with network latency. Dates closer
+    than the ``tolerance`` (seconds), plus rounding, are equal. ``requests`` are processors and
+    walltime; allocations are compared for jobs that ran in both. Mean waits are of the jobs that
+    ran (seconds). ``first`` are the first differing jobs, those with accepted shifts left out.
     """
 
     equal: bool
@@ -114,17 +104,9 @@ def compare_runs(
 
     O(n log n) in the number of jobs.
 
-    Parameters
-    ----------
-    tolerance
-        Dates and walltimes closer than this are equal (seconds); the rounding of
-        the files comes on top.
-    accept_latency
-        Take jobs whose differences are consistent with network latency as equal.
-    ignore_hosts
-        Do not compare allocations.
-    first
-        Most jobs to describe one by one.
+    Dates and walltimes closer than the ``tolerance`` (seconds) are equal; the rounding of the files
+    comes on top. With ``accept_latency``, so are jobs whose differences are consistent with network
+    latency. At most ``first`` jobs are described one by one.
     """
     if not tolerance >= 0:
         raise InputError(f"tolerance is {tolerance:g}; a number of seconds from 0 up is expected")
@@ -164,11 +146,7 @@ def _date_difference(pair: PairedJobs, field: str, differs: Booleans) -> DateDif
 
 
 def _first(
-    pair: PairedJobs,
-    refused: Booleans,
-    differs: dict[str, Booleans],
-    latency: Booleans,
-    count: int,
+    pair: PairedJobs, refused: Booleans, differs: dict[str, Booleans], latency: Booleans, count: int
 ) -> list[JobDifference]:
     """Describe the first ``count`` refused jobs in the order of their dates, then identifiers."""
     rows = np.flatnonzero(refused)

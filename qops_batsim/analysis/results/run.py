@@ -1,11 +1,10 @@
 """Reading the files of a run: ours or real Batsim's, which have the same columns.
 
-A run is named by its prefix: ``PREFIX_jobs.csv`` (one row a job),
-``PREFIX_schedule.csv`` (totals), ``PREFIX_machine_states.csv`` (hosts by state)
-and, for our own runs, ``PREFIX_qos.csv`` (what was decided about each job) and
-``PREFIX_run.json`` (how it was made). Only the first is
-needed; each may be gzip-compressed. What cannot be used is an
-:class:`~qops_batsim.errors.InputError` that names the file.
+A run is named by its prefix: ``PREFIX_jobs.csv`` (one row a job), ``PREFIX_schedule.csv`` (totals),
+``PREFIX_machine_states.csv`` (hosts by state) and, for our own runs, ``PREFIX_qos.csv`` (what was
+decided about each job) and ``PREFIX_run.json`` (how it was made). Only the first is needed; each
+may be gzip-compressed. What cannot be used is an :class:`~qops_batsim.errors.InputError` that names
+the file.
 """
 
 from __future__ import annotations
@@ -91,17 +90,11 @@ class RunResult:
     ``source`` is the ``_jobs.csv`` read, ``hosts_source`` tells in words where the number of
     hosts comes from, and what has no file is None.
 
-    Attributes
-    ----------
-    jobs
-        One row a job, in the order of the file: Batsim's columns with numbers as
-        floats (seconds, processors) and NaN where a rejected job has none, plus
-        ``id``, the full identifier ``workload_name!job_id``.
-    schedule
-        ``_schedule.csv`` as numbers by column.
-    qos
-        ``_qos.csv``: full identifier, decision, admitted deadline and latest start
-        (seconds; NaN without one) of each job.
+    ``jobs`` has one row a job, in the order of the file: Batsim's columns with numbers as floats
+    (seconds, processors) and NaN where a rejected job has none, plus ``id``, the full identifier
+    ``workload_name!job_id``. ``schedule`` is ``_schedule.csv`` as numbers by column; ``qos`` is
+    ``_qos.csv``: full identifier, decision, admitted deadline and latest start (seconds; NaN
+    without one) of each job.
     """
 
     name: str
@@ -171,8 +164,7 @@ class RunResult:
     def occupations(self) -> tuple[Integers, Integers]:
         """Every (job row, host) pair of jobs with hosts, as two arrays.
 
-        More than :data:`MAX_OCCUPATIONS` pairs are an
-        :class:`~qops_batsim.errors.InputError`.
+        More than :data:`MAX_OCCUPATIONS` pairs are an :class:`~qops_batsim.errors.InputError`.
         """
         rows, first, last = self.allocations
         sizes = last - first + 1
@@ -211,9 +203,8 @@ def load_run(run: Run, *, hosts: int | None = None) -> RunResult:
 def find_run(name: Name) -> RunFiles:
     """Return the files of a run.
 
-    ``name`` is the run's prefix, a directory that holds exactly one run, or the path of
-    a ``_jobs.csv`` (or ``_jobs.csv.gz``). An existing prefix wins over a directory of the
-    same name.
+    ``name`` is the run's prefix, a directory that holds exactly one run, or the path of a
+    ``_jobs.csv`` (or ``_jobs.csv.gz``). An existing prefix wins over a directory of the same name.
     """
     name = fspath(name)
     path = Path(name)
@@ -249,16 +240,10 @@ def find_run(name: Name) -> RunFiles:
 def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
     """Read a run with all its files that exist.
 
-    Parameters
-    ----------
-    name
-        See :func:`find_run`.
-    hosts
-        Number of hosts of the machine; else it is taken from ``_run.json``, else
-        from ``_schedule.csv``, else it is the largest allocated id + 1.
+    The number of hosts of the machine, if not given, is taken from ``_run.json``, else from
+    ``_schedule.csv``, else it is the largest allocated id + 1. :func:`find_run` tells what names a
+    run has.
 
-    Examples
-    --------
     >>> from qops_batsim import run
     >>> done = read_run(run("easy", "tiny_8", out="out/tiny"))
     >>> done.hosts, float(done.jobs["waiting_time"].max())

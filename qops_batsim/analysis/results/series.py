@@ -75,8 +75,7 @@ def step_series(begins: Floats, ends: Floats, weights: Floats) -> StepSeries:
 def busy_hosts(result: RunResult) -> StepSeries:
     """Return the number of hosts that run at least one job, over time.
 
-    Where jobs share a host, the host counts once. O(n log n) in the number of
-    (job, host) pairs.
+    Where jobs share a host, the host counts once. O(n log n) in the number of (job, host) pairs.
     """
     hosts, begins, ends = busy_periods(result)
     return step_series(begins, ends, np.ones(len(hosts)))

@@ -79,7 +79,7 @@ def _compare(
         # Batsim adds up in another order and precision than we do.
         if not abs(found - value) <= DATE_TOLERANCE + slack + 1e-10 * abs(value):
             yield Violation(
-                message=f"_schedule.csv says {column} {found:.6f}, the jobs say {value:.6f}",
+                message=f"_schedule.csv says {column} {found:.6f}, the jobs say {value:.6f}"
             )
 
 
@@ -100,7 +100,7 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
             message=(
                 f"_machine_states.csv has {rows} rows, but {ran} jobs started and ended: "
                 f"at least {2 * ran} are expected"
-            ),
+            )
         )
     times = states["time"].to_numpy(dtype=np.float64)
     back = np.flatnonzero(np.diff(times) < 0)

@@ -24,8 +24,7 @@ def workload_jobs(subject: Subject) -> Iterator[Violation]:
             full = f"{name}!{job.id}"
             if full not in known:
                 yield Violation(
-                    jobs=(full,),
-                    message=f"job {full!r} of {workload.source} is not in the run",
+                    jobs=(full,), message=f"job {full!r} of {workload.source} is not in the run"
                 )
 
 

@@ -45,18 +45,11 @@ def verify(
 
     O(n log n) in the number of (job, host) pairs.
 
-    Parameters
-    ----------
-    workloads
-        The workloads it ran, by their names in the run (``"w0"``, ``"w1"``, …);
-        without them, what the jobs asked for is taken from the run's own files.
-    compute_sharing
-        Whether a host may run several jobs at a time; by default what
-        ``_run.json`` says, else not.
-    any_allocation_size
-        Accept allocations of another size than requested, which execution
-        mappings and profiles of type ``parallel_homogeneous_total`` allow. The
-        latter are recognised by themselves where the workload is given.
+    ``workloads`` are those that it ran, by name (``"w0"``, ``"w1"``, …); without them, what the
+    jobs asked for is taken from the run's own files. ``compute_sharing`` is by default what
+    ``_run.json`` says, else False. ``any_allocation_size`` accepts allocations of another size than
+    requested, which execution mappings and profiles of type ``parallel_homogeneous_total`` allow;
+    the latter are recognised by themselves where the workload is given.
     """
     subject = _subject(result, workloads, compute_sharing, any_allocation_size)
     return [
