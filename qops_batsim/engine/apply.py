@@ -162,8 +162,7 @@ def _query(world: World, decision: Query) -> None:
         )
     if world.energy is None:
         raise world.error("QUERY consumed_energy was received but energy is not enabled")
-    everything = range(len(world.hosts))
-    joules = world.energy.consumed(everything, world.now)
+    joules = world.energy.consumed(range(len(world.hosts)), world.now)
     world.tell(Answer({"consumed_energy": joules}))
 
 

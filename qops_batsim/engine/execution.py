@@ -139,16 +139,11 @@ def _append_steps(
 
 
 def _amounts(profile: Mapping[str, Any], kind: str, processors: int, label: str) -> Amounts:
-    if kind != "parallel":
-        return Amounts(
-            _number(profile, "cpu", label),
-            _number(profile, "com", label),
-            total=kind == "parallel_homogeneous_total",
-        )
-    return Amounts(
-        _numbers(profile, "cpu", processors, label),
-        _numbers(profile, "com", processors * processors, label),
-    )
+    if kind == "parallel":
+        flops = _numbers(profile, "cpu", processors, label)
+        return Amounts(flops, _numbers(profile, "com", processors * processors, label))
+    total = kind == "parallel_homogeneous_total"
+    return Amounts(_number(profile, "cpu", label), _number(profile, "com", label), total=total)
 
 
 def _number(profile: Mapping[str, Any], field: str, label: str, *, above: bool = False) -> float:

@@ -124,9 +124,8 @@ class Parts:
     @cached_property
     def _usable_links(self) -> set[str]:
         """What routes may name, but the links of the hosts of clusters."""
-        clusters = tuple(self.clusters)
-        drawn = Platform(compute_hosts=(), links=self.links, clusters=clusters)
-        return {name for name, _ in linked_names(drawn)}
+        drawn = Platform(compute_hosts=(), links=self.links, clusters=tuple(self.clusters))
+        return set(linked_names(drawn))
 
     def _hosts_by_role(self) -> dict[str, list[Host]]:
         inherited: dict[str, dict[str, str]] = {"": {}}

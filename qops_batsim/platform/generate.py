@@ -41,6 +41,8 @@ def make_cluster(
     one, communications take no time at all. A message crosses two links of the ``latency`` (s).
     ``memory`` (bytes) is the property of that name of each host.
 
+    Examples
+    --------
     >>> make_cluster(100, bandwidth=1.25e8, latency=50e-6)
     Platform(a cluster of 100 hosts: 100 compute hosts, a master, 101 links)
     """
@@ -158,7 +160,8 @@ def write_shipped_platforms(directory: str | Path) -> None:
 
 # Each site's clusters: numbers of the hosts (of two digits, so that the order of names is theirs),
 # cores, speed, memory; bandwidth and latency of a host's link, then of the backbone.
-_AROMA_SITES = {
+_ClusterValues = tuple[str, int, str, str, str, str, str, str]
+_AROMA_SITES: dict[str, dict[str, _ClusterValues]] = {
     "site_a": {
         "a_node": ("10-25", 2, "1Gf", "1GiB", "125MBps", "50us", "1.25GBps", "50us"),
         "a_smp": ("10-13", 8, "750Mf", "8GiB", "125MBps", "50us", "500MBps", "20us"),
@@ -186,7 +189,7 @@ def _aroma_grid() -> Platform:
     for site, clusters in _AROMA_SITES.items():
         _add_zone(parts, site, "grid", {"site": site})
         for name, values in clusters.items():
-            cluster = _aroma_cluster(name, site, *values)
+            cluster = _aroma_cluster(name, site, values)
             parts.add_cluster(cluster, name)
             entrance[name] = cluster.router_name
             entrance.setdefault(site, cluster.router_name)
@@ -200,18 +203,8 @@ def _aroma_grid() -> Platform:
     return parts.platform()
 
 
-def _aroma_cluster(
-    name: str,
-    site: str,
-    radical: str,
-    cores: int,
-    speed: str,
-    memory: str,
-    bandwidth: str,
-    latency: str,
-    backbone_bandwidth: str,
-    backbone_latency: str,
-) -> Cluster:
+def _aroma_cluster(name: str, site: str, values: _ClusterValues) -> Cluster:
+    radical, cores, speed, memory, bandwidth, latency, backbone_bandwidth, backbone_latency = values
     return Cluster(
         name=name,
         prefix=name,
@@ -235,12 +228,8 @@ def _add_zone(parts: Parts, name: str, parent: str, properties: dict[str, str]) 
 
 
 def _add_link(parts: Parts, name: str, bandwidth: str, latency: str) -> None:
-    link = Link(
-        name=name,
-        bandwidth=parse_bandwidth(bandwidth, where=name),
-        latency=parse_time(latency, where=name),
-    )
-    parts.add_link(link, name)
+    speed, delay = parse_bandwidth(bandwidth, where=name), parse_time(latency, where=name)
+    parts.add_link(Link(name=name, bandwidth=speed, latency=delay), name)
 
 
 def _connect(

@@ -80,7 +80,7 @@ class Network:
                 self._coordinates[router] = coordinates
         for cluster in platform.clusters:
             self._zone_of[cluster.router_name] = cluster.name
-        self._links = dict(linked_names(platform))
+        self._links = linked_names(platform)
         duplex = {
             link.name for link in platform.links.values() if link.sharing_policy == "SPLITDUPLEX"
         }
@@ -229,22 +229,15 @@ class Network:
         cluster = self._clusters.get(owner)
         if cluster is None:
             raise InputError(f"{self._source}: a route names link {name!r}, which it does not have")
+        bandwidth, latency, policy = cluster.bandwidth, cluster.latency, cluster.sharing_policy
         if rest.endswith("_limiter"):
-            return Link(name=name, bandwidth=cluster.limiter_bandwidth)
-        if rest.endswith("_loopback"):
-            return Link(
-                name=name,
-                bandwidth=cluster.loopback_bandwidth,
-                latency=cluster.loopback_latency,
-                sharing_policy="FATPIPE",
-            )
-        policy = cluster.sharing_policy
-        return Link(
-            name=name,
-            bandwidth=cluster.bandwidth,
-            latency=cluster.latency,
-            sharing_policy="SHARED" if policy == "SPLITDUPLEX" else policy,
-        )
+            bandwidth, latency, policy = cluster.limiter_bandwidth, 0.0, "SHARED"
+        elif rest.endswith("_loopback"):
+            bandwidth, latency = cluster.loopback_bandwidth, cluster.loopback_latency
+            policy = "FATPIPE"
+        elif policy == "SPLITDUPLEX":
+            policy = "SHARED"
+        return Link(name=name, bandwidth=bandwidth, latency=latency, sharing_policy=policy)
 
     def _no_route(self, zone: str, source: str, destination: str) -> InputError:
         place = f" in zone {zone!r}" if zone else ""
@@ -254,32 +247,30 @@ class Network:
         )
 
 
-def linked_names(platform: Platform) -> list[tuple[str, Link]]:
+def linked_names(platform: Platform) -> dict[str, Link]:
     """Return the links that routes may name: each way of a split-duplex link by itself.
 
     The links of clusters' hosts are left out, their backbones are in.
     """
-    links = [(LOOPBACK.name, LOOPBACK)]
+    links = [LOOPBACK]
     for link in platform.links.values():
         if link.sharing_policy == "SPLITDUPLEX":
-            for way in ("UP", "DOWN"):
-                one_way = msgspec.structs.replace(
-                    link, name=f"{link.name}_{way}", sharing_policy="SHARED"
-                )
-                links.append((one_way.name, one_way))
+            one_way = msgspec.structs.replace(link, sharing_policy="SHARED")
+            names = (f"{link.name}_UP", f"{link.name}_DOWN")
+            links += (msgspec.structs.replace(one_way, name=name) for name in names)
         else:
-            links.append((link.name, link))
-    for cluster in platform.clusters:
-        if cluster.backbone_bandwidth:
-            name = f"{cluster.name}_backbone"
-            backbone = Link(
-                name=name,
-                bandwidth=cluster.backbone_bandwidth,
-                latency=cluster.backbone_latency,
-                sharing_policy=cluster.backbone_sharing_policy,
-            )
-            links.append((name, backbone))
-    return links
+            links.append(link)
+    links += (
+        Link(
+            name=f"{cluster.name}_backbone",
+            bandwidth=cluster.backbone_bandwidth,
+            latency=cluster.backbone_latency,
+            sharing_policy=cluster.backbone_sharing_policy,
+        )
+        for cluster in platform.clusters
+        if cluster.backbone_bandwidth
+    )
+    return {link.name: link for link in links}
 
 
 def _table(routes: tuple[Route, ...], duplex: set[str]) -> dict[tuple[str, str], _Step]:

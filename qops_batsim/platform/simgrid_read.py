@@ -44,6 +44,8 @@ def read_platform(
     one; ``master_host`` the host that is the master without saying so, if there is one (Batsim's
     ``--master-host``); ``max_bytes`` bounds the content after decompression.
 
+    Examples
+    --------
     >>> platform = read_platform("kth_sp2_100")
     >>> len(platform.compute_hosts), platform.master.name
     (100, 'master_host')

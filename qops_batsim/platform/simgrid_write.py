@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -87,12 +88,10 @@ class _Writer:
         def visit(zone: Zone) -> None:
             for child in self._zones.get(zone.name, ()):
                 visit(child)
-            for route in zone.routes + zone.bypass_routes:
-                for link in route.links:
-                    owner.setdefault(self._declared_name(link)[0], zone.name)
-            for ways in zone.host_links.values():
-                for link in ways:
-                    owner.setdefault(self._declared_name(link)[0], zone.name)
+            links = [link for route in zone.routes + zone.bypass_routes for link in route.links]
+            links += chain.from_iterable(zone.host_links.values())
+            for link in links:
+                owner.setdefault(self._declared_name(link)[0], zone.name)
 
         for zone in zones:
             if not zone.parent:

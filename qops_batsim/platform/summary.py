@@ -61,15 +61,9 @@ def platform_as_data(platform: Platform) -> dict[str, Any]:
         ],
         "master": _host_as_data(platform.master, None) if platform.master else None,
         "zones": [
-            {
-                "name": zone.name,
-                "routing": zone.routing,
-                "parent": zone.parent,
-                "properties": zone.properties,
-                "hosts": hosts_in.get(zone.name, 0),
-                "routes": len(zone.routes),
-                "bypass_routes": len(zone.bypass_routes),
-            }
+            {name: getattr(zone, name) for name in ("name", "routing", "parent", "properties")}
+            | {"hosts": hosts_in.get(zone.name, 0), "routes": len(zone.routes)}
+            | {"bypass_routes": len(zone.bypass_routes)}
             for zone in platform.zones
         ],
         "clusters": [

@@ -29,17 +29,8 @@ _BANDWIDTH = (
     | _scale("bps", 0.125, _DECIMAL, 1000.0)
     | _scale("bps", 0.125, _BINARY, 1024.0)
 )
-_TIME = {
-    "s": 1.0,
-    "ms": 1e-3,
-    "us": 1e-6,
-    "ns": 1e-9,
-    "ps": 1e-12,
-    "m": 60.0,
-    "h": 3600.0,
-    "d": 86400.0,
-    "w": 604800.0,
-}
+_TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ps": 1e-12}
+_TIME |= {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _SIZE = _scale("B", 1.0, _DECIMAL, 1000.0) | _scale("B", 1.0, _BINARY, 1024.0)
 
 SPEED_FORM = "a speed: a number with f, kf, Mf, Gf, Tf, Pf or Ef, as in 100Mf"

@@ -24,7 +24,6 @@ class ExecuteJob(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     TYPE: ClassVar = "EXECUTE_JOB"
-
     job_id: str
     alloc: HostSet
     mapping: dict[str, str] | None = None
@@ -35,7 +34,6 @@ class RejectJob(msgspec.Struct, frozen=True):
     """Refuse a submitted job for good."""
 
     TYPE: ClassVar = "REJECT_JOB"
-
     job_id: str
 
 
@@ -43,7 +41,6 @@ class KillJob(msgspec.Struct, frozen=True):
     """Kill running jobs; answered by JOB_COMPLETED for each and one JOB_KILLED."""
 
     TYPE: ClassVar = "KILL_JOB"
-
     job_ids: list[str]
 
 
@@ -51,7 +48,6 @@ class CallMeLater(msgspec.Struct, frozen=True):
     """Ask to be called at a date strictly later than now (seconds)."""
 
     TYPE: ClassVar = "CALL_ME_LATER"
-
     timestamp: float
 
 
@@ -59,7 +55,6 @@ class RegisterJob(msgspec.Struct, frozen=True):
     """Add a job to the simulation; its profile must exist in its workload."""
 
     TYPE: ClassVar = "REGISTER_JOB"
-
     job_id: str
     job: Job
 
@@ -68,7 +63,6 @@ class RegisterProfile(msgspec.Struct, frozen=True):
     """Add a profile to a workload, which is made if it does not exist."""
 
     TYPE: ClassVar = "REGISTER_PROFILE"
-
     workload_name: str
     profile_name: str
     profile: dict[str, Any]
@@ -78,7 +72,6 @@ class SetJobMetadata(msgspec.Struct, frozen=True):
     """Attach a text to a job, for the last column of ``_jobs.csv``."""
 
     TYPE: ClassVar = "SET_JOB_METADATA"
-
     job_id: str
     metadata: str
 
@@ -87,7 +80,6 @@ class ChangeJobState(msgspec.Struct, frozen=True, omit_defaults=True):
     """Force the state of a job (of schedulers that execute jobs by themselves)."""
 
     TYPE: ClassVar = "CHANGE_JOB_STATE"
-
     job_id: str
     job_state: str
     kill_reason: str | None = None

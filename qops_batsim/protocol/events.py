@@ -49,7 +49,6 @@ class SimulationBegins(msgspec.Struct, frozen=True, kw_only=True):
     """First message: hosts, options, profiles by workload and name."""
 
     TYPE: ClassVar = "SIMULATION_BEGINS"
-
     nb_resources: int
     nb_compute_resources: int
     nb_storage_resources: int = 0
@@ -72,7 +71,6 @@ class JobSubmitted(msgspec.Struct, frozen=True, omit_defaults=True):
     """A user has submitted a job; ``profile`` only when profiles are forwarded."""
 
     TYPE: ClassVar = "JOB_SUBMITTED"
-
     job_id: str
     job: Job
     profile: dict[str, Any] | None = None
@@ -82,7 +80,6 @@ class JobCompleted(msgspec.Struct, frozen=True):
     """A job has ended: by itself, at its walltime, or killed."""
 
     TYPE: ClassVar = "JOB_COMPLETED"
-
     job_id: str
     job_state: str
     return_code: int
@@ -93,7 +90,6 @@ class JobKilled(msgspec.Struct, frozen=True):
     """Answer to KILL_JOB: the jobs really killed, and how far each had come."""
 
     TYPE: ClassVar = "JOB_KILLED"
-
     job_ids: list[str]
     job_progress: dict[str, dict[str, Any]] = {}
 

@@ -49,9 +49,7 @@ class _WireMessage(msgspec.Struct):
 def _encode_custom(value: Any) -> Any:
     if isinstance(value, HostSet):
         return str(value)
-    if isinstance(value, Job):
-        return value.fields
-    if isinstance(value, OpenObject):
+    if isinstance(value, (Job, OpenObject)):
         return value.fields
     raise NotImplementedError(f"no JSON form for {type(value).__name__}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Unpack
 
 from qops_batsim.errors import InputError, SimulationError
@@ -72,12 +71,7 @@ class RemotePeer:
     def __enter__(self) -> RemotePeer:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def _misunderstood(self, now: float, trouble: str) -> SimulationError:

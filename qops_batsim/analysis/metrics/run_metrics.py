@@ -86,6 +86,8 @@ def metrics(
     ``run`` is a prefix, directory or ``_jobs.csv`` of a run, or the run itself; ``hosts`` those of
     the machine where the files do not tell; the threshold is in seconds of run time.
 
+    Examples
+    --------
     >>> from qops_batsim import run
     >>> metrics(run("easy", "tiny_8", out="out/tiny"))["waiting_time"]["mean"]
     46.875
@@ -183,8 +185,7 @@ def bounded_slowdown(turnaround: Floats, run_time: Floats, threshold: float) -> 
 
     Feitelson and Rudolph, "Metrics and benchmarking for parallel job scheduling", JSSPP 1998.
     """
-    bounded: Floats = np.maximum(1.0, turnaround / np.maximum(run_time, threshold))
-    return bounded
+    return np.maximum(1.0, turnaround / np.maximum(run_time, threshold))
 
 
 def utilization(busy: StepSeries, hosts: int, begin: float, end: float) -> float:

@@ -157,8 +157,7 @@ def _edges(count: int, hosts: Integers, lanes: Integers) -> Floats:
     """
     needed = np.ones(count)
     np.maximum.at(needed, hosts, lanes + 1.0)
-    edges: Floats = np.concatenate([[0.0], np.cumsum(needed + _GAP)])
-    return edges
+    return np.concatenate([[0.0], np.cumsum(needed + _GAP)])
 
 
 def _draw_lanes(axes: Any, edges: Floats, low: Floats, tasks: Stays, classes: list[str]) -> None:

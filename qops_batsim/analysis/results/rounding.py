@@ -22,8 +22,7 @@ Its hosts are free again at the real end, up to this much before the written one
 
 def lasting(run_time: Floats) -> Booleans:
     """Tell which run times are real, rather than written for none; see :data:`NULL_RUN_TIME`."""
-    real: Booleans = run_time > NULL_RUN_TIME + DATE_TOLERANCE
-    return real
+    return run_time > NULL_RUN_TIME + DATE_TOLERANCE
 
 
 def tolerance(*dates: Floats, planning: float = PLAN_TOLERANCE) -> Floats:
@@ -45,5 +44,4 @@ def differ(
     ``dates`` are further columns that ``expected`` was computed from.
     """
     slack = tolerance(found, expected, *dates, planning=planning)
-    unequal: Booleans = np.abs(found - expected) > slack
-    return unequal
+    return np.abs(found - expected) > slack

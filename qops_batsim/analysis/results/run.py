@@ -117,8 +117,7 @@ class RunResult:
 
     def column(self, name: str) -> Floats:
         """Return a column of numbers, one value a job."""
-        values: Floats = self.jobs[name].to_numpy(dtype=np.float64)
-        return values
+        return self.jobs[name].to_numpy(dtype=np.float64)
 
     def columns(self, *names: str) -> tuple[Floats, ...]:
         """Return columns of numbers."""
@@ -131,8 +130,7 @@ class RunResult:
 
     def ended_as(self, *states: str) -> Booleans:
         """Tell which jobs ended in one of these final states."""
-        ended: Booleans = self.jobs["final_state"].isin(states).to_numpy()
-        return ended
+        return self.jobs["final_state"].isin(states).to_numpy()
 
     @cached_property
     def earlier_runs(self) -> dict[int, int]:
@@ -244,6 +242,8 @@ def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
     ``_schedule.csv``, else it is the largest allocated id + 1. :func:`find_run` tells what names a
     run has.
 
+    Examples
+    --------
     >>> from qops_batsim import run
     >>> done = read_run(run("easy", "tiny_8", out="out/tiny"))
     >>> done.hosts, float(done.jobs["waiting_time"].max())

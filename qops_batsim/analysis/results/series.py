@@ -28,8 +28,7 @@ class StepSeries:
     def at(self, dates: Floats) -> Floats:
         """Return the value at each date; O(log n) each."""
         index = np.searchsorted(self.dates, dates, side="right")
-        found: Floats = np.concatenate([[0.0], self.values])[index]
-        return found
+        return np.concatenate([[0.0], self.values])[index]
 
     def primitive(self, dates: Floats) -> Floats:
         """Return the integral from the first date of change to each date (value × seconds)."""
@@ -38,8 +37,7 @@ class StepSeries:
         areas = np.concatenate([[0.0], np.cumsum(np.diff(self.dates) * self.values[:-1])])
         index = np.maximum(np.searchsorted(self.dates, dates, side="right") - 1, 0)
         since = np.maximum(dates - self.dates[index], 0.0)
-        integral: Floats = areas[index] + since * self.values[index]
-        return integral
+        return areas[index] + since * self.values[index]
 
     def integral(self, begin: float, end: float) -> float:
         """Return the integral between two dates (value × seconds)."""
@@ -54,8 +52,7 @@ class StepSeries:
 
     def means(self, edges: Floats) -> Floats:
         """Return the time-weighted mean of each interval between ascending ``edges``."""
-        averages: Floats = np.diff(self.primitive(edges)) / np.diff(edges)
-        return averages
+        return np.diff(self.primitive(edges)) / np.diff(edges)
 
 
 def step_series(begins: Floats, ends: Floats, weights: Floats) -> StepSeries:
@@ -105,8 +102,7 @@ def running_latest(hosts: Integers, finish: Floats) -> Integers:
     rank = np.empty(size, dtype=np.int64)
     rank[order] = np.arange(size)
     best = np.maximum.accumulate(hosts * size + rank) if size else rank
-    winner: Integers = order[best % size] if size else order
-    return winner
+    return order[best % size] if size else order
 
 
 def queue_length(result: RunResult) -> StepSeries:

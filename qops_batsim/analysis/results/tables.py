@@ -82,8 +82,7 @@ def _refuse(path: Path, table: pd.DataFrame, column: str, wrong: Booleans, accep
 
 
 def _unchecked(table: pd.DataFrame, column: str) -> Floats:
-    values: Floats = pd.to_numeric(table[column], errors="coerce").to_numpy(dtype=np.float64)
-    return values
+    return pd.to_numeric(table[column], errors="coerce").to_numpy(dtype=np.float64)
 
 
 def _numbers(

@@ -63,5 +63,4 @@ def _dedicated(subject: Subject) -> Booleans:
         for name, job in subject.jobs.items()
     }
     origins = (original_id(str(name), classes) for name in subject.result.jobs["id"])
-    found: Booleans = np.array([classes.get(each or "") == DEDICATED for each in origins], np.bool_)
-    return found
+    return np.array([classes.get(each or "") == DEDICATED for each in origins], np.bool_)

@@ -79,5 +79,4 @@ def _column(subject: Subject, values: Mapping[str, float]) -> Floats:
 
 
 def _slack(dates: Floats) -> Floats:
-    slack: Floats = DATE_TOLERANCE + 4 * np.spacing(np.abs(dates))
-    return slack
+    return DATE_TOLERANCE + 4 * np.spacing(np.abs(dates))
