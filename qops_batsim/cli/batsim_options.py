@@ -2,65 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from qops_batsim.errors import InputError, did_you_mean, shown
 
-VALUES = {
-    "--platform": "-p",
-    "--workload": "-w",
-    "--export": "-e",
-    "--socket-endpoint": "-s",
-    "--master-host": "-m",
-    "--events": "",
-    "--sched-cfg": "",
-    "--sched-cfg-file": "",
-    "--mmax": "",
-    "--verbosity": "-v",
-    "--timeout": "",
-    "--max-message-bytes": "",
-}
+
+def _named(text: str) -> dict[str, str]:
+    """Return the short name of each long option, empty where none follows it."""
+    return dict(re.findall(r"(--[\w-]+)(?:\s+(-\w))?", text))
+
+
+VALUES = _named(
+    """
+    --platform -p  --workload -w  --export -e  --socket-endpoint -s  --master-host -m  --events
+    --sched-cfg  --sched-cfg-file  --mmax  --verbosity -v  --timeout  --max-message-bytes
+    """
+)
 """Options with a value, with their short names. The last two are ours, not Batsim's."""
 
-SWITCHES = {
-    "--energy": "-E",
-    "--enable-compute-sharing": "",
-    "--disable-storage-sharing": "",
-    "--enable-dynamic-jobs": "",
-    "--acknowledge-dynamic-jobs": "",
-    "--enable-profile-reuse": "",
-    "--forward-profiles-on-submission": "",
-    "--mmax-workload": "",
-    "--disable-schedule-tracing": "",
-    "--disable-machine-state-tracing": "",
-    "--forward-unknown-events": "",
-    "--quiet": "-q",
-    "--help": "-h",
-    "--version": "",
-}
+SWITCHES = _named(
+    """
+    --energy -E  --enable-compute-sharing  --disable-storage-sharing  --enable-dynamic-jobs
+    --acknowledge-dynamic-jobs  --enable-profile-reuse  --forward-profiles-on-submission
+    --mmax-workload  --disable-schedule-tracing  --disable-machine-state-tracing
+    --forward-unknown-events  --quiet -q  --help -h  --version
+    """
+)
 """Options without a value, with their short names."""
 
 REPEATABLE = ("--workload", "--events")
 """Options that may be given several times."""
 
-REFUSED = {
-    "--workflow": "-W",
-    "--workflow-start": "",
-    "--WS": "",
-    "--add-role-to-hosts": "-r",
-    "--enable-redis": "",
-    "--redis-hostname": "",
-    "--redis-port": "",
-    "--redis-prefix": "",
-    "--workflow-jobs-limit": "",
-    "--ignore-beyond-last-workflow": "",
-    "--dump-execution-context": "",
-    "--no-sched": "",
-    "--sg-cfg": "",
-    "--sg-log": "",
-    "--simgrid-version": "",
-}
+REFUSED = _named(
+    """
+    --workflow -W  --workflow-start  --WS  --add-role-to-hosts -r  --enable-redis
+    --redis-hostname  --redis-port  --redis-prefix  --workflow-jobs-limit
+    --ignore-beyond-last-workflow  --dump-execution-context  --no-sched  --sg-cfg  --sg-log
+    --simgrid-version
+    """
+)
 """Batsim's options that the embedded engine has not."""
 
 VERBOSITIES = ("quiet", "network-only", "information", "debug")
@@ -149,9 +131,8 @@ def _full_name(written: str) -> str:
     if len(matches) > 1:
         raise InputError(f"option {shown(written)} is ambiguous ({', '.join(matches)})")
     if not matches:
-        raise InputError(
-            f"unknown option {shown(written)}{did_you_mean(written, [*VALUES, *SWITCHES])}"
-        )
+        hint = did_you_mean(written, [*VALUES, *SWITCHES])
+        raise InputError(f"unknown option {shown(written)}{hint}")
     return matches[0]
 
 
@@ -159,9 +140,8 @@ def _read_short(argument: str, rest: Iterator[str], options: BatsimOptions) -> N
     for index, letter in enumerate(argument[1:], start=1):
         short = f"-{letter}"
         if short not in _LONG_OF_SHORT:
-            raise InputError(
-                f"unknown option {shown(short)}{did_you_mean(short, [*VALUES, *SWITCHES])}"
-            )
+            hint = did_you_mean(short, [*VALUES, *SWITCHES])
+            raise InputError(f"unknown option {shown(short)}{hint}")
         name = _LONG_OF_SHORT[short]
         if name in REFUSED:
             _refuse(name)

@@ -16,20 +16,9 @@ from qops_batsim.errors import InputError
 if TYPE_CHECKING:
     from qops_batsim.advice.charges import Comparison
     from qops_batsim.analysis.metrics.charges import CategoryCharges
-    from qops_batsim.economics.categories import Categories
-    from qops_batsim.economics.charges import BreakEven, Weights
+    from qops_batsim.economics.charges import BreakEven
 
 _HOUR = 3600.0
-_COLUMNS = (
-    "category",
-    "slowdown",
-    "jobs",
-    "charged",
-    "resource charge (proc-s)",
-    "QoS charge",
-    "kills",
-    "wasted proc-h",
-)
 
 _about = manual(
     """
@@ -78,11 +67,16 @@ def charges(
     - For scripts: `qops-batsim charges out/qops --json`
     """
     from qops_batsim.advice.charges import ChargeChoices, charge_runs
-    from qops_batsim.economics.charges import islam2004, load_price
+    from qops_batsim.economics.categories import Categories
+    from qops_batsim.economics.charges import Weights, islam2004, load_price
 
+    resource, qos = _numbers(weights, "--weights", 2)
     choices = ChargeChoices(
-        weights=_weights(weights),
-        categories=_categories(run_time_edges, processor_edges),
+        weights=Weights(resource=resource, qos=qos),
+        categories=Categories(
+            run_times=_three(run_time_edges, "--run-time-edges"),
+            processors=_three(processor_edges, "--processor-edges"),
+        ),
         slowdown_bound=slowdown_bound,
         price=islam2004 if price is None else load_price(price),
     )
@@ -105,19 +99,9 @@ def _numbers(text: str, option: str, count: int) -> list[float]:
     return values
 
 
-def _weights(text: str) -> Weights:
-    from qops_batsim.economics.charges import Weights
-
-    resource, qos = _numbers(text, "--weights", 2)
-    return Weights(resource=resource, qos=qos)
-
-
-def _categories(run_times: str, processors: str) -> Categories:
-    from qops_batsim.economics.categories import Categories
-
-    first, second, third = _numbers(run_times, "--run-time-edges", 3)
-    few, some, many = _numbers(processors, "--processor-edges", 3)
-    return Categories(run_times=(first, second, third), processors=(few, some, many))
+def _three(text: str, option: str) -> tuple[float, float, float]:
+    first, second, third = _numbers(text, option, 3)
+    return first, second, third
 
 
 def _fill(run: str, found: Comparison) -> None:
@@ -135,7 +119,7 @@ def _print(found: Comparison) -> None:
     for each in found.runs:
         report = each.report
         rows = [_cells(row) for row in (*report.categories, report.total)]
-        print_table(f"Charges of {each.run}", _COLUMNS, rows)
+        print_table(f"Charges of {each.run}", [*rows[0]], [[*row.values()] for row in rows])
     for each in found.runs:
         typer.echo(
             f"profit of {each.run}: {each.report.profit:,.2f} "
@@ -145,17 +129,17 @@ def _print(found: Comparison) -> None:
         typer.echo(_crossing_text(found.break_even, [each.run for each in found.runs]))
 
 
-def _cells(row: CategoryCharges) -> list[str]:
-    return [
-        row.category,
-        number_text(row.slowdown),
-        f"{row.jobs:,}",
-        f"{row.charged_jobs:,}",
-        f"{row.charge.resource:,.0f}",
-        f"{row.charge.qos:,.2f}",
-        f"{row.kills:,}",
-        f"{row.wasted_work / _HOUR:,.1f}",
-    ]
+def _cells(row: CategoryCharges) -> dict[str, str]:
+    return {
+        "category": row.category,
+        "slowdown": number_text(row.slowdown),
+        "jobs": f"{row.jobs:,}",
+        "charged": f"{row.charged_jobs:,}",
+        "resource charge (proc-s)": f"{row.charge.resource:,.0f}",
+        "QoS charge": f"{row.charge.qos:,.2f}",
+        "kills": f"{row.kills:,}",
+        "wasted proc-h": f"{row.wasted_work / _HOUR:,.1f}",
+    }
 
 
 def _crossing_text(crossing: BreakEven, names: list[str]) -> str:

@@ -78,17 +78,13 @@ Examples:
 def main() -> None:
     """Run ``qops-batsim-engine``; any error ends in one line and exit code 2."""
     try:
-        code = run_engine(sys.argv[1:])
+        sys.exit(run_engine(sys.argv[1:]))
     except (QopsError, OSError, KeyboardInterrupt) as error:
         from qops_batsim.cli.console import print_error
 
-        if isinstance(error, KeyboardInterrupt):
-            print_error("interrupted")
-            code = 130
-        else:
-            print_error(str(error))
-            code = 2
-    sys.exit(code)
+        interrupted = isinstance(error, KeyboardInterrupt)
+        print_error("interrupted" if interrupted else str(error))
+        sys.exit(130 if interrupted else 2)
 
 
 def run_engine(arguments: Sequence[str]) -> int:
@@ -102,8 +98,7 @@ def run_engine(arguments: Sequence[str]) -> int:
         return 0
     verbosity = _verbosity(options)
     platform, workloads = _read_inputs(options)
-    simulation = _simulate(platform, workloads, options, verbosity)
-    _write(simulation, options, verbosity)
+    _write(_simulate(platform, workloads, options, verbosity), options, verbosity)
     return 0
 
 
@@ -127,11 +122,8 @@ def _read_inputs(options: BatsimOptions) -> tuple[Platform, list[Workload]]:
     if platform.master is None and "--master-host" in options.values:
         raise InputError(f"{platform.source}: there is no host {shown(master)} (--master-host)")
     # Absolute, because decision processes are told these names.
-    files = [
-        os.path.join(os.getcwd(), resolve_path(file, "workloads"))
-        for file in options.values.get("--workload", [])
-    ]
-    return platform, [read_workload(file) for file in files]
+    shipped = [resolve_path(file, "workloads") for file in options.values.get("--workload", [])]
+    return platform, [read_workload(os.path.join(os.getcwd(), file)) for file in shipped]
 
 
 def _engine_options(options: BatsimOptions, workloads: Sequence[Workload]) -> EngineOptions:
@@ -147,14 +139,11 @@ def _engine_options(options: BatsimOptions, workloads: Sequence[Workload]) -> En
     mmax = options.whole_number("--mmax", 0)
     sched_config = options.value("--sched-cfg", "")
     if "--sched-cfg-file" in options.values:
-        sched_config = read_text(
-            options.value("--sched-cfg-file", ""), what="a configuration of the scheduler"
-        )
+        file = options.value("--sched-cfg-file", "")
+        sched_config = read_text(file, what="a configuration of the scheduler")
     forward_unknown = "--forward-unknown-events" in switches
-    lists = [
-        read_external_events(file, forward_unknown=forward_unknown)
-        for file in options.values.get("--events", [])
-    ]
+    files = options.values.get("--events", [])
+    lists = [read_external_events(file, forward_unknown=forward_unknown) for file in files]
     events = sorted((event for each in lists for event in each), key=lambda e: e.timestamp)
     return EngineOptions(
         hosts=min(filter(None, (hosts, mmax)), default=None),
@@ -196,11 +185,8 @@ def _simulate(
 def _write(simulation: Simulation, options: BatsimOptions, verbosity: str) -> None:
     from qops_batsim.engine.outputs import write_outputs
 
-    paths = write_outputs(
-        simulation,
-        options.value("--export", "out"),
-        machine_states="--disable-machine-state-tracing" not in options.switches,
-    )
+    states = "--disable-machine-state-tracing" not in options.switches
+    paths = write_outputs(simulation, options.value("--export", "out"), machine_states=states)
     if verbosity in ("information", "debug"):
         _say(f"simulated {len(simulation.ended):,} jobs until {simulation.now:.6f} s")
         _say(f"wrote {', '.join(map(str, paths))}")

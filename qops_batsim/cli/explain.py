@@ -191,8 +191,7 @@ def _print_promises(promises: Sequence[PlannedStart], first: int) -> None:
     typer.echo("")
     rows = [
         [
-            date_text(each.date),
-            date_text(each.start),
+            *map(date_text, (each.date, each.start)),
             each.cause.replace("_", " "),
             names_text(each.by, 3),
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -112,11 +113,8 @@ def show(
         print_json(platform_as_data(found))
         return
     typer.echo(f"{found.source}: {_headline(found)}")
-    _print_rows(
-        "Hosts",
-        ("hosts", "ids", "role", "speed", "cores", "memory", "zone"),
-        [_group_row(group) for group in host_groups(found)],
-    )
+    columns = ("hosts", "ids", "role", "speed", "cores", "memory", "zone")
+    _print_rows("Hosts", columns, [_group_row(group) for group in host_groups(found)])
     _print_zones(found)
     _print_links(found)
 
@@ -159,12 +157,9 @@ def _group_row(group: HostGroup) -> tuple[str, ...]:
 
     host = group.hosts[0]
     names = host.name if len(group.hosts) == 1 else f"{host.name} … {group.hosts[-1].name}"
-    if group.first_id is None:
-        ids = ""
-    elif group.first_id == group.last_id:
-        ids = str(group.first_id)
-    else:
-        ids = f"{group.first_id}-{group.last_id}"
+    ids = "" if group.first_id is None else str(group.first_id)
+    if group.first_id != group.last_id:
+        ids += f"-{group.last_id}"
     memory = host.properties.get("memory", "")
     if memory.isascii() and memory.isdigit():
         memory = format_size(int(memory))
@@ -172,15 +167,13 @@ def _group_row(group: HostGroup) -> tuple[str, ...]:
 
 
 def _print_zones(platform: Platform) -> None:
-    inside: dict[str, int] = {}
-    for host in platform.hosts():
-        inside[host.zone] = inside.get(host.zone, 0) + 1
+    inside = Counter(host.zone for host in platform.hosts())
     rows = [
-        (zone.name, zone.parent, zone.routing, str(inside.get(zone.name, 0)), str(len(zone.routes)))
+        (zone.name, zone.parent, zone.routing, str(inside[zone.name]), str(len(zone.routes)))
         for zone in platform.zones
     ]
     rows += [
-        (cluster.name, cluster.zone, "cluster", str(inside.get(cluster.name, 0)), "")
+        (cluster.name, cluster.zone, "cluster", str(inside[cluster.name]), "")
         for cluster in platform.clusters
     ]
     _print_rows("Zones", ("zone", "in", "routing", "hosts", "routes"), rows)
@@ -197,9 +190,8 @@ def _print_links(platform: Platform) -> None:
         kind = cells(each.bandwidth, each.latency, each.sharing_policy)
         rows.append((f"{each.name}_link_*", *kind))
         if each.backbone_bandwidth:
-            kind = cells(
-                each.backbone_bandwidth, each.backbone_latency, each.backbone_sharing_policy
-            )
+            policy = each.backbone_sharing_policy
+            kind = cells(each.backbone_bandwidth, each.backbone_latency, policy)
             rows.append((f"{each.name}_backbone", *kind))
     kinds: dict[tuple[str, str, str], list[str]] = {}
     for link in platform.links.values():

@@ -111,9 +111,8 @@ def describe_options(kind: type[DecisionModule]) -> list[dict[str, Any]]:
 def _default(field: msgspec.structs.FieldInfo) -> Any:
     import msgspec
 
-    if field.default_factory is not msgspec.NODEFAULT:
-        return msgspec.to_builtins(field.default_factory())
-    return msgspec.to_builtins(field.default)
+    factory = field.default_factory
+    return msgspec.to_builtins(field.default if factory is msgspec.NODEFAULT else factory())
 
 
 def _type_name(hint: Any) -> str:

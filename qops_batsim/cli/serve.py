@@ -81,9 +81,7 @@ def serve(
 
     given = parse_settings(settings or [])
     module = make_scheduler(scheduler, given)
-    with announce_slow(
-        "compiling the scheduling kernels for this machine (once; later runs reuse them) ..."
-    ):
+    with announce_slow():
         module.prepare()
     connection, endpoint = listen(
         socket, any_interface=any_interface, timeout=timeout, max_message_bytes=max_message_bytes
@@ -151,14 +149,13 @@ class _Server:
                 self._conclude(session)
 
     def _converse(self, session: DecisionSession) -> None:
-        connection = self.connection
-        text = connection.receive(from_new_peer=True)
+        text = self.connection.receive(from_new_peer=True)
         self.seen = True
         while True:
-            connection.send(session.answer(text))
+            self.connection.send(session.answer(text))
             if session.ended:
                 return
-            text = connection.receive()
+            text = self.connection.receive()
 
     def _conclude(self, session: DecisionSession) -> None:
         """Write and print what was decided."""
@@ -170,19 +167,16 @@ class _Server:
         if self.quiet:
             return
         decisions = list(session.log.decisions().values())
-        print_table(
-            "Decisions",
-            ["", self.scheduler],
-            [
-                ["jobs submitted", f"{len({job.id for job in session.log.jobs}):,}"],
-                ["jobs accepted", f"{decisions.count(QOS_ACCEPTED):,}"],
-                ["jobs rejected", f"{decisions.count(QOS_REJECTED):,}"],
-                ["jobs killed", f"{len(session.log.kills):,}"],
-                ["messages", f"{session.messages:,}"],
-                ["simulated time (s)", f"{session.now:,.6f}"],
-                ["simulation ended", "yes" if session.ended else "no"],
-            ],
-        )
+        counts = {
+            "jobs submitted": f"{len({job.id for job in session.log.jobs}):,}",
+            "jobs accepted": f"{decisions.count(QOS_ACCEPTED):,}",
+            "jobs rejected": f"{decisions.count(QOS_REJECTED):,}",
+            "jobs killed": f"{len(session.log.kills):,}",
+            "messages": f"{session.messages:,}",
+            "simulated time (s)": f"{session.now:,.6f}",
+            "simulation ended": "yes" if session.ended else "no",
+        }
+        print_table("Decisions", ["", self.scheduler], counts.items())
         note(f"wrote {path}")
 
 

@@ -16,7 +16,6 @@ from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.workload.from_swf import Conversion
-    from qops_batsim.workload.swf import SwfLog
     from qops_batsim.workload.swf_lint import Finding, LintReport
 
 _DONE = {
@@ -103,7 +102,9 @@ def from_swf(
     - `qops-batsim workload from-swf SDSC-SP2-1998.swf.gz sdsc.json.gz --on-overrun clip`
     """
     from qops_batsim.workload.from_swf import Bounds, Repairs, convert_swf
+    from qops_batsim.workload.swf import read_swf
 
+    refuse_same_file(log, out, "log")
     repairs = Repairs(
         no_processors=on_no_processors,
         too_wide=on_too_wide,
@@ -114,7 +115,7 @@ def from_swf(
         processors_field=processors_field,
     )
     conversion = convert_swf(
-        _read(log, out),
+        read_swf(log),
         processors=processors,
         repairs=repairs,
         skip=skip,
@@ -188,13 +189,6 @@ def _details(finding: Finding, show: int) -> list[str]:
     return [f"line {line}: {detail}" for line, detail in zip(finding.lines, details, strict=False)]
 
 
-def _read(log: Path, out: Path) -> SwfLog:
-    from qops_batsim.workload.swf import read_swf
-
-    refuse_same_file(log, out, "log")
-    return read_swf(log)
-
-
 def _write(conversion: Conversion, log: Path, out: Path) -> None:
     """Write the workload; print what was read, repaired and written."""
     from qops_batsim.workload.batsim_json import write_workload
@@ -203,11 +197,8 @@ def _write(conversion: Conversion, log: Path, out: Path) -> None:
     typer.echo(f"{log.name}: {conversion.records_read} records")
     if conversion.records_in_window != conversion.records_read:
         typer.echo(f"submitted in the window: {conversion.records_in_window}")
-    print_table(
-        "Repairs",
-        ("what", "done", "jobs"),
-        [(count.description, _DONE[count.choice], str(count.jobs)) for count in conversion.repairs],
-    )
+    rows = [(each.description, _DONE[each.choice], str(each.jobs)) for each in conversion.repairs]
+    print_table("Repairs", ("what", "done", "jobs"), rows)
     typer.echo(
         f"{out}: {len(conversion.workload.jobs)} of {conversion.usable_jobs} usable jobs written, "
         f"{conversion.workload.processors} processors"

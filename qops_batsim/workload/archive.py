@@ -49,7 +49,6 @@ class ArchivedLog(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file(self) -> str:
-        """Name of the file."""
         return self.path.rpartition("/")[2]
 
 
@@ -64,7 +63,7 @@ LOGS = {
 """Logs that can be fetched, by name."""
 
 
-class FetchedLog(msgspec.Struct, frozen=True, kw_only=True):
+class FetchedLog(msgspec.Struct, frozen=True):
     """Where a fetched log is, where it comes from, and how far its checksum can be trusted.
 
     ``checked_against`` is ``"package"`` (the checksum is part of this package), ``"record"``
@@ -126,14 +125,13 @@ def fetch_log(
             f"({expected}){hint}"
         ) from None
     except OSError as error:
-        raise InputError(
-            f"{cache}: cannot be used as a cache ({error.strerror or error})"
-        ) from None
+        reason = error.strerror or error
+        raise InputError(f"{cache}: cannot be used as a cache ({reason})") from None
     if expected is None:
         _check_whole(Path(found), url, was_there=was_there)
         write_text(record, f"{sha256}  {log.file}\n")
     checked = "package" if log.sha256 else "record" if recorded else "nothing"
-    return FetchedLog(path=Path(found), url=url, sha256=sha256, checked_against=checked)
+    return FetchedLog(Path(found), url, sha256, checked)
 
 
 def copy_log(log: FetchedLog, out: Path) -> Path:
@@ -228,10 +226,9 @@ def _download_errors(url: str, partial: Path) -> Iterator[None]:
     except urllib.error.URLError as error:
         raise DownloadError(f"{url}: cannot be reached ({error.reason}); {by_hand}") from None
     except (TimeoutError, ConnectionError, ssl.SSLError, HTTPException) as error:
-        raise DownloadError(
-            f"{url}: download broken off ({error or type(error).__name__}); "
-            "run the command again to continue it"
-        ) from None
+        reason = str(error) or type(error).__name__
+        hint = "run the command again to continue it"
+        raise DownloadError(f"{url}: download broken off ({reason}); {hint}") from None
 
 
 def _check_whole(path: Path, url: str, *, was_there: bool) -> None:

@@ -91,9 +91,7 @@ def _read_workload(data: Any, source: str) -> Workload:
     provenance = data.get("qops_batsim", {})
     if not isinstance(provenance, dict):
         _wrong(data, "qops_batsim", "an object that tells how the workload was made", source)
-    return Workload(
-        jobs=jobs, profiles=profiles, processors=processors, provenance=provenance, source=source
-    )
+    return Workload(jobs, profiles, processors, provenance, source)
 
 
 def write_workload(workload: Workload, path: str | Path) -> None:

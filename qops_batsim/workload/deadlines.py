@@ -55,7 +55,7 @@ class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
         check_seed(self.seed)
 
 
-class DeadlineCounts(msgspec.Struct, frozen=True, kw_only=True):
+class DeadlineCounts(msgspec.Struct, frozen=True):
     """How many jobs have a user's deadline, an artificial one, or none.
 
     ``without_laxity``: jobs with a user's deadline that must start at once to meet it.
@@ -90,10 +90,9 @@ def assign_deadlines(
                 "schedule; one for each job is expected"
             )
         of_user = job.id in by_users
+        seconds = _artificial(run_time, response_time, choices)
         if of_user:
-            seconds: float | None = max(run_time, (1 - choices.stringency) * response_time)
-        else:
-            seconds = _artificial(run_time, response_time, choices)
+            seconds = max(run_time, (1 - choices.stringency) * response_time)
         deadline = None if seconds is None else plain_number(job.submission_time + seconds)
         qos: dict[str, Any] = {"deadline": deadline, "has_user_deadline": of_user}
         jobs.append(changed_job(job, {}, qos, workload=workload))
@@ -102,9 +101,9 @@ def assign_deadlines(
 
 def without_deadlines(workload: Workload) -> Workload:
     """Return the workload without any deadline."""
-    qos = {"deadline": None, "has_user_deadline": None}
+    none = {"deadline": None, "has_user_deadline": None}
     jobs = [
-        job if job.qos is None else changed_job(job, {}, qos, workload=workload)
+        job if job.qos is None else changed_job(job, {}, none, workload=workload)
         for job in workload.jobs
     ]
     return derived(workload, jobs, None, {"step": "without deadlines"})
@@ -134,9 +133,7 @@ def count_deadlines(workload: Workload) -> DeadlineCounts:
         else:
             user += 1
             without_laxity += job.qos.deadline <= job.submission_time + run_time
-    return DeadlineCounts(
-        user=user, artificial=artificial, none=none, without_laxity=without_laxity
-    )
+    return DeadlineCounts(user, artificial, none, without_laxity)
 
 
 def _recorded(choices: DeadlineChoices) -> dict[str, Any]:

@@ -124,10 +124,5 @@ def derived(
     if profiles is None:
         profiles = {job.profile: workload.profiles[job.profile] for job in jobs}
     before = workload.provenance or {"file": Path(workload.source).name}
-    return Workload(
-        jobs=jobs,
-        profiles=profiles,
-        processors=workload.processors,
-        provenance={**step, "version": __version__, "made_from": before},
-        source=workload.source,
-    )
+    provenance = {**step, "version": __version__, "made_from": before}
+    return Workload(jobs, profiles, workload.processors, provenance, workload.source)

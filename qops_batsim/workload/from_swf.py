@@ -93,7 +93,7 @@ def convert_swf(
     shift = float(records["submit_time"][0]) if rebase else 0.0
     workload = _workload(log, records, processors, shift)
     workload.provenance |= {
-        "window": None if stretch is None else _plain_values(stretch.as_data()),
+        "window": None if stretch is None else stretch.as_data(),
         "processors": processors,
         "processors_field": repairs.processors_field,
         "repairs": {count.rule: {count.choice: count.jobs} for count in counts},
@@ -151,13 +151,7 @@ def _workload(log: SwfLog, records: Records, processors: int, origin: float) -> 
         "version": __version__,
         "log": {"file": log.name, "sha256": log.sha256} | kept,
     }
-    return Workload(
-        jobs=jobs,
-        profiles=profiles,
-        processors=processors,
-        provenance=provenance,
-        source=log.source,
-    )
+    return Workload(jobs, profiles, processors, provenance, log.source)
 
 
 def _account(
@@ -177,10 +171,6 @@ def _account(
         offered_load=None if last == begin else area / (workload.processors * (last - begin)),
         **counted,
     )
-
-
-def _plain_values(data: dict[str, Any]) -> dict[str, Any]:
-    return {k: plain_number(v) if isinstance(v, float) else v for k, v in data.items()}
 
 
 def _clock_times(

@@ -14,14 +14,10 @@ import numpy as np
 from qops_batsim.errors import InputError, require
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_JOBS
+from qops_batsim.workload import lublin
 from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.estimates import sample_estimates
-from qops_batsim.workload.lublin import (
-    Integers,
-    random_stream,
-    sample_sizes_and_run_times,
-    sample_submissions,
-)
+from qops_batsim.workload.lublin import Integers, random_stream
 from qops_batsim.workload.mixed_classes import mixed_workload
 from qops_batsim.workload.model import (
     Profile,
@@ -119,12 +115,12 @@ def generate_workload(
     if load is None and jobs > 1:
         load = parameters.offered_load
     model = parameters.model.for_machine(processors or parameters.model.processors)
-    sizes, run_times = sample_sizes_and_run_times(model, jobs, seed)
+    sizes, run_times = lublin.sample_sizes_and_run_times(model, jobs, seed)
     random = random_stream(seed, _ESTIMATES)
     run_times, estimates = sample_estimates(parameters.estimates, run_times, random)
     work = float(np.dot(sizes.astype(float), run_times))
     period = None if load is None else work / (model.processors * load)
-    submissions = sample_submissions(model, jobs, seed, period=period)
+    submissions = lublin.sample_submissions(model, jobs, seed, period=period)
     exact = exact_estimates or rule is not None
     qos = _qos_requests(submissions, run_times, rule, seed) if exact else None
     columns = Columns(submissions, sizes, run_times, estimates)
@@ -257,10 +253,4 @@ def _assemble(
         last = {"walltime": walltime} if qos is None else {"qos": qos[index]}
         fields = {"id": str(index + 1), "subtime": submission, "res": size, "profile": name}
         jobs.append(Job.from_fields(fields | last, where="generated workload"))
-    return Workload(
-        jobs=jobs,
-        profiles=profiles,
-        processors=processors,
-        provenance=provenance,
-        source="a generated workload",
-    )
+    return Workload(jobs, profiles, processors, provenance, "a generated workload")

@@ -244,10 +244,9 @@ class GammaTable(NamedTuple):
 def gamma_table(shape: float, scale: float) -> GammaTable:
     """Tabulate the gamma distribution with the given shape and scale (mean: their product).
 
-    The density of the logarithm is smooth and bounded for every shape, so it is
-    summed (trapezoids) over the logarithm, between the points where it has fallen
-    to e^-40 of its peak. With t the logarithm's distance from the peak, the log
-    density falls by shape × (e^t - 1 - t). Error of the distribution function: below 1e-5.
+    The density of the logarithm, smooth and bounded for every shape, is summed (trapezoids)
+    between the points where it has fallen to e^-40 of its peak. With t the logarithm's distance
+    from the peak, its log falls by shape × (e^t - 1 - t). Error of the sum: below 1e-5.
     """
     fall = _TABLE_DEPTH / shape
     # Bounds of the solution of e^t - 1 - t = fall on either side.

@@ -1,8 +1,7 @@
 """Small made-up workloads of all four classes of service, for unequal hosts that are shared.
 
-The applications are those that Pascal et al. (2004), section 3, write of: coarse
-grain, with a known CPU time, some memory, a little communication. All numbers are
-made up.
+The applications are those of Pascal et al. (2004), section 3: coarse grain, with a known CPU
+time, some memory, a little communication. All numbers are made up.
 """
 
 from __future__ import annotations
@@ -92,8 +91,7 @@ def mixed_workload(
         by_itself = random.random() < choices.apart and service == "best_effort"
         tasks = min(tasks, _MOST_APART) if by_itself else tasks
         site = choices.sites[int(random.integers(len(choices.sites)))]
-        if tasks == 1 or by_itself:
-            exchanged = 0
+        exchanged = 0 if tasks == 1 or by_itself else exchanged
         name, profiles[name] = compute_profile(seconds, choices.speed, exchanged)
         qos: dict[str, Any] = {"class": service, "estimated_runtime": seconds}
         if service == "deadline":
@@ -110,26 +108,18 @@ def mixed_workload(
         "choices": msgspec.to_builtins(choices),
         "version": __version__,
     }
-    return Workload(
-        jobs=jobs,
-        profiles=profiles,
-        processors=processors,
-        provenance=provenance,
-        source=f"the mixed workload of seed {seed}",
-    )
+    source = f"the mixed workload of seed {seed}"
+    return Workload(jobs, profiles, processors, provenance, source)
 
 
 def _jobs(name: str, fields: dict[str, Any], *, apart: bool) -> list[Job]:
     """Return the jobs of an application."""
     if not apart:
         return [Job.from_fields({"id": name, **fields}, where="mixed workload")]
-    qos = {**fields["qos"], "application": name}
-    return [
-        Job.from_fields(
-            {"id": f"{name}t{number}", **fields, "res": 1, "qos": qos}, where="mixed workload"
-        )
-        for number in range(1, fields["res"] + 1)
-    ]
+    tasks = range(1, fields["res"] + 1)
+    shared = {**fields, "res": 1, "qos": {**fields["qos"], "application": name}}
+    made = ({"id": f"{name}t{number}", **shared} for number in tasks)
+    return [Job.from_fields(each, where="mixed workload") for each in made]
 
 
 def _drawn(random: np.random.Generator, bounds: tuple[float, float], unit: int) -> int:

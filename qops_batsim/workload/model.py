@@ -15,7 +15,7 @@ Profile = dict[str, Any]
 """An execution profile as in Batsim: an object with a ``type`` and its parameters."""
 
 
-class Workload(msgspec.Struct, kw_only=True):
+class Workload(msgspec.Struct):
     """A table of jobs with the profiles they execute.
 
     Examples

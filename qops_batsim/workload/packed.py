@@ -34,7 +34,7 @@ LONGEST = 10**7
 _PACKED = 17
 
 
-class PackedWorkload(msgspec.Struct, frozen=True, kw_only=True):
+class PackedWorkload(msgspec.Struct, frozen=True):
     """A workload together with a schedule that meets all its deadlines.
 
     The jobs stand in the order in which that schedule starts them. ``starts`` holds its
@@ -92,15 +92,10 @@ def packed_workload(
         "run_times": list(run_times),
         "version": __version__,
     }
-    workload = Workload(
-        jobs=made,
-        profiles=profiles,
-        processors=processors,
-        provenance=provenance,
-        source=f"the packed workload of seed {seed}",
-    )
-    known = {job.id: start for job, start in zip(made, starts, strict=True)}
-    return PackedWorkload(workload=workload, starts=known, end=end)
+    source = f"the packed workload of seed {seed}"
+    workload = Workload(made, profiles, processors, provenance, source)
+    known = dict(zip((job.id for job in made), starts, strict=True))
+    return PackedWorkload(workload, known, end)
 
 
 def _fill(
@@ -108,9 +103,8 @@ def _fill(
 ) -> tuple[list[int], list[int], list[int]]:
     """Return start, end and size of each job, in the order of starts."""
     random = random_stream(seed, _PACKED)
-    shortest, longest = run_times
     drawn_sizes = _between(1, processors, random.random(jobs))
-    drawn_times = _between(shortest, longest, random.random(jobs))
+    drawn_times = _between(*run_times, random.random(jobs))
     starts, ends, sizes = list[int](), list[int](), list[int]()
     running: list[tuple[int, int]] = []
     now, free = 0, processors

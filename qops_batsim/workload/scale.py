@@ -1,10 +1,8 @@
 """Changing the load that a workload offers, as in Islam et al. (2003), section 4.2.
 
-A load is relative: 1.0 is the workload itself, 1.2 offers a fifth more work.
-
-*Duplication* submits some jobs again. With one seed the workloads nest: that of
-load 1.6 holds all jobs of that of load 1.4, with the same submissions. *Expansion*
-multiplies run times.
+A load is relative: 1.2 offers a fifth more work. *Duplication* submits some jobs again, and with
+one seed the workloads nest: that of load 1.6 holds all jobs of that of load 1.4, with the same
+submissions. *Expansion* multiplies run times.
 """
 
 from __future__ import annotations

@@ -149,10 +149,8 @@ def assign_classes(
     profiles: dict[str, Profile] = {}
     replaced = 0
     for job, run_time in jobs_until_killed(named):
-        seconds = run_time
-        if job.id in measured:
-            seconds = max(LEAST_CPU_TIME, measured[job.id])
-            replaced += 1
+        replaced += job.id in measured
+        seconds = max(LEAST_CPU_TIME, measured[job.id]) if job.id in measured else run_time
         name, profiles[name] = compute_profile(seconds, choices.speed)
         assert job.qos is not None
         service = choices.every or _class_of(job.qos.queue or "", workload.source)
@@ -188,18 +186,16 @@ def compute_profile(
 
 def count_classes(workload: Workload) -> dict[str, int]:
     """Return the number of jobs in each class, tasks of one application counted once."""
-    seen: dict[str, str] = {}
-    for job in workload.jobs:
-        service = (job.qos.service_class if job.qos is not None else None) or "none"
-        seen[application_of(job)] = service
+    seen = {
+        application_of(job): (job.qos and job.qos.service_class) or "none" for job in workload.jobs
+    }
     counts = Counter(seen.values())
     return {name: counts[name] for name in (*QOS_CLASSES, "none") if counts[name]}
 
 
 def application_of(job: Job) -> str:
     """Return the name of the application that a job is part of: its own id if of none."""
-    named = job.qos.application if job.qos is not None else None
-    return job.id if named is None else named
+    return job.id if job.qos is None or job.qos.application is None else job.qos.application
 
 
 def _known_queue(job: Job, names: Mapping[str, str]) -> str | None:
@@ -210,8 +206,7 @@ def _known_queue(job: Job, names: Mapping[str, str]) -> str | None:
 
 
 def _queue_of(job: Job, choices: ClassChoices, names: Mapping[str, str]) -> str:
-    known = _known_queue(job, names)
-    if known is not None:
+    if (known := _known_queue(job, names)) is not None:
         return known
     digest = blake2b(f"{choices.seed} {job.id}".encode(), digest_size=8, person=b"queue").digest()
     drawn = int.from_bytes(digest, "big") / 2**64 * sum(choices.mix.values())

@@ -89,9 +89,8 @@ class SwfHeader:
     def fields(self) -> tuple[tuple[str, str], ...]:
         """Pairs of key and value in order; repeated keys (``Note``, ``Queue``) stay apart.
 
-        A line belongs to the field before it when it is indented by at least
-        two more blanks, or follows it directly and has no key of its own. The
-        lines of such a value are joined with a line break.
+        A line belongs to the field before it when it is indented by at least two more blanks, or
+        follows it directly and has no key of its own; such lines are joined with a line break.
         """
         fields: list[tuple[str, list[str]]] = []
         depth, blanks = 0, 0
@@ -197,8 +196,8 @@ class MalformedRecord(NamedTuple):
 def read_swf(path: str | Path) -> SwfLog:
     """Read a log, plain or gzip-compressed.
 
-    Takes time linear in the file: one pass of numpy's text reader. Only when
-    that fails are the lines looked at one by one, to find the one to blame.
+    Linear in the file: one pass of numpy's text reader. Only when that fails are the lines
+    looked at one by one, to find the one to blame.
 
     Examples
     --------
@@ -285,9 +284,8 @@ def format_swf(log: SwfLog) -> str:
 
 
 def _format_number(value: float) -> str:
-    if value.is_integer() and abs(value) <= _LARGEST:
-        return str(int(value))
-    return repr(value)
+    whole = value.is_integer() and abs(value) <= _LARGEST
+    return str(int(value)) if whole else repr(value)
 
 
 def _parse_at_once(rows: Sequence[str]) -> Matrix | None:
@@ -317,15 +315,13 @@ def _parse_one_by_one(
         words = row.split()
         if len(words) != len(FIELDS):
             columns = "1 column" if len(words) == 1 else f"{len(words)} columns"
-            problem = f"{columns} ({shown(row)})"
-            malformed.append(MalformedRecord(number, "columns", problem))
+            malformed.append(MalformedRecord(number, "columns", f"{columns} ({shown(row)})"))
             continue
         wrong = next((i for i, word in enumerate(words) if not _is_accepted(word, i)), None)
         if wrong is not None:
             wanted = "number" if FIELDS[wrong] in MEASURED else "whole number"
-            problem = (
-                f"column {wrong + 1} ({FIELDS[wrong]}) is {shown(words[wrong])}, not a {wanted}"
-            )
+            name = f"column {wrong + 1} ({FIELDS[wrong]})"
+            problem = f"{name} is {shown(words[wrong])}, not a {wanted}"
             malformed.append(MalformedRecord(number, "value", problem))
             continue
         values.append([float(word) for word in words])
@@ -334,9 +330,6 @@ def _parse_one_by_one(
 
 
 def _is_accepted(word: str, column: int) -> bool:
-    if not _NUMBER.fullmatch(word):
-        return False
-    value = float(word)
-    if not math.isfinite(value):
-        return False
-    return FIELDS[column] in MEASURED or (value.is_integer() and abs(value) <= _LARGEST)
+    value = float(word) if _NUMBER.fullmatch(word) else math.nan
+    whole = value.is_integer() and abs(value) <= _LARGEST
+    return math.isfinite(value) and (FIELDS[column] in MEASURED or whole)

@@ -1,9 +1,8 @@
 """What is odd in a workload log: counts and line numbers, nothing changed.
 
-Real logs hold jobs that never ran, jobs that outlived what they asked for and
-headers that promise other numbers than the file holds. None of it is an error;
-all of it changes results, so it is counted here and repaired, visibly, by
-:mod:`qops_batsim.workload.from_swf`.
+Real logs hold jobs that never ran and headers that promise other numbers than the file holds.
+None of it is an error; all of it changes results, so :mod:`qops_batsim.workload.from_swf`
+repairs it, visibly.
 """
 
 from __future__ import annotations
@@ -15,17 +14,12 @@ import msgspec
 import numpy as np
 
 from qops_batsim.errors import InputError, require
-from qops_batsim.workload.swf import (
-    STATUS_CANCELLED,
-    STATUS_PARTIAL,
-    MalformedRecord,
-    SwfLog,
-    scan_swf,
-)
+from qops_batsim.workload import swf
+from qops_batsim.workload.swf import MalformedRecord, SwfLog
 from qops_batsim.workload.swf_repairs import Mask, overruns, repeated, steps_back
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True):
     """One rule and the lines that break it.
 
     ``count`` is the number of records concerned, ``lines`` their numbers in ascending order;
@@ -40,7 +34,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     details: list[str] = []
 
 
-class LintReport(msgspec.Struct, frozen=True, kw_only=True):
+class LintReport(msgspec.Struct, frozen=True):
     """What :func:`lint_log` found.
 
     ``records`` counts the lines that are not comments, malformed ones included;
@@ -64,7 +58,7 @@ def lint_swf(path: str | Path, *, processors: int | None = None) -> LintReport:
 
     The machine has ``processors``; by default the header's ``MaxProcs``, else ``MaxNodes``.
     """
-    log, malformed = scan_swf(path)
+    log, malformed = swf.scan_swf(path)
     if not len(log.records):
         others = f" ({len(malformed)} lines are none)" if malformed else ""
         raise InputError(
@@ -96,15 +90,10 @@ def lint_log(
     ]
     for rule, (description, mask) in _record_rules(log, processors).items():
         lines = log.lines[mask].tolist()
-        findings.append(Finding(rule=rule, description=description, count=len(lines), lines=lines))
+        findings.append(Finding(rule, description, len(lines), lines))
     findings.append(header)
-    return LintReport(
-        log=log.name,
-        records=len(log) + len(malformed),
-        processors=processors,
-        findings=findings,
-        unchecked=unchecked,
-    )
+    records = len(log) + len(malformed)
+    return LintReport(log.name, records, processors, findings, unchecked)
 
 
 def report_as_data(report: LintReport) -> dict[str, Any]:
@@ -116,13 +105,8 @@ def report_as_data(report: LintReport) -> dict[str, Any]:
 
 def _malformed(malformed: list[MalformedRecord], kind: str, description: str) -> Finding:
     chosen = [record for record in malformed if record.kind == kind]
-    return Finding(
-        rule=kind,
-        description=description,
-        count=len(chosen),
-        lines=[record.line for record in chosen],
-        details=[record.problem for record in chosen],
-    )
+    lines = [record.line for record in chosen]
+    return Finding(kind, description, len(lines), lines, [record.problem for record in chosen])
 
 
 def _record_rules(log: SwfLog, processors: int | None) -> dict[str, tuple[str, Mask]]:
@@ -131,12 +115,12 @@ def _record_rules(log: SwfLog, processors: int | None) -> dict[str, tuple[str, M
     run = records["run_time"]
     submitted, status = records["submit_time"], records["status"]
     allocated, requested = records["allocated_processors"], records["requested_processors"]
-    partial = np.isin(status, STATUS_PARTIAL)
+    partial = np.isin(status, swf.STATUS_PARTIAL)
     # A job's stretches share its number by design.
     again = ~partial
     again[again] = repeated(records["job_number"][again])
     width = np.where(requested > 0, requested, allocated)
-    cancelled = (status == STATUS_CANCELLED) | (run == -1)
+    cancelled = (status == swf.STATUS_CANCELLED) | (run == -1)
     differ = (allocated > 0) & (requested > 0) & (allocated != requested)
     rules: dict[str, tuple[str, Mask]] = {
         "cancelled": ("cancelled jobs (status 5, or run time -1)", cancelled),
@@ -162,7 +146,7 @@ def _record_rules(log: SwfLog, processors: int | None) -> dict[str, tuple[str, M
 def _check_header(log: SwfLog, malformed: int) -> Finding:
     """Compare the header's totals with what the file holds."""
     records = len(log) + malformed
-    jobs = records - int(np.isin(log.records["status"], STATUS_PARTIAL).sum())
+    jobs = records - int(np.isin(log.records["status"], swf.STATUS_PARTIAL).sum())
     totals = {"MaxJobs": (jobs, "jobs"), "MaxRecords": (records, "records")}
     details = []
     for key in (*totals, "MaxProcs", "MaxNodes", "UnixStartTime"):
@@ -174,10 +158,5 @@ def _check_header(log: SwfLog, malformed: int) -> Finding:
         found, things = totals.get(key, (promised, ""))
         if promised is not None and promised != found:
             details.append(f"{key} says {promised}, the file holds {found} {things}")
-    return Finding(
-        rule="header",
-        description="header fields that the file contradicts, or that are no numbers",
-        count=len(details),
-        lines=[],
-        details=details,
-    )
+    description = "header fields that the file contradicts, or that are no numbers"
+    return Finding("header", description, len(details), [], details)

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.errors import InputError
+from qops_batsim.workload.model import plain_number
 from qops_batsim.workload.swf import Records, SwfLog
 
 _MONTH = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
@@ -33,9 +34,8 @@ class LogCalendar:
     def of(cls, log: SwfLog, *, time_zone: str | None = None) -> LogCalendar:
         """Return the calendar of a log's header (``UnixStartTime``, ``TimeZoneString``).
 
-        A ``time_zone`` ("Europe/Stockholm") replaces the header's. The old field
-        ``TimeZone`` is not used: it knows no daylight saving, and the format's definition
-        calls it faulty.
+        A ``time_zone`` ("Europe/Stockholm") replaces the header's. The old field ``TimeZone`` is
+        not used: it knows no daylight saving, and the format's definition calls it faulty.
         """
         start = log.header.integer("UnixStartTime", source=log.source)
         if start is None or start <= 0:
@@ -85,7 +85,7 @@ class LogCalendar:
         return self.seconds(datetime(year, number, 1)), self.seconds(datetime(*following, 1))
 
     def month_of(self, seconds: float) -> str:
-        """Return the calendar month of one of the log's seconds, as ``YYYY-MM``."""
+        """Return the calendar month, ``YYYY-MM``, of one of the log's seconds."""
         return f"{self.date(seconds):%Y-%m}"
 
 
@@ -172,11 +172,8 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
                 f"{log.source}: no job was submitted in {self.month}; the log's jobs were "
                 f"submitted from {self.calendar.month_of(first)} to {self.calendar.month_of(last)}"
             )
-        bounds = [
-            f"{word} {value:.10g}"
-            for word, value in (("from", self.begin), ("before", self.end))
-            if value is not None
-        ]
+        given = (("from", self.begin), ("before", self.end))
+        bounds = [f"{word} {value:.10g}" for word, value in given if value is not None]
         raise InputError(
             f"{log.source}: no job was submitted {' and '.join(bounds)} seconds after the log's "
             f"start; its jobs were submitted from {first:.10g} to {last:.10g}"
@@ -184,7 +181,10 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
 
     def as_data(self) -> dict[str, Any]:
         """Return the window for a workload's provenance; bounds in seconds."""
-        data: dict[str, Any] = {"from": self.begin, "to": self.end}
+        bounds = {"from": self.begin, "to": self.end}
+        data: dict[str, Any] = {
+            name: None if value is None else plain_number(value) for name, value in bounds.items()
+        }
         if self.month is not None:
             data["month"] = self.month
         if self.calendar is not None:
