@@ -146,11 +146,8 @@ def _verdict(compared: RunDifference) -> str:
     parts = [f"{compared.jobs_different:,} of {jobs:,} jobs"]
     if compared.jobs_latency:
         parts[0] += f" ({compared.jobs_latency:,} of them as network latency would have it)"
-    parts += [
-        f"{count:,} only in {run}"
-        for count, run in ((compared.only_a, "A"), (compared.only_b, "B"))
-        if count
-    ]
+    alone = {"A": compared.only_a, "B": compared.only_b}
+    parts += [f"{count:,} only in {run}" for run, count in alone.items() if count]
     return f"different: {', '.join(parts)}"
 
 

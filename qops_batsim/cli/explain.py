@@ -171,32 +171,22 @@ def _print_commitments(found: Explanation, first: int) -> None:
         listed[-1] = blamed
     until = "first promised start" if found.promises else "deadline"
     typer.echo("")
-    print_table(
-        f"Commitments between its submission and its {until}",
-        ["job", "processors", "start (s)", "expected end (s)", "deadline (s)", ""],
-        [
-            [
-                each.job,
-                f"{each.processors:,}",
-                *map(date_text, (each.start, each.end, each.deadline)),
-                "blamed" if each == blamed else "running" if each.running else "waiting",
-            ]
-            for each in listed
-        ],
-    )
+    columns = ["job", "processors", "start (s)", "expected end (s)", "deadline (s)", ""]
+    rows = []
+    for each in listed:
+        dates = map(date_text, (each.start, each.end, each.deadline))
+        state = "blamed" if each == blamed else "running" if each.running else "waiting"
+        rows.append([each.job, f"{each.processors:,}", *dates, state])
+    print_table(f"Commitments between its submission and its {until}", columns, rows)
     _tell_more(len(commitments) - len(listed))
 
 
 def _print_promises(promises: Sequence[PlannedStart], first: int) -> None:
     typer.echo("")
-    rows = [
-        [
-            *map(date_text, (each.date, each.start)),
-            each.cause.replace("_", " "),
-            names_text(each.by, 3),
-        ]
-        for each in promises
-    ]
+    rows = []
+    for each in promises:
+        dates, cause = map(date_text, (each.date, each.start)), each.cause.replace("_", " ")
+        rows.append([*dates, cause, names_text(each.by, 3)])
     print_table("Promised starts", ["at (s)", "promised (s)", "because of", "by"], rows[:first])
     _tell_more(len(rows) - first)
 
@@ -223,15 +213,12 @@ def _plain_rows(found: PlainExplanation) -> Iterator[tuple[str, str]]:
     yield "ended", f"{date_text(found.end)} s"
 
 
-_NO_LOG = (
-    "(Its scheduler keeps no decision log: only deadline schedulers tell commitments, offers and "
-    "possible deadlines.)"
-)
-
-
 def _print_plain(found: PlainExplanation) -> None:
     scheduler = "scheduler unknown" if found.scheduler is None else found.scheduler
     title = f"{found.job} of {found.run} ({scheduler}): {found.state}"
     typer.echo(answer_text(title, _plain_rows(found)))
     if found.start is not None and found.waited is not None:
-        typer.echo(f"\n{_NO_LOG}")
+        typer.echo(
+            "\n(Its scheduler keeps no decision log: only deadline schedulers tell commitments, "
+            "offers and possible deadlines.)"
+        )

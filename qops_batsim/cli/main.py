@@ -110,8 +110,8 @@ def main() -> None:
     try:
         sys.exit(_run())
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone: nothing left to say, also
-        # not when Python flushes at its end. Typer ends with 1 in this case as well.
+        # The reader of our output (head, less) has gone: nothing left to say, also not when
+        # Python flushes at its end. Typer ends with 1 in this case as well.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:

@@ -96,10 +96,8 @@ def _rows(found: Quotation) -> Iterator[tuple[str, str]]:
     """Yield request and answer, each with its label."""
     wish = f"{found.processors} processors for {duration_text(found.run_time)}"
     if found.requested_deadline is not None:
-        wish += (
-            f" by {date_text(found.requested_deadline)} s "
-            f"({duration_text(found.requested_deadline - found.time)} from then)"
-        )
+        left = duration_text(found.requested_deadline - found.time)
+        wish += f" by {date_text(found.requested_deadline)} s ({left} from then)"
     yield "request", wish
     yield "answer", "admitted" if found.admitted else f"refused: {found.reason}"
     if found.blamed is not None:
@@ -108,9 +106,9 @@ def _rows(found: Quotation) -> Iterator[tuple[str, str]]:
         yield "promise", possible_text(found.granted, found.time)
     if found.offered is not None:
         yield "offer", possible_text(found.offered, found.time)
+    earliest = "none can be promised"
     if found.earliest is not None:
-        yield "earliest deadline", possible_text(found.earliest, found.time)
-    else:
-        yield "earliest deadline", "none can be promised"
+        earliest = possible_text(found.earliest, found.time)
+    yield "earliest deadline", earliest
     if found.moved:
         yield "would move", names_text(sorted(found.moved), 5)

@@ -16,6 +16,7 @@ from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.workload.from_swf import Conversion
+    from qops_batsim.workload.swf import SwfLog
     from qops_batsim.workload.swf_lint import Finding, LintReport
 
 _DONE = {
@@ -102,9 +103,7 @@ def from_swf(
     - `qops-batsim workload from-swf SDSC-SP2-1998.swf.gz sdsc.json.gz --on-overrun clip`
     """
     from qops_batsim.workload.from_swf import Bounds, Repairs, convert_swf
-    from qops_batsim.workload.swf import read_swf
 
-    refuse_same_file(log, out, "log")
     repairs = Repairs(
         no_processors=on_no_processors,
         too_wide=on_too_wide,
@@ -115,7 +114,7 @@ def from_swf(
         processors_field=processors_field,
     )
     conversion = convert_swf(
-        read_swf(log),
+        _read(log, out),
         processors=processors,
         repairs=repairs,
         skip=skip,
@@ -176,10 +175,9 @@ def _print_report(report: LintReport, show: int) -> None:
 
 
 def _finding_row(finding: Finding, show: int) -> tuple[str, str, str, str]:
-    lines = [str(line) for line in finding.lines[:show]]
-    if len(finding.lines) > show:
-        lines.append("…")
-    return finding.rule, finding.description, str(finding.count), " ".join(lines)
+    more = ["…"] if len(finding.lines) > show else []
+    lines = " ".join([*map(str, finding.lines[:show]), *more])
+    return finding.rule, finding.description, str(finding.count), lines
 
 
 def _details(finding: Finding, show: int) -> list[str]:
@@ -187,6 +185,13 @@ def _details(finding: Finding, show: int) -> list[str]:
     if not finding.lines:
         return [f"{finding.rule}: {detail}" for detail in details]
     return [f"line {line}: {detail}" for line, detail in zip(finding.lines, details, strict=False)]
+
+
+def _read(log: Path, out: Path) -> SwfLog:
+    from qops_batsim.workload.swf import read_swf
+
+    refuse_same_file(log, out, "log")
+    return read_swf(log)
 
 
 def _write(conversion: Conversion, log: Path, out: Path) -> None:
@@ -205,7 +210,6 @@ def _write(conversion: Conversion, log: Path, out: Path) -> None:
     )
     typer.echo(f"offered load: {load_text(conversion.offered_load)}")
     begin, last = conversion.first_submission, conversion.last_submission
-    dates = ""
-    if conversion.period is not None:
-        dates = f"{' to '.join(conversion.period)} ({conversion.time_zone}), "
+    period = conversion.period
+    dates = f"{' to '.join(period)} ({conversion.time_zone}), " if period else ""
     typer.echo(f"submitted: {dates}second {begin:.10g} to {last:.10g} of the log")

@@ -108,9 +108,8 @@ def format_workload(workload: Workload) -> str:
     if workload.provenance:
         lines.append(f'"qops_batsim": {json.dumps(workload.provenance)},')
     jobs = [json.dumps(job.fields) for job in workload.jobs]
-    profiles = [
-        f"{json.dumps(name)}: {json.dumps(body)}" for name, body in workload.profiles.items()
-    ]
+    named = workload.profiles.items()
+    profiles = [f"{json.dumps(name)}: {json.dumps(body)}" for name, body in named]
     lines += ['"jobs": [', ",\n".join(jobs), "],", '"profiles": {', ",\n".join(profiles), "}", "}"]
     return "\n".join(lines) + "\n"
 
@@ -218,10 +217,8 @@ def _check_jobs(jobs: list[Job], profiles: dict[str, Profile], source: str) -> N
                     "mark or a line break, which would break Batsim's output files"
                 )
         if job.profile not in profiles:
-            raise InputError(
-                f"{source}: job {shown(job.id)}: profile {shown(job.profile)} "
-                "is not among the profiles"
-            )
+            where, name = f"{source}: job {shown(job.id)}", shown(job.profile)
+            raise InputError(f"{where}: profile {name} is not among the profiles")
 
 
 def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: str) -> None:
@@ -230,9 +227,8 @@ def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: st
         raise InputError(f"{where} is {shown(profile)}; an object with a type is expected")
     kind = profile.get("type")
     if not isinstance(kind, str) or kind not in PROFILE_TYPES:
-        raise InputError(
-            f"{where}: type is {shown(kind)}; one of {', '.join(PROFILE_TYPES)} is accepted"
-        )
+        known = ", ".join(PROFILE_TYPES)
+        raise InputError(f"{where}: type is {shown(kind)}; one of {known} is accepted")
     for field in PROFILE_TYPES[kind]:
         if field not in profile:
             raise InputError(f"{where}: field {field!r} is missing (type {kind})")
@@ -256,9 +252,8 @@ def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: st
         check(isinstance(steps, list) and bool(steps), "seq", steps, "a list of profile names")
         for step in steps:
             if not isinstance(step, str) or step not in profiles:
-                raise InputError(
-                    f"{where}: seq names {shown(step)}, which is not among the profiles"
-                )
+                what = f"{shown(step)}, which is not among the profiles"
+                raise InputError(f"{where}: seq names {what}")
         check(is_whole_number(repeat) and repeat >= 1, "repeat", repeat, "a whole number from 1 up")
     ret = profile.get("ret", 0)
     check(is_whole_number(ret), "ret", ret, "a whole number")

@@ -1,8 +1,8 @@
 """Deadlines from the response times of a reference schedule.
 
-M. Islam, P. Balaji, P. Sadayappan and D. K. Panda, "QoPS: A QoS based scheme for
-parallel job scheduling", 2003, section 4: logs tell nothing about deadlines, so
-each job must end somewhat earlier than it would under EASY backfilling.
+M. Islam, P. Balaji, P. Sadayappan and D. K. Panda, "QoPS: A QoS based scheme for parallel job
+scheduling", 2003, section 4: logs tell nothing about deadlines, so each job must end somewhat
+earlier than it would under EASY backfilling.
 """
 
 from __future__ import annotations

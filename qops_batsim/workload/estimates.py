@@ -1,9 +1,8 @@
 """Run-time estimates as users give them: few round values, usually far too long.
 
-In the spirit of D. Tsafrir, Y. Etsion and D. G. Feitelson, "Modeling user runtime
-estimates", Job Scheduling Strategies for Parallel Processing, 2005: about twenty
-values cover most requests, the longest allowed one is among the most popular, and
-some jobs run until their estimate is used up and are killed then.
+In the spirit of D. Tsafrir, Y. Etsion and D. G. Feitelson, "Modeling user runtime estimates", Job
+Scheduling Strategies for Parallel Processing, 2005: about twenty values cover most requests, the
+longest allowed is among the most popular, and some jobs run until their estimate is used up.
 
 The model here is simpler than theirs: a killed job runs for exactly the value nearest to the
 run time it would have had, any other takes a value that is not below its run time from a

@@ -1,7 +1,7 @@
 """From a workload log to a Batsim workload of ``delay`` jobs.
 
-The order is: window by submission date, then repairs, then ``skip`` and
-``first``. So ``first=5000`` means the first 5,000 usable jobs of the window.
+The order is: window by submission date, then repairs, then ``skip`` and ``first``, which count
+usable jobs of the window.
 """
 
 from __future__ import annotations
@@ -43,9 +43,7 @@ class Conversion(msgspec.Struct, kw_only=True):
     last_submission: float
     """Dates of the first and last job written (seconds since the log's start)."""
     period: tuple[str, str] | None
-    """The same two dates on the site's wall clock (``time_zone``), ISO format, or None when the
-    header tells no dates.
-    """
+    """The same dates on the site's wall clock (``time_zone``), ISO format; None without dates."""
     time_zone: str | None
     offered_load: float | None
     """Sum of run time x processors over processors of the machine x time from first to last
@@ -89,7 +87,12 @@ def convert_swf(
         raise InputError(
             f"{log.source}: none of {len(inside)} jobs is left after the repairs ({did})"
         )
-    records = _part(log, usable, skip, first)
+    records: Records = usable[skip : None if first is None else skip + first]
+    if not len(records):
+        raise InputError(
+            f"{log.source}: skip is {skip}, but the window holds {len(usable)} usable jobs; "
+            "a smaller number is expected"
+        )
     shift = float(records["submit_time"][0]) if rebase else 0.0
     workload = _workload(log, records, processors, shift)
     workload.provenance |= {
@@ -104,16 +107,6 @@ def convert_swf(
     }
     counted = {"records_in_window": len(inside), "usable_jobs": len(usable)}
     return _account(log, workload, records, window.get("time_zone"), repairs=counts, **counted)
-
-
-def _part(log: SwfLog, usable: Records, skip: int, first: int | None) -> Records:
-    records: Records = usable[skip : None if first is None else skip + first]
-    if not len(records):
-        raise InputError(
-            f"{log.source}: skip is {skip}, but the window holds {len(usable)} usable jobs; "
-            "a smaller number is expected"
-        )
-    return records
 
 
 def _machine_size(log: SwfLog, processors: int | None) -> int:

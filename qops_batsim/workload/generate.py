@@ -184,9 +184,8 @@ def write_shipped_workloads(directory: str | Path) -> None:
 def tiny_workload() -> Workload:
     """Return eight hand-made jobs on four processors, for documentation.
 
-    Two jobs start at once and leave one processor free; job 3 needs the whole
-    machine and holds up the queue; job 4 is short enough to be backfilled; job 1
-    ends before its walltime; job 8 runs into its walltime; four jobs have deadlines.
+    Two jobs start at once and leave one processor free; job 3 needs the whole machine and holds
+    up the queue; job 4 can be backfilled; job 1 ends before its walltime, job 8 runs into it.
     """
     rows = (
         # submission, processors, run time, walltime, deadline

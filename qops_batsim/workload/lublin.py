@@ -1,16 +1,15 @@
 """The workload model of Lublin and Feitelson: sizes, run times and arrivals of rigid jobs.
 
-U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling
-the characteristics of rigid jobs", Journal of Parallel and Distributed Computing
-63(11), 2003. The model has three parts, each a frozen struct of parameters here:
+U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the
+characteristics of rigid jobs", Journal of Parallel and Distributed Computing 63(11), 2003. Three
+parts, each a frozen struct of parameters here:
 
-* the *size* is 1, or 2 to the power of a two-stage uniform variable, rounded to a
-  power of two for a given share of the jobs (:class:`SizeModel`);
-* the natural logarithm of the *run time* follows one of two gamma distributions,
-  and the probability of the first falls linearly with the size (:class:`RunTimeModel`);
-* the natural logarithm of the *gap* between two arrivals follows a gamma
-  distribution, in a time that runs faster in the busy half hours of the day and
-  slower in the quiet ones (:class:`ArrivalModel`).
+* the *size* is 1, or 2 to the power of a two-stage uniform variable, rounded to a power of two
+  for a given share of the jobs (:class:`SizeModel`);
+* the natural logarithm of the *run time* follows one of two gamma distributions, and the
+  probability of the first falls linearly with the size (:class:`RunTimeModel`);
+* the natural logarithm of the *gap* between two arrivals follows a gamma distribution, in a time
+  that runs faster in the busy half hours of the day (:class:`ArrivalModel`).
 
 Every random value is made from uniform numbers through the inverse of its distribution
 function. So a job takes the same few uniform numbers whatever the parameters, values beyond

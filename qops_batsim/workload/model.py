@@ -32,9 +32,7 @@ class Workload(msgspec.Struct):
     processors: int
     """Processors of the machine the workload is for (``nb_res``)."""
     provenance: dict[str, Any] = {}
-    """How the workload was made: log, window, repairs, generator, every parameter and seed. Written
-    to the file, ignored by Batsim.
-    """
+    """How the workload was made, with every parameter and seed; written to the file."""
     source: str = "a workload"
     """Where it was read from, for messages."""
 
@@ -60,10 +58,7 @@ def plain_number(value: float) -> float | int:
 
 
 def delay_profile(run_time: float) -> tuple[str, Profile]:
-    """Return name and content of the profile that runs for ``run_time`` seconds.
-
-    Equal run times share one profile, so a workload stays small.
-    """
+    """Return name and content of the one profile of all jobs that run for so many seconds."""
     seconds = plain_number(run_time)
     return f"delay{seconds}", {"type": "delay", "delay": seconds}
 

@@ -1,9 +1,8 @@
 """Jobs that fill a machine completely: every deadline can be met, and it is known how.
 
-The synthetic job sets of Islam et al. (2003), section 4.1, and of the real-time
-scheduling that they start from (Ramamritham, Stankovic and Shiah, 1990). There, as
-here, nothing is said about how jobs are cut out of the full schedule; this module
-starts new jobs whenever some end.
+The synthetic job sets of Islam et al. (2003), section 4.1, and of the real-time scheduling that
+they start from (Ramamritham, Stankovic and Shiah, 1990). How jobs are cut out of the full
+schedule is not told there; this module starts new jobs whenever some end.
 """
 
 from __future__ import annotations

@@ -1,20 +1,15 @@
 """Parameters of the synthetic workloads: the published ones, and three fitted to real logs.
 
-The numbers stand in ``presets.json``. Those of ``ctc-sp2``, ``sdsc-sp2`` and ``kth-sp2`` were
-printed by
-
-    python benchmarks/fit_presets.py ../shared/traces
-
-from the logs CTC-SP2-1996 (77,199 jobs), SDSC-SP2-1998 (54,006 jobs) and KTH-SP2-1996
-(28,489 jobs) of the Parallel Workloads Archive. How, and how well they fit, is told in
-``docs/synthetic-workloads.md``.
+The numbers stand in ``presets.json``. ``benchmarks/fit_presets.py ../shared/traces`` printed those
+of ``ctc-sp2``, ``sdsc-sp2`` and ``kth-sp2`` from the logs CTC-SP2-1996 (77,199 jobs),
+SDSC-SP2-1998 (54,006) and KTH-SP2-1996 (28,489) of the Parallel Workloads Archive; how, and how
+well they fit, is told in ``docs/synthetic-workloads.md``.
 
 Those of ``lublin-batch`` are the batch parameters that Lublin and Feitelson publish with their
-model (2003). Two days of run time and five of gap are the limits of the published program,
-exp(12) and exp(13) seconds. Its gaps describe the rush hours; a factor on their shape
-(6.0415 × 1.0519) makes them those of the whole day. The model says nothing about estimates:
-these are the round values that users like, equally often, and a killed share as in the three
-logs.
+model (2003), with the limits of the published program: run times up to exp(12), gaps up to
+exp(13) seconds. Its gaps describe the rush hours; a factor on their shape (6.0415 × 1.0519) makes
+them those of the whole day. The model says nothing about estimates: these are the round values
+that users like, equally often, and a killed share as in the three logs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The Standard Workload Format (SWF): reading and writing logs of 18 columns.
 
 Format: Parallel Workloads Archive, version 2.2
-(https://www.cs.huji.ac.il/labs/parallel/workload/swf.html). A log is a header
-of comment lines, many of them ``; Key: value``, and one line of 18 numbers a
-job; -1 stands for "not known".
+(https://www.cs.huji.ac.il/labs/parallel/workload/swf.html). A log is a header of comment lines,
+many of them ``; Key: value``, and one line of 18 numbers a job; -1 stands for "not known".
 """
 
 from __future__ import annotations
@@ -261,8 +260,7 @@ def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[MalformedRec
 def write_swf(log: SwfLog, path: str | Path) -> None:
     """Write a log: header, then one record a line; gzip if named ``.gz``.
 
-    Whole or not at all; equal logs give equal files. Reading the file gives an
-    equal log. Every value must be finite.
+    Whole or not at all; equal logs give equal files and back. Every value must be finite.
     """
     write_text(path, format_swf(log))
 
