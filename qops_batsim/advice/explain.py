@@ -139,16 +139,12 @@ def _latest_accepted(
         return None
     factor = asked.tolerance if tolerance is None else tolerance
     if factor is None:
-        factor = _scheduler_tolerance(history, asked)
+        # What the scheduler's options say of the user's tolerance.
+        speaks = getattr(logged_scheduler(history), "tolerance", None)
+        users = speaks() if callable(speaks) else None
+        factor = users.factor_of(job_of(asked)) if isinstance(users, FactorTolerance) else 1.0
     arrival = max(asked.submission, 0.0)
     return max(asked.deadline, arrival + factor * (asked.deadline - arrival))
-
-
-def _scheduler_tolerance(history: DecisionHistory, asked: Submitted) -> float:
-    """Return what the scheduler's options say of the user's tolerance; 1 if nothing."""
-    speaks = getattr(logged_scheduler(history), "tolerance", None)
-    users = speaks() if callable(speaks) else None
-    return users.factor_of(job_of(asked)) if isinstance(users, FactorTolerance) else 1.0
 
 
 def _in_the_way(commitments: Iterable[Commitment], story: JobStory) -> list[Commitment]:

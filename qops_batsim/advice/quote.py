@@ -64,8 +64,10 @@ class Desk:
                 return self.possible(latest, answer)
         return earliest if earliest.deadline <= latest + PLAN_TOLERANCE else None
 
-    def possible(self, deadline: float, answer: Answer) -> Possible:
-        """Return a granted deadline with its price."""
+    def possible(self, deadline: float | None, answer: Answer) -> Possible | None:
+        """Return a granted deadline, if there is one, with its price."""
+        if deadline is None:
+            return None
         return Possible(
             deadline=deadline,
             start=answer.start,
@@ -160,11 +162,8 @@ def _quotation(asker: PlanAsker, asked: Submitted, prices: PriceList) -> Quotati
     desk = Desk(asker, asked, prices)
     answer = asker.ask(asked)
     as_requested = answer.admitted and answer.offered is None
-    granted = offered = None
-    if as_requested and asked.deadline is not None:
-        granted = desk.possible(asked.deadline, answer)
-    if answer.offered is not None:
-        offered = desk.possible(answer.offered, answer)
+    granted = desk.possible(asked.deadline if as_requested else None, answer)
+    offered = desk.possible(answer.offered, answer)
     earliest = desk.earliest()
     outcomes = [job.outcome for job in asker.state.held]
     return Quotation(

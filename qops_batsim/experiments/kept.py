@@ -15,7 +15,7 @@ from qops_batsim.version import __version__
 Run = TypeVar("Run")
 
 
-class _File(msgspec.Struct, frozen=True, kw_only=True):
+class _File(msgspec.Struct, frozen=True):
     """What a file holds: a run and everything that tells it from others."""
 
     package_version: str
@@ -52,12 +52,8 @@ class KeptRuns(Generic[Run]):
     def add(self, case: Any, run: Run) -> None:
         """Keep the run of a case."""
         key = _encoded(case)
-        file = _File(
-            package_version=__version__,
-            made_of=msgspec.Raw(self._made_of),
-            case=msgspec.Raw(key),
-            run=msgspec.Raw(msgspec.json.encode(run)),
-        )
+        parts = (msgspec.Raw(each) for each in (self._made_of, key, msgspec.json.encode(run)))
+        file = _File(__version__, *parts)
         write_text(self._path(key), msgspec.json.encode(file).decode() + "\n")
 
     def _path(self, key: bytes) -> Path:

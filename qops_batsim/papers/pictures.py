@@ -41,15 +41,9 @@ def _lines(axes: Any, panel: Panel) -> None:
     for index, series in enumerate(panel.series):
         # Measured lines keep their colours beside the paper's.
         color = _PAPER_COLOR if series.from_paper else COLORS[index % len(COLORS)]
-        axes.plot(
-            series.x,
-            series.y,
-            label=series.label,
-            markersize=4.5,
-            color=color,
-            linestyle="--" if series.from_paper else "-",
-            marker=MARKERS[index % len(MARKERS)],
-        )
+        style = {"linestyle": "--" if series.from_paper else "-", "color": color, "markersize": 4.5}
+        marker = MARKERS[index % len(MARKERS)]
+        axes.plot(series.x, series.y, label=series.label, marker=marker, **style)
         if series.low is not None and series.high is not None:
             draw_band(axes, series.x, series.low, series.high, color)
 
@@ -58,9 +52,8 @@ def _bars(axes: Any, panel: Panel) -> None:
     names = list(dict.fromkeys(str(x) for series in panel.series for x in series.x))
     width = 0.8 / len(panel.series)
     for index, series in enumerate(panel.series):
-        places = [
-            names.index(str(x)) + (index - (len(panel.series) - 1) / 2) * width for x in series.x
-        ]
+        shift = (index - (len(panel.series) - 1) / 2) * width
+        places = [names.index(str(x)) + shift for x in series.x]
         bars = None
         if series.low is not None and series.high is not None:
             bars = error_bars(series.y, series.low, series.high)

@@ -81,7 +81,7 @@ class Column(NamedTuple):
 Columns = Mapping[str, str | Column]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Table:
     """A table, declared once and rendered as text or Markdown; its rows are the report's data.
 

@@ -88,23 +88,18 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     def all_kill_cases(self) -> list[Case]:
         """Return the cases of Figures 8 to 11, those without kills before those with them."""
         return [
-            case
+            msgspec.structs.replace(case, kill_and_restart=kill)
             for share in (1.0, self.deadline_share)
             for factor in self.kill_tolerance_factors
-            for pair in zip(
-                *(self.kill_cases(share, factor, kill) for kill in (False, True)), strict=True
-            )
-            for case in pair
+            for case in self.kill_cases(share, factor, False)
+            for kill in (False, True)
         ]
 
     def cases(self) -> list[Case]:
         """Return every case of the figures that has to be simulated, each once."""
-        found = [
-            case
-            for load in self.loads
-            for kind in ("fixed", "random")
-            for case in self.tolerance_cases(load, kind)
-        ]
+        found = []
+        for load in self.loads:
+            found += self.tolerance_cases(load, "fixed") + self.tolerance_cases(load, "random")
         for load in self.slack_loads:
             for factor in self.slack_tolerance_factors:
                 found += self.slack_cases(load, factor)

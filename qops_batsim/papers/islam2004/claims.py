@@ -200,12 +200,10 @@ class _Judge:
     def _kill_pairs(self, share: float, factors: Sequence[float]) -> Pairs:
         """Return cases with and without kills; SF up to TF, since beyond it no offer is made."""
         return [
-            pair
+            (msgspec.structs.replace(case, kill_and_restart=True), case)
             for factor in factors
-            for pair in zip(
-                *(self.study.kill_cases(share, factor, kill) for kill in (True, False)), strict=True
-            )
-            if pair[0].slack_factor <= factor
+            for case in self.study.kill_cases(share, factor, False)
+            if case.slack_factor <= factor
         ]
 
     def _changes(self, pairs: Pairs, metric: str) -> list[float]:

@@ -14,21 +14,20 @@ def tables(results: Results, *, machine: str = "") -> list[Table]:
     tolerance = [case for load in study.loads for case in study.tolerance_cases(load)]
     return [
         Table(
-            title=f"Fixed tolerance{machine}: mean over seeds and 95 % interval",
-            columns=_TOLERANCE,
-            rows=[case_values(results, case) for case in tolerance],
+            f"Fixed tolerance{machine}: mean over seeds and 95 % interval",
+            _TOLERANCE,
+            [case_values(results, case) for case in tolerance],
             note="The resource charge is the accepted work: estimates are exact.",
         ),
         Table(
-            title=f"Kill-and-restart{machine}, load {study.kill_load:g}",
-            columns=_KILLS,
-            rows=[case_values(results, case) for case in study.all_kill_cases()],
+            f"Kill-and-restart{machine}, load {study.kill_load:g}",
+            _KILLS,
+            [case_values(results, case) for case in study.all_kill_cases()],
         ),
         Table(
-            title=f"Who earns more{machine}, load {study.kill_load:g}: w_r R + w_q Q of mean "
-            "charges",
-            columns=_BREAK_EVEN,
-            rows=break_even_values(results),
+            f"Who earns more{machine}, load {study.kill_load:g}: w_r R + w_q Q of mean charges",
+            _BREAK_EVEN,
+            break_even_values(results),
             note="Without a number, one of both is better, or equal, with any weights.",
         ),
     ]

@@ -18,7 +18,6 @@ TABLE_1: Mapping[int, Mapping[str, float]] = {
 DAYS = {10_000: 112.0, 35_000: 249.0}
 """How long the paper's jobs took to be submitted (days)."""
 
-
 QUANTITIES = ("wait", "mapping_ms", "rejected")
 """What the paper tells by class: mean wait (s), mean mapping time (ms), rejects."""
 _NAMES = (*QOS_CLASSES, ALL)

@@ -15,26 +15,26 @@ def tables(first: Rows, second: Rows) -> list[Table]:
     labelled = [{**case, "label": _label(case)} for case in second]
     return [
         Table(
-            title="Table 1: mean wait (s), all jobs dedicated, tasks start together",
-            columns=_TABLE_1,
-            rows=first,
+            "Table 1: mean wait (s), all jobs dedicated, tasks start together",
+            _TABLE_1,
+            first,
             note="Only the first 4,961 jobs have recorded waits, queues and CPU times; of them "
             "those that ran are simulated. The paper's NQS column is what its log recorded. "
             "Conservative backfilling with exact run times is there for orientation.",
         ),
         Table(
-            title="Table 2: influence of the quality of service",
-            columns=_TABLE_2,
-            rows=[_of_class(case, name) for case in labelled for name in case["wait"]],
+            "Table 2: influence of the quality of service",
+            _TABLE_2,
+            [_of_class(case, name) for case in labelled for name in case["wait"]],
             note="Cases 1 to 4 are the paper's; then the log's first jobs with their real queues, "
             "with run times, with the CPU time field, and with tasks that progress together. "
             "Stretch: (end - start) / CPU time, the price of sharing hosts. Mapping times are "
             "wall clock times of this machine.",
         ),
         Table(
-            title="Predicted ends against simulated ones (s), and guarantees",
-            columns=_GUARANTEES,
-            rows=labelled,
+            "Predicted ends against simulated ones (s), and guarantees",
+            _GUARANTEES,
+            labelled,
             note="Last: the prediction made when the last thing happened before the end. First: "
             "that made at the mapping, which later arrivals change. Stops count tasks.",
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
@@ -136,15 +136,8 @@ def first_cases(*, quick: bool) -> list[Case]:
     cases = [*CONSERVATIVE, EQUAL]
     if quick:
         return cases
-    for group in (HEURISTICS, UNEQUAL_HEURISTICS):
+    groups: list[Mapping[Any, Case]] = [HEURISTICS, UNEQUAL_HEURISTICS]
+    groups += [SLACK_FACTORS, GAPS, OTHER_WEIGHTS, ALL_PRIORITIES]
+    for group in (*groups, *(reading.cases() for reading in READINGS)):
         cases += group.values()
-    for numbered in (SLACK_FACTORS, GAPS, OTHER_WEIGHTS, ALL_PRIORITIES):
-        cases += numbered.values()
-    for reading in READINGS:
-        cases += reading.cases().values()
     return list(dict.fromkeys(cases))
-
-
-def monthly_average_waits(waits: Sequence[float]) -> Case:
-    """Return the case in which each month's average wait is that of its conservative run."""
-    return slack(average_waits=tuple(max(wait, 1.0) for wait in waits))

@@ -25,25 +25,27 @@ _HIGHER = study.ALL_PRIORITIES[1.0]
 _FULL_WEIGHTS, _LOW_WEIGHTS = study.OTHER_WEIGHTS[1.0], study.OTHER_WEIGHTS[0.2]
 
 
+_Side = tuple[Case, Group]
+
+
 class _Longer(NamedTuple):
     """A claim that jobs wait longer on one side, a case and a group, than on another.
 
-    The difference is told in % of the yearly average of a third side (``of``), or in seconds.
+    The difference is told in % of the yearly average of the third side, or else in seconds.
     """
 
     id: str
     text: str
-    longer: tuple[Case, Group]
-    shorter: tuple[Case, Group]
-    of: tuple[Case, Group] | None = None
+    sides: tuple[_Side, _Side, _Side | None]
     paper: float | None = None
 
     def judged(self, years: Years) -> Claim:
         """Return the claim with what came out."""
-        longer, shorter = (years[case].shares(group) for case, group in self[2:4])
+        *compared, of = self.sides
+        longer, shorter = (years[case].shares(group) for case, group in compared)
         found = paired_difference(longer, shorter)
-        if self.of is not None:
-            case, group = self.of
+        if of is not None:
+            case, group = of
             found = found.scaled(100.0 / years[case].average(group))
         return sign_claim(self.id, self.text, found, 1, self.paper)
 
@@ -52,50 +54,42 @@ _PRIORITIES = (
     _Longer(
         "preferred-wait-less",
         "preferred jobs wait less than the others (s)",
-        (UNEQUAL, "others"),
-        (UNEQUAL, "preferred"),
-        None,
+        ((UNEQUAL, "others"), (UNEQUAL, "preferred"), None),
         paper.YEAR.low - paper.YEAR.high,
     ),
     _Longer(
         "preferred-gain",
         "preferred jobs wait less than all jobs do with equal priorities (%)",
-        (EQUAL, "all"),
-        (UNEQUAL, "preferred"),
-        (EQUAL, "all"),
+        ((EQUAL, "all"), (UNEQUAL, "preferred"), (EQUAL, "all")),
         fall(paper.YEAR.slack, paper.YEAR.high),
     ),
     _Longer(
         "priorities-cost",
         "unequal priorities raise the average wait (%)",
-        (UNEQUAL, "all"),
-        (EQUAL, "all"),
-        (EQUAL, "all"),
+        ((UNEQUAL, "all"), (EQUAL, "all"), (EQUAL, "all")),
         relative_difference(paper.YEAR.unequal, paper.YEAR.slack),
     ),
     _Longer(
         "unequal-beats-conservative",
         "with unequal priorities, jobs still wait less than with conservative backfilling (%)",
-        (BASELINE, "all"),
-        (UNEQUAL, "all"),
-        (BASELINE, "all"),
+        ((BASELINE, "all"), (UNEQUAL, "all"), (BASELINE, "all")),
         fall(paper.YEAR.conservative, paper.YEAR.unequal),
     ),
     _Longer(
         "others-beat-conservative",
         "so do those that are not preferred, than all jobs with conservative backfilling (%)",
-        (BASELINE, "all"),
-        (UNEQUAL, "others"),
-        (BASELINE, "all"),
+        ((BASELINE, "all"), (UNEQUAL, "others"), (BASELINE, "all")),
         fall(paper.YEAR.conservative, paper.YEAR.low),
     ),
     _Longer(
         "unequal-arrival-order",
         "with unequal priorities, jobs wait less with ascending_arrival_time than with "
         "ascending_scheduled_time (%)",
-        (UNEQUAL, "all"),
-        (study.UNEQUAL_HEURISTICS["ascending_arrival_time"], "all"),
-        (UNEQUAL, "all"),
+        (
+            (UNEQUAL, "all"),
+            (study.UNEQUAL_HEURISTICS["ascending_arrival_time"], "all"),
+            (UNEQUAL, "all"),
+        ),
         fall(paper.YEAR.unequal, paper.HEURISTICS["ascending_arrival_time"][1]),
     ),
 )
@@ -146,7 +140,7 @@ def all_claims(years: Years) -> list[Claim]:
 
 def _points(name: str, text: str, longer: Case, shorter: Case, told: float | None) -> _Longer:
     """Return a claim about points of improvement over conservative backfilling."""
-    return _Longer(name, text, (longer, "all"), (shorter, "all"), (BASELINE, "all"), told)
+    return _Longer(name, text, ((longer, "all"), (shorter, "all"), (BASELINE, "all")), told)
 
 
 def _heuristic_claims(years: Years) -> list[Claim]:
@@ -192,9 +186,7 @@ def _parameter_claims(years: Years) -> list[Claim]:
         _Longer(
             "higher-priorities",
             "user and political priority 1 for all jobs makes them wait longer than 0 (%)",
-            (_HIGHER, "all"),
-            (EQUAL, "all"),
-            (EQUAL, "all"),
+            ((_HIGHER, "all"), (EQUAL, "all"), (EQUAL, "all")),
         ).judged(years),
     ]
 
@@ -231,9 +223,7 @@ def _weight_claims(years: Years) -> list[Claim]:
         _Longer(
             f"weights-{group}",
             f"with the other weights at 0.2, {who} jobs wait longer than with 1 (%)",
-            (_LOW_WEIGHTS, group),
-            (_FULL_WEIGHTS, group),
-            (_FULL_WEIGHTS, group),
+            ((_LOW_WEIGHTS, group), (_FULL_WEIGHTS, group), (_FULL_WEIGHTS, group)),
         ).judged(years)
         for group, who in groups
     ]

@@ -17,20 +17,13 @@ _GROUPS = {"all jobs": "unequal", "high priority": "high_priority", "low priorit
 def monthly_figures(data: Data) -> list[Figure]:
     """Return the picture of the monthly table."""
     rows = data["equal_priorities"]["months"]
-    panels = tuple(
-        Panel(
-            title=title,
-            x_label="month",
-            y_label=_WAIT,
-            kind="bars",
-            series=(
-                series_of("measured", rows, "month", key),
-                series_of("paper", rows, "month", f"paper_{key}", from_paper=True),
-            ),
-        )
-        for title, key in (("Conservative", "conservative"), ("Slack-based", "slack"))
-    )
-    return [Figure(name="months", title="Average wait by month, equal priorities", panels=panels)]
+    panels = []
+    for title, key in (("Conservative", "conservative"), ("Slack-based", "slack")):
+        measured = series_of("measured", rows, "month", key)
+        told = series_of("paper", rows, "month", f"paper_{key}", from_paper=True)
+        panels.append(_bars(title, "month", _WAIT, measured, told))
+    title = "Average wait by month, equal priorities"
+    return [Figure(name="months", title=title, panels=tuple(panels))]
 
 
 def all_figures(data: Data) -> list[Figure]:
@@ -53,29 +46,14 @@ def _heuristic_figure(data: Data) -> Figure:
         high=high if known else None,
     )
     told = series_of("paper", rows, "name", "paper_improvement_percent", from_paper=True)
-    return Figure(
-        name="heuristics",
-        title="Order heuristics",
-        panels=(
-            Panel(
-                title="Equal priorities",
-                x_label="heuristic",
-                y_label=_IMPROVEMENT,
-                kind="bars",
-                series=(measured, told),
-            ),
-            Panel(
-                title="Every fifth job preferred",
-                x_label="heuristic",
-                y_label=_WAIT,
-                kind="bars",
-                series=tuple(
-                    series_of(label, rows, "name", _GROUPS[label])
-                    for label in ("high priority", "low priority")
-                ),
-            ),
-        ),
-    )
+    _, *groups = _groups(rows, "name")
+    equal = _bars("Equal priorities", "heuristic", _IMPROVEMENT, measured, told)
+    unequal = _bars("Every fifth job preferred", "heuristic", _WAIT, *groups)
+    return Figure(name="heuristics", title="Order heuristics", panels=(equal, unequal))
+
+
+def _bars(title: str, x_label: str, y_label: str, *series: Series) -> Panel:
+    return Panel(title=title, x_label=x_label, y_label=y_label, kind="bars", series=series)
 
 
 def _curves(data: Data) -> list[Figure]:

@@ -146,21 +146,17 @@ def month_workload(log: SwfLog, records: Records, preferred: float, others: floa
         part, processors=PROCESSORS, repairs=Repairs(no_run_time="clip"), rebase=True
     ).workload
     if preferred or others:
-        workload.jobs = [
-            _with_priority(job, preferred if is_preferred(place) else others)
-            for place, job in enumerate(workload.jobs)
-        ]
+        for place, job in enumerate(workload.jobs):
+            priority = preferred if is_preferred(place) else others
+            qos = QosRequest(user_priority=priority, political_priority=priority)
+            date, size = job.submission_time, job.processors
+            workload.jobs[place] = Job(job.id, date, size, job.profile, job.walltime, qos)
     return workload
 
 
 def is_preferred(place: int) -> bool:
     """Whether the job at this place of a month, from 0, is one of every fifth."""
     return place % PREFERRED == PREFERRED - 1
-
-
-def _with_priority(job: Job, priority: float) -> Job:
-    qos = QosRequest(user_priority=priority, political_priority=priority)
-    return Job(job.id, job.submission_time, job.processors, job.profile, job.walltime, qos)
 
 
 def run_month(case: Case, place: int, month: str, workload: Workload) -> Month:

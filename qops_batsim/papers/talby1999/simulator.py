@@ -27,7 +27,7 @@ class SlotClock(DecisionModule):
     Time slots begin where running jobs are expected to end, and at the dates at which the
     scheduler asks to be called because it has planned a start there. A job that ends
     before that is noticed at the next such date, and its processors are idle until then.
-    The scheduler must start each job on hosts of its own.
+    The scheduler must start each job on hosts of its own. All else is passed on at once.
     """
 
     def __init__(self, scheduler: DecisionModule) -> None:
@@ -40,7 +40,6 @@ class SlotClock(DecisionModule):
         self._awake = False
 
     def use_platform(self, platform: Platform) -> None:
-        """Pass it on."""
         self._scheduler.use_platform(platform)
 
     def begin(self, system: System) -> None:
@@ -49,7 +48,6 @@ class SlotClock(DecisionModule):
         self._scheduler.begin(system)
 
     def submitted(self, job: Job) -> None:
-        """Pass it on at once."""
         self._awake = True
         self._jobs[job.id] = job
         self._scheduler.submitted(job)
@@ -59,20 +57,16 @@ class SlotClock(DecisionModule):
         self._unnoticed.append(event)
 
     def progressed(self, progress: Mapping[str, Mapping[str, Any]]) -> None:
-        """Pass it on at once."""
         self._scheduler.progressed(progress)
 
     def killed(self, job_ids: list[str]) -> None:
-        """Pass it on at once."""
         self._awake = True
         self._scheduler.killed(job_ids)
 
     def notified(self, notification: Notify) -> None:
-        """Pass it on at once."""
         self._scheduler.notified(notification)
 
     def end(self) -> None:
-        """Pass it on."""
         self._scheduler.end()
 
     def decide(self, now: float) -> list[Decision]:

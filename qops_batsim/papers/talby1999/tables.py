@@ -93,14 +93,12 @@ def monthly_tables(data: Data) -> list[Table]:
     year = {"month": "year", **equal, **{key: equal[f"{key}_average"] for key in averages}}
     return [
         Table(
-            title="Average wait (s), equal priorities (section 5.2)",
-            columns=_MONTHLY,
-            rows=[*equal["months"], year],
+            "Average wait (s), equal priorities (section 5.2)", _MONTHLY, [*equal["months"], year]
         ),
         Table(
-            title="Conservative backfilling: months and what the simulator notices",
-            columns=_CONSERVATIVE,
-            rows=data["conservative_column"],
+            "Conservative backfilling: months and what the simulator notices",
+            _CONSERVATIVE,
+            data["conservative_column"],
             note="Paper: 28,284 jobs, average 2401.44 s, September's waits 440.6 s x 85 jobs = "
             "37,451 s. rms and correlation leave out September.",
         ),
@@ -119,30 +117,28 @@ def _priority_tables(data: Data) -> list[Table]:
     differences = "The same waits: relative difference to the paper (%)"
     return [
         Table(
-            title="Order heuristics: yearly average waits (s) (sections 5.2 and 5.3)",
-            columns=_HEURISTICS,
-            rows=heuristics,
+            "Order heuristics: yearly average waits (s) (sections 5.2 and 5.3)",
+            _HEURISTICS,
+            heuristics,
         ),
+        Table(differences, {"heuristic": "heuristic", **_DIFFERENCES}, heuristics),
         Table(
-            title=differences, columns={"heuristic": "heuristic", **_DIFFERENCES}, rows=heuristics
-        ),
-        Table(
-            title="Average wait (s), every fifth job preferred (section 5.3)",
-            columns={"month": "month", **_UNEQUAL},
-            rows=months,
+            "Average wait (s), every fifth job preferred (section 5.3)",
+            {"month": "month", **_UNEQUAL},
+            months,
             note="The paper's low priority number for November is below both of the numbers that "
             "it should lie between with the others.",
         ),
-        Table(title=differences, columns={"month": "month", **_DIFFERENCES}, rows=months),
+        Table(differences, {"month": "month", **_DIFFERENCES}, months),
         Table(
-            title="Average wait (s) by the gap between the priorities (section 5.3)",
-            columns=_GAP,
-            rows=data["priority_gap"],
+            "Average wait (s) by the gap between the priorities (section 5.3)",
+            _GAP,
+            data["priority_gap"],
         ),
         Table(
-            title="Average wait (s) by the weight of all but priority, every fifth job preferred",
-            columns=_WEIGHTS,
-            rows=data["weights"],
+            "Average wait (s) by the weight of all but priority, every fifth job preferred",
+            _WEIGHTS,
+            data["weights"],
         ),
     ]
 
@@ -151,22 +147,22 @@ def _parameter_tables(data: Data) -> list[Table]:
     monthly = data["monthly_average_wait"]
     return [
         Table(
-            title="Improvement by slack factor (section 5.2)",
-            columns=_SLACK_FACTORS,
-            rows=data["slack_factors"],
+            "Improvement by slack factor (section 5.2)",
+            _SLACK_FACTORS,
+            data["slack_factors"],
             note=f"With each month's own average wait instead of 2401 s: "
             f"{monthly['improvement_percent']:.2f} % instead of "
             f"{monthly['fixed_improvement_percent']:.2f} % at slack factor 3.",
         ),
         Table(
-            title="All jobs with the same user and political priority",
-            columns=_ALL_PRIORITIES,
-            rows=data["all_priorities"],
+            "All jobs with the same user and political priority",
+            _ALL_PRIORITIES,
+            data["all_priorities"],
         ),
         Table(
-            title="Readings of what happens at an early end",
-            columns=_READINGS,
-            rows=[*data["readings"], _PAPER_READING],
+            "Readings of what happens at an early end",
+            _READINGS,
+            [*data["readings"], _PAPER_READING],
             note="Plain clock: months by submission, ends noticed at once.",
         ),
     ]

@@ -26,10 +26,7 @@ WAITS = ("equal", "unequal", "high_priority", "low_priority")
 
 def monthly_values(years: Years) -> dict[str, Any]:
     """Return the numbers of the quick part by table."""
-    return {
-        "equal_priorities": equal_priorities(years),
-        "conservative_column": conservative_column(years),
-    }
+    return {table.__name__: table(years) for table in (equal_priorities, conservative_column)}
 
 
 def all_values(years: Years) -> dict[str, Any]:
@@ -98,16 +95,15 @@ def conservative_column(years: Years) -> list[dict[str, Any]]:
             for month, ours, theirs in zip(year.months, year.monthly(), told, strict=True)
             if month.month != paper.FIRST_MONTH
         ]
-        first = year.months[0]
+        average, first = year.average(), year.months[0]
         weighted = sum(month.jobs * wait for month, wait in zip(year.months, told, strict=True))
-        difference = relative_difference(year.average(), paper.YEAR.conservative)
         rows.append(
             {
                 "months_by": case.months_by,
                 "notice": case.notice,
                 "jobs": year.jobs,
-                "average": year.average(),
-                "difference_percent": difference,
+                "average": average,
+                "difference_percent": relative_difference(average, paper.YEAR.conservative),
                 "rms_difference_percent": _rms_difference(pairs),
                 "correlation": _correlation(pairs),
                 "first_month_total_wait": first.wait,
@@ -202,8 +198,9 @@ def all_priorities(years: Years) -> list[dict[str, Any]]:
 
 
 def monthly_average_case(years: Years) -> study.Case:
-    """Return the case with an average wait of each month."""
-    return study.monthly_average_waits(years[study.BASELINE].monthly())
+    """Return the case in which each month's average wait is that of its conservative run."""
+    waits = years[study.BASELINE].monthly()
+    return study.slack(average_waits=tuple(max(wait, 1.0) for wait in waits))
 
 
 def monthly_average_wait(years: Years) -> dict[str, Any]:
