@@ -19,7 +19,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The story of a job; dates in seconds, None for what there is not."""
+    """The story of a job; dates and the wait up to the start in seconds, None for none."""
 
     run: str
     scheduler: str
@@ -63,7 +63,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     end: float | None = None
     """When it ran, the last time if it was killed."""
     waited: float | None = None
-    """Seconds from submission to that start."""
     expected_end: float | None = None
 
 

@@ -78,12 +78,11 @@ class Desk:
 
 
 class Quotation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scheduler would have answered at one moment of a run; dates in seconds."""
+    """What a scheduler would have answered at the moment ``time``; dates in seconds."""
 
     run: str
     scheduler: str
     time: float
-    """The moment."""
     machine_processors: int
     free_processors: int
     running_jobs: int

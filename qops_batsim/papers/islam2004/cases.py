@@ -66,17 +66,13 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     def tolerance_cases(self, load: float, kind: Kind = "fixed") -> list[Case]:
         """Return the cases over the tolerance factors."""
-        return [
-            Case(load=load, tolerance=kind, tolerance_factor=factor)
-            for factor in self.tolerance_factors
-        ]
+        factors = self.tolerance_factors
+        return [Case(load=load, tolerance=kind, tolerance_factor=factor) for factor in factors]
 
     def slack_cases(self, load: float, factor: float) -> list[Case]:
         """Return the cases over the slack factors, with a tolerance factor."""
-        return [
-            Case(load=load, tolerance_factor=factor, slack_factor=slack)
-            for slack in self.slack_factors
-        ]
+        slacks = self.slack_factors
+        return [Case(load=load, tolerance_factor=factor, slack_factor=each) for each in slacks]
 
     def kill_cases(self, share: float, factor: float, kill: bool) -> list[Case]:
         """Return the cases over the slack factors, with or without kills."""

@@ -154,25 +154,19 @@ class _Judge:
 
     def monotone(self) -> list[Claim]:
         """Whether charges change in one direction at every step of TF, as the text has it."""
+        fixed = self._tolerance_pairs("fixed")
+        falls = f"with bounded slowdowns (10 s) the QoS charge falls {self.span} (fixed TF)"
+        bounded = f"{falls}; not a claim of the paper"
         return [
             self._worst_step("b.monotone", "resource", +1),
             self._worst_step("c.monotone", "QoS", -1),
-            self._change(
-                "c.bounded",
-                f"with bounded slowdowns (10 s) the QoS charge falls {self.span} (fixed TF); not "
-                "a claim of the paper",
-                self._tolerance_pairs("fixed"),
-                "bounded_qos_charge",
-                -1,
-            ),
+            self._change("c.bounded", bounded, fixed, "bounded_qos_charge", -1),
         ]
 
     def _worst_step(self, name: str, charge: str, sign: int) -> Claim:
         metric = f"{charge.lower()}_charge"
-        steps = {
-            step: self._changes(self._steps(*step), metric)
-            for step in pairwise(self.study.tolerance_factors)
-        }
+        both = pairwise(self.study.tolerance_factors)
+        steps = {step: self._changes(self._steps(*step), metric) for step in both}
         (before, after), changes = min(
             steps.items(), key=lambda each: sign * sum(each[1]) / max(len(each[1]), 1)
         )

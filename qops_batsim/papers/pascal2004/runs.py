@@ -259,9 +259,6 @@ def recorded_wait(path: Path, *, usable_only: bool) -> tuple[float, int]:
     cancelled ones included.
     """
     waits = LogFacts.of(read_log(path)).waits
-    if usable_only:
-        ids = [job.id for job in delay_workload(path, None).jobs]
-        counted = [waits[each] for each in ids if each in waits]
-    else:
-        counted = list(waits.values())
+    ids = [job.id for job in delay_workload(path, None).jobs] if usable_only else list(waits)
+    counted = [waits[each] for each in ids if each in waits]
     return (math.fsum(counted) / len(counted) if counted else math.nan), len(counted)

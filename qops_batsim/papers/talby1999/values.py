@@ -49,14 +49,12 @@ def equal_priorities(years: Years) -> dict[str, Any]:
     base, year = years[study.BASELINE], years[study.EQUAL]
     interval = improvement_interval(year, base)
     rows = []
-    for month, jobs, before, after in zip(
-        base.months, [m.jobs for m in base.months], base.monthly(), year.monthly(), strict=True
-    ):
+    for month, before, after in zip(base.months, base.monthly(), year.monthly(), strict=True):
         told = paper.MONTHS[month.month]
         rows.append(
             {
                 "month": month.month,
-                "jobs": jobs,
+                "jobs": month.jobs,
                 "conservative": before,
                 "slack": after,
                 "improvement_percent": fall(before, after),
