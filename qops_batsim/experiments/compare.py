@@ -36,8 +36,8 @@ METRICS = tuple(
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """One contestant at one load, over the seeds.
 
-    Means by name (:data:`METRICS`), None where a run lacks the metric, and likewise the paired
-    difference to the baseline (contestant - baseline).
+    Means with intervals by name (:data:`METRICS`), None where a run lacks the metric, and
+    likewise the paired difference to the baseline (contestant - baseline).
     """
 
     contestant: str
@@ -128,9 +128,9 @@ def compare(
 ) -> Comparison:
     """Compare schedulers on deadline workloads over loads and seeds.
 
-    The trace, jobs of type ``delay``, and the platform may be files or names of shipped ones.
-    For what is not told here see :class:`~qops_batsim.experiments.grid.Grid` and
-    :func:`~qops_batsim.experiments.grid.run_grid`.
+    The workload is the trace, jobs of type ``delay``; it and the platform may also be files or
+    shipped ones' names. For what is not told here see
+    :class:`~qops_batsim.experiments.grid.Grid` and :func:`~qops_batsim.experiments.grid.run_grid`.
 
     Parameters
     ----------

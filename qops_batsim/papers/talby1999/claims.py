@@ -108,15 +108,15 @@ _PREFERRED: _Side = (UNEQUAL, "preferred")
 _OTHERS: _Side = (UNEQUAL, "others")
 _ARRIVAL: _Side = (study.UNEQUAL_HEURISTICS["ascending_arrival_time"], "all")
 _YEAR, _COST = paper.YEAR, relative_difference(paper.YEAR.unequal, paper.YEAR.slack)
-_LESS = [fall(_YEAR.conservative, wait) for wait in (_YEAR.unequal, _YEAR.low)]
-_SOONER = fall(_YEAR.unequal, paper.HEURISTICS["ascending_arrival_time"][1])
+_ALL_GAIN, _OTHERS_GAIN = (fall(_YEAR.conservative, each) for each in (_YEAR.unequal, _YEAR.low))
+_ARRIVAL_GAIN = fall(_YEAR.unequal, paper.HEURISTICS["ascending_arrival_time"][1])
 _PRIORITIES = (
     _Longer("preferred-wait-less", _OTHERS, _PREFERRED, None, _YEAR.low - _YEAR.high),
     _Longer("preferred-gain", _EQUAL, _PREFERRED, _EQUAL, fall(_YEAR.slack, _YEAR.high)),
     _Longer("priorities-cost", _UNEQUAL, _EQUAL, _EQUAL, _COST),
-    _Longer("unequal-beats-conservative", _CONSERVATIVE, _UNEQUAL, _CONSERVATIVE, _LESS[0]),
-    _Longer("others-beat-conservative", _CONSERVATIVE, _OTHERS, _CONSERVATIVE, _LESS[1]),
-    _Longer("unequal-arrival-order", _UNEQUAL, _ARRIVAL, _UNEQUAL, _SOONER),
+    _Longer("unequal-beats-conservative", _CONSERVATIVE, _UNEQUAL, _CONSERVATIVE, _ALL_GAIN),
+    _Longer("others-beat-conservative", _CONSERVATIVE, _OTHERS, _CONSERVATIVE, _OTHERS_GAIN),
+    _Longer("unequal-arrival-order", _UNEQUAL, _ARRIVAL, _UNEQUAL, _ARRIVAL_GAIN),
 )
 
 
