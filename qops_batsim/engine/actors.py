@@ -25,7 +25,6 @@ class Submitters:
         self._unsubmitted = 0
 
     def add(self, records: list[JobRecord]) -> None:
-        """Take the jobs of one workload."""
         if records:
             records.sort(key=lambda each: (each.job.submission_time, each.job.id))
             records.reverse()  # So that the next job is the last of the list.
@@ -41,7 +40,6 @@ class Submitters:
             self._world.waits.at(max(0.0, queue[-1].submission_time), self._submit, queue)
 
     def _submit(self, queue: list[JobRecord]) -> None:
-        """Submit the jobs of this date."""
         world = self._world
         before = len(queue)
         latest = max(world.now, queue[-1].submission_time)
@@ -67,12 +65,10 @@ class Outside:
         self._events = list(reversed(events or ()))
 
     def begin(self) -> None:
-        """Wait for the first event."""
         if self._events:
             self._world.waits.at(max(0.0, self._events[-1].timestamp), self._happen_all, None)
 
     def _happen_all(self, _: None) -> None:
-        """Let all events of this date happen."""
         events = self._events
         while events:
             if events[-1].timestamp > self._world.now:

@@ -97,7 +97,6 @@ class FluidModel:
         self._changed[computation] = None
 
     def stop(self, computation: Computation) -> None:
-        """Take a computation out, done or not."""
         for resource, _ in computation.uses:
             users = self._users[resource]
             del users[computation]

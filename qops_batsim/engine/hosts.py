@@ -36,11 +36,9 @@ class HostOccupation:
         return None
 
     def unknown(self, hosts: HostSet) -> HostSet:
-        """Return those of the hosts that do not exist."""
         return HostSet(hosts.mask & ~self._existing)
 
     def take(self, hosts: HostSet) -> None:
-        """Note that a job starts on these hosts."""
         self._busy |= hosts.mask
         if self._sharing:
             for host in hosts:
@@ -48,7 +46,6 @@ class HostOccupation:
         self.computing = self._busy.bit_count()
 
     def release(self, hosts: HostSet) -> None:
-        """Note that a job has left these hosts."""
         if self._sharing:
             for host in hosts:
                 self._jobs[host] -= 1

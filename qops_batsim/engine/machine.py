@@ -28,12 +28,10 @@ class Machine:
         self._routes: dict[tuple[int, int], tuple[list[Resource], float]] = {}
 
     def host_resource(self, host: int) -> Resource:
-        """Return the resource of a host id."""
         resource = self._host_resources.get(host)
         if resource is None:
             described = self._hosts[host]
-            resource = Resource(described.speed * described.cores)
-            self._host_resources[host] = resource
+            resource = self._host_resources[host] = Resource(described.speed * described.cores)
         return resource
 
     def computation(self, amounts: Amounts, executors: tuple[int, ...], now: float) -> Computation:
@@ -77,6 +75,5 @@ class Machine:
         resource = self._link_resources.get(link.name)
         if resource is None:
             shared = link.sharing_policy != "FATPIPE"
-            resource = Resource(link.bandwidth, shared=shared)
-            self._link_resources[link.name] = resource
+            resource = self._link_resources[link.name] = Resource(link.bandwidth, shared=shared)
         return resource

@@ -67,7 +67,6 @@ class Parts:
         return name
 
     def add_link(self, link: Link, where: str) -> None:
-        """Take a link."""
         if link.name in self.links:
             raise InputError(f"{where}: link {shown(link.name)} is given twice")
         self.links[link.name] = link
@@ -88,7 +87,6 @@ class Parts:
         self.claim(cluster.router_name, cluster.name, where)
 
     def platform(self) -> Platform:
-        """Return the platform."""
         routes: dict[tuple[str, bool], dict[tuple[str, str], Route]] = {}
         for pending in self.routes:
             self._add_route(pending, routes.setdefault((pending.zone, pending.bypass), {}))

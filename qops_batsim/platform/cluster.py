@@ -58,7 +58,6 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def link_name(self, host: str) -> str:
-        """Return the name of a host's link."""
         number = host.removeprefix(self.prefix)
         return f"{self.name}_link_{number[: len(number) - len(self.suffix)]}"
 

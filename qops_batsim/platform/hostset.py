@@ -27,7 +27,6 @@ class HostSet:
 
     @classmethod
     def of(cls, hosts: Iterable[int]) -> HostSet:
-        """Return the set of the given identifiers."""
         mask = 0
         for host in hosts:
             mask |= 1 << host

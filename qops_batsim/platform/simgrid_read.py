@@ -107,7 +107,6 @@ class _Builder:
         self._count = 0
 
     def place(self) -> str:
-        """Return file and line."""
         return f"{self._source}: line {self._lines_before + self.expat.CurrentLineNumber}"
 
     def platform(self) -> Platform:
@@ -315,7 +314,6 @@ class _Builder:
         return parent.name
 
     def _zone(self) -> Zone:
-        """Return the innermost open zone."""
         return self._parts.zones[self._zone_path[-1]]
 
     def _claim(self, element: OpenElement, zone: str) -> str:

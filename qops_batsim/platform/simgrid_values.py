@@ -49,7 +49,6 @@ class OpenElement:
     def link(
         self, sharing_policy: str = "SHARED", properties: dict[str, str] | None = None
     ) -> Link:
-        """Return the link that the element declares."""
         return Link(
             name=self.attributes["id"],
             bandwidth=self.bandwidth("bandwidth"),
@@ -66,7 +65,6 @@ class OpenElement:
         )
 
     def cores(self) -> int:
-        """Return the number of cores."""
         if "core" in self.attributes and "cores" in self.attributes:
             raise InputError(f"{self.where}: both core and cores are given; one is expected")
         attribute = "cores" if "cores" in self.attributes else "core"

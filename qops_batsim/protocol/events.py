@@ -161,7 +161,6 @@ class Notify(OpenObject):
 
     @property
     def type(self) -> str:
-        """What is notified."""
         return str(self.fields.get("type", ""))
 
 

@@ -65,7 +65,6 @@ class RemotePeer:
             raise self._misunderstood(message.now, trouble) from None
 
     def close(self) -> None:
-        """Leave the decision process."""
         self._socket.close()
 
     def __enter__(self) -> RemotePeer:

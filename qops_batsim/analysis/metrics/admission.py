@@ -17,7 +17,7 @@ import numpy as np
 
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD, bounded_slowdown
-from qops_batsim.analysis.results.tables import Floats
+from qops_batsim.analysis.results.tables import Floats, mean
 from qops_batsim.errors import InputError, shown
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -87,9 +87,9 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
         missed_deadlines=_percent(late.sum(), of_user.sum()),
         utilization=_utilization(outcomes, hosts, begin, end),
         utilization_during_submissions=_utilization(outcomes, hosts, begin, last_submission),
-        response_time=_mean(response),
-        slowdown=_mean(stretches),
-        bounded_slowdown=_mean(bounded_slowdown(response, run_time, BOUNDED_SLOWDOWN_THRESHOLD)),
+        response_time=mean(response),
+        slowdown=mean(stretches),
+        bounded_slowdown=mean(bounded_slowdown(response, run_time, BOUNDED_SLOWDOWN_THRESHOLD)),
         kills=len(outcomes.lost),
         wasted_work=_percent(
             ((outcomes.lost[:, 1] - outcomes.lost[:, 0]) * outcomes.lost[:, 2]).sum(), work.sum()
@@ -158,7 +158,3 @@ def _spans(outcomes: JobOutcomes) -> Floats:
 
 def _percent(part: float, whole: float) -> float | None:
     return 100.0 * float(part) / float(whole) if whole > 0 else None
-
-
-def _mean(values: Floats) -> float | None:
-    return float(values.mean()) if len(values) else None

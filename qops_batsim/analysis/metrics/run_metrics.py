@@ -92,11 +92,9 @@ def metrics(
     >>> metrics(run("easy", "tiny_8", out="out/tiny"))["waiting_time"]["mean"]
     46.875
     """
-    values: dict[str, Any] = msgspec.to_builtins(
-        compute_metrics(
-            load_run(run, hosts=hosts), bounded_slowdown_threshold=bounded_slowdown_threshold
-        )
-    )
+    result = load_run(run, hosts=hosts)
+    found = compute_metrics(result, bounded_slowdown_threshold=bounded_slowdown_threshold)
+    values: dict[str, Any] = msgspec.to_builtins(found)
     return values
 
 

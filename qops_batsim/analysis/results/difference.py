@@ -12,7 +12,7 @@ import numpy as np
 
 from qops_batsim.analysis.results.paired_jobs import PairedJobs
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans, Floats
+from qops_batsim.analysis.results.tables import Booleans, mean
 from qops_batsim.errors import InputError
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -132,8 +132,8 @@ def compare_runs(
         allocations=int(differs["hosts"].sum()),
         starts=_date_difference(pair, "start", differs["start"]),
         finishes=_date_difference(pair, "finish", differs["finish"]),
-        mean_wait_a=_mean(a.column("waiting_time")[a.executed]),
-        mean_wait_b=_mean(b.column("waiting_time")[b.executed]),
+        mean_wait_a=mean(a.column("waiting_time")[a.executed]),
+        mean_wait_b=mean(b.column("waiting_time")[b.executed]),
         first=_first(pair, refused, differs, latency, first),
     )
 
@@ -142,7 +142,7 @@ def _date_difference(pair: PairedJobs, field: str, differs: Booleans) -> DateDif
     left, right = pair.numbers(field)
     absolute = np.abs(right - left)[pair.ran]
     largest = float(absolute.max()) if len(absolute) else None
-    return DateDifference(int(differs.sum()), largest, _mean(absolute))
+    return DateDifference(int(differs.sum()), largest, mean(absolute))
 
 
 def _first(
@@ -169,7 +169,3 @@ def _values(pair: PairedJobs, row: int, differs: dict[str, Booleans]) -> list[Va
         for field, rows in differs.items()
         if rows[row]
     ]
-
-
-def _mean(values: Floats) -> float | None:
-    return float(values.mean()) if len(values) else None

@@ -57,10 +57,8 @@ class PairedJobs:
 
     def __init__(self, a: RunResult, b: RunResult) -> None:
         self._sources = (a.source, b.source)
-        left, right = (_selected(run) for run in (a, b))
-        self._jobs = left.merge(
-            right, how="outer", on="id", suffixes=("_a", "_b"), indicator="origin"
-        )
+        left, right, names = _selected(a), _selected(b), ("_a", "_b")
+        self._jobs = left.merge(right, how="outer", on="id", suffixes=names, indicator="origin")
         origin = self._jobs["origin"]
         self.both: Booleans = (origin == "both").to_numpy()
         self.only_a: Booleans = (origin == "left_only").to_numpy()
@@ -72,7 +70,6 @@ class PairedJobs:
         self.dates: Floats = np.where(np.isnan(start), submission, start)
 
     def job(self, row: int) -> str:
-        """Return the full identifier of a job."""
         return str(self._jobs["id"].iat[row])
 
     def value(self, field: str, run: int, row: int) -> float | str | None:

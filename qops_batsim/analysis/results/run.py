@@ -120,7 +120,6 @@ class RunResult:
         return self.jobs[name].to_numpy(dtype=np.float64)
 
     def columns(self, *names: str) -> tuple[Floats, ...]:
-        """Return columns of numbers."""
         return tuple(self.column(name) for name in names)
 
     @cached_property

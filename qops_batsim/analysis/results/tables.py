@@ -46,6 +46,11 @@ Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 
+def mean(values: Floats) -> float | None:
+    """Return the mean; None without any value."""
+    return float(values.mean()) if len(values) else None
+
+
 def _read_table(path: Path, what: str, columns: tuple[str, ...]) -> pd.DataFrame:
     """Read a CSV file as text, without a guess about types."""
     text = read_text(path, what=what)

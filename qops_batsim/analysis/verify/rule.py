@@ -39,7 +39,6 @@ class Subject:
 
     @property
     def executed(self) -> Booleans:
-        """Whether each row ran."""
         return self.result.executed
 
     @cached_property

@@ -34,15 +34,11 @@ def dedicated_alone(subject: Subject) -> Iterator[Violation]:
                 seen.add(frozenset(pair))
                 one, two = (str(names.iloc[row]) for row in pair)
                 date, host = float(stays.start[[place, other]].max()), int(stays.hosts[place])
-                yield Violation(
-                    jobs=(one, two),
-                    host=host,
-                    time=date,
-                    message=(
-                        f"job {one!r} is to be alone on its hosts, but shares host {host} with "
-                        f"job {two!r} from {date:.6f} s on"
-                    ),
+                said = (
+                    f"job {one!r} is to be alone on its hosts, but shares host {host} with "
+                    f"job {two!r} from {date:.6f} s on"
                 )
+                yield Violation(jobs=(one, two), host=host, time=date, message=said)
 
 
 def _overlapping(stays: Stays, place: int) -> list[int]:

@@ -96,20 +96,14 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
     rows = len(states)
     ran = int(result.executed.sum())
     if rows < 2 * ran:
-        yield Violation(
-            message=(
-                f"_machine_states.csv has {rows} rows, but {ran} jobs started and ended: "
-                f"at least {2 * ran} are expected"
-            )
-        )
+        said = f"{rows} rows, but {ran} jobs started and ended: at least {2 * ran} are expected"
+        yield Violation(message=f"_machine_states.csv has {said}")
     times = states["time"].to_numpy(dtype=np.float64)
     back = np.flatnonzero(np.diff(times) < 0)
     if len(back):
         row = int(back[0]) + 1
-        yield Violation(
-            time=float(times[row]),
-            message=f"_machine_states.csv goes back from {times[row - 1]:g} s to {times[row]:g} s",
-        )
+        said = f"goes back from {times[row - 1]:g} s to {times[row]:g} s"
+        yield Violation(time=float(times[row]), message=f"_machine_states.csv {said}")
         return
     if not rows:
         return
@@ -121,10 +115,5 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
     busy = busy_hosts(result)
     early, late = busy.at(until - DATE_TOLERANCE), busy.at(until + DATE_TOLERANCE)
     for i in np.flatnonzero((found != early) & (found != late)).tolist():
-        yield Violation(
-            time=float(dates[i]),
-            message=(
-                f"_machine_states.csv says {found[i]:g} hosts compute after {dates[i]:g} s, "
-                f"the jobs say {late[i]:g}"
-            ),
-        )
+        said = f"says {found[i]:g} hosts compute after {dates[i]:g} s, the jobs say {late[i]:g}"
+        yield Violation(time=float(dates[i]), message=f"_machine_states.csv {said}")

@@ -201,12 +201,8 @@ def exclusive_hosts(subject: Subject) -> Iterator[Violation]:
         seen.add(pair)
         host, date = int(hosts[place + 1]), float(start[place + 1])
         first, second = (names.iloc[row] for row in pair)
-        yield Violation(
-            jobs=(first, second),
-            host=host,
-            time=date,
-            message=(
-                f"host {host} runs job {first!r} until {latest[place]:.6f} s, "
-                f"but job {second!r} starts there at {date:.6f} s"
-            ),
+        said = (
+            f"host {host} runs job {first!r} until {latest[place]:.6f} s, "
+            f"but job {second!r} starts there at {date:.6f} s"
         )
+        yield Violation(jobs=(first, second), host=host, time=date, message=said)

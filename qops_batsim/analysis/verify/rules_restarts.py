@@ -112,6 +112,5 @@ def _runs(subject: Subject) -> dict[str, list[int]]:
 
 
 def _promised(subject: Subject) -> set[str]:
-    """Return the jobs that were promised a deadline."""
     qos = subject.result.qos
     return set() if qos is None else set(qos["id"][qos["admitted_deadline"].notna()])
