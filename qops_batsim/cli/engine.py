@@ -112,7 +112,7 @@ def _verbosity(options: BatsimOptions) -> str:
 def _read_inputs(options: BatsimOptions) -> tuple[Platform, list[Workload]]:
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import resolve_path
-    from qops_batsim.workload.batsim_json import read_workload
+    from qops_batsim.workload.batsim_json import read_workload_file
 
     if "--platform" not in options.values:
         raise InputError("option --platform is missing; -p <platform_file> is expected")
@@ -123,7 +123,8 @@ def _read_inputs(options: BatsimOptions) -> tuple[Platform, list[Workload]]:
         raise InputError(f"{platform.source}: there is no host {shown(master)} (--master-host)")
     # Absolute, because decision processes are told these names.
     shipped = [resolve_path(file, "workloads") for file in options.values.get("--workload", [])]
-    return platform, [read_workload(os.path.join(os.getcwd(), file)) for file in shipped]
+    paths = [os.path.join(os.getcwd(), file) for file in shipped]
+    return platform, [read_workload_file(path) for path in paths]
 
 
 def _engine_options(options: BatsimOptions, workloads: Sequence[Workload]) -> EngineOptions:

@@ -104,8 +104,12 @@ def contestants_of(
     ``my_file.py:MyClass`` is called ``MyClass``; settings are by the name of the scheduler or of
     its contestant.
     """
+    if isinstance(schedulers, str):
+        raise InputError(f"{schedulers!r}: a list of schedulers to compare is expected")
     found = []
     for each in schedulers:
+        if not isinstance(each, str | Contestant):
+            raise InputError(f"{each!r}: the name of a scheduler, or FILE.py:CLASS, is expected")
         if isinstance(each, str):
             each = Contestant(name=each.rpartition(":")[2], scheduler=each)
         own = settings.get(each.scheduler, {}), settings.get(each.name, {})

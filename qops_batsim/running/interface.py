@@ -11,6 +11,7 @@ from qops_batsim.errors import shown
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import DECISION_TYPES
+from qops_batsim.scheduling.admission.own import DeadlineScheduler
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -36,6 +37,8 @@ _FIELDS: dict[str, tuple[type, ...]] = {
 def interface_problem(module: Any) -> str | None:
     """Return what is wrong with a decision module before anything has run, or None."""
     kind: type[Any] = type(module)
+    if kind.__module__.startswith(_OURS):
+        return None
     if not issubclass(kind, DecisionModule):
         return f"{kind.__name__} is no subclass of DecisionModule"
     if not isinstance(module.options, SchedulerOptions):
@@ -63,10 +66,13 @@ def _hooks(kind: type[DecisionModule]) -> dict[str, Callable[..., Any]]:
 
 def _missing(kind: type[DecisionModule]) -> list[str]:
     """Return the methods that a class has to define and does not."""
-    base, needed = DecisionModule, ["decide"]
+    base: type[DecisionModule] = DecisionModule
+    needed = ["decide"]
     if issubclass(kind, SpaceSharingScheduler):
         base, needed = SpaceSharingScheduler, ["arrived", "left", "schedule"]
-        if kind.new_plan is not SpaceSharingScheduler.new_plan:
+        if issubclass(kind, DeadlineScheduler):
+            base, needed = DeadlineScheduler, ["admit"]
+        elif kind.new_plan is not SpaceSharingScheduler.new_plan:
             return []
     return [name for name in needed if getattr(kind, name) is getattr(base, name)]
 

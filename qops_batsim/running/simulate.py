@@ -22,6 +22,7 @@ from qops_batsim.running.inputs import (
     load_platform,
     load_workload,
 )
+from qops_batsim.running.interface import interface_problem
 from qops_batsim.scheduling.decision_log import remove_decision_log, write_decision_log
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
@@ -79,6 +80,9 @@ def simulate(
     ['w0!4', 'w0!1', 'w0!6']
     """
     module = make_scheduler(scheduler, settings)
+    problem = interface_problem(module)
+    if problem is not None:
+        raise InputError(problem)
     workload = load_workload(workload)
     machine = load_platform(platform, workload)
     with _without_garbage_collection():

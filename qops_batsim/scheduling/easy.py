@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, SupportsFloat
 
+from qops_batsim.errors import SimulationError, shown
 from qops_batsim.jobs import Job
 from qops_batsim.scheduling.module import System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
@@ -82,8 +84,15 @@ class Easy(SpaceSharingScheduler):
         self._queue[self._queued] = slot
         self._queued += 1
         if self._has_key:
-            self._table.numbers.keys[slot] = self.key(job)
+            self._table.numbers.keys[slot] = self._checked(job, self.key(job))
             self._sorted = False
+
+    def _checked(self, job: Job, key: object) -> float:
+        """Return a key, if it is a number."""
+        if isinstance(key, SupportsFloat) and not math.isnan(float(key)):
+            return float(key)
+        told = f"{type(self).__name__}.key({job.id}) returned {shown(key)}"
+        raise SimulationError(f"{told}; a number is expected")
 
     def left(self, job: Job) -> None:
         """Keep the job for the next pass."""

@@ -54,7 +54,11 @@ def read_workload(path: str | Path) -> Workload:
     >>> workload.processors, workload.jobs[0].processors
     (4, 2)
     """
-    path = find_input(path, "workloads")
+    return read_workload_file(find_input(path, "workloads"))
+
+
+def read_workload_file(path: str | Path) -> Workload:
+    """Read a Batsim workload as :func:`read_workload` does, from a path only."""
     return parse_workload(read_text(path, what="a Batsim workload (JSON)"), source=str(path))
 
 

@@ -9,6 +9,7 @@ the file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -194,7 +195,14 @@ Run = Name | RunResult
 
 def load_run(run: Run, *, hosts: int | None = None) -> RunResult:
     """Return a run as it is, or read it; ``hosts`` as for :func:`read_run`."""
-    return run if isinstance(run, RunResult) else read_run(run, hosts=hosts)
+    if isinstance(run, RunResult):
+        return run
+    if not isinstance(run, (str, os.PathLike)):
+        raise InputError(
+            f"a {type(run).__name__} is no written run; the prefix of a run's files, or what run() "
+            "returns, is expected (simulate() writes no files)"
+        )
+    return read_run(run, hosts=hosts)
 
 
 def find_run(name: Name) -> RunFiles:

@@ -50,6 +50,13 @@ class DeadlineScheduler(SpaceSharingScheduler):
         """
         raise NotImplementedError
 
+    @classmethod
+    def prepare(cls) -> None:
+        """Compile the kernels of a plan; :meth:`admit` is only asked about real jobs."""
+        from qops_batsim.scheduling.plan import Plan, warm_up
+
+        warm_up(Plan(1))
+
     def new_plan(self, machine_size: int) -> Plan:
         """Return an empty plan that admits jobs with :meth:`admit`."""
         from qops_batsim.scheduling.admission.own_search import OwnSearch

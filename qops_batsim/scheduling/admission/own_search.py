@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from qops_batsim.errors import SimulationError
+from qops_batsim.errors import SimulationError, shown
 from qops_batsim.scheduling.admission.request import PlannedJob, Request
 from qops_batsim.scheduling.admission.search import FOUND, NO_PLAN, Question, Verdict, meets
 from qops_batsim.scheduling.availability import AvailabilityProfile
@@ -37,6 +37,12 @@ class OwnSearch:
         )
         if isinstance(answer, str):
             return Verdict(False, NO_PLAN, "", answer or "refused without a reason")
+        if not isinstance(answer, Mapping):
+            raise self._error(
+                q,
+                f"{shown(answer)}; a start of each job by id, or the reason of a refusal, "
+                "is expected",
+            )
         named = {table[slot].id: slot for slot in (*slots, q.new)}
         if answer.keys() != named.keys():
             odd = ", ".join(sorted(answer.keys() ^ named.keys()))
