@@ -1,6 +1,6 @@
 """Do two installations of this package give the same schedules, files and numbers?
 
-    python benchmarks/unchanged.py BEFORE AFTER [--only WORD] [--keep DIR]
+    python benchmarks/unchanged.py BEFORE AFTER [--only WORD] [--runs-only]
 
 BEFORE and AFTER are the ``qops-batsim`` commands of two environments. Each runs every
 shipped workload with every scheduler (and with options that change its plan), then the
@@ -180,11 +180,14 @@ def main() -> int:
     parser.add_argument("after", help="and of another")
     parser.add_argument("--only", default="", help="only cases whose name holds this word")
     parser.add_argument("--logs", action="store_true", help="the papers as well")
+    parser.add_argument("--runs-only", action="store_true", help="not what reads the runs' files")
     parser.add_argument("--keep", help="folder for the files (default: a temporary one)")
     parser.add_argument("--workers", type=int, default=2, help="cases at once")
     arguments = parser.parse_args()
     cases = [*run_cases(), *other_cases(), *(paper_cases() if arguments.logs else [])]
     cases = [case for case in cases if arguments.only in case[0]]
+    if arguments.runs_only:
+        cases = [(name, commands[:1]) for name, commands in cases if "/" in name]
     programs = [str(Path(each).absolute()) for each in (arguments.before, arguments.after)]
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(arguments.keep or temporary)
