@@ -201,6 +201,8 @@ class Simulation:
         self._peer.exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))
         if self._on_progress is not None:
             self._on_progress(len(self.ended))
+        # They call back to here: that circle would keep all jobs until the next collection.
+        del self._submitters, self._outside
 
     def _load(self, name: str, workload: Workload) -> None:
         world = self._world

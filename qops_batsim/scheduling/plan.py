@@ -215,7 +215,7 @@ class Plan:
             self.rebuild(now)
         elif early and self.waiting.size[0]:
             self.compress(now)
-        if len(self.table) > self.decided:
+        if len(self.table.jobs) > self.decided:
             self._take_new(now)
         started, late = self._start_due(now, free)
         if not started and self.waiting.size[0] and not self._running_place:
@@ -231,6 +231,8 @@ class Plan:
 
     def forget_gone(self, now: float) -> bool:
         """Give back the rest of ended jobs' reservations; return whether to compress."""
+        if not self._gone and not self.freed:
+            return False
         early = self.freed or (self._by_host and bool(self._gone))
         self.freed = False
         for slot in self._gone:
@@ -255,13 +257,14 @@ class Plan:
 
     def _has_missed_start(self, now: float) -> bool:
         """Whether a job should have started before: its processors come free only now."""
-        if not self.waiting.size[0]:
+        slots, size = self.waiting
+        if not size[0]:
             return False
-        return bool(self.jobs.starts[self.waiting.slots[0]] < now - PLAN_TOLERANCE)
+        return bool(self.table.numbers.starts[slots[0]] < now - PLAN_TOLERANCE)
 
     def _take_new(self, now: float) -> None:
         """Place the new jobs, or ask the policy about each."""
-        first, end = self.decided, len(self.table)
+        first, end = self.decided, len(self.table.jobs)
         self.make_room()
         self._trim(self.profile, now)
         if self.policy is None:
@@ -286,8 +289,8 @@ class Plan:
         late = False
         if not free:
             return started, late
-        jobs, waiting = self.jobs, self.waiting
-        count = self.waiting_count
+        jobs, waiting = self.table.numbers, self.waiting
+        count = int(waiting.size[0])
         while len(started) < count:
             slot = int(waiting.slots[len(started)])
             start = float(jobs.starts[slot])
@@ -344,7 +347,7 @@ class Plan:
         is told also counts as a running one.
         """
         running = len(self._running_place)
-        jobs = self.waiting_count + len(self.table) - self.decided + running
+        jobs = int(self.waiting.size[0]) + len(self.table.jobs) - self.decided + running
         while len(self.waiting.slots) < jobs:
             self.waiting = self.waiting._replace(slots=grown(self.waiting.slots))
         steps = STEPS_PER_RESERVATION * (jobs + running + 2)

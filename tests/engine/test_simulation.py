@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import math
+import weakref
 from collections.abc import Callable, Iterable
 
 import pandas as pd
 import pytest
 
+import qops_batsim
 from qops_batsim.engine.external_events import ExternalEvent
 from qops_batsim.engine.outputs import format_jobs, format_schedule
 from qops_batsim.engine.simulation import EngineOptions, Simulation
@@ -447,3 +450,16 @@ def test_representations_are_short() -> None:
         "JobRecord('w0!1', COMPLETED_SUCCESSFULLY, submitted=0, start=0, finish=10, hosts='0-1')",
         "JobRecord('w0!2', REJECTED, submitted=12.25)",
     ]
+
+
+def test_a_dropped_simulation_leaves_nothing_behind() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        simulation = qops_batsim.simulate("tiny_8", None, "easy")
+        gc.disable()
+        record = weakref.ref(simulation)
+        del simulation
+        assert record() is None
+    finally:
+        gc.enable()
