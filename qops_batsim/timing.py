@@ -1,8 +1,9 @@
-"""Comparing dates: the one place that holds a tolerance.
+"""Comparing dates: the one place that holds tolerances, the grid of plans, and the grace.
 
 Dates and durations are floats in seconds. Workload logs have whole seconds, but
-sums of floats (start + run time) may differ in the last bits, so dates closer
-than a tolerance are one date.
+sums of floats (start + run time) may differ in the last bits. Plans therefore hold
+dates on a grid of whole microseconds, each the float nearest to it, and compare them
+exactly; everything else takes dates closer than a tolerance for one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,64 @@ SAME_DATE = 1e-9
 """Dates closer than this (seconds) are one date to the engine, as in SimGrid."""
 
 PLAN_TOLERANCE = 1e-6
-"""Dates closer than this (seconds) are one date to planning and verification.
+"""Dates closer than this (seconds) are one date to verification, and to whoever compares
+news with a plan.
 
 Batsim sends dates with six decimals, so a decision module cannot know better.
 """
+
+DEADLINE_TOLERANCE = 1.5e-6
+"""By how much an end on the grid may miss its deadline (seconds).
+
+Rounding to the grid may make a date half a microsecond later and a duration a whole one.
+"""
+
+GRACE = 1.0
+"""Default grace of planning schedulers (seconds): news that is late by less changes no plan.
+
+Where Batsim's own messages take their time, a job that starts or ends later than planned
+by less than this is one that does what was planned.
+"""
+
+GRID = 1e6
+"""Dates on the grid in a second."""
+
+GRID_END = 2.0**32
+"""From here on (seconds, 136 years) floats are no finer than the grid: each is on it."""
+
+
+def on_grid(date: float) -> float:
+    """Return the nearest date on the grid of whole microseconds (seconds).
+
+    >>> on_grid(0.1 + 0.2)
+    0.3
+    """
+    if -GRID_END < date < GRID_END:
+        return round(date * GRID) / GRID
+    return date
+
+
+def duration_on_grid(duration: float) -> float:
+    """Return a duration in whole microseconds (seconds), at least one, and none shorter.
+
+    What is estimated ends no later than planned, then. The last bits of a sum of floats
+    make no microsecond.
+
+    >>> duration_on_grid(0.1 + 0.2), duration_on_grid(2.0000001), duration_on_grid(1e-9)
+    (0.3, 2.000001, 1e-06)
+    """
+    rounded = on_grid(duration)
+    if duration - rounded > SAME_DATE:
+        rounded = on_grid(rounded + 1 / GRID)
+    return max(rounded, 1 / GRID)
+
+
+def end_of(start: float, duration: float) -> float:
+    """Return the date on the grid at which what starts then ends (seconds).
+
+    Also beyond the grid's end it is later than the start, whatever the duration.
+
+    >>> end_of(0.1, 0.2)
+    0.3
+    """
+    return on_grid(start + max(duration, start * 2.0**-52))

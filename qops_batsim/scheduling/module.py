@@ -9,15 +9,17 @@ decisions under every engine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
 from qops_batsim.jobs import Job
+from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import HostDescription, JobCompleted, Notify
 from qops_batsim.scheduling.decision_log import DecisionLog
 from qops_batsim.scheduling.qos_log import QosLog
+from qops_batsim.timing import GRACE
 
 if TYPE_CHECKING:
     from qops_batsim.platform.model import Platform
@@ -34,6 +36,25 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     >>> Patience(seconds=5.0)
     Patience(seconds=5.0)
     """
+
+
+class PlannerOptions(SchedulerOptions, frozen=True, kw_only=True):
+    """Base of the options of schedulers that plan ahead.
+
+    >>> PlannerOptions().grace
+    1.0
+    """
+
+    grace: Annotated[
+        float,
+        msgspec.Meta(
+            ge=0,
+            le=MAX_SECONDS,
+            description="news that is late by less changes no plan, once news was seen to be late "
+            "at all, as on platforms with latencies",
+            extra={"unit": "s"},
+        ),
+    ] = GRACE
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,78 @@
+"""How late an engine tells what happens, and what a planner makes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from qops_batsim.jobs import Job
+from qops_batsim.timing import GRACE, PLAN_TOLERANCE
+
+
+class News:
+    """Whether news was seen to be late; until then the grace is not used.
+
+    On a platform with latencies Batsim's own messages take their time: a submission is
+    told late, a start takes effect late, an end is told late. Without latencies nothing
+    ever is, so plans do not depend on the grace there.
+
+    Parameters
+    ----------
+    grace
+        Lateness up to which news changes no plan (seconds).
+    profiles
+        Execution profiles by workload and name, as far as announced.
+
+    Attributes
+    ----------
+    late
+        Whether any news was seen to be late.
+    tolerance
+        By how much what is told may come later than planned without being late (seconds):
+        the grace if news is late, else what rounding may make of dates.
+    """
+
+    def __init__(
+        self,
+        grace: float = GRACE,
+        profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+    ) -> None:
+        self.grace = grace
+        self.late = False
+        self.tolerance = PLAN_TOLERANCE
+        self._profiles = profiles or {}
+
+    def submitted(self, job: Job, now: float) -> float:
+        """Return how long ago a job was submitted that is told now (seconds).
+
+        0 unless that is less than the grace: what is later is no news of a message's delay.
+        """
+        # What was submitted before the simulation is told at its beginning.
+        lag = now - max(job.submission_time, 0.0)
+        if not PLAN_TOLERANCE < lag < self.grace:
+            return 0.0
+        self.mark_late()
+        return lag
+
+    def ended(self, job: Job, start: float, now: float) -> None:
+        """Learn from the end of a job, told now, that was started at a date (seconds).
+
+        A job that runs longer than its estimate says nothing; nothing runs longer than its
+        walltime, or than the delay that it is.
+        """
+        if not self.late and PLAN_TOLERANCE < now - start - self._longest(job) < self.grace:
+            self.mark_late()
+
+    def mark_late(self) -> None:
+        """Use the grace from now on."""
+        self.late = True
+        self.tolerance = max(self.grace, PLAN_TOLERANCE)
+
+    def _longest(self, job: Job) -> float:
+        """Return the longest that a job can run (seconds); infinite if that is not known."""
+        profile = self._profiles.get(job.id.partition("!")[0], {}).get(job.profile, {})
+        known = [job.walltime] if job.walltime is not None else []
+        if profile.get("type") == "delay" and isinstance(profile.get("delay"), (int, float)):
+            known.append(float(profile["delay"]))
+        return min(known, default=math.inf)
