@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from qops_batsim.scheduling.admission.own import DeadlineScheduler
     from qops_batsim.scheduling.availability import AvailabilityProfile
     from qops_batsim.scheduling.easy import Easy
+    from qops_batsim.scheduling.engine_needs import EngineNeeds
     from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
     from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
     from qops_batsim.workload import read_workload
@@ -46,6 +47,7 @@ __all__ = [
     "DeadlineScheduler",
     "DecisionModule",
     "Easy",
+    "EngineNeeds",
     "Job",
     "QosRequest",
     "SchedulerOptions",
@@ -69,6 +71,7 @@ _WHERE = {
     "DeadlineScheduler": "scheduling.admission.own",
     "DecisionModule": "scheduling.module",
     "Easy": "scheduling.easy",
+    "EngineNeeds": "scheduling.engine_needs",
     "Job": "jobs",
     "QosRequest": "jobs",
     "SchedulerOptions": "scheduling.module",

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import typer
 
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, QopsError
+from qops_batsim.scheduling.plugins import frames_of_plugins
 
 
 def print_error(message: str) -> None:
@@ -20,10 +21,19 @@ def print_error(message: str) -> None:
     note(f"qops-batsim: error: {_on_one_line(message)}")
 
 
-def print_frames(frames: Iterable[str]) -> None:
-    """Print frames of a traceback to the standard error stream, whatever their code holds."""
+def print_failure(error: Exception) -> bool:
+    """Print what a user or a plug-in did wrong as one error line; tell whether it is such an error.
+
+    The frames of the plug-in's own code come first. Any other error is a defect of ours.
+    """
+    frames = frames_of_plugins(error)
+    if not (frames or isinstance(error, QopsError)):
+        return False
     for line in "".join(frames).splitlines():
         note(_on_one_line(line))
+    kind = "" if isinstance(error, QopsError) else f"{type(error).__name__}: "
+    print_error(f"{kind}{error}")
+    return True
 
 
 def _on_one_line(message: str) -> str:

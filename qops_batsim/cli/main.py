@@ -31,9 +31,7 @@ from qops_batsim.cli import (
     verify,
     workload,
 )
-from qops_batsim.cli.console import print_error, print_frames
-from qops_batsim.errors import InputError, QopsError
-from qops_batsim.scheduling.plugins import frames_of_plugins
+from qops_batsim.cli.console import print_error, print_failure
 from qops_batsim.version import __version__
 
 app = typer.Typer(
@@ -121,11 +119,7 @@ def main() -> None:
 
 
 def _run() -> int:
-    """Run the command line; return the exit code, errors told.
-
-    An error in a plug-in shows the plug-in's own frames; one of ours is a defect, and is
-    shown as such.
-    """
+    """Run the command line; return the exit code, errors told."""
     try:
         code = app(standalone_mode=False)
     except _CommandLineError as error:
@@ -137,13 +131,9 @@ def _run() -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except Exception as error:
-        frames = frames_of_plugins(error)
-        if not (frames or isinstance(error, QopsError)):
+        if not print_failure(error):
             raise
-        print_frames(frames)
-        kind = "" if isinstance(error, QopsError) else f"{type(error).__name__}: "
-        print_error(f"{kind}{error}")
-        return 1 if frames and not isinstance(error, InputError) else 2
+        return 2
     if code == _INTERRUPTED:
         print_error("interrupted")
     return code if isinstance(code, int) else 0

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qops_batsim.cli.console import announce_slow, note, print_error, print_table
+from qops_batsim.cli.console import announce_slow, note, print_error, print_failure, print_table
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Quiet, Scheduler
-from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.protocol.zeromq import MessageSocket
@@ -30,6 +29,9 @@ TERMINATED = 128 + signal.SIGTERM
 LAST_WORD_SECONDS = 5.0
 """How long the last answer may take to reach the engine."""
 
+PATIENCE_SECONDS = 1.0
+"""How long an interrupted command waits for an engine's next message, to answer it."""
+
 
 _about = manual(
     """
@@ -42,6 +44,8 @@ _about = manual(
     --out, -o PREFIX: Where to write: PREFIX_qos.csv. Default: out/SCHEDULER.
     --max-message-bytes N: Longest message accepted (bytes).
     --any-interface: Allow a --socket at which other machines can connect.
+    --any-engine: Serve also an engine that was started without what the scheduler is meant to
+        have, but can do without (aroma: compute sharing, dynamic jobs).
     """
 )
 
@@ -55,6 +59,7 @@ def serve(
     out: Annotated[str | None, _about("--out")] = None,
     max_message_bytes: Annotated[int, _about("--max-message-bytes", min=1)] = 1 << 28,
     any_interface: Annotated[bool, _about("--any-interface")] = False,
+    any_engine: Annotated[bool, _about("--any-engine")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Let a scheduler decide for Batsim 3.1 to 4.2, or any engine that speaks its protocol.
@@ -62,7 +67,8 @@ def serve(
     Listens for an engine, answers its messages with the scheduler's decisions until
     the simulation ends, then prints what was decided and writes PREFIX_qos.csv.
     The engine may start first or later. Its --sched-cfg, a JSON object, gives
-    options of the scheduler as well.
+    options of the scheduler as well. An engine that was started without an option
+    that the scheduler needs is refused, by the option's name.
 
     Exit codes: 0 when the simulation has ended, 3 when the engine has gone before
     (what was decided so far is written), 2 on errors, 130 and 143 when interrupted.
@@ -88,16 +94,15 @@ def serve(
     )
     if not quiet:
         note(f"{scheduler} listens at {endpoint}")
-    server = _Server(scheduler, given, connection, out or f"out/{short_name(scheduler)}", quiet)
-    linger = 0.0
+    prefix = out or f"out/{short_name(scheduler)}"
+    server = _Server(scheduler, given, any_engine, connection, prefix, quiet)
     try:
         with _sigterm_interrupts():
             code = server.serve_one()
             while loop and not server.idle:
                 code = max(code, server.serve_one())
-            linger = LAST_WORD_SECONDS
     finally:
-        connection.close(linger)
+        connection.close(LAST_WORD_SECONDS)
     raise typer.Exit(code)
 
 
@@ -107,6 +112,7 @@ class _Server:
 
     scheduler: str
     settings: dict[str, object]
+    any_engine: bool
     connection: MessageSocket
     prefix: str
     quiet: bool
@@ -119,7 +125,9 @@ class _Server:
         from qops_batsim.protocol.zeromq import ConnectionLost
         from qops_batsim.scheduling.session import DecisionSession
 
-        session = DecisionSession(self.scheduler, self.settings, on_warning=note)
+        session = DecisionSession(
+            self.scheduler, self.settings, any_engine=self.any_engine, on_warning=note
+        )
         try:
             self._converse(session)
             return 0
@@ -132,13 +140,13 @@ class _Server:
                     return 0  # No further engine has come: the end of a loop.
                 print_error("no engine has come in time (--timeout)")
             return ENGINE_GONE
-        except InputError as error:
-            # Batsim would wait for ever for an answer, and aborts on one that is no JSON.
-            last_word = f"qops-batsim serve: {error}"
-            self.connection.send(last_word.encode(errors="backslashreplace"))
-            print_error(str(error))
+        except Exception as error:
+            self._dismiss(str(error))
+            if not print_failure(error):
+                raise
             return 2
         except KeyboardInterrupt as interrupt:
+            self._dismiss("interrupted")
             if isinstance(interrupt, _Terminated):
                 print_error("terminated")
                 raise typer.Exit(TERMINATED) from None
@@ -147,6 +155,11 @@ class _Server:
             if session.messages:
                 self.served += 1
                 self._conclude(session)
+
+    def _dismiss(self, reason: str) -> None:
+        """End the engine with the session: Batsim aborts on an answer that is no JSON."""
+        last_word = f"qops-batsim serve: {reason}"
+        self.connection.dismiss(last_word.encode(errors="backslashreplace"), PATIENCE_SECONDS)
 
     def _converse(self, session: DecisionSession) -> None:
         text = self.connection.receive(from_new_peer=True)

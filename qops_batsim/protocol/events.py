@@ -31,7 +31,10 @@ class HostDescription(msgspec.Struct, frozen=True):
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """The ``config`` object of :class:`SimulationBegins`; fields a Batsim lacks are default."""
+    """The ``config`` object of :class:`SimulationBegins`; fields a Batsim lacks are default.
+
+    Batsim 3.1 never forgets a profile, and does not tell whether it may be reused.
+    """
 
     redis_enabled: bool = False
     redis_hostname: str = "127.0.0.1"
@@ -40,7 +43,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     profiles_forwarded_on_submission: bool = False
     dynamic_jobs_enabled: bool = False
     dynamic_jobs_acknowledged: bool = False
-    profile_reuse_enabled: bool = False
+    profile_reuse_enabled: bool | None = None
     sched_config: str = ""
     forward_unknown_events: bool = False
 

@@ -64,7 +64,7 @@ def _checked(given: object, what: str) -> Path:
 
 def default_inputs(module: DecisionModule) -> tuple[str, str | None]:
     """Return the names of the shipped workload and platform that show what a scheduler does."""
-    if module.wants_compute_sharing:
+    if module.needs.compute_sharing:
         return DEFAULT_SHARING_WORKLOAD, DEFAULT_SHARING_PLATFORM
     return (DEFAULT_DEADLINE_WORKLOAD if module.needs_deadlines else DEFAULT_WORKLOAD), None
 

@@ -285,7 +285,7 @@ class _Work:
         began = time.perf_counter()
         run = run_batsim(
             batsim,
-            ModuleDriver(self.module),
+            ModuleDriver(self.module, any_engine=True),
             workload=_as_file(workload, "workloads") or self.jobs,
             platform=_as_file(platform, "platforms") or self.machine,
             prefix=self.prefix,

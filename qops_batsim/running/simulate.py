@@ -22,7 +22,6 @@ from qops_batsim.running.inputs import (
     load_platform,
     load_workload,
 )
-from qops_batsim.running.interface import interface_problem
 from qops_batsim.scheduling.decision_log import remove_decision_log, write_decision_log
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
@@ -80,9 +79,6 @@ def simulate(
     ['w0!4', 'w0!1', 'w0!6']
     """
     module = make_scheduler(scheduler, settings)
-    problem = interface_problem(module)
-    if problem is not None:
-        raise InputError(problem)
     workload = load_workload(workload)
     machine = load_platform(platform, workload)
     with _without_garbage_collection():
@@ -102,8 +98,8 @@ def default_engine(
         Whether several jobs may run on one host; None for what the scheduler is meant for.
     """
     if compute_sharing is None:
-        compute_sharing = module.wants_compute_sharing
-    dynamic = module.needs_dynamic_jobs
+        compute_sharing = module.needs.compute_sharing
+    dynamic = module.needs.dynamic_jobs
     return EngineOptions(
         hosts=hosts,
         compute_sharing=compute_sharing,
@@ -139,7 +135,8 @@ def _simulate(
     module.use_platform(platform)
     if engine is None:
         engine = default_engine(module)
-    simulation = Simulation(platform, [workload], ModuleDriver(module), engine, on_progress)
+    driver = ModuleDriver(module, any_engine=True)
+    simulation = Simulation(platform, [workload], driver, engine, on_progress)
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, len(simulation.hosts))
     simulation.run()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
+from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RegisterJob, RejectJob
 from qops_batsim.protocol.events import (
@@ -18,8 +21,10 @@ from qops_batsim.protocol.events import (
     SimulationEnds,
 )
 from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.scheduling.interface import decision_problem, is_ours
 from qops_batsim.scheduling.module import DecisionModule, System
 from qops_batsim.scheduling.qos_log import QosLog
+from qops_batsim.scheduling.registry import registered_name
 
 
 class ModuleDriver:
@@ -29,14 +34,22 @@ class ModuleDriver:
     socket. Events that no module needs (answers, messages of jobs, power states)
     are passed over.
 
+    Parameters
+    ----------
+    any_engine
+        Accept an engine that lacks what the module can do without, as where the engine's
+        options were chosen together with the module.
+
     Attributes
     ----------
     log
         What was decided so far about each job; the module's ``qos_log``.
     """
 
-    def __init__(self, module: DecisionModule) -> None:
+    def __init__(self, module: DecisionModule, *, any_engine: bool = False) -> None:
         self.module = module
+        self._any_engine = any_engine
+        self._checks_answers = not is_ours(type(module))
         self.log = module.qos_log = QosLog()
         self._handlers: dict[type, Callable[[Any], None]] = {
             JobSubmitted: self._submitted,
@@ -49,7 +62,11 @@ class ModuleDriver:
         }
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
-        """Return the module's decisions on these events, all dated now."""
+        """Return the module's decisions on these events, all dated now.
+
+        InputError if the engine lacks what the module needs, SimulationError if a module of
+        another package answers with what are no decisions.
+        """
         handlers = self._handlers
         for item in message.events:
             handler = handlers.get(type(item.body))
@@ -60,7 +77,11 @@ class ModuleDriver:
             return Message(now, [])
         log = self.log
         decisions: list[Stamped[Decision]] = []
-        for decision in self.module.decide(now):
+        answer = self.module.decide(now)
+        problem = decision_problem(answer) if self._checks_answers else None
+        if problem is not None:
+            raise SimulationError(f"at {now:.6f} s: {problem}")
+        for decision in answer:
             # This runs for every job: the most frequent class comes first.
             if type(decision) is ExecuteJob:
                 log.started.append(decision.job_id)
@@ -72,8 +93,26 @@ class ModuleDriver:
         return Message(now, decisions)
 
     def _begins(self, event: SimulationBegins) -> None:
+        self._check_needs(event)
         self.log = self.module.qos_log = QosLog()
         self.module.begin(system_of(event))
+
+    def _check_needs(self, event: SimulationBegins) -> None:
+        needs = self.module.needs
+        if self._any_engine:
+            if needs.dispensable:
+                return
+            # The embedded engine forgets no profile, whatever its options.
+            needs = msgspec.structs.replace(needs, profile_reuse=False)
+        missing = needs.missing_options(event)
+        if not missing:
+            return
+        kind = type(self.module)
+        why = f"{needs.why}, but " if needs.why else ""
+        raise InputError(
+            f"scheduler {registered_name(kind) or kind.__name__!r}: {why}the engine was not "
+            f"started with {' '.join(missing)}"
+        )
 
     def _submitted(self, event: JobSubmitted) -> None:
         self.log.jobs.append(event.job)

@@ -18,6 +18,7 @@ from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import HostDescription, JobCompleted, Notify
 from qops_batsim.scheduling.decision_log import DecisionLog
+from qops_batsim.scheduling.engine_needs import EngineNeeds
 from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.timing import GRACE
 
@@ -121,9 +122,6 @@ class DecisionModule:
     needs_deadlines: ClassVar[bool] = False
     """Whether the scheduler is of interest only where jobs have deadlines."""
 
-    wants_compute_sharing: ClassVar[bool] = False
-    """Whether the scheduler is meant for engines that let several jobs run on one host."""
-
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         self.options = options if options is not None else self.Options()
         self.qos_log = QosLog()
@@ -140,9 +138,9 @@ class DecisionModule:
         return self.keeps_decisions
 
     @property
-    def needs_dynamic_jobs(self) -> bool:
-        """Whether the scheduler, with its options, registers jobs."""
-        return False
+    def needs(self) -> EngineNeeds:
+        """What the scheduler, with its options, needs of an engine beside running jobs."""
+        return EngineNeeds()
 
     @classmethod
     def prepare(cls) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.scheduling.interface import InterfaceError, interface_problem
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
 from qops_batsim.scheduling.plugins import is_in_file, object_in_file, remember
 
@@ -59,7 +60,7 @@ def make_scheduler(
     scheduler: str | type[DecisionModule] | DecisionModule,
     settings: Mapping[str, Any] | None = None,
 ) -> DecisionModule:
-    """Return a decision module with the given options.
+    """Return a decision module with the given options, its interface checked.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ def make_scheduler(
                 f"options for a {type(scheduler).__name__} that has been made already; its "
                 "class, or its name, is expected beside options"
             )
-        return scheduler
+        return _checked(scheduler)
     if isinstance(scheduler, str):
         kind, name = scheduler_class(scheduler), scheduler
     elif isinstance(scheduler, type) and issubclass(scheduler, DecisionModule):
@@ -85,7 +86,15 @@ def make_scheduler(
             f"scheduler {scheduler!r}: a name, FILE.py:CLASS, a subclass of DecisionModule or an "
             "instance of one is expected"
         )
-    return kind(read_options(name, kind, settings or {}))
+    return _checked(kind(read_options(name, kind, settings or {})))
+
+
+def _checked(module: DecisionModule) -> DecisionModule:
+    """Return a module itself; InterfaceError if it does not look as a scheduler has to."""
+    problem = interface_problem(module)
+    if problem is not None:
+        raise InterfaceError(problem)
+    return module
 
 
 def read_options(

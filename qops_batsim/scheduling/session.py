@@ -28,6 +28,8 @@ class DecisionSession:
         Registered name, and options by name.
     on_warning
         Called with what is ignored: events of an unknown type, once a type.
+    any_engine
+        As for :class:`~qops_batsim.scheduling.driver.ModuleDriver`.
 
     Attributes
     ----------
@@ -42,6 +44,8 @@ class DecisionSession:
         scheduler: str,
         settings: Mapping[str, Any] | None = None,
         on_warning: Callable[[str], None] | None = None,
+        *,
+        any_engine: bool = False,
     ) -> None:
         self.ended = False
         self.messages = 0
@@ -49,6 +53,7 @@ class DecisionSession:
         self._scheduler = scheduler
         self._settings = settings or {}
         self._on_warning = on_warning
+        self._any_engine = any_engine
         self._unknown: set[str] = set()
         self._driver: ModuleDriver | None = None
 
@@ -61,7 +66,7 @@ class DecisionSession:
         """Return the module's decisions on a message of the engine, all dated now.
 
         After an InputError (no message, one that cannot come now, wrong options of the
-        scheduler) the session is of no use.
+        scheduler, an engine without what the scheduler needs) the session is of no use.
         """
         message = decode_events(text, self._ignore)
         self._check_order(message)
@@ -91,7 +96,7 @@ class DecisionSession:
             raise InputError(
                 f"{error} (the engine's --sched-cfg is {shown(configuration)})"
             ) from None
-        self._driver = ModuleDriver(module)
+        self._driver = ModuleDriver(module, any_engine=self._any_engine)
         return self._driver
 
     def _check_order(self, message: Message[Event]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from decision_process import LIMIT_MS, Engine
+from decision_process import LIMIT_MS, Engine, begins
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.messages import decode_decisions
 from recordings import cases
@@ -450,3 +450,152 @@ def test_signals_save_what_was_decided(tmp_path, number, code, said):
     assert f"qops-batsim: error: {said}\n" in err
     assert summary(out)["simulation ended"] == "no"
     assert qos(tmp_path / "run")["w0!1"]["decision"] == "accepted"
+
+
+# Engines that lack what a scheduler needs, and schedulers that fail
+
+KILLS = ("fqops", "--set", "kill_and_restart=true")
+DYNAMIC = {"dynamic_jobs_enabled": True, "dynamic_jobs_acknowledged": True}
+
+
+def refused_beginning(engine, sharing=False, **config):
+    """Begin a simulation, to which the answer must be a word and no message."""
+    data = begins(4, **config) | {"allow_compute_sharing": sharing}
+    with pytest.raises(json.JSONDecodeError):
+        engine.tell(0.0, ("SIMULATION_BEGINS", data))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "config", "said"),
+    [
+        (
+            KILLS,
+            {"profile_reuse_enabled": False},
+            "scheduler 'fqops': kill_and_restart is on, but the engine was not started with "
+            "--enable-dynamic-jobs --enable-profile-reuse --acknowledge-dynamic-jobs",
+        ),
+        (
+            KILLS,
+            {**DYNAMIC, "profile_reuse_enabled": False},
+            "but the engine was not started with --enable-profile-reuse\n",
+        ),
+        (
+            ("aroma",),
+            {},
+            "(stops is 8), but the engine was not started with --enable-compute-sharing "
+            "--enable-dynamic-jobs --acknowledge-dynamic-jobs\n",
+        ),
+        (("aroma",), DYNAMIC, "was not started with --enable-compute-sharing\n"),
+        (
+            ("aroma", "--set", "stops=0"),
+            {},
+            "was not started with --enable-compute-sharing\n",
+        ),
+        (
+            ("aroma",),
+            {"sharing": True},
+            "was not started with --enable-dynamic-jobs --acknowledge-dynamic-jobs\n",
+        ),
+        (
+            (*KILLS, "--any-engine"),
+            {"profile_reuse_enabled": False},
+            "kill_and_restart is on, but the engine was not started with --enable-dynamic-jobs ",
+        ),
+    ],
+)
+def test_an_engine_without_what_the_scheduler_needs_is_refused(
+    cli, endpoint, tmp_path, arguments, config, said
+):
+    result = served(
+        *(cli, endpoint, lambda engine: refused_beginning(engine, **config)),
+        *(*arguments, "-q", "-o", tmp_path / "run"),
+    )
+    assert (result.exit_code, result.out) == (2, "")
+    assert said in result.err
+    assert result.err.count("\n") == 1
+    assert not list(tmp_path.glob("*.csv"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "config"),
+    [
+        (KILLS, DYNAMIC | {"profile_reuse_enabled": True}),
+        (KILLS, {"dynamic_jobs_enabled": True, "profile_reuse_enabled": True}),
+        (KILLS, DYNAMIC),  # Batsim 3.1 does not tell whether profiles can be used again.
+        (("fqops",), {}),
+        (("aroma", "--any-engine"), {}),
+    ],
+)
+def test_an_engine_with_enough_is_served(cli, endpoint, tmp_path, arguments, config):
+    def engine_says(engine):
+        engine.begin(4, **config)
+        engine.tell(1.0, ("SIMULATION_ENDS", {}))
+
+    result = served(cli, endpoint, engine_says, *arguments, "-q", "-o", tmp_path / "run")
+    assert (result.exit_code, result.err) == (0, "")
+
+
+FAILING = """
+from qops_batsim import Easy
+from qops_batsim.errors import SimulationError
+
+
+class Fails(Easy):
+    def schedule(self, now):
+        {what}
+
+
+class Misspelt(Easy):
+    def schedul(self, now):
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("raise KeyError('mine')", "KeyError: 'mine'"),
+        ("raise SimulationError('mine')", "mine"),
+        ("self._decisions.append('x')", "at 0.000000 s: decide returned 'x' (str) among its"),
+    ],
+)
+def test_a_scheduler_that_fails_is_one_error_and_ends_the_engine(
+    cli, endpoint, tmp_path, what, said
+):
+    (tmp_path / "own.py").write_text(FAILING.format(what=what))
+    result = served(
+        *(cli, endpoint, refused_beginning, f"{tmp_path}/own.py:Fails"),
+        *("-q", "-o", tmp_path / "run"),
+    )
+    assert result.exit_code == 2
+    assert result.err.splitlines()[-1].startswith(f"qops-batsim: error: {said}")
+    assert result.err.count("error: ") == 1
+    assert "qops_batsim/" not in result.err
+
+
+def test_a_wrong_interface_is_refused_before_listening(cli, endpoint, tmp_path):
+    (tmp_path / "own.py").write_text(FAILING.format(what="pass"))
+    result = cli("serve", f"{tmp_path}/own.py:Misspelt", "--socket", endpoint, "--timeout", 0.1)
+    assert result.exit_code == 2
+    assert "Misspelt.schedul is called by nothing; did you mean 'schedule'" in result.err
+    assert "listens" not in result.err
+
+
+def test_a_terminated_command_answers_what_comes_next(tmp_path):
+    endpoint = f"ipc://{tmp_path}/socket"
+    process = subprocess.Popen(
+        [*MAIN, "serve", "easy", "--socket", endpoint, "--out", tmp_path / "run"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        with Engine(endpoint) as engine:
+            engine.begin(4)
+            process.send_signal(signal.SIGTERM)
+            assert engine.say('{"now":1,"events":[]}') == b"qops-batsim serve: interrupted"
+            process.communicate(timeout=LIMIT)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 143

@@ -13,8 +13,8 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, RejectJob
 from qops_batsim.running import contract
 from qops_batsim.running.contract import SchedulerContractError
-from qops_batsim.running.interface import interface_problem
 from qops_batsim.scheduling.fcfs import Fcfs
+from qops_batsim.scheduling.interface import interface_problem
 from qops_batsim.scheduling.module import DecisionModule, System
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
@@ -160,6 +160,12 @@ async def _later(self: object, now: float) -> None:
         (Fcfs, {"schedule": _three}, r"Mine.schedule\(self.*cannot be called as schedule"),
         (Fcfs, {"schedule": _later}, "Mine.schedule is .*; an ordinary method is expected"),
         (Fcfs, {"schedule": 3}, "Mine.schedule is 3; an ordinary method is expected"),
+        (Fcfs, {"needs": True}, "Mine.needs is true .bool.; EngineNeeds are expected"),
+        (
+            Fcfs,
+            {"needs_dynamic_jobs": True},
+            "Mine.needs_dynamic_jobs is asked for by nothing; Mine.needs is expected",
+        ),
     ],
 )
 def test_a_wrong_interface_is_found_before_anything_runs(

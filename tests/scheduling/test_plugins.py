@@ -116,7 +116,7 @@ def test_a_plug_in_runs_and_is_described(plugin: Path, cli: Cli) -> None:
 
 def test_an_error_of_a_plug_in_shows_its_own_frames(plugin: Path, cli: Cli) -> None:
     result = cli("run", "mine.py:Mine", "-w", "tiny_8", "--set", "factor=6", "-q")
-    assert (result.exit_code, result.out) == (1, "")
+    assert (result.exit_code, result.out) == (2, "")
     lines = result.err.splitlines()
     assert lines[0].endswith('mine.py", line 25, in schedule')
     assert lines[1].strip() == 'return {}["missing"]'

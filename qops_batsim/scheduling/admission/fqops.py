@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qops_batsim.economics.tolerance import FixedTolerance, RandomTolerance, Tolerance
-from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
 from qops_batsim.protocol.decisions import KillJob, RegisterJob, SetJobMetadata
 from qops_batsim.protocol.events import NO_MORE_STATIC_JOBS, JobCompleted, Notify
 from qops_batsim.scheduling.admission.options import FqopsOptions
+from qops_batsim.scheduling.engine_needs import EngineNeeds
 from qops_batsim.scheduling.module import SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -55,9 +55,10 @@ class Fqops(SpaceSharingScheduler):
         self._all_submitted = False
 
     @property
-    def needs_dynamic_jobs(self) -> bool:
-        """Whether killed jobs are registered again."""
-        return self.options.kill_and_restart
+    def needs(self) -> EngineNeeds:
+        """To register killed jobs again, where jobs are killed."""
+        kills = self.options.kill_and_restart
+        return EngineNeeds(dynamic_jobs=kills, profile_reuse=kills, why="kill_and_restart is on")
 
     @classmethod
     def prepare(cls) -> None:
@@ -98,13 +99,7 @@ class Fqops(SpaceSharingScheduler):
         return Plan(machine_size, Admission(QopsSearch(options), offers, self._restarts))
 
     def begin(self, system: System) -> None:
-        """Start with an empty plan; killing needs an engine that lets jobs be registered."""
-        if self.options.kill_and_restart and not system.dynamic_jobs:
-            raise InputError(
-                "scheduler 'fqops': kill_and_restart is on, but the engine does not let jobs be "
-                "registered; an engine with --enable-dynamic-jobs and --enable-profile-reuse "
-                "is expected"
-            )
+        """Start with an empty plan."""
         super().begin(system)
         self._kills = {}
         self._dead = []

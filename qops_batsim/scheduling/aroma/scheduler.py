@@ -18,6 +18,7 @@ from qops_batsim.protocol.events import (
     JobCompleted,
     Notify,
 )
+from qops_batsim.scheduling.engine_needs import EngineNeeds
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -104,7 +105,6 @@ class Aroma(DecisionModule):
 
     summary = "AROMA: four classes of service on shared, unequal hosts (Pascal et al. 2004)"
     Options = AromaOptions
-    wants_compute_sharing = True
 
     options: AromaOptions
 
@@ -124,9 +124,11 @@ class Aroma(DecisionModule):
         self._platform = platform
 
     @property
-    def needs_dynamic_jobs(self) -> bool:
-        """Whether running applications may be stopped, to go on later as new jobs."""
-        return self.options.stops > 0
+    def needs(self) -> EngineNeeds:
+        """Shared hosts, and to register what is left of stopped applications."""
+        stops = self.options.stops
+        why = f"applications share hosts, and stopped ones go on as new jobs (stops is {stops})"
+        return EngineNeeds(compute_sharing=True, dynamic_jobs=stops > 0, dispensable=True, why=why)
 
     @property
     def predictions(self) -> dict[str, Prediction]:

@@ -349,6 +349,7 @@ def test_the_same_over_zeromq(tmp_path: Path) -> None:
         remote = EngineOptions(
             dynamic_jobs=options.dynamic_jobs,
             acknowledge_dynamic_jobs=acknowledge,
+            profile_reuse=True,
             sched_config=config,
         )
         with (

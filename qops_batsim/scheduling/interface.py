@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
-from qops_batsim.errors import shown
+from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import DECISION_TYPES
 from qops_batsim.scheduling.admission.own import DeadlineScheduler
+from qops_batsim.scheduling.engine_needs import EngineNeeds
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -21,6 +22,9 @@ _NEAR = 0.75
 
 _NO_HOOKS = {"start", "reject", "running_jobs", "availability", "keep_decisions"}
 """Methods of our classes that a scheduler calls, not an engine."""
+
+_NOW_NEEDS = ("needs_dynamic_jobs", "wants_compute_sharing")
+"""Former attributes that ``needs`` has taken the place of."""
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "job_id": (str,),
@@ -34,16 +38,29 @@ _FIELDS: dict[str, tuple[type, ...]] = {
 """Types of the fields of decisions, by name."""
 
 
+class InterfaceError(InputError):
+    """A decision module does not look as an engine's driver expects it to."""
+
+
+def is_ours(kind: type) -> bool:
+    """Tell whether a class belongs to this package, whose classes need no check."""
+    return kind.__module__.startswith(_OURS)
+
+
 def interface_problem(module: Any) -> str | None:
     """Return what is wrong with a decision module before anything has run, or None."""
     kind: type[Any] = type(module)
-    if kind.__module__.startswith(_OURS):
+    if is_ours(kind):
         return None
-    if not issubclass(kind, DecisionModule):
-        return f"{kind.__name__} is no subclass of DecisionModule"
     if not isinstance(module.options, SchedulerOptions):
         found = type(module.options).__name__
         return f"{kind.__name__}.options is of type {found}; SchedulerOptions are expected"
+    needs = kind.__name__ + ".needs"
+    for former in _NOW_NEEDS:
+        if hasattr(kind, former):
+            return f"{kind.__name__}.{former} is asked for by nothing; {needs} is expected"
+    if not isinstance(module.needs, EngineNeeds):
+        return f"{needs} is {_told(module.needs)}; EngineNeeds are expected"
     hooks = _hooks(kind)
     problems = [
         *_misspelt(kind, hooks),
@@ -55,7 +72,7 @@ def interface_problem(module: Any) -> str | None:
 
 def _hooks(kind: type[DecisionModule]) -> dict[str, Callable[..., Any]]:
     """Return the methods of our own classes above a class that it may define anew."""
-    ours = [each for each in kind.__mro__ if each.__module__.startswith(_OURS)]
+    ours = [each for each in kind.__mro__ if is_ours(each)]
     return {
         name: value
         for each in reversed(ours)
@@ -79,7 +96,7 @@ def _missing(kind: type[DecisionModule]) -> list[str]:
 
 def _misspelt(kind: type[DecisionModule], hooks: dict[str, Any]) -> Iterator[str]:
     """Yield public methods that nothing calls and that resemble a hook."""
-    foreign = [each for each in kind.__mro__ if not each.__module__.startswith(_OURS)]
+    foreign = [each for each in kind.__mro__ if not is_ours(each)]
     methods = {
         name: value
         for each in foreign

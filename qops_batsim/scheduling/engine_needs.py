@@ -1,0 +1,61 @@
+"""What a scheduler needs of an engine, and whether the engine that comes in has it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from qops_batsim.protocol.events import SimulationBegins
+
+
+class EngineNeeds(msgspec.Struct, frozen=True, kw_only=True):
+    """What a scheduler, with its options, needs of an engine beside running jobs.
+
+    ``run`` and ``simulate`` turn on what is needed; any other engine is refused at the beginning
+    of its simulation if it lacks something.
+
+    Parameters
+    ----------
+    dynamic_jobs
+        Jobs may be registered.
+    acknowledged_jobs
+        Registered jobs are announced with JOB_SUBMITTED.
+    profile_reuse
+        Jobs may be registered with a profile all of whose jobs have ended.
+    compute_sharing
+        Several jobs may run on one host.
+    dispensable
+        The scheduler also works without, but not as it is meant to: an engine that lacks
+        something is only served on request.
+    why
+        What it is needed for, for the message.
+
+    Examples
+    --------
+    >>> needs = EngineNeeds(dynamic_jobs=True, profile_reuse=True)
+    >>> needs.compute_sharing
+    False
+    """
+
+    dynamic_jobs: bool = False
+    acknowledged_jobs: bool = False
+    profile_reuse: bool = False
+    compute_sharing: bool = False
+    dispensable: bool = False
+    why: str = ""
+
+    def missing_options(self, engine: SimulationBegins) -> list[str]:
+        """Return the options of Batsim that the engine should have been started with.
+
+        A Batsim that does not tell whether profiles can be reused (3.1) never forgets one.
+        """
+        config = engine.config
+        registers = self.dynamic_jobs and not config.dynamic_jobs_enabled
+        announced = config.dynamic_jobs_acknowledged
+        lacking = {
+            "--enable-compute-sharing": self.compute_sharing and not engine.allow_compute_sharing,
+            "--enable-dynamic-jobs": registers,
+            "--enable-profile-reuse": self.profile_reuse and config.profile_reuse_enabled is False,
+            # Recommended with dynamic jobs, which ``run`` also turns on together.
+            "--acknowledge-dynamic-jobs": (self.acknowledged_jobs or registers) and not announced,
+        }
+        return [option for option, lacks in lacking.items() if lacks]
