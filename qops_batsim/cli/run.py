@@ -29,6 +29,8 @@ _about = manual(
     --workload, -w FILE: Batsim workload (JSON, also .gz), or the name of a shipped one.
         Default: {DEFAULT_WORKLOAD}; for deadline schedulers {DEFAULT_DEADLINE_WORKLOAD}; for
         aroma {DEFAULT_SHARING_WORKLOAD}, on platform {DEFAULT_SHARING_PLATFORM}.
+    --events FILE: External events, one JSON object a line, as Batsim's: hosts that go away
+        (machine_unavailable) and return (machine_available).
     --again FILE: Run once more what this PREFIX_run.json describes. Default of --out:
         PREFIX_again.
     """
@@ -44,6 +46,7 @@ def run(
     hosts: options.FirstHosts = None,
     smaller_machine: options.SmallerMachine = False,
     compute_sharing: options.ComputeSharing = None,
+    events: Annotated[str | None, _about("--events")] = None,
     engine: options.Engine = "embedded",
     batsim: options.Batsim = None,
     batsim_log: options.BatsimLog = "information",
@@ -87,6 +90,7 @@ def run(
         "hosts": hosts,
         "smaller_machine": smaller_machine,
         "compute_sharing": compute_sharing,
+        "events": events,
         "engine": engine,
     }
     call = {"path": batsim, "log_level": "quiet" if quiet else batsim_log, "timeout": timeout}

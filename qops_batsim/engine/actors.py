@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
-from qops_batsim.engine.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
+from qops_batsim.engine.external_events import (
+    AVAILABLE,
+    UNAVAILABLE,
+    ExternalEvent,
+)
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import SUBMITTED
@@ -84,22 +87,7 @@ class Outside:
             return
         if not event.hosts:
             return
-        unknown = world.occupation.unknown(event.hosts)
-        if unknown:
-            raise world.error(
-                f"external event {event.type} names hosts {unknown}, which do not exist"
-            )
-        leaves = event.type == UNAVAILABLE
         gone = world.occupation.unavailable
-        wrong = gone & event.hosts if leaves else event.hosts - gone
-        if wrong:
-            state = "already" if leaves else "not"
-            raise world.error(f"external event {event.type}: hosts {wrong} are {state} unavailable")
-        for host in event.hosts:
-            outages = world.outages.setdefault(host, [])
-            if leaves:
-                outages.append((world.now, math.inf))
-            else:
-                outages[-1] = (outages[-1][0], world.now)
+        leaves = event.type == UNAVAILABLE
         world.occupation.unavailable = gone | event.hosts if leaves else gone - event.hosts
         world.tell(Notify.of(f"event_{event.type}", resources=str(event.hosts)))

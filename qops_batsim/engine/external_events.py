@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import msgspec
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.files import read_text
 from qops_batsim.jobs import is_number
+from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.outages import Outage
 
 UNAVAILABLE = "machine_unavailable"
 AVAILABLE = "machine_available"
@@ -35,8 +39,8 @@ def read_external_events(
 ) -> tuple[ExternalEvent, ...]:
     """Read a file of external events: one JSON object a line; empty lines are passed over.
 
-    They come in the order of their dates, those of one date in the order of the file. Other
-    types than the two about hosts are accepted with ``forward_unknown``; the module gets them.
+    They are returned in the order in which they happen. Other types than the two about
+    hosts are accepted with ``forward_unknown``; the module gets them.
     """
     text = read_text(path, what="a list of external events (one JSON object a line)")
     events = [
@@ -44,7 +48,65 @@ def read_external_events(
         for number, line in enumerate(text.splitlines(), start=1)
         if line.strip()
     ]
-    return tuple(sorted(events, key=lambda event: event.timestamp))
+    return in_order(events)
+
+
+def in_order(events: Sequence[ExternalEvent]) -> tuple[ExternalEvent, ...]:
+    """Return events in the order in which they happen: Batsim's.
+
+    By date, and at one date hosts return before others leave, and both before anything
+    else; what is equal then keeps its order.
+    """
+    ranks = {AVAILABLE: 0, UNAVAILABLE: 1}
+    return tuple(sorted(events, key=lambda event: (event.timestamp, ranks.get(event.type, 2))))
+
+
+def outages_of(events: Sequence[ExternalEvent], hosts: int) -> tuple[Outage, ...]:
+    """Return when which of so many hosts are away; InputError if events contradict each other."""
+    existing = HostSet.first(hosts)
+    since: dict[int, float] = {}
+    masks: dict[tuple[float, float], int] = {}
+    for event in events:
+        if event.type not in (UNAVAILABLE, AVAILABLE):
+            continue
+        said = f"external event {event.type} at {event.timestamp:g} s"
+        unknown = event.hosts - existing
+        if unknown:
+            raise InputError(
+                f"{said} names hosts {unknown}, which do not exist; hosts are 0 to {hosts - 1}"
+            )
+        leaves = event.type == UNAVAILABLE
+        wrong = HostSet.of(host for host in event.hosts if (host in since) == leaves)
+        if wrong:
+            state = "already" if leaves else "not"
+            raise InputError(f"{said}: hosts {wrong} are {state} unavailable")
+        for host in event.hosts:
+            if leaves:
+                since[host] = event.timestamp
+            else:
+                span = since.pop(host), event.timestamp
+                masks[span] = masks.get(span, 0) | 1 << host
+    for host, date in since.items():
+        masks[date, math.inf] = masks.get((date, math.inf), 0) | 1 << host
+    return tuple(
+        Outage(
+            hosts=str(HostSet(masks[span])),
+            since=span[0],
+            to=span[1] if span[1] < math.inf else None,
+        )
+        for span in sorted(masks)
+    )
+
+
+def format_external_events(events: Sequence[ExternalEvent]) -> str:
+    """Return the text of a file of external events."""
+    lines = []
+    for event in events:
+        fields = {**event.fields, "timestamp": event.timestamp, "type": event.type}
+        if event.type in (UNAVAILABLE, AVAILABLE):
+            fields["resources"] = str(event.hosts)
+        lines.append(json.dumps(fields) + "\n")
+    return "".join(lines)
 
 
 def _read_event(line: str, where: str, forward_unknown: bool) -> ExternalEvent:
@@ -55,8 +117,11 @@ def _read_event(line: str, where: str, forward_unknown: bool) -> ExternalEvent:
     if not isinstance(fields, dict):
         raise InputError(f"{where}: a JSON object with timestamp and type is expected")
     date = fields.get("timestamp")
-    if not is_number(date):
-        raise InputError(f"{where}: timestamp is {date!r}; a number of seconds is expected")
+    if not (is_number(date) and 0 <= date <= MAX_SECONDS):
+        raise InputError(
+            f"{where}: timestamp is {date!r}; a number of seconds from 0 to "
+            f"{MAX_SECONDS:g} is expected"
+        )
     kind = fields.get("type")
     if not isinstance(kind, str):
         raise InputError(f"{where}: type is {kind!r}; a text is expected")
@@ -64,7 +129,7 @@ def _read_event(line: str, where: str, forward_unknown: bool) -> ExternalEvent:
         if not forward_unknown:
             raise InputError(
                 f"{where}: unknown type {kind!r}{did_you_mean(kind, (UNAVAILABLE, AVAILABLE))}; "
-                "other types need --forward-unknown-events"
+                "other types need the engine's --forward-unknown-events"
             )
         return ExternalEvent(float(date), kind, HostSet(), fields)
     resources = fields.get("resources")

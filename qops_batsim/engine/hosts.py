@@ -8,19 +8,24 @@ from qops_batsim.platform.hostset import HostSet
 class HostOccupation:
     """The hosts of a simulation and, with sharing, how many jobs each runs.
 
-    ``computing`` is the number of hosts with at least one job; ``unavailable`` are the hosts
-    that can take no job at present.
+    ``unavailable`` are the hosts that can take no job at present; those with jobs compute on.
     """
 
-    __slots__ = ("_busy", "_existing", "_jobs", "_sharing", "computing", "unavailable")
+    __slots__ = ("_busy", "_existing", "_jobs", "_sharing", "unavailable")
 
     def __init__(self, count: int, *, sharing: bool) -> None:
-        self.computing = 0
         self.unavailable = HostSet()
         self._existing = (1 << count) - 1
         self._busy = 0
         self._sharing = sharing
         self._jobs = [0] * count if sharing else []
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Number of hosts with at least one job, and of idle ones; none that is away."""
+        there = self._existing & ~self.unavailable.mask
+        computing = (self._busy & there).bit_count()
+        return computing, there.bit_count() - computing
 
     def problem(self, hosts: HostSet) -> tuple[int, str] | None:
         """Return the first host that cannot take a job and why, or None. O(hosts / 64)."""
@@ -35,15 +40,11 @@ class HostOccupation:
             return _lowest(mask & self.unavailable.mask), "it is unavailable"
         return None
 
-    def unknown(self, hosts: HostSet) -> HostSet:
-        return HostSet(hosts.mask & ~self._existing)
-
     def take(self, hosts: HostSet) -> None:
         self._busy |= hosts.mask
         if self._sharing:
             for host in hosts:
                 self._jobs[host] += 1
-        self.computing = self._busy.bit_count()
 
     def release(self, hosts: HostSet) -> None:
         if self._sharing:
@@ -53,7 +54,6 @@ class HostOccupation:
                     self._busy &= ~(1 << host)
         else:
             self._busy &= ~hosts.mask
-        self.computing = self._busy.bit_count()
 
 
 def _lowest(mask: int) -> int:

@@ -10,6 +10,7 @@ from qops_batsim.engine.records import JobRecord, job_columns
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.files import write_text
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, REJECTED
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.version import __version__
 
 MACHINE_STATES_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
@@ -30,9 +31,7 @@ def write_outputs(
         "schedule": format_schedule(simulation),
     }
     if machine_states:
-        texts["machine_states"] = format_machine_states(
-            simulation.computing_changes, len(simulation.hosts)
-        )
+        texts["machine_states"] = format_machine_states(simulation.computing_changes)
     paths = []
     for name, text in texts.items():
         path = Path(f"{prefix}_{name}.csv")
@@ -59,9 +58,9 @@ def format_jobs(ended: Sequence[JobRecord]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def format_machine_states(changes: Sequence[tuple[float, int]], hosts: int) -> str:
+def format_machine_states(changes: Sequence[tuple[float, int, int]]) -> str:
     """Return ``_machine_states.csv``: a row after every start and end."""
-    rows = (f"{date:g},0,0,0,{hosts - computing},{computing}" for date, computing in changes)
+    rows = (f"{date:g},0,0,0,{idle},{computing}" for date, computing, idle in changes)
     return "\n".join([MACHINE_STATES_COLUMNS, *rows]) + "\n"
 
 
@@ -137,11 +136,32 @@ def _host_times(simulation: Simulation, ran: list[JobRecord]) -> tuple[float, fl
     else:
         computing = math.fsum((r.finish - r.start) * len(r.hosts) for r in ran)
     unavailable = 0.0
-    for host, outages in simulation.outages.items():
-        for since, to in outages:
-            unavailable += to - since if to < math.inf else 0.0
-            until[host] = max(until[host], to if to < math.inf else since)
+    for host, outages in _outages_by_host(simulation).items():
+        spans = [(record.start, record.finish) for record in ran if host in record.hosts]
+        # What runs on a host that is away goes on, but the host is not in the state computing.
+        computing -= math.fsum(
+            _union(
+                [
+                    (max(start, since), min(finish, to))
+                    for start, finish in spans
+                    if finish > since and start < to
+                ]
+            )
+            for since, to in outages
+        )
+        unavailable += math.fsum(to - since for since, to in outages if to < math.inf)
+        changes = [finish for _, finish in spans if not any(a <= finish < b for a, b in outages)]
+        changes += [to if to < math.inf else since for since, to in outages]
+        until[host] = max(changes)
     return computing, math.fsum(until) - computing - unavailable, unavailable
+
+
+def _outages_by_host(simulation: Simulation) -> dict[int, list[tuple[float, float]]]:
+    found: dict[int, list[tuple[float, float]]] = {}
+    for outage in simulation.outages:
+        for host in HostSet.parse(outage.hosts):
+            found.setdefault(host, []).append((outage.since, outage.until))
+    return found
 
 
 def _last_changes(ran: list[JobRecord], hosts: int) -> list[float]:

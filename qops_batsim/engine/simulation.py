@@ -86,9 +86,9 @@ class Simulation:
     ended
         Jobs that have ended or were rejected, in the order in which that was noted.
     computing_changes
-        Date and number of computing hosts after each start and end.
+        Date and numbers of computing and idle hosts after each start and end.
     outages
-        By host id, the times in which it was away (from, to; seconds).
+        When hosts are away, by date.
     energy
         The energy meter, or None.
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from qops_batsim.engine.energy import EnergyMeter
 from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, Execution, execution_of
+from qops_batsim.engine.external_events import outages_of
 from qops_batsim.engine.fluid import Computation, FluidModel
 from qops_batsim.engine.hosts import HostOccupation
 from qops_batsim.engine.machine import Machine
@@ -37,7 +38,7 @@ class World:
 
     ``now`` is the current date (seconds); only :meth:`tell` adds to the ``outbox``, the events for
     the next message; ``registering`` tells whether the module may still register jobs. ``outages``
-    are the times in which a host was away (from, to; infinite while it is), by host id.
+    are the times in which hosts are away.
     """
 
     def __init__(self, platform: Platform, options: EngineOptions) -> None:
@@ -48,12 +49,12 @@ class World:
         self.outbox: list[Stamped[Event]] = []
         self.records: dict[str, JobRecord] = {}
         self.ended: list[JobRecord] = []
-        self.computing_changes: list[tuple[float, int]] = []
+        self.computing_changes: list[tuple[float, int, int]] = []
         self.occupation = HostOccupation(len(self.hosts), sharing=options.compute_sharing)
         self.energy = EnergyMeter(self.hosts) if options.energy else None
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
         self.registering = options.dynamic_jobs
-        self.outages: dict[int, list[tuple[float, float]]] = {}
+        self.outages = outages_of(options.external_events or (), len(self.hosts))
         self._machine = Machine(platform, self.hosts)
         self._fluid = FluidModel()
         self._computing: dict[Computation, JobRecord] = {}
@@ -94,7 +95,7 @@ class World:
     ) -> None:
         """Start a job on hosts that can take it, its executors placed on them."""
         self.occupation.take(hosts)
-        self.computing_changes.append((self.now, self.occupation.computing))
+        self.computing_changes.append((self.now, *self.occupation.counts))
         record.state = RUNNING
         record.start = self.now
         if record.job.walltime is not None:
@@ -113,7 +114,7 @@ class World:
         if self.energy is not None and record.energy is not None:
             record.energy = self.energy.consumed(record.hosts, self.now) - record.energy
         self.occupation.release(record.hosts)
-        self.computing_changes.append((self.now, self.occupation.computing))
+        self.computing_changes.append((self.now, *self.occupation.counts))
         self.ended.append(record)
         self.tell(JobCompleted(record.job.id, state, return_code, record.hosts))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
+from qops_batsim.engine.external_events import ExternalEvent, in_order, read_external_events
 from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
@@ -34,6 +35,9 @@ AnyWorkload = Workload | str | PathLike[str]
 AnyPlatform = Platform | str | PathLike[str]
 """A platform, likewise."""
 
+AnyEvents = Sequence[ExternalEvent] | str | PathLike[str]
+"""External events, or the path of their file."""
+
 
 def load_workload(given: AnyWorkload) -> Workload:
     """Return a workload itself, or read its file."""
@@ -51,6 +55,15 @@ def load_platform(given: AnyPlatform | None, workload: Workload) -> Platform:
     if isinstance(given, Platform):
         return given
     return read_platform(_checked(given, "platform"))
+
+
+def load_events(given: AnyEvents | None) -> tuple[ExternalEvent, ...] | None:
+    """Return external events themselves, or read their file; None: there are none."""
+    if given is None:
+        return None
+    if isinstance(given, (str, PathLike)):
+        return read_external_events(Path(given))
+    return in_order(given)
 
 
 def _checked(given: object, what: str) -> Path:
@@ -74,6 +87,7 @@ def names_of(
     scheduler: AnyScheduler,
     workload: AnyWorkload,
     platform: AnyPlatform | None,
+    events: AnyEvents | None = None,
 ) -> tuple[dict[str, str | None], list[str]]:
     """Return what a run's description calls what it was given, and which are Python objects.
 
@@ -81,7 +95,7 @@ def names_of(
     which the package lies.
     """
     name = scheduler if isinstance(scheduler, str) else registered_name(type(module))
-    names = {
+    names: dict[str, str | None] = {
         "scheduler": name or type(module).__name__,
         "workload": _name(workload, "workloads"),
         "platform": None if platform is None else _name(platform, "platforms"),
@@ -91,6 +105,9 @@ def names_of(
         "workload": isinstance(workload, Workload),
         "platform": isinstance(platform, Platform),
     }
+    if events is not None:
+        names["events"] = os.fspath(events) if isinstance(events, (str, PathLike)) else None
+        objects["events"] = names["events"] is None
     return names, [what for what, is_object in objects.items() if is_object]
 
 
@@ -102,7 +119,7 @@ def _name(given: AnyWorkload | AnyPlatform, kind: str) -> str:
 
 
 def digests(names: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the SHA-256 of the files behind a ``scheduler``, a ``workload`` and a ``platform``.
+    """Return the SHA-256 of the files behind a ``scheduler``, a ``workload``, ``events``….
 
     Registered schedulers have no file, and pipes can be read only once: both are left out.
     """
@@ -112,6 +129,8 @@ def digests(names: Mapping[str, str | None]) -> dict[str, str]:
             continue
         if what == "scheduler":
             path = Path(name.rpartition(":")[0]) if is_in_file(name) else Path()
+        elif what == "events":
+            path = Path(name)
         else:
             path = find_input(name, f"{what}s")
         if path.is_file():

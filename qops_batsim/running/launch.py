@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.engine.external_events import format_external_events, outages_of
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.errors import InputError, QopsError, did_you_mean
 from qops_batsim.files import read_bytes
@@ -89,7 +90,7 @@ def run_batsim(
     prefix
         Path in front of ``_jobs.csv`` and the others; missing directories are made.
     options
-        What the simulation allows; external events are not supported.
+        What the simulation allows.
     timeout
         Longest wait for Batsim's next message, and for its end after the last
         (seconds).
@@ -107,6 +108,10 @@ def run_batsim(
     options = options or EngineOptions()
     with ending_signals_raise(), _working_directory(prefix) as directory:
         inputs = _input_arguments(platform, workload, directory)
+        if options.external_events is not None:
+            events = directory / "events.txt"
+            events.write_text(format_external_events(options.external_events))
+            inputs += ["--events", str(events)]
         arguments = batsim_arguments(options, log_level)
         with closing(_Server(driver, timeout)) as server:
             outputs = ["-e", str(directory / _EXPORT), "-s", server.endpoint]
@@ -122,15 +127,15 @@ def run_batsim(
 
 
 def check_machine(
-    workload: Workload, platform: Platform, hosts: int | None, *, allow_smaller_machine: bool
+    workload: Workload, platform: Platform, options: EngineOptions, *, allow_smaller_machine: bool
 ) -> None:
-    """Check that Batsim can run a workload on the first ``hosts`` hosts of a platform."""
+    """Check that Batsim can run a workload on the hosts of a platform, which may go away."""
     if platform.master is None:
         raise InputError(
             f"{platform.source}: no master; for Batsim, a host named master_host or one with "
             "role master is expected"
         )
-    available = len(platform.compute_hosts)
+    hosts, available = options.hosts, len(platform.compute_hosts)
     if hosts is not None and not 1 <= hosts <= available:
         raise InputError(
             f"{platform.source}: {hosts} hosts were asked for; from 1 to {available} are accepted"
@@ -138,12 +143,11 @@ def check_machine(
     used = available if hosts is None else hosts
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, used)
+    outages_of(options.external_events or (), used)
 
 
 def batsim_arguments(options: EngineOptions, log_level: str = "information") -> list[str]:
-    """Return the command-line arguments of Batsim for these options."""
-    if options.external_events is not None:
-        raise InputError("external events: only the embedded engine runs them")
+    """Return the command-line arguments of Batsim for these options; not those that are files."""
     if log_level not in LOG_LEVELS:
         raise InputError(f"unknown log level {log_level!r}{did_you_mean(log_level, LOG_LEVELS)}")
     arguments = ["--disable-schedule-tracing"]  # the Pajé trace, which nothing here reads
@@ -161,6 +165,7 @@ def batsim_arguments(options: EngineOptions, log_level: str = "information") -> 
         "--enable-profile-reuse": options.dynamic_jobs and options.profile_reuse,
         "--forward-profiles-on-submission": options.forward_profiles,
         "--energy": options.energy,
+        "--forward-unknown-events": options.forward_unknown_events,
     }
     return arguments + [flag for flag, given in flags.items() if given]
 

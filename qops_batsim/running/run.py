@@ -24,6 +24,7 @@ from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.files import read_bytes
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import (
+    AnyEvents,
     AnyPlatform,
     AnyScheduler,
     AnyWorkload,
@@ -162,6 +163,7 @@ def run(
     hosts: int | None = None,
     smaller_machine: bool = False,
     compute_sharing: bool | None = None,
+    events: AnyEvents | None = None,
     batsim: BatsimCall | None = None,
     watch: Watch | None = None,
 ) -> Run:
@@ -186,6 +188,8 @@ def run(
         Whether the machine may be smaller than the workload expects.
     compute_sharing
         Whether several jobs may run on one host; None for what the scheduler is meant for.
+    events
+        Hosts that go away and return, if any: external events, or the path of their file.
 
     Examples
     --------
@@ -200,10 +204,9 @@ def run(
     if workload is None:
         workload, shipped = default_inputs(module)
         platform = platform or shipped
-    options = default_engine(module, hosts=hosts, compute_sharing=compute_sharing)
-    work = _Work(
-        (scheduler, workload, platform), module, options, smaller_machine, out, watch or Watch()
-    )
+    options = default_engine(module, hosts=hosts, compute_sharing=compute_sharing, events=events)
+    given = scheduler, workload, platform, events
+    work = _Work(given, module, options, smaller_machine, out, watch or Watch())
     return work.run(batsim or BatsimCall() if engine == "batsim" else None)
 
 
@@ -212,7 +215,7 @@ class _Work:
 
     def __init__(
         self,
-        given: tuple[AnyScheduler, AnyWorkload, AnyPlatform | None],
+        given: tuple[AnyScheduler, AnyWorkload, AnyPlatform | None, AnyEvents | None],
         module: DecisionModule,
         options: EngineOptions,
         smaller_machine: bool,
@@ -227,12 +230,14 @@ class _Work:
         self.jobs: Workload = load_workload(given[1])
         self.machine: Platform = load_platform(given[2], self.jobs)
         names, objects = names_of(module, *given)
-        further = {
+        further: dict[str, Any] = {
             "hosts_limit": options.hosts,
             "smaller_machine": smaller_machine,
             "python_objects": objects,
             "sha256": digests({what: names[what] for what in names if what not in objects}),
         }
+        if "events" in names:
+            further["events"] = names.pop("events")
         self.described: dict[str, Any] = {**names, "module": module, "further": further}
         self.prefix = str(out or f"out/{short_name(self.described['scheduler'])}")
 
@@ -274,14 +279,14 @@ class _Work:
 
     def _run_batsim(self, call: BatsimCall) -> _Simulated:
         check_machine(
-            self.jobs, self.machine, self.options.hosts, allow_smaller_machine=self.smaller_machine
+            self.jobs, self.machine, self.options, allow_smaller_machine=self.smaller_machine
         )
         batsim = find_batsim(call.path)
         with self.watch.compiling():
             self.module.prepare()
         self.module.use_platform(self.machine)
         # Batsim gets the files that were given, not what was read of them.
-        _, workload, platform = self.given
+        _, workload, platform, _ = self.given
         began = time.perf_counter()
         run = run_batsim(
             batsim,
@@ -314,6 +319,7 @@ class _Description(msgspec.Struct, frozen=True, kw_only=True):
     compute_sharing: bool = False
     hosts_limit: int | None = None
     smaller_machine: bool = False
+    events: str | None = None
     python_objects: list[str] = []
     sha256: dict[str, str] = {}
 
@@ -353,8 +359,9 @@ def run_again(
             "names and files are expected"
         )
     inputs = before.scheduler, before.workload, before.platform
+    files = dict(zip(("scheduler", "workload", "platform"), inputs, strict=True))
     try:
-        now = digests(dict(zip(("scheduler", "workload", "platform"), inputs, strict=True)))
+        now = digests({**files, "events": before.events})
     except InputError as error:
         raise InputError(f"{refused}: {error}") from None
     changed = [what for what, digest in before.sha256.items() if now.get(what) != digest]
@@ -368,6 +375,7 @@ def run_again(
         hosts=before.hosts_limit,
         smaller_machine=before.smaller_machine,
         compute_sharing=before.compute_sharing,
+        events=before.events,
         batsim=batsim,
         watch=watch,
     )

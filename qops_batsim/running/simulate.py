@@ -10,15 +10,18 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.engine.external_events import outages_of
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import EngineOptions, Simulation
 from qops_batsim.errors import InputError
 from qops_batsim.files import write_text
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import (
+    AnyEvents,
     AnyPlatform,
     AnyScheduler,
     AnyWorkload,
+    load_events,
     load_platform,
     load_workload,
 )
@@ -37,6 +40,7 @@ def simulate(
     scheduler: AnyScheduler,
     settings: Mapping[str, Any] | None = None,
     *,
+    events: AnyEvents | None = None,
     engine: EngineOptions | None = None,
     allow_smaller_machine: bool = False,
     on_progress: Callable[[int], None] | None = None,
@@ -54,11 +58,12 @@ def simulate(
         of your own.
     settings
         The scheduler's options by name.
+    events
+        Hosts that go away and return, if any: external events, or their file.
     engine
         What the simulation allows; by default :func:`default_engine` of the scheduler.
     allow_smaller_machine
-        Run even if the workload is for a machine with more processors; the
-        scheduler then has to reject jobs that are too wide.
+        Run even if the workload is for a larger machine; wider jobs are rejected then.
     on_progress
         Called now and then with the number of jobs ended.
 
@@ -81,12 +86,19 @@ def simulate(
     module = make_scheduler(scheduler, settings)
     workload = load_workload(workload)
     machine = load_platform(platform, workload)
+    engine = engine or default_engine(module)
+    if events is not None:
+        engine = msgspec.structs.replace(engine, external_events=load_events(events))
     with _without_garbage_collection():
         return _simulate(workload, machine, module, engine, allow_smaller_machine, on_progress)
 
 
 def default_engine(
-    module: DecisionModule, *, hosts: int | None = None, compute_sharing: bool | None = None
+    module: DecisionModule,
+    *,
+    hosts: int | None = None,
+    compute_sharing: bool | None = None,
+    events: AnyEvents | None = None,
 ) -> EngineOptions:
     """Return what an engine has to allow for a scheduler to work as it is meant to.
 
@@ -96,6 +108,8 @@ def default_engine(
         Use only the first so many hosts; None for all.
     compute_sharing
         Whether several jobs may run on one host; None for what the scheduler is meant for.
+    events
+        Hosts that go away and return, if any.
     """
     if compute_sharing is None:
         compute_sharing = module.needs.compute_sharing
@@ -103,6 +117,7 @@ def default_engine(
     return EngineOptions(
         hosts=hosts,
         compute_sharing=compute_sharing,
+        external_events=load_events(events),
         dynamic_jobs=dynamic,
         # What is registered again runs a profile that Batsim would otherwise have forgotten.
         profile_reuse=dynamic,
@@ -128,13 +143,11 @@ def _simulate(
     workload: Workload,
     platform: Platform,
     module: DecisionModule,
-    engine: EngineOptions | None,
+    engine: EngineOptions,
     allow_smaller_machine: bool,
     on_progress: Callable[[int], None] | None,
 ) -> Simulation:
     module.use_platform(platform)
-    if engine is None:
-        engine = default_engine(module)
     driver = ModuleDriver(module, any_engine=True)
     simulation = Simulation(platform, [workload], driver, engine, on_progress)
     if not allow_smaller_machine:
@@ -188,7 +201,7 @@ def describe_run(
     options: EngineOptions,
 ) -> dict[str, Any]:
     """Return how a run was made, whatever the engine; the names are those that were given."""
-    return {
+    description = {
         "scheduler": scheduler,
         "options": msgspec.to_builtins(module.options),
         "workload": workload,
@@ -198,6 +211,9 @@ def describe_run(
         "dynamic_jobs": options.dynamic_jobs,
         "package_version": __version__,
     }
+    if options.external_events is not None:
+        description["outages"] = msgspec.to_builtins(outages_of(options.external_events, hosts))
+    return description
 
 
 def write_decisions(

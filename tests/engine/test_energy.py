@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.engine.energy import EnergyMeter, wattage
-from qops_batsim.engine.external_events import read_external_events
+from qops_batsim.engine.external_events import outages_of, read_external_events
 from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Host
+from qops_batsim.platform.outages import Outage
 
 
 def host(text: str | None) -> Host:
@@ -49,6 +50,21 @@ def test_energy_follows_the_load() -> None:
     assert meter.consumed([1], 15.0) == pytest.approx(120 + 50 + 10)
 
 
+def test_at_one_date_hosts_return_before_others_leave(tmp_path: Path) -> None:
+    path = tmp_path / "events.txt"
+    path.write_text(
+        '{"timestamp": 4, "type": "machine_unavailable", "resources": "2"}\n'
+        '{"timestamp": 4, "type": "machine_available", "resources": "3"}\n'
+        '{"timestamp": 0, "type": "machine_unavailable", "resources": "3"}\n'
+    )
+    events = read_external_events(path)
+    assert [str(event.hosts) for event in events] == ["3", "3", "2"]
+    assert outages_of(events, 4) == (
+        Outage(hosts="3", since=0.0, to=4.0),
+        Outage(hosts="2", since=4.0),
+    )
+
+
 def test_events_are_read_in_order_of_dates(tmp_path: Path) -> None:
     path = tmp_path / "events.txt"
     path.write_text(
@@ -72,6 +88,7 @@ def test_events_are_read_in_order_of_dates(tmp_path: Path) -> None:
         ("{", "line 1: not JSON"),
         ("[1]", "line 1: a JSON object with timestamp and type"),
         ('{"type": "machine_available"}', "timestamp is None; a number of seconds"),
+        ('{"timestamp": -1, "type": "storm"}', "timestamp is -1; a number of seconds from 0 to"),
         ('{"timestamp": 1}', "type is None; a text"),
         ('{"timestamp": 1, "type": "machine_available"}', "resources is None; hosts such as"),
         (

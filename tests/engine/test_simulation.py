@@ -241,7 +241,7 @@ def test_with_sharing_several_jobs_use_one_host() -> None:
     rows: list[Row] = [("a", 0, 1, 10, None), ("b", 5, 2, 10, None)]
     allocations = {"a": "1", "b": "1-2"}
     simulation, _ = simulate(execute_all(allocations), workload(*rows), compute_sharing=True)
-    assert simulation.computing_changes == [(0, 1), (5, 2), (10, 2), (15, 0)]
+    assert simulation.computing_changes == [(0, 1, 3), (5, 2, 2), (10, 2, 2), (15, 0, 4)]
     # Host 1 computes from 0 to 15, host 2 idles until 5 and computes until 15.
     assert ",25.000000,5.000000,0.000000," in format_schedule(simulation)
 
@@ -386,7 +386,7 @@ def test_hosts_that_are_away_take_no_job() -> None:
     ],
 )
 def test_impossible_external_events(events: tuple[ExternalEvent, ...], message: str) -> None:
-    with pytest.raises(SimulationError, match=message):
+    with pytest.raises(InputError, match=message):
         simulate(at_begin(EXECUTE), workload(ONE), external_events=events)
 
 

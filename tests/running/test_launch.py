@@ -183,12 +183,24 @@ def test_flags_of_all_options():
         batsim_arguments(EngineOptions(), "quite")
 
 
-def test_external_events_are_refused(tmp_path):
-    path = tmp_path / "events.txt"
-    path.write_text('{"timestamp": 1, "type": "machine_unavailable", "resources": "0"}\n')
-    events = read_external_events(path, forward_unknown=False)
-    with pytest.raises(InputError, match="external events: only the embedded engine"):
-        batsim_arguments(EngineOptions(external_events=events))
+def test_external_events_are_given_to_batsim(launch, tmp_path):
+    path, seen = tmp_path / "events.txt", tmp_path / "seen.txt"
+    path.write_text(
+        '{"timestamp": 3, "type": "storm", "force": 9}\n\n'
+        '{"timestamp": 1, "type": "machine_unavailable", "resources": "0 2", "x": 1}\n'
+    )
+    events = read_external_events(path, forward_unknown=True)
+    body = f"""
+assert "--forward-unknown-events" in arguments
+shutil.copy(option("--events"), {str(seen)!r})
+"""
+    options = EngineOptions(external_events=events, forward_unknown_events=True)
+    launch(body + GOOD, options=options)
+    assert read_external_events(seen, forward_unknown=True) == events
+    assert [json.loads(line) for line in seen.read_text().splitlines()] == [
+        {"timestamp": 1, "type": "machine_unavailable", "resources": "0 2", "x": 1},
+        {"timestamp": 3, "type": "storm", "force": 9},
+    ]
 
 
 # What can go wrong with Batsim
@@ -364,12 +376,13 @@ def test_the_run_says_how_it_was_made(launch, tmp_path):
 
 def test_machines_are_checked_beforehand(workload):
     jobs = read_workload(workload)
-    check_machine(jobs, make_cluster(4), None, allow_smaller_machine=False)
-    check_machine(jobs, make_cluster(4), 3, allow_smaller_machine=True)
+    check_machine(jobs, make_cluster(4), EngineOptions(), allow_smaller_machine=False)
+    three = EngineOptions(hosts=3)
+    check_machine(jobs, make_cluster(4), three, allow_smaller_machine=True)
     with pytest.raises(InputError, match="for 4 processors .* has only 3 hosts to use"):
-        check_machine(jobs, make_cluster(4), 3, allow_smaller_machine=False)
+        check_machine(jobs, make_cluster(4), three, allow_smaller_machine=False)
     with pytest.raises(InputError, match="9 hosts were asked for; from 1 to 4 are accepted"):
-        check_machine(jobs, make_cluster(4), 9, allow_smaller_machine=False)
+        check_machine(jobs, make_cluster(4), EngineOptions(hosts=9), allow_smaller_machine=False)
     headless = Platform(compute_hosts=(Host(name="a", speeds=(1.0,)),))
     with pytest.raises(InputError, match="no master; for Batsim"):
-        check_machine(jobs, headless, None, allow_smaller_machine=True)
+        check_machine(jobs, headless, EngineOptions(), allow_smaller_machine=True)

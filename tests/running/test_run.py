@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.verify.verifier import rules_checked
+from qops_batsim.engine.external_events import read_external_events
+from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.errors import InputError
 from qops_batsim.platform import read_platform
 from qops_batsim.platform.generate import make_cluster
@@ -126,6 +129,36 @@ class Mine(Easy):
 """
 
 
+AWAY = """
+{"timestamp": 20, "type": "machine_unavailable", "resources": "0-1"}
+{"timestamp": 500, "type": "machine_available", "resources": "0-1"}
+"""
+
+
+def test_hosts_go_away_and_that_is_recorded() -> None:
+    Path("away.txt").write_text(AWAY)
+    whole, reduced = run("easy", "tiny_8"), run("easy", "tiny_8", events="away.txt", out="away")
+    told = description("away")
+    assert told["events"] == "away.txt"
+    assert told["outages"] == [{"hosts": "0-1", "since": 20.0, "to": 500.0}]
+    assert set(told["sha256"]) == {"workload", "events"}
+    assert reduced.violations == []
+    assert "hosts-present" in {rule.name for rule in rules_checked(reduced.result)}
+    assert reduced.metrics["waiting_time"]["mean"] > whole.metrics["waiting_time"]["mean"]
+    events = read_external_events("away.txt")
+    direct = simulate("tiny_8", None, "easy", events=events)
+    assert format_jobs(direct.ended) == Path("away_jobs.csv").read_text()
+    run("easy", "tiny_8", events=events, out="object")
+    assert description("object")["python_objects"] == ["events"]
+    with pytest.raises(InputError, match="events came from a program"):
+        run_again("object_run.json")
+    Path("away.txt").write_text(AWAY.replace("0-1", "0-9"))
+    with pytest.raises(InputError, match="the file of the events has changed"):
+        run_again("away_run.json")
+    with pytest.raises(InputError, match="names hosts 4-9, which do not exist; hosts are 0 to 3"):
+        run("easy", "tiny_8", events="away.txt")
+
+
 @pytest.mark.parametrize(
     ("arguments", "choices"),
     [
@@ -134,6 +167,7 @@ class Mine(Easy):
         (("fqops", "sdsc_sp2_deadlines_500", None, {"tolerance": "random", "seed": 5}), {}),
         (("aroma", "aroma_mixed", "aroma_grid"), {"compute_sharing": False}),
         (("mine.py:Mine", "own.json", Path("own.xml")), {}),
+        (("easy", "tiny_8"), {"events": "away.txt"}),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
@@ -143,6 +177,7 @@ def test_run_again_gives_the_same_bytes(
     (tmp_path / "mine.py").write_text(SCHEDULER)
     (tmp_path / "own.json").write_bytes(find_input("tiny_8", "workloads").read_bytes())
     (tmp_path / "own.xml").write_bytes(find_input("kth_sp2_100", "platforms").read_bytes())
+    (tmp_path / "away.txt").write_text(AWAY)
     first = run(*arguments, out="first", smaller_machine="hosts" in choices, **choices)
     again = run_again("first_run.json")
     assert again.prefix == "first_again"

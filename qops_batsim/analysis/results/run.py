@@ -37,6 +37,7 @@ from qops_batsim.files import read_bytes
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
 from qops_batsim.limits import MAX_HOST_ID, MAX_OCCUPATIONS
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.outages import Outage
 
 _Content = TypeVar("_Content")
 
@@ -61,6 +62,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     platform: str | None = None
     hosts: int | None = None
     compute_sharing: bool | None = None
+    outages: list[Outage] = []
     package_version: str | None = None
 
 
@@ -115,6 +117,11 @@ class RunResult:
     def hosts_are_assumed(self) -> bool:
         """Whether the number of hosts is only the largest allocated identifier + 1."""
         return self.hosts_source == _ASSUMED
+
+    @property
+    def outages(self) -> list[Outage]:
+        """When hosts were away, as far as ``_run.json`` tells."""
+        return [] if self.info is None else self.info.outages
 
     def column(self, name: str) -> Floats:
         """Return a column of numbers, one value a job."""

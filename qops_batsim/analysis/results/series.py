@@ -12,6 +12,7 @@ import numpy as np
 
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
+from qops_batsim.platform.hostset import HostSet
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,25 @@ def busy_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
     opens[1:] = (hosts[1:] != hosts[:-1]) | (start[1:] > latest[:-1])
     closes = np.append(opens[1:], True)[: len(hosts)]
     return hosts[opens].astype(np.float64), start[opens], latest[closes]
+
+
+def computing_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
+    """As :func:`busy_periods`, without the parts in which the host was away.
+
+    A job that ran when its hosts went away goes on there, but Batsim does not count them
+    as computing.
+    """
+    hosts, begins, ends = busy_periods(result)
+    for outage in result.outages:
+        away = np.isin(hosts, list(HostSet.parse(outage.hosts)))
+        away &= (begins < outage.until) & (ends > outage.since)
+        host, begin, end = hosts[away], begins[away], ends[away]
+        hosts = np.concatenate([hosts[~away], host, host])
+        begins = np.concatenate([begins[~away], begin, np.maximum(begin, outage.until)])
+        ends = np.concatenate([ends[~away], np.minimum(end, outage.since), end])
+        real = ends > begins
+        hosts, begins, ends = hosts[real], begins[real], ends[real]
+    return hosts, begins, ends
 
 
 def running_latest(hosts: Integers, finish: Floats) -> Integers:

@@ -72,6 +72,8 @@ SCHEDULE = Need("a _schedule.csv", lambda subject: subject.result.schedule is no
 MACHINE_STATES = Need(
     "a _machine_states.csv", lambda subject: subject.result.machine_states is not None
 )
+OUTAGES = Need("outages in its _run.json", lambda subject: bool(subject.result.outages))
+NO_OUTAGES = Need("no host that was away", lambda subject: not subject.result.outages)
 NO_SHARING = Need("a run without compute sharing", lambda subject: not subject.compute_sharing)
 
 Check = Callable[[Subject], Iterable[Violation]]

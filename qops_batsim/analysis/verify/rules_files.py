@@ -8,9 +8,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, NULL_RUN_TIME, lasting
-from qops_batsim.analysis.results.series import busy_hosts, busy_periods
+from qops_batsim.analysis.results.series import busy_hosts, computing_periods
 from qops_batsim.analysis.results.tables import Floats
-from qops_batsim.analysis.verify.rule import MACHINE_STATES, SCHEDULE, Subject, Violation, rule
+from qops_batsim.analysis.verify.rule import (
+    MACHINE_STATES,
+    NO_OUTAGES,
+    SCHEDULE,
+    Subject,
+    Violation,
+    rule,
+)
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 
 
@@ -59,7 +66,7 @@ _AVERAGED = {
 def schedule_host_time(subject: Subject) -> Iterator[Violation]:
     """The time that hosts compute in ``_schedule.csv`` follows from ``_jobs.csv``."""
     result = subject.result
-    _, begins, ends = busy_periods(result)
+    _, begins, ends = computing_periods(result)
     stays = result.stays()
     # Each period adds its own rounding, and run times that Batsim made up.
     null = np.count_nonzero(~lasting(stays.finish - stays.start))
@@ -83,7 +90,7 @@ def _compare(
             )
 
 
-@rule(MACHINE_STATES)
+@rule(MACHINE_STATES, NO_OUTAGES)
 def machine_states(subject: Subject) -> Iterator[Violation]:
     """The numbers of computing hosts in ``_machine_states.csv`` follow from ``_jobs.csv``.
 

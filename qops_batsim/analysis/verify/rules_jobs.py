@@ -9,9 +9,17 @@ import numpy as np
 from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, ROUNDING, differ, tolerance
 from qops_batsim.analysis.results.series import running_latest
 from qops_batsim.analysis.results.tables import EXECUTION_COLUMNS, Booleans
-from qops_batsim.analysis.verify.rule import NO_SHARING, Subject, Violation, rule, violations
+from qops_batsim.analysis.verify.rule import (
+    NO_SHARING,
+    OUTAGES,
+    Subject,
+    Violation,
+    rule,
+    violations,
+)
 from qops_batsim.analysis.verify.sharing import stays_by_host
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, COMPLETED_WALLTIME_REACHED
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.workload.model import Workload
 
 
@@ -182,6 +190,27 @@ def host_range(subject: Subject) -> Iterator[Violation]:
     return violations(
         subject, highest >= result.hosts, message, at="starting_time", highest=highest
     )
+
+
+@rule(OUTAGES)
+def hosts_present(subject: Subject) -> Iterator[Violation]:
+    """No job starts on a host that is away; jobs that run when their hosts leave go on."""
+    result, names = subject.result, subject.result.jobs["id"]
+    rows, first, last = result.allocations
+    start = result.column("starting_time")[rows]
+    margin = tolerance(start)
+    for outage in result.outages:
+        during = (start > outage.since + margin) & (start < outage.until - margin)
+        for low, high in HostSet.parse(outage.hosts).intervals():
+            for place in np.flatnonzero(during & (first <= high) & (last >= low)).tolist():
+                job, date = names.iloc[rows[place]], float(start[place])
+                host = max(low, int(first[place]))
+                back = "for ever" if outage.to is None else f"until {outage.to:.6f} s"
+                said = (
+                    f"job {job!r} starts on host {host} at {date:.6f} s, "
+                    f"which is away from {outage.since:.6f} s on {back}"
+                )
+                yield Violation(jobs=(job,), host=host, time=date, message=said)
 
 
 @rule(NO_SHARING)

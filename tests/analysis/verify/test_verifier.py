@@ -37,13 +37,15 @@ def rules_broken(violations) -> set[str]:
 def test_a_valid_run_obeys_every_rule(write_run, mixed_run):
     result = read_run(write_run(mixed_run(), hosts=4, totals=True))
     assert verify(result, workloads=workload()) == []
-    assert rules_checked(result, workloads=workload()) == list(RULES)
+    checked = [rule.name for rule in rules_checked(result, workloads=workload())]
+    assert checked == [rule.name for rule in RULES if rule.name != "hosts-present"]
 
 
 def test_rules_apply_to_the_files_that_exist(write_run, mixed_run):
     result = read_run(write_run(mixed_run()))
     left = {rule.name for rule in RULES} - {rule.name for rule in rules_checked(result)}
     assert left == {
+        "hosts-present",
         "schedule-counts",
         "schedule-times",
         "schedule-host-time",
@@ -251,6 +253,40 @@ def test_other_allocation_sizes_can_be_allowed(write_run, mixed_run):
     assert rules_broken(verify(empty, any_allocation_size=True)) == {"allocation-size"}
 
 
+AWAY = [{"hosts": "1 3", "since": 6.0, "to": 9.0}, {"hosts": "0", "since": 30.0, "to": None}]
+
+
+@pytest.mark.parametrize(
+    ("start", "run_time", "hosts", "message"),
+    [
+        (6.0, 5.0, [1], ""),  # at the date at which the host goes away: it was decided before
+        (2.0, 5.0, [1], ""),  # goes on
+        (9.0, 5.0, [1], ""),
+        (7.0, 1.0, [0, 2], ""),
+        (7.0, 1.0, [0, 3], "on host 3 at 7.000000 s, which is away from 6.000000 s on until 9.0"),
+        (31.0, 1.0, [0], "on host 0 at 31.000000 s, which is away from 30.000000 s on for ever"),
+    ],
+)
+def test_no_job_starts_on_a_host_that_is_away(write_run, start, run_time, hosts, message):
+    prefix = write_run([write_run.ran("a", 0, len(hosts), start, run_time, hosts)])
+    Path(f"{prefix}_run.json").write_text(json.dumps({"hosts": 4, "outages": AWAY}))
+    found = [each.message for each in verify(read_run(prefix)) if each.rule == "hosts-present"]
+    assert len(found) == bool(message)
+    assert message in "".join(found)
+
+
+def test_a_host_that_is_away_does_not_compute(write_run):
+    # Host 1 runs the job from 5 to 10 and is away from 6 to 9; host 2 stays.
+    prefix = write_run([write_run.ran("a", 0, 2, 5, 5, [1, 2])], hosts=4, totals=True)
+    Path(f"{prefix}_run.json").write_text(json.dumps({"hosts": 4, "outages": AWAY}))
+    schedule = Path(f"{prefix}_schedule.csv")
+    names, values = (line.split(",") for line in schedule.read_text().splitlines())
+    for found, expected in ((7.0, set()), (10.0, {"schedule-host-time"})):
+        values[names.index("time_computing")] = f"{found:.6f}"
+        schedule.write_text("\n".join([",".join(names), ",".join(values), ""]))
+        assert rules_broken(verify(read_run(prefix))) == expected
+
+
 def test_sharing_and_workload_come_from_the_run(write_run, mixed_run, tmp_path):
     jobs = mixed_run()
     jobs[1].hosts = [1, 2]
@@ -302,5 +338,5 @@ def test_a_rule_has_the_name_of_its_function():
         "a _qos.csv and the workload",
     )
     names = [each.name for each in RULES]
-    assert len(set(names)) == len(names) == 27
+    assert len(set(names)) == len(names) == 28
     assert (names[0], names[-1]) == ("unique-jobs", "dedicated-alone")
