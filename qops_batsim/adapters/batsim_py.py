@@ -74,7 +74,7 @@ class ModuleAgent:
         )
         self.module.prepare()
         self._simulator = simulator
-        self._driver = ModuleDriver(self.module)
+        self._driver = ModuleDriver(self.module, any_engine=True)
         self._events: list[e.Event] = []
         self._jobs: dict[str, Any] = {}
         self._unavailable: set[int] = set()

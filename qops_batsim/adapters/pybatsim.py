@@ -73,7 +73,7 @@ class ModuleScheduler:
             self.module = _make_module(self.scheduler, settings)
         # Before pybatsim listens, so that no engine has to wait while kernels compile.
         self.module.prepare()
-        self._driver = ModuleDriver(self.module)
+        self._driver = ModuleDriver(self.module, any_engine=True)
         self._events: list[e.Event] = []
 
     # What happens, in the order of the events of a message

@@ -43,7 +43,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     profiles_forwarded_on_submission: bool = False
     dynamic_jobs_enabled: bool = False
     dynamic_jobs_acknowledged: bool = False
-    profile_reuse_enabled: bool | None = None
+    profile_reuse_enabled: bool | msgspec.UnsetType = msgspec.UNSET
     sched_config: str = ""
     forward_unknown_events: bool = False
 

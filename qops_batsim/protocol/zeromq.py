@@ -112,19 +112,18 @@ class MessageSocket:
         self.socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes)
         self.socket.setsockopt(zmq.RCVTIMEO, _LOOK_UP_MS)
         self._connections = _Connections(self.socket)
-        self._owes_answer = False
 
     def send(self, text: bytes) -> None:
         """Hand a message over; it is lost if the peer has left."""
         self.socket.send(text)
-        self._owes_answer = False
 
     def dismiss(self, last_word: bytes, patience: float) -> None:
         """Answer, for the last time, what the peer has said or says within ``patience`` seconds.
 
         Batsim waits for an answer for ever, and never notices that nothing is there to give one.
         """
-        if not self._owes_answer:
+        # An interrupt may come between a message sent and a note of that: ask the socket itself.
+        if not self.socket.poll(0, zmq.POLLOUT):
             self._connections.update()
             if self._connections.count <= 0 or not self.socket.poll(round(1000 * patience)):
                 return
@@ -141,14 +140,14 @@ class MessageSocket:
         began = time.monotonic()
         while True:
             try:
-                return self._taken(self.socket.recv())
+                return self._whole(self.socket.recv())
             except zmq.Again:
                 pass
             if self._while_waiting is not None:
                 self._while_waiting()
             if self._connections.lost() and not from_new_peer:
                 try:  # Something may have come between the two.
-                    return self._taken(self.socket.recv(zmq.NOBLOCK))
+                    return self._whole(self.socket.recv(zmq.NOBLOCK))
                 except zmq.Again:
                     raise ConnectionLost(
                         "has closed the connection (which also happens when it sends more than "
@@ -165,8 +164,7 @@ class MessageSocket:
             self.socket.close(linger=round(1000 * linger))
             self._context.term()
 
-    def _taken(self, frame: bytes) -> bytes:
-        self._owes_answer = True
+    def _whole(self, frame: bytes) -> bytes:
         if self.socket.getsockopt(zmq.RCVMORE):
             while self.socket.getsockopt(zmq.RCVMORE):
                 self.socket.recv()

@@ -148,6 +148,9 @@ def _simulate(
     on_progress: Callable[[int], None] | None,
 ) -> Simulation:
     module.use_platform(platform)
+    if module.needs.profile_reuse:
+        # This engine never forgets a profile, whatever was asked for.
+        engine = msgspec.structs.replace(engine, profile_reuse=True)
     driver = ModuleDriver(module, any_engine=True)
     simulation = Simulation(platform, [workload], driver, engine, on_progress)
     if not allow_smaller_machine:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RegisterJob, RejectJob
@@ -99,13 +97,8 @@ class ModuleDriver:
 
     def _check_needs(self, event: SimulationBegins) -> None:
         needs = self.module.needs
-        if self._any_engine:
-            if needs.dispensable:
-                return
-            # The embedded engine forgets no profile, whatever its options.
-            needs = msgspec.structs.replace(needs, profile_reuse=False)
         missing = needs.missing_options(event)
-        if not missing:
+        if not missing or (self._any_engine and needs.dispensable):
             return
         kind = type(self.module)
         why = f"{needs.why}, but " if needs.why else ""

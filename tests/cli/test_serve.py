@@ -446,7 +446,7 @@ def test_signals_save_what_was_decided(tmp_path, number, code, said):
     finally:
         process.kill()
         process.wait()
-    assert process.returncode == code
+    assert process.returncode == code, err
     assert f"qops-batsim: error: {said}\n" in err
     assert summary(out)["simulation ended"] == "no"
     assert qos(tmp_path / "run")["w0!1"]["decision"] == "accepted"

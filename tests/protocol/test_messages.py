@@ -76,7 +76,7 @@ def later_fields(message: dict[str, Any]) -> dict[str, Any]:
     for event in message["events"]:
         if event["type"] == "SIMULATION_BEGINS":
             data = event["data"]
-            data["config"] = {"profile-reuse-enabled": False, "sched-config": ""} | data["config"]
+            data["config"] = {"sched-config": ""} | data["config"]
             for host in data["compute_resources"] + data["storage_resources"]:
                 host.setdefault("zone_properties", {})
     return message
