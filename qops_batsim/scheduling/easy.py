@@ -24,7 +24,8 @@ class Easy(SpaceSharingScheduler):
     processors.
 
     Plans with estimates (``qos.estimated_runtime``, else the walltime); a job
-    without one is planned as if it never ended.
+    without one is planned as if it never ended. While hosts are away, jobs wider than
+    what is left are passed over: the first one that is not has the reservation.
 
     A subclass that implements :meth:`key` has the waiting jobs in another order:
 
@@ -49,19 +50,19 @@ class Easy(SpaceSharingScheduler):
     @classmethod
     def prepare(cls) -> None:
         """Compile the kernel by one empty pass."""
-        from qops_batsim.scheduling.easy_kernel import arrays, easy_pass
+        from qops_batsim.scheduling.easy_kernel import arrays, easy_pass, new_running
         from qops_batsim.scheduling.table import JobTable
 
         numbers = JobTable().numbers
-        queue, slots, ends, gone, started = arrays(1)
+        queue, gone, started = arrays(1)
         easy_pass(
-            0.0, 0, numbers.processors, numbers.estimates, queue, 0, slots, ends, 0, gone, 0,
+            0.0, 0, 1, numbers.processors, numbers.estimates, queue, 0, new_running(1), 0, gone, 0,
             started,
         )  # fmt: skip
 
     def begin(self, system: System) -> None:
         """Start with an empty queue."""
-        from qops_batsim.scheduling.easy_kernel import arrays, easy_pass
+        from qops_batsim.scheduling.easy_kernel import arrays, easy_pass, new_running
         from qops_batsim.scheduling.table import JobTable
 
         super().begin(system)
@@ -69,7 +70,8 @@ class Easy(SpaceSharingScheduler):
         self._table: JobTable = JobTable()
         self._queue, *_ = arrays(1024)
         # No more jobs run than there are processors.
-        _, self._slots, self._ends, self._gone, self._started = arrays(self.machine_size + 1)
+        _, self._gone, self._started = arrays(self.machine_size + 1)
+        self._ending = new_running(self.machine_size + 1)
         self._queued = self._running_count = self._gone_count = 0
         self._has_key = type(self).key is not Easy.key
         self._sorted = True
@@ -99,6 +101,23 @@ class Easy(SpaceSharingScheduler):
         self._gone[self._gone_count] = self._table.slot_of(job.id)
         self._gone_count += 1
 
+    def resized(self) -> None:
+        """Count anew which processors come free at the ends of running jobs. O(running)."""
+        gone = set(self._gone[: self._gone_count].tolist())
+        for place, slot in enumerate(self._ending.slots[: self._running_count].tolist()):
+            if slot not in gone:
+                self._ending.freed[place] = self.returning(self._table.jobs[slot].id)
+
+    def withdraw_wider(self, processors: int) -> list[Job]:
+        """Take such jobs out of the queue."""
+        waiting = self._queue[: self._queued]
+        wider = self._table.numbers.processors[waiting] > processors
+        left = waiting[~wider]
+        found = [self._table.jobs[slot] for slot in waiting[wider]]
+        self._queue[: len(left)] = left
+        self._queued = len(left)
+        return found
+
     def schedule(self, now: float) -> None:
         """Start the jobs that fit without delaying the first one that does not."""
         jobs, numbers = self._table.jobs, self._table.numbers
@@ -107,12 +126,12 @@ class Easy(SpaceSharingScheduler):
         count, self._queued, self._running_count = self._pass(
             now,
             self.free_count,
+            self.capacity.present,
             numbers.processors,
             numbers.estimates,
             self._queue,
             self._queued,
-            self._slots,
-            self._ends,
+            self._ending,
             self._running_count,
             self._gone,
             self._gone_count,

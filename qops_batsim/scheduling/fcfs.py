@@ -9,10 +9,24 @@ from qops_batsim.scheduling.module import SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 
+def taken(queue: deque[Job], processors: int) -> list[Job]:
+    """Take the jobs out of a queue that ask for more processors than that, and return them."""
+    wider = [job for job in queue if job.processors > processors]
+    if wider:
+        fitting = [job for job in queue if job.processors <= processors]
+        queue.clear()
+        queue.extend(fitting)
+    return wider
+
+
 class Fcfs(SpaceSharingScheduler):
     """Start jobs strictly in the order of submission; the first that does not fit blocks the rest.
 
     Needs no estimates. O(1) for each event and start.
+
+    A job that is wider than what is left of a machine whose hosts have gone away blocks the
+    rest as well, until they return or it is known that they will not: nothing else would be
+    first come, first served. Then it is rejected.
     """
 
     summary = "first come, first served, no backfilling"
@@ -29,6 +43,10 @@ class Fcfs(SpaceSharingScheduler):
     def arrived(self, job: Job) -> None:
         """Append the job to the queue."""
         self._queue.append(job)
+
+    def withdraw_wider(self, processors: int) -> list[Job]:
+        """Take such jobs out of the queue."""
+        return taken(self._queue, processors)
 
     def left(self, job: Job) -> None:
         """Do nothing: only the count of free hosts matters."""

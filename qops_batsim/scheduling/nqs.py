@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
+from qops_batsim.scheduling.fcfs import taken
 from qops_batsim.scheduling.module import SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -94,6 +95,9 @@ class Nqs(SpaceSharingScheduler):
     limit allows. A head that does not fit waits, and nothing is kept free for it:
     jobs of other queues, however long, may start in its place for ever.
 
+    A head that is wider than what is left of a machine whose hosts have gone away waits like
+    any other, until they return; once none will, it is rejected.
+
     The requested time of a job is its walltime, else its estimate; jobs without
     either are in the queue of the longest requests. O(queues + jobs started) a
     message.
@@ -126,6 +130,10 @@ class Nqs(SpaceSharingScheduler):
             self._lines[place] = deque()
             self._lines = dict(sorted(self._lines.items()))
         self._lines[place].append(job)
+
+    def withdraw_wider(self, processors: int) -> list[Job]:
+        """Take such jobs out of their queues."""
+        return [job for jobs in self._lines.values() for job in taken(jobs, processors)]
 
     def place(self, job: Job) -> Place:
         """Return which queue a job belongs to."""

@@ -8,7 +8,14 @@ from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob
-from qops_batsim.protocol.events import MACHINES_AWAY, MACHINES_BACK, JobCompleted, Notify
+from qops_batsim.protocol.events import (
+    MACHINES_AWAY,
+    MACHINES_BACK,
+    NO_MORE_EXTERNAL_EVENTS,
+    JobCompleted,
+    Notify,
+)
+from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
 
 if TYPE_CHECKING:
@@ -31,7 +38,9 @@ class SpaceSharingScheduler(DecisionModule):
     Planning counts processors; concrete hosts, the lowest free ones, are chosen
     only when a job starts. Jobs that can never run (wider than the machine, or
     without any processor) are rejected at submission. Hosts that become unavailable
-    take no further job until they are back.
+    take no further job until they are back; what runs there goes on. Jobs that are wider
+    than what is left wait until hosts return, and are rejected once none will
+    (:meth:`withdraw_wider`).
 
     A subclass either implements :meth:`arrived`, :meth:`left` and :meth:`schedule`, or
     returns from :meth:`new_plan` a plan of all starts, which these three then follow.
@@ -54,7 +63,9 @@ class SpaceSharingScheduler(DecisionModule):
     Attributes
     ----------
     machine_size
-        Number of hosts.
+        Number of hosts, whether they are there or away.
+    capacity
+        Which hosts are away.
     free_hosts, free_count
         Hosts that a job can start on, and their number.
     """
@@ -68,7 +79,8 @@ class SpaceSharingScheduler(DecisionModule):
         self._decisions: list[Decision] = []
         self._running: dict[str, tuple[Job, float, HostSet]] = {}
         self._now = 0.0
-        self._away = HostSet()
+        self.capacity = Capacity(0)
+        self._may_be_too_wide = False
 
     def new_plan(self, machine_size: int) -> Plan | None:
         """Return an empty plan with this scheduler's options, or None if it keeps none."""
@@ -89,7 +101,8 @@ class SpaceSharingScheduler(DecisionModule):
         self.free_hosts = HostSet.first(self.machine_size)
         self._decisions = []
         self._running = {}
-        self._away = HostSet()
+        self.capacity = Capacity(self.machine_size)
+        self._may_be_too_wide = False
         self._plan = self.new_plan(self.machine_size)
         if self.decision_log is not None:
             self.decision_log.begin(self.machine_size, self._plan)
@@ -98,11 +111,10 @@ class SpaceSharingScheduler(DecisionModule):
 
     def submitted(self, job: Job) -> None:
         """Queue a job that fits the machine, reject one that never will."""
-        if 1 <= job.processors <= self.machine_size:
+        reason = self.capacity.never_fits(job.processors)
+        if not reason:
             self.arrived(job)
             return
-        wanted = "no processor" if job.processors == 0 else f"{job.processors} processors"
-        reason = f"asks for {wanted}, the machine has {self.machine_size}"
         if self.decision_log is not None and self._plan is not None:
             self.decision_log.refused_at_once(job, reason)
         self.reject(job, reason)
@@ -113,28 +125,36 @@ class SpaceSharingScheduler(DecisionModule):
         if running is None:
             return  # Not started by this module: nothing of ours to take back.
         job, _, hosts = running
-        self._give_back(hosts - self._away)
+        self._give_back(hosts - self.capacity.away)
         self.left(job)
 
     def notified(self, notification: Notify) -> None:
         """Take hosts out of use while they are unavailable; jobs that run there go on."""
+        capacity = self.capacity
+        if notification.type == NO_MORE_EXTERNAL_EVENTS:
+            capacity.is_final = True
+            self._may_be_too_wide = bool(capacity.away)
         if notification.type not in (MACHINES_AWAY, MACHINES_BACK):
             return
         hosts = HostSet.parse(str(notification.fields.get("resources", "")))
         if notification.type == MACHINES_AWAY:
-            self._away |= hosts
+            capacity.away |= hosts
             self.free_hosts -= hosts
             self.free_count = len(self.free_hosts)
-            return
-        self._away -= hosts
-        for _, _, used in self._running.values():
-            hosts -= used
-        self._give_back(hosts)
+        else:
+            capacity.away -= hosts
+            for _, _, used in self._running.values():
+                hosts -= used
+            self._give_back(hosts)
+        self.resized()
 
     def decide(self, now: float) -> list[Decision]:
         """Return the rejections since the last message and the jobs that start now."""
         self._now = now
+        self._reject_wider()
         self.schedule(now)
+        self._reject_wider()
+        self._may_be_too_wide = False
         decisions = self._decisions
         self._decisions = []
         return decisions
@@ -178,19 +198,26 @@ class SpaceSharingScheduler(DecisionModule):
         return [RunningJob(*each) for each in self._running.values()]
 
     def availability(self, now: float) -> AvailabilityProfile:
-        """Return which processors are free when, if jobs end by their estimates.
+        """Return which processors that are there are free when, if jobs end by their estimates.
 
         A job that runs longer than its estimate counts as about to end.
         O(running²).
         """
         from qops_batsim.scheduling.availability import AvailabilityProfile
 
-        running = self.running_jobs()
-        used = sum(each.job.processors for each in running)
+        running = [(*each, self.returning(job_id)) for job_id, each in self._running.items()]
+        used = sum(processors for *_, processors in running)
         profile = AvailabilityProfile(self.free_count + used, now)
-        for job, start, _ in running:
-            profile.reserve(now, start + job.estimate - now, job.processors)
+        for job, start, _, processors in running:
+            profile.reserve(now, start + job.estimate - now, processors)
         return profile
+
+    def returning(self, job_id: str) -> int:
+        """Return how many processors of a running job come free at its end.
+
+        Those are left out whose hosts have gone away.
+        """
+        return len(self._running[job_id][2] - self.capacity.away)
 
     # What a subclass implements, unless it has a plan
 
@@ -218,6 +245,21 @@ class SpaceSharingScheduler(DecisionModule):
             self.decision_log.decided(now, [job.id for job, _ in due])
         for job, hosts in due:
             self.start(job, hosts)
+
+    def resized(self) -> None:
+        """Handle that hosts have gone away or returned; free ones are already counted."""
+
+    def withdraw_wider(self, processors: int) -> list[Job]:
+        """Take the waiting jobs out that ask for more processors than that, and return them.
+
+        No more will ever be there: they are rejected. Not implemented: none are.
+        """
+        return []
+
+    def _reject_wider(self) -> None:
+        if self._may_be_too_wide:
+            for job in self.withdraw_wider(self.capacity.present):
+                self.reject(job, self.capacity.never_fits(job.processors))
 
     def answered(self, slot: int, answer: Answer) -> None:
         """Reject a new job that the plan refused, else note what was promised."""
