@@ -73,3 +73,6 @@ def end_of(start: float, duration: float) -> float:
     0.3
     """
     return on_grid(start + max(duration, start * 2.0**-52))
+
+TOLD_DECIMALS = 6
+"""Decimals of every number that Batsim tells a decision module."""

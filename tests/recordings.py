@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ import msgspec
 from qops_batsim.engine.external_events import read_external_events
 from qops_batsim.engine.simulation import EngineOptions, Simulation
 from qops_batsim.platform import Host, Platform, read_platform
-from qops_batsim.protocol.decisions import CallMeLater, Decision
+from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event
-from qops_batsim.protocol.messages import Message, Stamped, decode_decisions, encode_message
+from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
 from qops_batsim.workload import read_workload
 
 
@@ -28,6 +29,7 @@ class Case(msgspec.Struct):
     config: dict[str, Any]
     ended: bool
     batsim: str
+    scheduler: str = ""
     directory: Path = Path()
 
     @property
@@ -35,19 +37,26 @@ class Case(msgspec.Struct):
         return "nonet" in self.platform
 
     def messages(self) -> list[dict[str, Any]]:
-        path = self.directory / "recorded" / f"{self.name}.transcript.jsonl"
-        return [json.loads(line) for line in path.read_text().splitlines()]
+        text = self._recorded(f"{self.name}.transcript.jsonl")
+        return [json.loads(line) for line in text.splitlines()]
 
     def output(self, kind: str) -> str:
-        return (self.directory / "recorded" / f"{self.name}_{kind}.csv").read_text()
+        return self._recorded(f"{self.name}_{kind}.csv")
+
+    def _recorded(self, name: str) -> str:
+        path = self.directory / "recorded" / name
+        if path.exists():
+            return path.read_text()
+        return gzip.decompress(path.with_name(f"{name}.gz").read_bytes()).decode()
 
 
 def cases(shared: Path) -> list[Case]:
-    directory = shared / "batsim"
-    entries = json.loads((directory / "cases.json").read_text())
-    read = [msgspec.convert(entry, Case) for entry in entries]
-    for case in read:
-        case.directory = directory
+    read = []
+    for directory in (shared / "batsim", shared / "batsim" / "networked"):
+        entries = json.loads((directory / "cases.json").read_text())
+        for case in (msgspec.convert(entry, Case) for entry in entries):
+            case.directory = directory
+            read.append(case)
     return read
 
 
@@ -122,6 +131,7 @@ def engine_options(case: Case) -> EngineOptions:
         compute_sharing=case.compute_sharing,
         dynamic_jobs=config["dynamic-jobs-enabled"],
         acknowledge_dynamic_jobs=config["dynamic-jobs-acknowledged"],
+        profile_reuse=config.get("profile-reuse-enabled", False),
         forward_profiles=config["profiles-forwarded-on-submission"],
         sched_config=config.get("sched-config", ""),
         forward_unknown_events=config["forward-unknown-events"],
@@ -133,49 +143,6 @@ def engine_options(case: Case) -> EngineOptions:
 def replay(case: Case) -> tuple[Simulation, Replay]:
     """Run the case's recorded decisions on our engine."""
     peer = Replay(case)
-    workloads = [read_workload(case.directory / workload) for workload in case.workloads]
-    simulation = Simulation(platform_of(case), workloads, peer, engine_options(case))
-    simulation.run()
-    return simulation, peer
-
-
-class DatedReplay:
-    """Repeats the recorded decisions at their recorded dates, whatever our messages are.
-
-    For platforms with latencies, where the same things happen milliseconds apart
-    and so fall into other messages.
-    """
-
-    def __init__(self, case: Case) -> None:
-        self._due: list[tuple[float, list[Decision]]] = []
-        self.told: list[dict[str, Any]] = []
-        self.recorded: list[dict[str, Any]] = []
-        for line in case.messages():
-            if line["from"] == "batsim":
-                self.recorded += json.loads(line["raw"])["events"]
-                continue
-            for item in decode_decisions(line["raw"]).events:
-                if not isinstance(item.body, CallMeLater):
-                    self._due.append((item.timestamp, [item.body]))
-        self._asked = False
-
-    def exchange(self, message: Message[Event]) -> Message[Decision]:
-        self.told += json.loads(encode_message(message))["events"]
-        now = message.now
-        decisions: list[Decision] = []
-        if not self._asked:
-            self._asked = True
-            dates = {date for date, _ in self._due if date > now + 1e-9}
-            decisions += [CallMeLater(date) for date in sorted(dates)]
-        # Batsim never calls earlier than 10 us after it was asked.
-        while self._due and self._due[0][0] <= now + 1.1e-5:
-            decisions += self._due.pop(0)[1]
-        return Message(now, [Stamped(now, decision) for decision in decisions])
-
-
-def replay_by_date(case: Case) -> tuple[Simulation, DatedReplay]:
-    """Run the case's recorded decisions at their dates on our engine."""
-    peer = DatedReplay(case)
     workloads = [read_workload(case.directory / workload) for workload in case.workloads]
     simulation = Simulation(platform_of(case), workloads, peer, engine_options(case))
     simulation.run()

@@ -19,20 +19,19 @@ Farewell = Callable[[Notify], None]
 
 
 class Submitters:
-    """The users: every workload has a submitter, which sleeps until its next job."""
+    """The users: every workload has a submitter, which sleeps until its next job.
 
-    def __init__(self, world: World, farewell: Farewell) -> None:
+    The jobs of each workload are in the order of their submission.
+    """
+
+    def __init__(
+        self, world: World, workloads: Sequence[Sequence[JobRecord]], farewell: Farewell
+    ) -> None:
         self._world = world
         self._farewell = farewell
-        self._queues: list[list[JobRecord]] = []
-        self._unsubmitted = 0
-
-    def add(self, records: list[JobRecord]) -> None:
-        if records:
-            records.sort(key=lambda each: (each.job.submission_time, each.job.id))
-            records.reverse()  # So that the next job is the last of the list.
-            self._queues.append(records)
-            self._unsubmitted += len(records)
+        # Reversed, so that the next job is the last of the list.
+        self._queues = [list(reversed(jobs)) for jobs in workloads if jobs]
+        self._unsubmitted = sum(map(len, workloads))
 
     def __bool__(self) -> bool:
         return bool(self._queues)
@@ -77,17 +76,18 @@ class Outside:
             if events[-1].timestamp > self._world.now:
                 self._world.waits.at(events[-1].timestamp, self._happen_all, None)
                 return
-            self._happen(events.pop())
+            happen(self._world, events.pop())
         self._farewell(Notify.of(NO_MORE_EXTERNAL_EVENTS))
 
-    def _happen(self, event: ExternalEvent) -> None:
-        world = self._world
-        if event.type not in (UNAVAILABLE, AVAILABLE):
-            world.tell(Notify(event.fields))
-            return
-        if not event.hosts:
-            return
-        gone = world.occupation.unavailable
-        leaves = event.type == UNAVAILABLE
-        world.occupation.unavailable = gone | event.hosts if leaves else gone - event.hosts
-        world.tell(Notify.of(f"event_{event.type}", resources=str(event.hosts)))
+
+def happen(world: World, event: ExternalEvent) -> None:
+    """Let an external event happen now, and tell the module."""
+    if event.type not in (UNAVAILABLE, AVAILABLE):
+        world.tell(Notify(event.fields))
+        return
+    if not event.hosts:
+        return
+    gone = world.occupation.unavailable
+    leaves = event.type == UNAVAILABLE
+    world.occupation.unavailable = gone | event.hosts if leaves else gone - event.hosts
+    world.tell(Notify.of(f"event_{event.type}", resources=str(event.hosts)))

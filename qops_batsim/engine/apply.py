@@ -29,7 +29,7 @@ from qops_batsim.protocol.decisions import (
     RejectJob,
     SetJobMetadata,
 )
-from qops_batsim.protocol.events import Answer, JobCompleted, JobKilled, Notify, Query
+from qops_batsim.protocol.events import Answer, Notify, Query
 
 SHORTEST_CALL_DELAY = 1e-5
 """A requested call comes at least so much later than it was asked for (seconds), as in Batsim."""
@@ -120,28 +120,24 @@ def _reject(world: World, decision: RejectJob) -> None:
 def _kill(world: World, decision: KillJob) -> None:
     if not decision.job_ids:
         raise world.error("KILL_JOB names no job")
-    victims: dict[str, JobRecord] = {}
+    victims: list[JobRecord] = []
     for job_id in decision.job_ids:
         record = _known(world, job_id, "KILL_JOB")
-        if record.state != RUNNING and not _end_is_untold(world, record):
+        if record.state != RUNNING and not world.end_is_untold(record):
             raise world.error(f"job {job_id!r} cannot be killed: it is {record.state}")
-        victims[job_id] = record
+        if record.state != COMPLETED_KILLED and record not in victims:
+            victims.append(record)
+    if not victims:
+        return
     progress: dict[str, dict[str, Any]] = {}
-    for job_id, record in victims.items():
-        if record.state == RUNNING:
-            progress[job_id] = record.progress(world.now)
-            sleeping = record.computation is None
-            code = KILLED_DELAY_RETURN_CODE if sleeping else KILLED_COMPUTATION_RETURN_CODE
-            world.end(record, COMPLETED_KILLED, code)
-    world.tell(JobKilled(list(progress), progress))
-
-
-def _end_is_untold(world: World, record: JobRecord) -> bool:
-    """Whether the job has ended and the module cannot know yet: then the kill is just too late."""
-    return any(
-        isinstance(item.body, JobCompleted) and item.body.job_id == record.job.id
-        for item in world.outbox
-    )
+    for record in victims:
+        if record.state != RUNNING:
+            continue  # It has just ended by itself.
+        progress[record.job.id] = record.progress(world.now)
+        sleeping = record.computation is None
+        code = KILLED_DELAY_RETURN_CODE if sleeping else KILLED_COMPUTATION_RETURN_CODE
+        world.end(record, COMPLETED_KILLED, code)
+    world.report_kills(victims, progress)
 
 
 def _call_later(world: World, decision: CallMeLater) -> None:

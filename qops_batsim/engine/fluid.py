@@ -39,18 +39,18 @@ class Computation:
     """A running computation.
 
     It uses an amount (flop, bytes) of each resource, progresses at a ``rate`` (share of the whole
-    per second) of at most ``bound``, but not before ``latency_until`` (seconds); ``remaining`` is
-    the share that is left, from 1 to 0.
+    per second) of at most ``bound``, but not in the ``latency`` at its beginning (seconds);
+    ``remaining`` is the share that is left, from 1 to 0.
     """
 
-    __slots__ = ("bound", "latency_until", "rate", "remaining", "since", "uses")
+    __slots__ = ("bound", "latency", "rate", "remaining", "since", "uses")
 
     def __init__(
-        self, uses: dict[Resource, float], *, bound: float = math.inf, latency_until: float = 0.0
+        self, uses: dict[Resource, float], *, bound: float = math.inf, latency: float = 0.0
     ) -> None:
         self.uses = [(resource, amount) for resource, amount in uses.items() if amount > 0]
         self.bound = bound
-        self.latency_until = latency_until
+        self.latency = latency
         self.remaining = 1.0 if self.uses else 0.0
         self.rate = 0.0
         self.since = 0.0
@@ -61,11 +61,11 @@ class Computation:
             self.remaining = max(0.0, self.remaining - self.rate * (now - self.since))
         self.since = now
 
-    def end(self) -> float:
-        """Return when it ends at its present rate (seconds)."""
+    def left(self) -> float:
+        """Return how long it still takes at its present rate (seconds)."""
         if not self.remaining:
-            return self.since
-        return self.since + self.remaining / self.rate if self.rate else math.inf
+            return 0.0
+        return self.remaining / self.rate if self.rate else math.inf
 
     def is_done(self, now: float) -> bool:
         """Whether nothing is left to do, within the precision of dates."""
@@ -106,10 +106,11 @@ class FluidModel:
 
     def wake(self, computation: Computation) -> None:
         """Note that a computation's latency is over."""
+        computation.latency = 0.0
         self._changed[computation] = None
 
     def settle(self, now: float) -> list[tuple[Computation, float]]:
-        """Return the computations whose end has changed, with their new ends (seconds).
+        """Return the computations whose end has changed, with the time until then (seconds).
 
         Call it after all changes of a date. O(rounds × uses) of those concerned.
         """
@@ -117,14 +118,14 @@ class FluidModel:
             return []
         concerned = self._concerned()
         self._changed = {}
-        active = [each for each in concerned if each.latency_until <= now]
+        active = [each for each in concerned if not each.latency]
         for computation in active:
             computation.advance(now)
         moved = []
         for computation, rate in zip(active, fair_rates(active), strict=True):
             if rate != computation.rate or not computation.remaining:
                 computation.rate = rate
-                moved.append((computation, computation.end()))
+                moved.append((computation, computation.left()))
         return moved
 
     def _concerned(self) -> list[Computation]:

@@ -26,6 +26,7 @@ class Machine:
         self._link_resources: dict[str, Resource] = {}
         self._network: Network | None = None
         self._routes: dict[tuple[int, int], tuple[list[Resource], float]] = {}
+        self._to_master: dict[int | None, tuple[list[Resource], float]] = {}
 
     def host_resource(self, host: int) -> Resource:
         resource = self._host_resources.get(host)
@@ -34,7 +35,7 @@ class Machine:
             resource = self._host_resources[host] = Resource(described.speed * described.cores)
         return resource
 
-    def computation(self, amounts: Amounts, executors: tuple[int, ...], now: float) -> Computation:
+    def computation(self, amounts: Amounts, executors: tuple[int, ...]) -> Computation:
         """Return the computation of this work on these hosts, one executor each.
 
         InputError if the platform has no route between two hosts that communicate.
@@ -58,18 +59,31 @@ class Machine:
                     uses[link] = uses.get(link, 0.0) + size
         if slowest > 0:
             bound = min(bound, TCP_WINDOW / (2.0 * slowest))
-        return Computation(uses, bound=bound, latency_until=now + latency if latency else 0.0)
+        return Computation(uses, bound=bound, latency=latency)
+
+    def route_to_master(self, source: int | None) -> tuple[list[Resource], float]:
+        """Return the links from a host, None for the master, to the master, and their latency."""
+        known = self._to_master.get(source)
+        if known is None:
+            master = self._platform.master
+            assert master is not None
+            name = master.name if source is None else self._hosts[source].name
+            known = self._to_master[source] = self._path(name, master.name)
+        return known
 
     def _route(self, source: int, destination: int) -> tuple[list[Resource], float]:
         key = (source, destination)
         known = self._routes.get(key)
         if known is None:
-            if self._network is None:
-                self._network = Network(self._platform)
-            path = self._network.path(self._hosts[source].name, self._hosts[destination].name)
-            known = [self._link(link) for link in path.links], path.latency
-            self._routes[key] = known
+            names = self._hosts[source].name, self._hosts[destination].name
+            known = self._routes[key] = self._path(*names)
         return known
+
+    def _path(self, source: str, destination: str) -> tuple[list[Resource], float]:
+        if self._network is None:
+            self._network = Network(self._platform)
+        path = self._network.path(source, destination)
+        return [self._link(link) for link in path.links], path.latency
 
     def _link(self, link: Link) -> Resource:
         resource = self._link_resources.get(link.name)

@@ -13,7 +13,9 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``hosts`` limits the compute hosts to the first so many. Of storage sharing, profile reuse and
     unknown events the module is only told. Registered jobs are announced with JOB_SUBMITTED if
     ``acknowledge_dynamic_jobs``, which carries the job's profile if ``forward_profiles``;
-    ``sched_config`` goes into SIMULATION_BEGINS. External events are in the order of their dates.
+    ``sched_config`` goes into SIMULATION_BEGINS. With ``message_delays``, Batsim's own messages
+    take their time on platforms with latencies (:mod:`~qops_batsim.engine.messages`). External
+    events are in the order of their dates.
     """
 
     hosts: int | None = None
@@ -27,3 +29,4 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     profile_reuse: bool = False
     forward_profiles: bool = False
     sched_config: str = ""
+    message_delays: bool = True

@@ -13,6 +13,7 @@ from qops_batsim.engine.fluid import Computation
 from qops_batsim.engine.waits import Wait
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, NOT_SUBMITTED, REJECTED, Job
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.timing import TOLD_DECIMALS
 
 SHORTEST_RUN_TIME = 1e-5
 """What a job that ended as it started is written to have run (seconds), as in Batsim."""
@@ -29,8 +30,8 @@ class JobRecord(msgspec.Struct, eq=False):
         The job under its full identifier (``"w0!15"``).
     execution
         What it does when nothing stops it.
-    state
-        Its state, by Batsim's names (:mod:`qops_batsim.jobs`).
+    state, return_code
+        Its state, by Batsim's names (:mod:`qops_batsim.jobs`), and what it returned at its end.
     start, finish
         Dates (seconds), NaN until they happen and for a rejected job.
     hosts
@@ -55,6 +56,7 @@ class JobRecord(msgspec.Struct, eq=False):
     job: Job
     execution: Execution
     state: str = NOT_SUBMITTED
+    return_code: int = 0
     start: float = math.nan
     finish: float = math.nan
     hosts: HostSet = _NO_HOSTS
@@ -88,7 +90,7 @@ class JobRecord(msgspec.Struct, eq=False):
         return tuple(self.hosts) if self.placement is None else self.placement
 
     def progress(self, now: float) -> dict[str, Any]:
-        """Return how far the job has come, as JOB_KILLED tells it."""
+        """Return how far the job has come, as JOB_KILLED tells it: with six decimals."""
         step = self.execution.steps[self.step]
         if step.delay is not None:
             done = (now - self.step_began) / step.delay
@@ -97,7 +99,10 @@ class JobRecord(msgspec.Struct, eq=False):
             done = 1.0 - self.computation.remaining
         else:
             done = 1.0
-        told: dict[str, Any] = {"profile_name": step.profile, "progress": done}
+        told: dict[str, Any] = {
+            "profile_name": step.profile,
+            "progress": round(done, TOLD_DECIMALS),
+        }
         for profile, index in reversed(step.place):
             told = {"profile_name": profile, "current_task_index": index, "current_task": told}
         return told

@@ -28,6 +28,7 @@ from qops_batsim.engine.actors import Outside, Submitters
 from qops_batsim.engine.apply import apply_decision
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.records import JobRecord, job_columns
+from qops_batsim.engine.server import NetworkedWorld, Server
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import REJECTED, RUNNING, SUBMITTED
 from qops_batsim.platform.model import Host, Platform
@@ -120,7 +121,9 @@ class Simulation:
         options: EngineOptions | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
-        self._world = world = World(platform, options or EngineOptions())
+        options = options or EngineOptions()
+        delays = options.message_delays and platform.master is not None and platform.has_latencies
+        self._world = world = (NetworkedWorld if delays else World)(platform, options)
         self.options, self.hosts, self.energy = world.options, world.hosts, world.energy
         self.records, self.ended = world.records, world.ended
         self.computing_changes, self.outages = world.computing_changes, world.outages
@@ -130,8 +133,7 @@ class Simulation:
         self._on_progress = on_progress
         self._next_report = ENDED_PER_PROGRESS_REPORT
         self._sources: dict[str, str] = {}
-        self._submitters = Submitters(world, self._note_farewell)
-        self._outside = Outside(world, self.options.external_events, self._note_farewell)
+        self._jobs: list[list[JobRecord]] = []
         self._farewells: list[Notify] = []
         self._told_before_farewell = 0
         for index, workload in enumerate(workloads):
@@ -169,13 +171,17 @@ class Simulation:
             ever start.
         """
         world, waits = self._world, self._world.waits
-        self._submitters.begin()
-        self._outside.begin()
+        if isinstance(world, NetworkedWorld):
+            self._run_networked(world)
+            return
+        external = self.options.external_events
+        submitters = Submitters(world, self._jobs, self._note_farewell)
+        submitters.begin()
+        Outside(world, external, self._note_farewell).begin()
         world.tell(self._begins())
         self._deliver()
-        if not self._submitters:
+        if not submitters:
             world.tell(Notify.of(NO_MORE_STATIC_JOBS))
-        external = self.options.external_events
         if external is not None and not external:
             world.tell(Notify.of(NO_MORE_EXTERNAL_EVENTS))
         self._deliver()
@@ -201,8 +207,22 @@ class Simulation:
         self._peer.exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))
         if self._on_progress is not None:
             self._on_progress(len(self.ended))
-        # They call back to here: that circle would keep all jobs until the next collection.
-        del self._submitters, self._outside
+
+    def _run_networked(self, world: NetworkedWorld) -> None:
+        """Run the simulation with the delays of Batsim's own messages."""
+        server = Server(world, self._peer.exchange, self._jobs, self.options.external_events)
+        server.begin(self._begins())
+        world.mailbox.run()
+        while not server.over:
+            if not world.step():
+                self._check_nothing_left()
+                raise world.error("deadlock: nothing else will happen")
+            world.mailbox.run()
+            self._report_progress()
+        # It knows the world: that circle would keep all jobs until the next collection.
+        del world.mailbox
+        if self._on_progress is not None:
+            self._on_progress(len(self.ended))
 
     def _load(self, name: str, workload: Workload) -> None:
         world = self._world
@@ -215,7 +235,8 @@ class Simulation:
             record = JobRecord(job.renamed(f"{name}!{job.id}"), execution)
             records.append(record)
             world.records[record.job.id] = record
-        self._submitters.add(records)
+        records.sort(key=lambda each: (each.job.submission_time, each.job.id))
+        self._jobs.append(records)
 
     def _begins(self) -> SimulationBegins:
         options = self.options

@@ -48,14 +48,20 @@ class Waits:
         heapq.heappush(self._heap, (date, number, wait))
         return wait
 
+    def after(
+        self, now: float, seconds: float, action: Callable[[Any], None], argument: Any = None
+    ) -> Wait:
+        """Call ``action(argument)`` some seconds after the current date."""
+        return self.at(now + seconds, action, argument)
+
     def some_time(self, action: Callable[[Any], None], argument: Any) -> Wait:
-        """Begin a wait whose date is not known yet; :meth:`move` gives it one."""
+        """Begin a wait whose date is not known yet; :meth:`last` gives it one."""
         self._began += 1
         return Wait(_NEVER, self._began - 1, action, argument)
 
-    def move(self, wait: Wait, date: float) -> None:
-        """Let a wait end at another date (seconds; infinity for none at present)."""
-        wait.date = date
+    def last(self, wait: Wait, now: float, seconds: float) -> None:
+        """Let a wait end so much later than now (seconds; infinity for not at present)."""
+        date = wait.date = now + seconds
         if date < math.inf:
             heapq.heappush(self._heap, (date, wait.number, wait))
 
@@ -70,10 +76,20 @@ class Waits:
         return math.inf
 
     def end(self, limit: float) -> None:
-        """End all waits up to a date (seconds) in order, those begun meanwhile included."""
+        """End all waits up to a date (seconds) in order, those begun meanwhile included.
+
+        Those that have begun before are all of one date, also where rounding errors set them apart.
+        """
         heap = self._heap
         while heap and heap[0][0] <= limit:
-            date, _, wait = heapq.heappop(heap)
-            if wait.date == date:
-                wait.date = _NEVER
-                wait.action(wait.argument)
+            due: list[tuple[int, float, Wait]] = []
+            while heap and heap[0][0] <= limit:
+                date, number, wait = heapq.heappop(heap)
+                if wait.date == date:
+                    due.append((number, date, wait))
+            if len(due) > 1:
+                due.sort()
+            for _, date, wait in due:
+                if wait.date == date:  # not cancelled or put off by one before it
+                    wait.date = _NEVER
+                    wait.action(wait.argument)

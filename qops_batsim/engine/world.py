@@ -8,6 +8,7 @@ Everything else changes a :class:`World` only from here: decisions in
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from qops_batsim.engine.energy import EnergyMeter
@@ -22,6 +23,7 @@ from qops_batsim.engine.waits import Wait, Waits
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
+    COMPLETED_KILLED,
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
     RUNNING,
@@ -29,7 +31,13 @@ from qops_batsim.jobs import (
 )
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Host, Platform
-from qops_batsim.protocol.events import Event, JobCompleted, JobSubmitted, RequestedCall
+from qops_batsim.protocol.events import (
+    Event,
+    JobCompleted,
+    JobKilled,
+    JobSubmitted,
+    RequestedCall,
+)
 from qops_batsim.protocol.messages import Stamped
 
 
@@ -45,7 +53,7 @@ class World:
         self.options = options
         self.hosts = _limited_hosts(platform, options.hosts)
         self.now = 0.0
-        self.waits = Waits()
+        self.waits = self._new_waits()
         self.outbox: list[Stamped[Event]] = []
         self.records: dict[str, JobRecord] = {}
         self.ended: list[JobRecord] = []
@@ -55,11 +63,15 @@ class World:
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
         self.registering = options.dynamic_jobs
         self.outages = outages_of(options.external_events or (), len(self.hosts))
-        self._machine = Machine(platform, self.hosts)
+        self.machine = Machine(platform, self.hosts)
         self._fluid = FluidModel()
-        self._computing: dict[Computation, JobRecord] = {}
+        self.computing: dict[Computation, JobRecord] = {}
+        self._ends: dict[Computation, Wait] = {}
         self._loads_changed = False
         self._executions: dict[tuple[str, str, int], Execution] = {}
+
+    def _new_waits(self) -> Waits:
+        return Waits()
 
     def tell(self, event: Event) -> None:
         """Add an event to the next message."""
@@ -68,6 +80,29 @@ class World:
     def call_at(self, date: float) -> None:
         """Call the module at a date later than now (seconds)."""
         self.waits.at(date, self.tell, RequestedCall())
+
+    def completed(self, record: JobRecord) -> None:
+        """Count an ended job, and tell the module."""
+        self.ended.append(record)
+        self.tell(JobCompleted(record.job.id, record.state, record.return_code, record.hosts))
+
+    def end_is_untold(self, record: JobRecord) -> bool:
+        """Whether a job has ended and the module cannot know yet. O(untold events)."""
+        return any(
+            isinstance(item.body, JobCompleted) and item.body.job_id == record.job.id
+            for item in self.outbox
+        )
+
+    def report_end(self, record: JobRecord) -> None:
+        """Report that a job has ended by itself."""
+        self.completed(record)
+
+    def report_kills(self, victims: list[JobRecord], progress: dict[str, dict[str, Any]]) -> None:
+        """Report that a kill was carried out, and how far those had come that it ended."""
+        for record in victims:
+            if record.job.id in progress:
+                self.completed(record)
+        self.tell(JobKilled([record.job.id for record in victims], progress))
 
     def error(self, what: str) -> SimulationError:
         """Return an error that gives the current date."""
@@ -107,23 +142,23 @@ class World:
         self._begin_step(record)
 
     def end(self, record: JobRecord, state: str, return_code: int) -> None:
-        """End a running job now."""
+        """End a running job now; what killed it reports that, else it does so itself."""
         self._leave_step(record)
-        record.state = state
+        record.state, record.return_code = state, return_code
         record.finish = self.now
         if self.energy is not None and record.energy is not None:
             record.energy = self.energy.consumed(record.hosts, self.now) - record.energy
         self.occupation.release(record.hosts)
         self.computing_changes.append((self.now, *self.occupation.counts))
-        self.ended.append(record)
-        self.tell(JobCompleted(record.job.id, state, return_code, record.hosts))
+        if state != COMPLETED_KILLED:
+            self.report_end(record)
 
     def settle(self) -> None:
         """Predict the ends of computations anew after something has changed."""
         if not self._fluid.changed and not self._loads_changed:
             return
-        for computation, end in self._fluid.settle(self.now):
-            self.waits.move(self._computing[computation].waits[0], end)
+        for computation, left in self._fluid.settle(self.now):
+            self.waits.last(self._ends[computation], self.now, left)
         self._loads_changed = False
         if self.energy is not None:
             self.energy.set_loads(self._loads(), self.now)
@@ -135,27 +170,40 @@ class World:
         if step.delay is None:
             self._compute(record)
         elif step.delay < left:
-            record.waits = (self.waits.at(now + step.delay, self._end_step, record),)
+            record.waits = (self.waits.after(now, step.delay, self._end_step, record),)
         else:
-            record.waits = (self.waits.at(now + left, self._reach_walltime, record),)
+            record.waits = (self.waits.after(now, left, self._reach_walltime, record),)
 
     def _compute(self, record: JobRecord) -> None:
         amounts = record.execution.steps[record.step].amounts
         assert amounts is not None
         try:
-            computation = self._machine.computation(amounts, record.executors, self.now)
+            computation = self.machine.computation(amounts, record.executors)
         except InputError as error:
             raise self.error(f"job {record.job.id!r}: {error}") from None
-        waits: list[Wait] = [self.waits.some_time(self._end_step, record)]
-        if computation.latency_until > self.now:
-            waits.append(self.waits.at(computation.latency_until, self._fluid.wake, computation))
+        waits = self.progress(computation, self._end_step, record)
         if record.walltime_left < math.inf:
-            date = self.now + record.walltime_left
-            waits.append(self.waits.at(date, self._reach_walltime, record))
+            left = record.walltime_left
+            waits.append(self.waits.after(self.now, left, self._reach_walltime, record))
         record.waits = tuple(waits)
         record.computation = computation
-        self._computing[computation] = record
+        self.computing[computation] = record
+
+    def progress(
+        self, computation: Computation, action: Callable[[Any], None], argument: Any
+    ) -> list[Wait]:
+        """Let a computation run, with ``action(argument)`` at its end."""
+        waits = [self.waits.some_time(action, argument)]
+        if computation.latency:
+            latency = computation.latency
+            waits.append(self.waits.after(self.now, latency, self._fluid.wake, computation))
+        self._ends[computation] = waits[0]
         self._fluid.start(computation, self.now)
+        return waits
+
+    def stop(self, computation: Computation) -> None:
+        self._ends.pop(computation).cancel()
+        self._fluid.stop(computation)
 
     def _end_step(self, record: JobRecord) -> None:
         self._leave_step(record)
@@ -184,18 +232,18 @@ class World:
             wait.cancel()
         record.waits = ()
         if record.computation is not None:
-            del self._computing[record.computation]
-            self._fluid.stop(record.computation)
+            del self.computing[record.computation]
+            self.stop(record.computation)
             self._loads_changed = True
             record.computation = None
 
     def _loads(self) -> dict[int, float]:
         """Return the load (0 to 1) of each host that computes."""
         used: dict[int, float] = {}
-        for computation, record in self._computing.items():
+        for computation, record in self.computing.items():
             amounts = dict(computation.uses)
             for host in set(record.executors):
-                resource = self._machine.host_resource(host)
+                resource = self.machine.host_resource(host)
                 flops = amounts.get(resource, 0.0)
                 used[host] = used.get(host, 0.0) + flops * computation.rate / resource.capacity
         return used

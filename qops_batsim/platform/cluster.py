@@ -49,6 +49,11 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         """Name of the router: as given, or SimGrid's default."""
         return self.router or f"{self.prefix}{self.name}_router{self.suffix}"
 
+    @property
+    def has_latencies(self) -> bool:
+        """Whether a link of it has a latency."""
+        return bool(self.latency or self.backbone_latency or self.loopback_latency)
+
     def host_names(self) -> list[str]:
         """Return the names of the hosts, in the order of the radical."""
         return [

@@ -126,6 +126,17 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
         if self.master is not None:
             yield self.master
 
+    @property
+    def has_latencies(self) -> bool:
+        """Whether any link, cluster or place in a Vivaldi zone has a latency."""
+        nodes = [host.coordinates for host in self.hosts()]
+        nodes += [place for zone in self.zones for place in zone.routers.values()]
+        return (
+            any(link.latency for link in self.links.values())
+            or any(cluster.has_latencies for cluster in self.clusters)
+            or any(any(place) for place in nodes if place is not None)
+        )
+
     def __repr__(self) -> str:
         held = [f"{len(self.compute_hosts)} compute hosts"]
         if self.storage_hosts:

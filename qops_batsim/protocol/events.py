@@ -90,7 +90,7 @@ class JobCompleted(msgspec.Struct, frozen=True):
 
 
 class JobKilled(msgspec.Struct, frozen=True):
-    """Answer to KILL_JOB: the jobs really killed, and how far each had come."""
+    """Answer to KILL_JOB: its jobs, and how far those had come that had not just ended."""
 
     TYPE: ClassVar = "JOB_KILLED"
     job_ids: list[str]

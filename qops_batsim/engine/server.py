@@ -1,0 +1,287 @@
+"""Batsim's actors on a platform with latencies: submitters, the server, what talks to it.
+
+They are what :mod:`~qops_batsim.engine.simulation` does without delays, and give the same events
+in the same order where every message takes no time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from qops_batsim.engine.actors import happen
+from qops_batsim.engine.apply import apply_decision
+from qops_batsim.engine.external_events import ExternalEvent
+from qops_batsim.engine.fluid import Computation
+from qops_batsim.engine.machine import TCP_WINDOW
+from qops_batsim.engine.messages import Actor, Mailbox, Request
+from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.records import JobRecord
+from qops_batsim.engine.steps import SteppedWaits
+from qops_batsim.engine.waits import Waits
+from qops_batsim.engine.world import World
+from qops_batsim.jobs import SUBMITTED
+from qops_batsim.platform.model import Platform
+from qops_batsim.protocol.decisions import Decision, RegisterJob
+from qops_batsim.protocol.events import (
+    NO_MORE_EXTERNAL_EVENTS,
+    NO_MORE_STATIC_JOBS,
+    Event,
+    Notify,
+    RequestedCall,
+    SimulationBegins,
+    SimulationEnds,
+)
+from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.timing import TOLD_DECIMALS
+
+Exchange = Callable[[Message[Event]], Message[Decision]]
+"""Tells the decision side what happened, and returns its decisions."""
+
+
+class NetworkedWorld(World):
+    """A world whose news travels to the server.
+
+    ``errands`` is the number of requested calls and kills that the server has yet to hear of.
+    """
+
+    def __init__(self, platform: Platform, options: EngineOptions) -> None:
+        super().__init__(platform, options)
+        self.mailbox = Mailbox(self.steps, self.transfer)
+        self.errands = 0
+
+    def _new_waits(self) -> Waits:
+        self.steps = SteppedWaits()
+        return self.steps
+
+    def step(self) -> bool:
+        """Go on to the next date at which something happens; tell whether there is one."""
+        self.settle()
+        if not self.steps.advance():
+            return False
+        self.now = self.steps.now
+        self.steps.end_due()
+        return True
+
+    def transfer(self, source: int | None, action: Callable[[Any], None], argument: Any) -> None:
+        """Bring one byte from a host, None for the master, to the master; then call back.
+
+        Unless jobs compute, it has the network for itself.
+        """
+        links, latency = self.machine.route_to_master(source)
+        if self.computing and links:
+            uses = dict.fromkeys(links, 1.0)
+            bound = TCP_WINDOW / (2.0 * latency) if latency else math.inf
+            byte = Computation(uses, bound=bound, latency=latency)
+            self.progress(byte, self._arrive, (byte, action, argument))
+            return
+        seconds = 1.0 / min(link.capacity for link in links) if links else 0.0
+        if latency:
+            what = (seconds, action, argument)
+            self.waits.after(self.now, latency, self._cross, what)
+        else:
+            self._cross((seconds, action, argument))
+
+    def _cross(self, what: tuple[float, Callable[[Any], None], Any]) -> None:
+        """Send the byte, after the latency."""
+        seconds, action, argument = what
+        self.steps.after(self.now, seconds, action, argument, precision=0.0)
+
+    def _arrive(self, what: tuple[Computation, Callable[[Any], None], Any]) -> None:
+        byte, action, argument = what
+        self.stop(byte)
+        action(argument)
+
+    def report_end(self, record: JobRecord) -> None:
+        """Let the job's first host send the news."""
+        effect = partial(self.completed, record)
+        self.mailbox.begin(_once(self.mailbox.send(effect, next(iter(record.hosts)))))
+
+    def report_kills(self, victims: list[JobRecord], progress: dict[str, dict[str, Any]]) -> None:
+        """Let the killer, on the master, send the news."""
+        self.errands += 1
+        self.mailbox.begin(_once(self.mailbox.send(partial(self._note_kills, victims, progress))))
+
+    def call_at(self, date: float) -> None:
+        """Let a waiter, on the master, send the call when the date has come."""
+        self.errands += 1
+        self.mailbox.begin(self._wait(date))
+
+    def end_is_untold(self, record: JobRecord) -> bool:
+        """Whether a job has ended and that is on its way, or not yet told. O(ended jobs)."""
+        on_its_way = record.finish == record.finish and record not in self.ended
+        return on_its_way or super().end_is_untold(record)
+
+    def _note_kills(self, victims: list[JobRecord], progress: dict[str, dict[str, Any]]) -> None:
+        self.errands -= 1
+        super().report_kills(victims, progress)
+
+    def _wait(self, date: float) -> Actor:
+        yield self.mailbox.sleep(date - self.now)
+        yield self.mailbox.send(self._call)
+
+    def _call(self) -> None:
+        self.errands -= 1
+        self.tell(RequestedCall())
+
+
+def _once(request: Request) -> Actor:
+    yield request
+
+
+def _nothing() -> None:
+    """What a submitter's greeting does: it only takes its time."""
+
+
+def _told(date: float) -> float:
+    return round(date, TOLD_DECIMALS)
+
+
+class Server:
+    """One simulation with message delays, from SIMULATION_BEGINS to SIMULATION_ENDS.
+
+    Parameters
+    ----------
+    world
+        Where it happens.
+    exchange
+        The decision side.
+    workloads
+        The jobs of each workload, in the order of submission.
+    events
+        External events, or None without a list of them.
+    """
+
+    def __init__(
+        self,
+        world: NetworkedWorld,
+        exchange: Exchange,
+        workloads: Sequence[Sequence[JobRecord]],
+        events: Sequence[ExternalEvent] | None,
+    ) -> None:
+        self._world = world
+        self._mailbox = world.mailbox
+        self._exchange = exchange
+        self._submitted = 0
+        self._submitters = len(workloads) + (events is not None)
+        self._scheduler_ready = False
+        self._ending = False
+        self.over = False
+        self._jobs_to_come = len(workloads)
+        for jobs in workloads:
+            dated = [(record.submission_time, record) for record in jobs]
+            self._begin(self._submitter(dated, self._submit, self._last_jobs))
+        if events is not None:
+            listed = [(event.timestamp, event) for event in events]
+            self._begin(self._submitter(listed, self._happen, self._last_events))
+
+    def begin(self, begins: SimulationBegins) -> None:
+        """Let the server begin, after all submitters."""
+        self._begin(self._serve(begins))
+
+    def _begin(self, actor: Actor) -> None:
+        self._mailbox.begin(actor)
+
+    # The actors
+
+    def _submitter(
+        self,
+        dated: Sequence[tuple[float, Any]],
+        submit: Callable[[Sequence[Any]], None],
+        farewell: Callable[[], None],
+    ) -> Actor:
+        """Say hello, submit what is due at each date, and say goodbye."""
+        box, world = self._mailbox, self._world
+        yield box.send(_nothing)
+        reached = world.now
+        due: list[Any] = []
+        for date, each in dated:
+            if date > reached:
+                if due:
+                    yield box.send(partial(submit, due))
+                    due = []
+                # Counted from the last date, not from now: sending takes no time off the sleep.
+                yield box.sleep(date - reached)
+                reached = world.now
+            due.append(each)
+        if due:
+            yield box.send(partial(submit, due))
+        yield box.send(farewell)
+
+    def _serve(self, begins: SimulationBegins) -> Actor:
+        box, world = self._mailbox, self._world
+        world.tell(begins)
+        yield box.beget(self._ask())
+        while not self.over:
+            yield box.receive
+            assert box.letter is not None
+            box.letter.effect()
+            if not self._scheduler_ready or not box.empty:
+                continue
+            if not world.outbox and self._is_finished() and not self._ending:
+                self._ending = True
+                world.tell(SimulationEnds())
+            if world.outbox:
+                self._scheduler_ready = False
+                yield box.beget(self._ask())
+
+    def _ask(self) -> Actor:
+        """Return an actor that tells the decision side the news, and sends what it answers."""
+        world = self._world
+        told = [Stamped(_told(item.timestamp), item.body) for item in world.outbox]
+        world.outbox = []
+        return self._converse(Message(_told(world.now), told))
+
+    def _converse(self, message: Message[Event]) -> Actor:
+        box = self._mailbox
+        reply = self._exchange(message)
+        for item in reply.events:
+            yield from self._until(item.timestamp)
+            yield box.send(partial(self._decided, item.body))
+        yield from self._until(reply.now)
+        yield box.send(self._become_ready)
+
+    def _until(self, date: float) -> Iterator[Request]:
+        seconds = date - self._world.now
+        if seconds > 0:
+            yield self._mailbox.sleep(seconds)
+
+    # What messages do at the server
+
+    def _submit(self, records: Sequence[JobRecord]) -> None:
+        world = self._world
+        self._submitted += len(records)
+        for record in records:
+            record.state = SUBMITTED
+            world.tell(world.submitted(record.job))
+
+    def _happen(self, events: Sequence[ExternalEvent]) -> None:
+        for event in events:
+            happen(self._world, event)
+
+    def _decided(self, decision: Decision) -> None:
+        apply_decision(self._world, decision)
+        if isinstance(decision, RegisterJob):
+            self._submitted += 1
+
+    def _become_ready(self) -> None:
+        self._scheduler_ready = True
+        self.over = self._ending
+
+    def _last_jobs(self) -> None:
+        self._submitters -= 1
+        self._jobs_to_come -= 1
+        if not self._jobs_to_come:
+            self._world.tell(Notify.of(NO_MORE_STATIC_JOBS))
+
+    def _last_events(self) -> None:
+        self._submitters -= 1
+        self._world.tell(Notify.of(NO_MORE_EXTERNAL_EVENTS))
+
+    def _is_finished(self) -> bool:
+        world = self._world
+        return not (self._submitters or world.registering or world.errands) and (
+            len(world.ended) == self._submitted
+        )
