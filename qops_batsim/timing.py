@@ -74,5 +74,6 @@ def end_of(start: float, duration: float) -> float:
     """
     return on_grid(start + max(duration, start * 2.0**-52))
 
+
 TOLD_DECIMALS = 6
 """Decimals of every number that Batsim tells a decision module."""
