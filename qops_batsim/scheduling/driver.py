@@ -24,6 +24,13 @@ from qops_batsim.scheduling.module import DecisionModule, System
 from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.registry import registered_name
 
+LAST_DECIMAL = 1e-6
+"""Unit of the last decimal of the dates that Batsim tells (seconds).
+
+It rounds its clock to them. Decisions of a date that was rounded up would wait for that date;
+those of an earlier one take effect at once. So they are dated by so much earlier.
+"""
+
 
 class ModuleDriver:
     """The decision side of an exchange, played by a decision module.
@@ -60,7 +67,7 @@ class ModuleDriver:
         }
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
-        """Return the module's decisions on these events, all dated now.
+        """Return the module's decisions on these events, to take effect at once.
 
         InputError if the engine lacks what the module needs, SimulationError if a module of
         another package answers with what are no decisions.
@@ -75,6 +82,7 @@ class ModuleDriver:
             return Message(now, [])
         log = self.log
         decisions: list[Stamped[Decision]] = []
+        date = max(now - LAST_DECIMAL, 0.0)
         answer = self.module.decide(now)
         problem = decision_problem(answer) if self._checks_answers else None
         if problem is not None:
@@ -87,7 +95,7 @@ class ModuleDriver:
                 log.rejected.append(decision.job_id)
             elif type(decision) is RegisterJob:
                 log.jobs.append(_with_full_id(decision))
-            decisions.append(Stamped(now, decision))
+            decisions.append(Stamped(date, decision))
         return Message(now, decisions)
 
     def _begins(self, event: SimulationBegins) -> None:

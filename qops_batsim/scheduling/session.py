@@ -63,7 +63,7 @@ class DecisionSession:
         return self._driver.log if self._driver is not None else QosLog()
 
     def answer(self, text: bytes | str) -> bytes:
-        """Return the module's decisions on a message of the engine, all dated now.
+        """Return the module's decisions on a message of the engine.
 
         After an InputError (no message, one that cannot come now, wrong options of the
         scheduler, an engine without what the scheduler needs) the session is of no use.
