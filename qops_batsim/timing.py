@@ -18,10 +18,10 @@ news with a plan.
 Batsim sends dates with six decimals, so a decision module cannot know better.
 """
 
-DEADLINE_TOLERANCE = 1.5e-6
+DEADLINE_TOLERANCE = 1.05e-6
 """By how much an end on the grid may miss its deadline (seconds).
 
-Rounding to the grid may make a date half a microsecond later and a duration a whole one.
+Rounding to the grid may make a start a microsecond later; the rest is for the last bits.
 """
 
 GRACE = 1.0
@@ -30,6 +30,9 @@ GRACE = 1.0
 Where Batsim's own messages take their time, a job that starts or ends later than planned
 by less than this is one that does what was planned.
 """
+
+TOLD_DECIMALS = 6
+"""Decimals of every number that Batsim tells a decision module."""
 
 GRID = 1e6
 """Dates on the grid in a second."""
@@ -49,19 +52,25 @@ def on_grid(date: float) -> float:
     return date
 
 
+def up_to_grid(date: float) -> float:
+    """Return the first date on the grid that is not earlier (seconds).
+
+    The last bits of a sum of floats make no microsecond.
+
+    >>> up_to_grid(0.1 + 0.2), up_to_grid(2.0000001)
+    (0.3, 2.000001)
+    """
+    rounded = on_grid(date)
+    return on_grid(rounded + 1 / GRID) if date - rounded > SAME_DATE else rounded
+
+
 def duration_on_grid(duration: float) -> float:
     """Return a duration in whole microseconds (seconds), at least one, and none shorter.
 
-    What is estimated ends no later than planned, then. The last bits of a sum of floats
-    make no microsecond.
-
-    >>> duration_on_grid(0.1 + 0.2), duration_on_grid(2.0000001), duration_on_grid(1e-9)
-    (0.3, 2.000001, 1e-06)
+    As dates of news are rounded up as well, what is estimated well is told to end no later
+    than planned.
     """
-    rounded = on_grid(duration)
-    if duration - rounded > SAME_DATE:
-        rounded = on_grid(rounded + 1 / GRID)
-    return max(rounded, 1 / GRID)
+    return max(up_to_grid(duration), 1 / GRID)
 
 
 def end_of(start: float, duration: float) -> float:
@@ -72,8 +81,6 @@ def end_of(start: float, duration: float) -> float:
     >>> end_of(0.1, 0.2)
     0.3
     """
-    return on_grid(start + max(duration, start * 2.0**-52))
-
-
-TOLD_DECIMALS = 6
-"""Decimals of every number that Batsim tells a decision module."""
+    end = start + max(duration, start * 2.0**-52)
+    # Written out, because kernels are compiled from this function.
+    return round(end * GRID) / GRID if -GRID_END < end < GRID_END else end

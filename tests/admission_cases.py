@@ -27,7 +27,7 @@ class Found(NamedTuple):
 def random_case(rng: random.Random, most_waiting: int = 7) -> Case:
     """Make a machine with running jobs, a feasible plan of waiting jobs and a new job.
 
-    Some jobs have no length, no deadline or no estimate. Waiting jobs were not
+    Some jobs have no deadline or no estimate. Waiting jobs were not
     always placed at their earliest, so the plan has holes. What waits and the new
     job have more or less time to spare, so that all verdicts are common.
     """
@@ -46,7 +46,7 @@ def random_case(rng: random.Random, most_waiting: int = 7) -> Case:
 
     def estimate() -> float:
         if odd and rng.random() < 0.2:
-            return rng.choice([0, 0, math.inf])
+            return math.inf
         return rng.randint(1, 9)
 
     waiting: list[tuple[Asking, float]] = []

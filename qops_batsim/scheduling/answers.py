@@ -81,6 +81,8 @@ class Held(NamedTuple):
         The job as it was submitted, if it was killed and is run again.
     kills
         How often it was killed.
+    lag
+        By how much it really started later than that (seconds), if it runs.
     """
 
     job: Job
@@ -89,3 +91,4 @@ class Held(NamedTuple):
     target: float
     original: Job | None = None
     kills: int = 0
+    lag: float = 0.0

@@ -8,11 +8,13 @@ import numpy as np
 
 from qops_batsim.scheduling import profile as kernels
 from qops_batsim.scheduling.profile import STEPS_PER_RESERVATION, Profile, grown, new_profile
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import duration_on_grid, end_of, on_grid
 
 
 class AvailabilityProfile:
     """Free processors over future time.
+
+    Dates are rounded to whole microseconds, and durations up to them.
 
     >>> profile = AvailabilityProfile(4)
     >>> profile.reserve(0, 10, 3)
@@ -34,7 +36,7 @@ class AvailabilityProfile:
     def __init__(self, processors: int, start: float = 0.0) -> None:
         self.processors = processors
         self._profile: Profile = new_profile(processors, 16)
-        self._profile.times[0] = start
+        self._profile.times[0] = on_grid(start)
 
     @classmethod
     def of(cls, profile: Profile, processors: int) -> AvailabilityProfile:
@@ -53,8 +55,9 @@ class AvailabilityProfile:
 
         Infinite if the job never fits.
         """
-        after = max(float(after), float(self._profile.times[0]))
-        return float(kernels.earliest_fit(self._profile, after, float(duration), processors))
+        after = max(on_grid(float(after)), float(self._profile.times[0]))
+        duration = duration_on_grid(float(duration))
+        return float(kernels.earliest_fit(self._profile, after, duration, processors))
 
     def reserve(self, start: float, duration: float, processors: int) -> None:
         """Take processors from ``start`` for ``duration`` seconds, if it is finite. O(steps).
@@ -66,17 +69,18 @@ class AvailabilityProfile:
         """
         if start == np.inf:
             return
+        start, end = _on_grid(start, duration)
         times, free, size = self._profile
-        first = int(kernels.segment_at(times, int(size[0]), float(start)))
+        first = int(kernels.segment_at(times, int(size[0]), start))
         for index in range(first, int(size[0])):
-            if index > first and times[index] >= start + duration - PLAN_TOLERANCE:
+            if index > first and times[index] >= end:
                 break
             if free[index] < processors:
                 raise ValueError(
                     f"{processors} processors are not free at {times[index]:g} s: "
                     f"only {free[index]} are"
                 )
-        self._change(start, duration, -processors)
+        self._change(start, end, -processors)
 
     def release(self, start: float, duration: float, processors: int) -> None:
         """Give back processors from ``start`` for ``duration`` seconds. O(steps).
@@ -86,28 +90,28 @@ class AvailabilityProfile:
         ValueError
             They were not all reserved.
         """
-        self._change(start, duration, processors)
+        start, end = _on_grid(start, duration)
+        self._change(start, end, processors)
         if int(self._profile.free[: self._profile.size[0]].max()) > self.processors:
-            self._change(start, duration, -processors)
+            self._change(start, end, -processors)
             raise ValueError(
                 f"{processors} processors from {start:g} s for {duration:g} s were not all reserved"
             )
 
     def trim(self, now: float) -> None:
         """Forget what lies before ``now`` (seconds). O(steps)."""
-        kernels.trim(self._profile, float(now))
+        kernels.trim(self._profile, on_grid(float(now)))
 
     def steps(self) -> list[tuple[float, int]]:
         """Return the steps as (date in seconds, free processors from then on)."""
         times, free, size = self._profile
         return list(zip(times[: size[0]].tolist(), free[: size[0]].tolist(), strict=True))
 
-    def _change(self, start: float, duration: float, processors: int) -> None:
+    def _change(self, start: float, end: float, processors: int) -> None:
         times, free, size = self._profile
         if size[0] + STEPS_PER_RESERVATION > len(times):
             self._profile = Profile(grown(times), grown(free), size)
-        end = float(start + duration)
-        kernels.change(self._profile, float(start), end, processors, True)
+        kernels.change(self._profile, start, end, processors, True)
 
     def _check(self) -> None:
         """Verify the invariants; for tests."""
@@ -116,9 +120,19 @@ class AvailabilityProfile:
         free: Any = self._profile.free[:size]
         if size < 1:
             raise AssertionError("a profile has at least one step")
-        if not bool(np.all(np.diff(times) > PLAN_TOLERANCE)):
-            raise AssertionError(f"dates must ascend by more than the tolerance: {times}")
+        if not bool(np.all(np.diff(times) > 0)):
+            raise AssertionError(f"dates must ascend: {times}")
+        if any(date != on_grid(date) for date in times.tolist()):
+            raise AssertionError(f"dates must be whole microseconds: {times}")
         if not bool(np.all((free >= 0) & (free <= self.processors))):
             raise AssertionError(f"free processors must be from 0 to {self.processors}: {free}")
         if bool(np.any(np.diff(free) == 0)):
             raise AssertionError(f"neighbouring steps must differ: {free}")
+
+
+def _on_grid(start: float, duration: float) -> tuple[float, float]:
+    """Return the start and the end on the grid of dates; what has no length ends at once."""
+    start = on_grid(float(start))
+    if duration <= 0:
+        return start, start
+    return start, end_of(start, duration_on_grid(float(duration)))

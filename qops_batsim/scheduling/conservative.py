@@ -47,7 +47,8 @@ class Conservative(SpaceSharingScheduler):
     @classmethod
     def prepare(cls) -> None:
         """Compile the kernels of both kinds of plan."""
-        from qops_batsim.scheduling.plan import Plan, warm_up
+        from qops_batsim.scheduling.plan import Plan
+        from qops_batsim.scheduling.warm_up import warm_up
 
         for by_host in (True, False):
             warm_up(Plan(1, by_host=by_host))

@@ -167,7 +167,7 @@ class DecisionLog:
         self._withdrawn.clear()
         plan, ends = self._plan, self._plan.jobs.ends
         late = []
-        for slot in sorted(_changed(plan.running_slots, ends, self._ends)):
+        for slot in sorted(_changed(plan.running_jobs.slots, ends, self._ends)):
             if slot in started:
                 continue
             self._ends[slot] = ends[slot]

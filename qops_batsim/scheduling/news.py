@@ -9,6 +9,9 @@ from typing import Any
 from qops_batsim.jobs import Job
 from qops_batsim.timing import GRACE, PLAN_TOLERANCE
 
+LATE = 2 * PLAN_TOLERANCE
+"""Lateness (seconds) that rounding two dates to microseconds cannot make of news on time."""
+
 
 class News:
     """Whether news was seen to be late; until then the grace is not used.
@@ -50,7 +53,7 @@ class News:
         """
         # What was submitted before the simulation is told at its beginning.
         lag = now - max(job.submission_time, 0.0)
-        if not PLAN_TOLERANCE < lag < self.grace:
+        if not LATE < lag < self.grace:
             return 0.0
         self.mark_late()
         return lag
@@ -61,8 +64,16 @@ class News:
         A job that runs longer than its estimate says nothing; nothing runs longer than its
         walltime, or than the delay that it is.
         """
-        if not self.late and PLAN_TOLERANCE < now - start - self._longest(job) < self.grace:
+        if not self.late and LATE < now - start - self._longest(job) < self.grace:
             self.mark_late()
+
+    @property
+    def most_lag(self) -> float:
+        """How late a job may start and count as started when it was planned to (seconds).
+
+        Half the grace: the other half is for the news of its end.
+        """
+        return self.grace / 2 if self.late else PLAN_TOLERANCE
 
     def mark_late(self) -> None:
         """Use the grace from now on."""

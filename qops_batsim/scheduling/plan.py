@@ -7,18 +7,18 @@ certain hosts.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling import plan_kernels, profile
 from qops_batsim.scheduling.answers import Answer, Held
 from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
 from qops_batsim.scheduling.kernels import Steady
+from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.profile import (
     STEPS_PER_RESERVATION,
     Ints,
@@ -29,8 +29,9 @@ from qops_batsim.scheduling.profile import (
     new_profile,
     new_queue,
 )
+from qops_batsim.scheduling.running_jobs import RunningJobs
 from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import PLAN_TOLERANCE, end_of, on_grid, up_to_grid
 
 
 class Policy(Protocol):
@@ -56,6 +57,11 @@ class Observer(Protocol):
 class Plan:
     """Planned starts, kept up to date as jobs arrive and leave.
 
+    Dates are nominal: a job that starts a little after its planned start, because news of
+    an end took time to arrive, counts as started then, and is expected to end accordingly.
+    What is a little is said by ``news``. So the delays of messages do not add up in the
+    plan; what they add up to in truth is taken up when it reaches half the grace.
+
     Ends that come early compress the plan, which moves no start to a later date. A
     running job that outlives its estimate is assumed to run as long again; only then
     starts move to later dates.
@@ -78,8 +84,12 @@ class Plan:
         All jobs by slot.
     profile
         What is free beside the running and waiting jobs.
-    waiting, running
-        Slots of the waiting jobs by planned start, ties by arrival; of the running ones.
+    waiting
+        Slots of the waiting jobs by planned start, ties by arrival.
+    running_jobs
+        The running jobs.
+    news
+        How late news is.
     decided
         Number of jobs that a decision was made about: their slots are below it.
     answers
@@ -104,15 +114,14 @@ class Plan:
         )
         self.profile: Profile = new_profile(self.everything)
         self.waiting: Queue = new_queue(FIRST_CAPACITY)
-        self.running: Queue = new_queue(machine_size + 1)
+        self.running_jobs = RunningJobs(machine_size + 1)
+        self.news = News()
         self.decided = 0
         self.answers: dict[int, Answer] = {}
         self.held_back: set[int] = set()
         self.freed = False
         self.observer: Observer | None = None
         self._by_host = by_host
-        self._running_place: dict[int, int] = {}
-        self._expected_ends: list[tuple[float, int]] = []
         self._gone: list[int] = []
         self._trim, self._change = Steady(profile.trim), Steady(profile.change)
         self._place, self._insert = Steady(plan_kernels.place), Steady(plan_kernels.insert_by_start)
@@ -134,13 +143,17 @@ class Plan:
         return self.waiting.slots[: self.waiting.size[0]]
 
     @property
-    def running_slots(self) -> Ints:
-        """Slots of the running jobs in any order: a view, good until the next decision."""
-        return self.running.slots[: len(self._running_place)]
+    def running(self) -> Queue:
+        """Slots of the running jobs in any order, for kernels."""
+        return self.running_jobs.queue
 
     def is_running(self, slot: int) -> bool:
         """Whether a job runs and its end was not told yet. O(jobs told to have ended)."""
-        return slot in self._running_place and slot not in self._gone
+        return slot in self.running_jobs and slot not in self._gone
+
+    def actual_start(self, slot: int) -> float:
+        """Return when a running job was started (seconds). O(1)."""
+        return on_grid(float(self.jobs.starts[slot]) + self.running_jobs.lags.get(slot, 0.0))
 
     # What happens
 
@@ -160,10 +173,10 @@ class Plan:
         self.waiting.slots[place : size - 1] = self.waiting.slots[place + 1 : size]
         self.waiting.size[0] -= 1
         start = float(self.jobs.starts[slot])
-        self._give_back(slot, start, start + float(self.jobs.estimates[slot]))
+        self._give_back(slot, start, end_of(start, float(self.jobs.estimates[slot])))
         self.freed = True
 
-    def resume(self, now: float, jobs: Iterable[Held]) -> None:
+    def resume(self, now: float, jobs: Iterable[Held], *, late_news: bool = False) -> None:
         """Put an empty plan into the state that another plan had at a date (seconds).
 
         It then answers as the other one would. O(jobs²).
@@ -174,8 +187,13 @@ class Plan:
             Date (seconds).
         jobs
             The running and waiting jobs of the other plan, in the order of arrival.
+        late_news
+            Whether it had seen news to be late.
         """
         held = list(jobs)
+        now = up_to_grid(float(now))
+        if late_news:
+            self.news.mark_late()
         for each in held:
             self.arrived(each.job)
         self.make_room()
@@ -185,7 +203,7 @@ class Plan:
             if each.end is None:
                 self._insert(self.waiting, self.jobs.starts, slot)
             else:
-                self._run(slot, each.end)
+                self._run(slot, each.end, each.lag)
         plan_kernels.reserve_all(
             now, self.profile, self.everything, self.running, self.jobs, self.waiting
         )
@@ -209,25 +227,40 @@ class Plan:
         list of (Job, HostSet or None)
             The jobs in order of their planned starts, with their hosts. O(waiting × steps).
         """
-        now = float(now)  # kernels keep the types of their first call
+        now = up_to_grid(float(now))  # kernels keep the types of their first call
+        new = len(self.table.jobs) > self.decided
+        if new:
+            self._aim(now)
         early = self.forget_gone(now)
         if self._extend_overdue(now) or self._has_missed_start(now):
             self.rebuild(now)
         elif early and self.waiting.size[0]:
-            self.compress(now)
-        if len(self.table.jobs) > self.decided:
+            self.compress(self.nominal(now))
+        if new:
             self._take_new(now)
         started, late = self._start_due(now, free)
-        if not started and self.waiting.size[0] and not self._running_place:
+        if not started and self.waiting.size[0] and not self.running_jobs:
             # Nothing runs, so no later event would lead to a decision: starts that rested on
             # dates a little off must not keep the machine idle.
             self.rebuild(now)
             started, late = self._start_due(now, free)
         if late:
-            # A job started after its planned date (the news of an end took time to
-            # arrive), so it will also end later than the plan says.
+            # A job started so late that it will also end later than the plan says.
+            self.running_jobs.take_up_lags(self.jobs.starts, self.jobs.ends)
             self.rebuild(now)
         return started
+
+    def nominal(self, now: float) -> float:
+        """Return the date (seconds) to plan from: now, or the start that news still holds up."""
+        slots, size = self.waiting
+        return min(now, float(self.table.numbers.starts[slots[0]])) if size[0] else now
+
+    def _aim(self, now: float) -> None:
+        """Judge new jobs as if they had been told when they were submitted."""
+        for slot in range(self.decided, len(self.table.jobs)):
+            lag = self.news.submitted(self.table.jobs[slot], now)
+            if lag:
+                self.jobs.targets[slot] += lag
 
     def forget_gone(self, now: float) -> bool:
         """Give back the rest of ended jobs' reservations; return whether to compress."""
@@ -235,24 +268,27 @@ class Plan:
             return False
         early = self.freed or (self._by_host and bool(self._gone))
         self.freed = False
+        soon = on_grid(now + PLAN_TOLERANCE)
         for slot in self._gone:
-            self._stop_running(slot)
             end = float(self.jobs.ends[slot])
-            if end > now + PLAN_TOLERANCE:
+            if end > soon:
                 self._give_back(slot, now, end)
                 early = True
+            elif end < now:
+                self.news.ended(self.table.jobs[slot], self.actual_start(slot), now)
+            self.running_jobs.remove(slot)
         self._gone.clear()
         return early
 
     def _extend_overdue(self, now: float) -> bool:
         """Assume that jobs which outlive their estimate run as long again; tell if any do."""
         overdue = False
-        expected = self._expected_ends
-        while expected and expected[0][0] < now - PLAN_TOLERANCE:
-            end, slot = heapq.heappop(expected)
-            if slot in self._running_place and self.jobs.ends[slot] == end:
-                self.expect_end(slot, now + max(now - float(self.jobs.starts[slot]), 1.0))
-                overdue = True
+        starts, ends = self.jobs.starts, self.jobs.ends
+        for slot in self.running_jobs.overdue(ends, on_grid(now - self.news.tolerance)):
+            starts[slot] = start = self.actual_start(slot)
+            self.running_jobs.lags.pop(slot, None)
+            self.expect_end(slot, end_of(now, max(now - start, 1.0)))
+            overdue = True
         return overdue
 
     def _has_missed_start(self, now: float) -> bool:
@@ -260,15 +296,16 @@ class Plan:
         slots, size = self.waiting
         if not size[0]:
             return False
-        return bool(self.table.numbers.starts[slots[0]] < now - PLAN_TOLERANCE)
+        return bool(self.table.numbers.starts[slots[0]] < on_grid(now - self.news.tolerance))
 
     def _take_new(self, now: float) -> None:
         """Place the new jobs, or ask the policy about each."""
         first, end = self.decided, len(self.table.jobs)
         self.make_room()
-        self._trim(self.profile, now)
+        date = self.nominal(now)
+        self._trim(self.profile, date)
         if self.policy is None:
-            self.place(now, first, end)
+            self.place(date, first, end)
         else:
             for slot in range(first, end):
                 self._ask(self.policy, now, slot)
@@ -277,32 +314,30 @@ class Plan:
     def _ask(self, policy: Policy, now: float, slot: int) -> None:
         if self.observer is not None:
             self.observer.asked(now, slot)
-        answer = self.answers[slot] = policy.take(self, now, slot)
+        answer = self.answers[slot] = policy.take(self, self.nominal(now), slot)
         if self.observer is not None:
             self.observer.answered(now, slot, answer)
 
     def _start_due(
         self, now: float, free: HostSet
     ) -> tuple[list[tuple[Job, HostSet | None]], bool]:
-        """Start what is due and fits; tell whether anything starts late."""
+        """Start what is due and fits; tell whether the plan has to know that it was late."""
         started: list[tuple[Job, HostSet | None]] = []
         late = False
-        if not free:
-            return started, late
         jobs, waiting = self.table.numbers, self.waiting
+        soon, in_time = on_grid(now + PLAN_TOLERANCE), on_grid(now - self.news.most_lag)
         count = int(waiting.size[0])
         while len(started) < count:
             slot = int(waiting.slots[len(started)])
             start = float(jobs.starts[slot])
-            if start > now + PLAN_TOLERANCE:
+            if start > soon:
                 break
             hosts = self._hosts_for(slot, free)
             if hosts is None:
                 break
             free = free - hosts
-            late = late or start < now - PLAN_TOLERANCE
-            jobs.starts[slot] = now
-            self._run(slot, now + float(jobs.estimates[slot]))
+            late = late or start < in_time
+            self._run(slot, end_of(start, float(jobs.estimates[slot])), on_grid(now - start))
             started.append((self.table.jobs[slot], hosts))
         if started:
             left = count - len(started)
@@ -337,8 +372,7 @@ class Plan:
 
     def expect_end(self, slot: int, end: float) -> None:
         """Expect a running job to end at a date (seconds). O(log running)."""
-        self.jobs.ends[slot] = end
-        heapq.heappush(self._expected_ends, (end, slot))
+        self.running_jobs.expect(slot, end, self.jobs.ends)
 
     def make_room(self) -> None:
         """Make room for all jobs in the queue of waiting ones and in the profile.
@@ -346,8 +380,8 @@ class Plan:
         Every new job may send a running one back to the waiting ones, which until its end
         is told also counts as a running one.
         """
-        running = len(self._running_place)
-        jobs = int(self.waiting.size[0]) + len(self.table.jobs) - self.decided + running
+        running = len(self.running_jobs)
+        jobs = self.waiting_count + len(self.table.jobs) - self.decided + running
         while len(self.waiting.slots) < jobs:
             self.waiting = self.waiting._replace(slots=grown(self.waiting.slots))
         steps = STEPS_PER_RESERVATION * (jobs + running + 2)
@@ -358,30 +392,9 @@ class Plan:
     def _give_back(self, slot: int, start: float, end: float) -> None:
         self._change(self.profile, start, end, self.jobs.reserved[slot], True)
 
-    def _run(self, slot: int, end: float) -> None:
+    def _run(self, slot: int, end: float, lag: float) -> None:
         """Count a job among the running ones. O(log running)."""
-        self.running.slots[len(self._running_place)] = slot
-        self.running.size[0] += 1
-        self._running_place[slot] = len(self._running_place)
+        self.running_jobs.add(slot)
+        if lag:
+            self.running_jobs.lags[slot] = lag
         self.expect_end(slot, end)
-
-    def _stop_running(self, slot: int) -> None:
-        """Take a job out of the running ones; the last of them takes its place. O(1)."""
-        place = self._running_place.pop(slot)
-        last = len(self._running_place)
-        self.running.size[0] = last
-        if place < last:
-            moved = int(self.running.slots[last])
-            self.running.slots[place] = moved
-            self._running_place[moved] = place
-
-
-def warm_up(plan: Plan, deadlines: Iterable[float | None] = (10.0, 60.0, 40.0, 30.0)) -> None:
-    """Compile the kernels of an empty plan of one processor: each of them works once."""
-    for index, deadline in enumerate(deadlines):
-        qos = QosRequest(deadline=deadline, estimated_runtime=10.0)
-        plan.arrived(Job(f"warm-up!{index}", 0.0, 1, "none", qos=qos))
-    plan.decide(0.0, HostSet.first(1))
-    plan.left("warm-up!0")
-    plan.decide(5.0, HostSet.first(1))
-    plan.decide(30.0, HostSet())

@@ -17,12 +17,13 @@ from qops_batsim.scheduling.profile import (
     Jobs,
     Profile,
     Queue,
+    end_of,
     fit_in,
     release,
     reserve,
     running_profile,
 )
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import DEADLINE_TOLERANCE
 
 
 @lean_kernel
@@ -112,8 +113,8 @@ def rebuild(
     for index in range(waiting.size[0]):
         slot = waiting.slots[index]
         place_job(now, profile, jobs, slot)
-        end = jobs.starts[slot] + jobs.estimates[slot]
-        if end > jobs.targets[slot] + PLAN_TOLERANCE:
+        end = end_of(jobs.starts[slot], jobs.estimates[slot])
+        if end > jobs.targets[slot] + DEADLINE_TOLERANCE:
             jobs.targets[slot] = end
     sort_slots(waiting.slots, 0, waiting.size[0], jobs.starts)
 

@@ -6,8 +6,7 @@ ever. There are two kinds of rows: a number of processors (int64), or the certai
 that are free, as bits of 64-bit words (a row of uint64). The kernels below work on
 both; what a job takes or gives back is a number or a row of words accordingly.
 
-Dates closer than :data:`~qops_batsim.timing.PLAN_TOLERANCE` are one date: a step
-within that distance of an existing one is merged with it.
+All dates are on the grid of :mod:`qops_batsim.timing`, and compared exactly.
 
 Sizes are held in arrays of one element, so that kernels change them in place.
 """
@@ -19,9 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from qops_batsim import timing
 from qops_batsim.scheduling.host_words import bit_count, keep_lowest
 from qops_batsim.scheduling.kernels import lean_kernel
-from qops_batsim.timing import PLAN_TOLERANCE
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -103,6 +102,8 @@ def grown(array: Any) -> Any:
 
 # Kernels
 
+end_of = lean_kernel(timing.end_of)
+
 
 @lean_kernel
 def segment_at(times: Floats, size: int, date: float) -> int:
@@ -110,7 +111,7 @@ def segment_at(times: Floats, size: int, date: float) -> int:
     low, high = 0, size
     while high - low > 1:
         middle = (low + high) // 2
-        if times[middle] <= date + PLAN_TOLERANCE:
+        if times[middle] <= date:
             low = middle
         else:
             high = middle
@@ -127,7 +128,7 @@ def earliest_fit(profile: Profile, after: float, duration: float, processors: in
     times, free, size = profile.times, profile.free, profile.size[0]
     index = segment_at(times, size, after)
     start = after
-    end = start + duration
+    end = end_of(start, duration)
     while True:
         if free[index] < processors:
             # The job cannot overlap this segment: try from its end on.
@@ -135,10 +136,10 @@ def earliest_fit(profile: Profile, after: float, duration: float, processors: in
             if index == size:
                 return np.inf
             start = times[index]
-            end = start + duration
+            end = end_of(start, duration)
         else:
             index += 1
-            if index == size or times[index] >= end - PLAN_TOLERANCE:
+            if index == size or times[index] >= end:
                 return start
 
 
@@ -155,12 +156,12 @@ def earliest_hosts(
     first = segment_at(times, size, after)
     for begin in range(first, size):
         start = after if begin == first else times[begin]
-        end = start + duration
+        end = end_of(start, duration)
         for word in range(len(hosts)):
             hosts[word] = free[begin, word]
         index = begin + 1
         while bit_count(hosts) >= processors:
-            if index == size or times[index] >= end - PLAN_TOLERANCE:
+            if index == size or times[index] >= end:
                 keep_lowest(hosts, processors)
                 return start
             for word in range(len(hosts)):
@@ -195,7 +196,7 @@ def step_at(times: Floats, free: Rows, size: Ints, date: float) -> int:
     """Make a step at a date unless there is one; return its index. O(steps)."""
     count = size[0]
     index = segment_at(times, count, date)
-    if abs(times[index] - date) <= PLAN_TOLERANCE or date < times[index]:
+    if times[index] >= date:
         return index
     for place in range(count, index + 1, -1):
         times[place] = times[place - 1]
@@ -253,7 +254,7 @@ def change(profile: Profile, start: float, end: float, amount: Any, given: bool)
     nothing. O(steps × words).
     """
     times, free, size = profile
-    if start == np.inf or end <= start + PLAN_TOLERANCE or end <= times[0] + PLAN_TOLERANCE:
+    if start == np.inf or end <= start or end <= times[0]:
         return
     first = step_at(times, free, size, start)
     last = size[0] if end == np.inf else step_at(times, free, size, end)
@@ -268,13 +269,13 @@ def change(profile: Profile, start: float, end: float, amount: Any, given: bool)
 @lean_kernel
 def reserve(profile: Profile, start: float, duration: float, amount: Any) -> None:
     """Take processors or hosts; see :func:`change`."""
-    change(profile, start, start + duration, amount, False)
+    change(profile, start, end_of(start, duration), amount, False)
 
 
 @lean_kernel
 def release(profile: Profile, start: float, duration: float, amount: Any) -> None:
     """Give processors or hosts back; see :func:`change`."""
-    change(profile, start, start + duration, amount, True)
+    change(profile, start, end_of(start, duration), amount, True)
 
 
 @lean_kernel

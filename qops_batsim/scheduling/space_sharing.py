@@ -17,6 +17,8 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
+from qops_batsim.scheduling.news import News
+from qops_batsim.timing import GRACE
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.answers import Answer
@@ -66,6 +68,8 @@ class SpaceSharingScheduler(DecisionModule):
         Number of hosts, whether they are there or away.
     capacity
         Which hosts are away.
+    news
+        How late news is.
     free_hosts, free_count
         Hosts that a job can start on, and their number.
     """
@@ -73,6 +77,7 @@ class SpaceSharingScheduler(DecisionModule):
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         super().__init__(options)
         self.machine_size = 0
+        self.news = News()
         self.free_count = 0
         self.free_hosts = HostSet()
         self._plan: Plan | None = None
@@ -91,7 +96,7 @@ class SpaceSharingScheduler(DecisionModule):
         """Compile the kernels of the plan, if there is one: each of them works once."""
         plan = cls().new_plan(1)
         if plan is not None:
-            from qops_batsim.scheduling.plan import warm_up
+            from qops_batsim.scheduling.warm_up import warm_up
 
             warm_up(plan)
 
@@ -103,7 +108,10 @@ class SpaceSharingScheduler(DecisionModule):
         self._running = {}
         self.capacity = Capacity(self.machine_size)
         self._may_be_too_wide = False
+        self.news = News(getattr(self.options, "grace", GRACE), system.profiles)
         self._plan = self.new_plan(self.machine_size)
+        if self._plan is not None:
+            self._plan.news = self.news
         if self.decision_log is not None:
             self.decision_log.begin(self.machine_size, self._plan)
 
@@ -209,6 +217,7 @@ class SpaceSharingScheduler(DecisionModule):
         used = sum(processors for *_, processors in running)
         profile = AvailabilityProfile(self.free_count + used, now)
         for job, start, _, processors in running:
+            # Past its estimate a duration is negative: nothing is reserved.
             profile.reserve(now, start + job.estimate - now, processors)
         return profile
 

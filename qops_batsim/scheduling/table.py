@@ -8,6 +8,7 @@ import numpy as np
 
 from qops_batsim.jobs import Job
 from qops_batsim.scheduling.profile import Jobs, grown
+from qops_batsim.timing import SAME_DATE, duration_on_grid
 
 FIRST_CAPACITY = 1024
 
@@ -51,10 +52,12 @@ class JobTable:
         numbers = self.numbers
         self.jobs.append(job)
         numbers.processors[slot] = job.processors
-        numbers.estimates[slot] = job.estimate
+        numbers.estimates[slot] = duration_on_grid(job.estimate)
         if job.qos is not None and job.qos.deadline is not None:
             numbers.deadlines[slot] = numbers.promises[slot] = job.qos.deadline
-            numbers.targets[slot] = job.qos.deadline
+            # What it was lengthened by to fit the grid does not count.
+            longer = float(numbers.estimates[slot]) - job.estimate
+            numbers.targets[slot] = job.qos.deadline + (longer if longer > SAME_DATE else 0.0)
         self._slots[job.id] = slot
         return slot
 

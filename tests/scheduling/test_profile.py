@@ -70,12 +70,39 @@ def test_a_reservation_without_end_holds_for_ever() -> None:
     assert profile.steps() == [(0, 4), (5, 1), (7, 4)]
 
 
-def test_dates_within_the_tolerance_are_one_step() -> None:
+def test_dates_are_rounded_to_whole_microseconds_and_durations_up_to_them() -> None:
     profile = AvailabilityProfile(2)
     profile.reserve(0, 10, 1)
-    profile.reserve(10.0000004, 5, 2)
+    profile.reserve(10.0000004, 5.0000001, 2)
     profile._check()
-    assert profile.steps() == [(0, 1), (10, 0), (15.0000004, 2)]
+    assert profile.steps() == [(0, 1), (10, 0), (15.000001, 2)]
+    profile.reserve(20.000001, 1e-9, 2)
+    assert profile.steps()[3:] == [(20.000001, 0), (20.000002, 2)]
+    assert profile.earliest_fit(20.000001, 1, 1) == 20.000002
+    profile.reserve(30, 0, 2)
+    assert len(profile.steps()) == 5
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 1e9), st.floats(0, 1e-3) | st.floats(0, 1e6), st.integers(1, 3)),
+        max_size=40,
+    )
+)
+def test_every_step_is_on_the_grid_and_nothing_is_left_over(
+    asked: list[tuple[float, float, int]],
+) -> None:
+    profile, reserved = AvailabilityProfile(3), []
+    for after, duration, needed in asked:
+        start = profile.earliest_fit(after, duration, needed)
+        profile.reserve(start, duration, needed)
+        reserved.append((start, duration, needed))
+        profile._check()
+    for start, duration, needed in reserved:
+        profile.release(start, duration, needed)
+        profile._check()
+    assert profile.steps() == [(0, 3)]
 
 
 def test_reserving_what_is_not_free_is_refused_and_changes_nothing() -> None:

@@ -13,6 +13,7 @@ from qops_batsim.scheduling.admission.search import Draft, Question, Search, mee
 from qops_batsim.scheduling.answers import Answer, Offer
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import Jobs, earliest_fit
+from qops_batsim.timing import end_of
 
 
 class Earliest(NamedTuple):
@@ -74,7 +75,7 @@ def earliest(search: Search, question: Question, spare: Draft, retries: int) -> 
     if found:
         count = int(question.waiting.size[0]) + 1
         place = best.order[:count].tolist().index(slot)
-        high = max(float(best.starts[place]) + estimate, requested)
+        high = max(end_of(float(best.starts[place]), estimate), requested)
     if high < math.inf:
         low, high = earliest_deadline(works, low, high, retries=retries)
     promise(jobs, slot, requested)

@@ -64,7 +64,7 @@ class Fqops(SpaceSharingScheduler):
     def prepare(cls) -> None:
         """Compile the kernels by a small plan in which each of them works once."""
         from qops_batsim.platform.hostset import HostSet
-        from qops_batsim.scheduling.plan import warm_up
+        from qops_batsim.scheduling.warm_up import warm_up
 
         plan = cls(FqopsOptions(kill_and_restart=True, tolerance_factor=2.0)).new_plan(1)
         # B is admitted by killing A, C gets an offer.

@@ -28,10 +28,10 @@ from qops_batsim.scheduling.profile import (
     Queue,
     copy_profile,
     earliest_fit,
+    end_of,
     release,
     reserve,
 )
-from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Room(NamedTuple):
@@ -68,9 +68,7 @@ def late_one(
     """
     for slot in line:
         duration = estimates[slot]
-        # A job of no length still needs its processors when it starts.
-        before = fits[slot] + duration <= start and fits[slot] < start - PLAN_TOLERANCE
-        if before or fits[slot] >= until:
+        if end_of(fits[slot], duration) <= start or fits[slot] >= until:
             continue
         fits[slot] = earliest_fit(profile, now, duration, processors[slot])
         if not meets(fits[slot], duration, targets[slot]):
@@ -94,7 +92,7 @@ def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, fits: F
     reserve(draft.profile, start, duration, needed)
     lift(order, place, depth)
     late = late_one(
-        now, draft.profile, order[depth + 1 :], start, start + duration,
+        now, draft.profile, order[depth + 1 :], start, end_of(start, duration),
         jobs.processors, jobs.estimates, jobs.targets, fits,
     )  # fmt: skip
     if late == NO_PLAN:

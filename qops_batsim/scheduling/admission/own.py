@@ -53,7 +53,8 @@ class DeadlineScheduler(SpaceSharingScheduler):
     @classmethod
     def prepare(cls) -> None:
         """Compile the kernels of a plan; :meth:`admit` is only asked about real jobs."""
-        from qops_batsim.scheduling.plan import Plan, warm_up
+        from qops_batsim.scheduling.plan import Plan
+        from qops_batsim.scheduling.warm_up import warm_up
 
         warm_up(Plan(1))
 

@@ -9,7 +9,7 @@ from qops_batsim.scheduling.admission.request import PlannedJob, Request
 from qops_batsim.scheduling.admission.search import FOUND, NO_PLAN, Question, Verdict, meets
 from qops_batsim.scheduling.availability import AvailabilityProfile
 from qops_batsim.scheduling.profile import copy_profile, reserve
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import on_grid
 
 
 class OwnSearch:
@@ -50,7 +50,7 @@ class OwnSearch:
         free = AvailabilityProfile.of(q.running, self._machine_size)
         copy_profile(q.running, q.draft.profile)
         for place, (job_id, slot) in enumerate(named.items()):
-            start = float(answer[job_id])
+            start = on_grid(float(answer[job_id]))
             self._check(q, free, slot, start)
             reserve(q.draft.profile, start, jobs.estimates[slot], jobs.processors[slot])
             q.draft.order[place], q.draft.starts[place] = slot, start
@@ -58,15 +58,16 @@ class OwnSearch:
 
     def _check(self, q: Question, free: AvailabilityProfile, slot: int, start: float) -> None:
         """Refuse a start that is in the past, too late for the target, or not free."""
-        job, target = q.table.jobs[slot], float(q.jobs.targets[slot])
-        if not start >= q.now - PLAN_TOLERANCE or not meets(start, job.estimate, target):
+        job, estimate = q.table.jobs[slot], float(q.jobs.estimates[slot])
+        target = float(q.jobs.targets[slot])
+        if not start >= q.now or not meets(start, estimate, target):
             raise self._error(
                 q,
                 f"a start of {job.id} at {start:g} s; one from {q.now:g} s on, with which it ends "
                 f"by {target:g} s, is expected",
             )
         try:
-            free.reserve(start, job.estimate, job.processors)
+            free.reserve(start, estimate, job.processors)
         except ValueError as error:
             raise self._error(q, f"a start of {job.id} at {start:g} s: {error}") from None
 

@@ -16,7 +16,7 @@ from qops_batsim.scheduling.kernels import Steady
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.plan_kernels import adopt
 from qops_batsim.scheduling.profile import new_profile, running_profile
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import DEADLINE_TOLERANCE
 
 
 class Offers(Protocol):
@@ -120,7 +120,7 @@ def impossible_deadline(plan: Plan, now: float, slot: int) -> str:
     """Say why a job could not end in time on an empty machine, if so."""
     left = float(plan.jobs.targets[slot]) - now
     estimate = float(plan.jobs.estimates[slot])
-    if left == math.inf or estimate <= left + PLAN_TOLERANCE:
+    if left == math.inf or estimate <= left + DEADLINE_TOLERANCE:
         return ""
     return f"needs {estimate:g} s and its deadline is {left:g} s away"
 

@@ -15,7 +15,7 @@ from qops_batsim.scheduling.answers import Held, Kill
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.plan_kernels import sort_slots
 from qops_batsim.scheduling.profile import Queue, earliest_fit
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE
 
 
 class KillRules(NamedTuple):
@@ -79,7 +79,7 @@ class Restarts:
         """Take a new job into the plan by killing a running one, if that will do."""
         ends = plan.jobs.ends
         for victim in self._candidates(plan, now):
-            since, end = float(plan.jobs.starts[victim]), float(ends[victim])
+            since, end = plan.actual_start(victim), float(ends[victim])
             ends[victim] = now
             if self._plan_both(admission, plan, now, slot, victim):
                 return self._note_kill(plan, slot, victim, since)
@@ -88,20 +88,22 @@ class Restarts:
 
     def _candidates(self, plan: Plan, now: float) -> Iterator[int]:
         """Yield slots of running jobs that might be killed, by used processor-seconds."""
-        jobs, running = plan.jobs, plan.running_slots.copy()
+        jobs, running = plan.jobs, plan.running_jobs.slots.copy()
         estimates, starts = jobs.estimates[running], jobs.starts[running]
+        youngest = self._rules.youngest - PLAN_TOLERANCE
         possible = (
-            (now - starts >= self._rules.youngest - PLAN_TOLERANCE)
+            (now - starts >= youngest)
             # To kill what is about to end, or should have ended, gains nothing.
             & (starts + estimates > now + PLAN_TOLERANCE)
             & (estimates < math.inf)
-            & (now + estimates <= jobs.targets[running] + PLAN_TOLERANCE)
+            & (now + estimates <= jobs.targets[running] + DEADLINE_TOLERANCE)
         )
         running, starts = running[possible], starts[possible]
         used = jobs.processors[running] * (now - starts)
         most = math.inf if self._rules.max_kills is None else self._rules.max_kills
         for slot in running[np.lexsort((running, starts, used))].tolist():
-            if slot not in plan.held_back and self._kill_counts.get(slot, 0) < most:
+            may_run_on = slot in plan.held_back or self._kill_counts.get(slot, 0) >= most
+            if not may_run_on and now - plan.actual_start(slot) >= youngest:
                 yield slot
 
     def _plan_both(
@@ -135,6 +137,7 @@ class Restarts:
         count = self._kill_counts[victim] = self._kill_counts.get(victim, 0) + 1
         again = original.renamed(f"{original.id}#{count}")
         plan.table.replace(victim, again)
+        plan.running_jobs.lags.pop(victim, None)
         plan.held_back.add(victim)
         # Jobs that keep their places may rest on the end that the victim would have had, at
         # which nothing happens any more: they are placed again when its end is told.

@@ -9,9 +9,9 @@ import numpy as np
 
 from qops_batsim.scheduling.kernels import lean_kernel
 from qops_batsim.scheduling.plan_kernels import sort_slots
-from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Profile, Queue, new_profile
+from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Profile, Queue, end_of, new_profile
 from qops_batsim.scheduling.table import JobTable
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import DEADLINE_TOLERANCE
 
 NO_PLAN = -1
 """In place of a slot that stands in the way: none does."""
@@ -91,7 +91,7 @@ Search = Callable[[Question], Verdict]
 @lean_kernel
 def meets(start: float, estimate: float, target: float) -> bool:
     """Whether a job that starts then is expected to end in time."""
-    return target == np.inf or start + estimate <= target + PLAN_TOLERANCE
+    return end_of(start, estimate) <= target + DEADLINE_TOLERANCE
 
 
 @lean_kernel

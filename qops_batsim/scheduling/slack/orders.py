@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qops_batsim.scheduling.kernels import lean_kernel
-from qops_batsim.scheduling.profile import Ints
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.scheduling.profile import Ints, end_of
 
 AST, AAT, DU, DC, DP, EXHAUSTIVE = range(6)
 
@@ -59,7 +58,7 @@ def key_of(heuristic: int, index: int, priority: float, row: Any) -> float:
     if heuristic == DC:
         if row.over_quota:
             return 0.0
-        cannot = row.start + 1.0 > row.latest + PLAN_TOLERANCE
+        cannot = end_of(row.start, 1.0) > row.latest
         return -np.inf if cannot else float(-row.rate)
     if heuristic == DP:
         return -priority

@@ -35,7 +35,7 @@ from qops_batsim.scheduling.slack.search import (
     new_room,
 )
 from qops_batsim.scheduling.table import FIRST_CAPACITY
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import PLAN_TOLERANCE, duration_on_grid, end_of, on_grid, up_to_grid
 
 EXTENSION = 0.1
 """A job that reaches its estimate asks for this part of it in addition (section 4.7)."""
@@ -113,6 +113,7 @@ class SlackPlan(Plan):
         # Dates at which running jobs reach their estimates, if that concerns the plan.
         self._ticks: list[tuple[float, int]] = []
         self._called_for = -math.inf
+        self._told = 0.0
         self._room = new_room(len(self.profile.times), len(self.waiting.slots))
         self._cheapest, self._adopt = Steady(cheapest_schedule), Steady(adopt_from)
 
@@ -124,6 +125,7 @@ class SlackPlan(Plan):
 
     def decide(self, now: float, free: HostSet) -> list[tuple[Job, HostSet | None]]:
         """As :meth:`Plan.decide`; jobs with a first start or a new promise are in ``promises``."""
+        now = self._told = up_to_grid(float(now))
         started = super().decide(now, free)
         without, self._without_start = self._without_start, []
         for slot in without:
@@ -140,11 +142,12 @@ class SlackPlan(Plan):
         """
         if not self.waiting_count:
             return None
+        now = up_to_grid(now)
         start = float(self.jobs.starts[self.waiting.slots[0]])
-        if start == self._called_for or not now + PLAN_TOLERANCE < start < math.inf:
+        if start == self._called_for or not now < start < math.inf:
             return None
-        running = self.running_slots
-        for slot in running[np.abs(self.jobs.ends[running] - start) <= PLAN_TOLERANCE]:
+        running = self.running_jobs.slots
+        for slot in running[self.jobs.ends[running] == start]:
             job = self.table.jobs[slot]
             if job.walltime is not None and job.walltime <= job.estimate:
                 return None
@@ -170,8 +173,8 @@ class SlackPlan(Plan):
                 # Over quota it may not disturb another job.
                 super().place(now, slot, slot + 1)
             else:
-                new = NewJob(job.processors, float(job.estimate), priority, math.inf)
-                self.jobs.starts[slot] = self._reschedule(now, new, self._due(now))
+                new = NewJob(job.processors, float(self.jobs.estimates[slot]), priority, math.inf)
+                self.jobs.starts[slot] = self._reschedule(now, new, self._due())
                 self._insert(self.waiting, self.jobs.starts, slot)
             self._slacks.priorities[slot] = priority
             self._slacks.latest[slot] = math.inf
@@ -188,8 +191,8 @@ class SlackPlan(Plan):
         slack = first_slack(priority, self._options.slack_factor, average)
         self._slacks.priorities[slot] = priority
         self._slacks.first[slot] = slack
-        self._slacks.latest[slot] = start + slack
-        self.promises.append(Promise(job, start + slack))
+        latest = self._slacks.latest[slot] = on_grid(start + slack)
+        self.promises.append(Promise(job, latest))
 
     def compress(self, now: float) -> None:
         """Use what an early end has left free: insert a null job (section 4.5)."""
@@ -198,7 +201,7 @@ class SlackPlan(Plan):
         if self._options.removal == "compression":
             super().compress(now)
         else:
-            self._reschedule(now, NULL_JOB, self._due(now))
+            self._reschedule(now, NULL_JOB, self._due())
         self._settle_gains(waiting, before)
 
     def rebuild(self, now: float) -> None:
@@ -218,13 +221,15 @@ class SlackPlan(Plan):
         # From infinite to finite is no gain of so many seconds, but a first start.
         up = (self.jobs.starts[waiting] < before) & (before < math.inf)
         moved, latest = waiting[up], self._slacks.latest
-        latest[moved] -= before[up] - self.jobs.starts[moved]
-        self.promises += [Promise(self.table.jobs[slot], float(latest[slot])) for slot in moved]
+        gains = before[up] - self.jobs.starts[moved]
+        for slot, gain in zip(moved.tolist(), gains.tolist(), strict=True):
+            latest[slot] = on_grid(float(latest[slot]) - gain)
+            self.promises.append(Promise(self.table.jobs[slot], float(latest[slot])))
 
-    def _due(self, now: float) -> int:
+    def _due(self) -> int:
         """Return how many jobs have to start now: they are as good as running."""
         starts = self.jobs.starts[self.waiting_slots]
-        return int(np.searchsorted(starts, now + PLAN_TOLERANCE, side="right"))
+        return int(np.searchsorted(starts, self._told, side="right"))
 
     def _reschedule(self, now: float, new: NewJob, fixed: int, most: float = math.inf) -> float:
         """Adopt the cheapest schedule with a new job, and reserve the job's processors.
@@ -261,7 +266,7 @@ class SlackPlan(Plan):
     def watch(self, job: Job) -> float:
         """Have a running job looked at when it reaches its estimate; return that date (seconds)."""
         slot = self.table.slot_of(job.id)
-        date = float(self.jobs.ends[slot]) + TICK_GRACE
+        date = float(self.jobs.ends[slot]) + max(self.news.tolerance, TICK_GRACE)
         # A call has to be later than now, even at dates so late that the grace is nothing.
         date = max(date, math.nextafter(float(self.jobs.starts[slot]), math.inf))
         heapq.heappush(self._ticks, (date, slot))
@@ -275,14 +280,16 @@ class SlackPlan(Plan):
         arrival.
         """
         found: list[Overrun] = []
-        while self._ticks and self._ticks[0][0] <= now + TICK_ROUNDING:
+        told = now + TICK_ROUNDING
+        now = self._told = up_to_grid(float(now))
+        while self._ticks and self._ticks[0][0] <= told:
             _, slot = heapq.heappop(self._ticks)
             if not self.is_running(slot):
                 continue
             if not found and extend and self.forget_gone(now) and self.waiting_count:
                 # What is free already counts before a job is asked to give way.
-                self.compress(now)
-            run_time = now - float(self.jobs.starts[slot])
+                self.compress(self.nominal(now))
+            run_time = now - self.actual_start(slot)
             killed = not (extend and self._extend(slot, now))
             if killed:
                 # Otherwise it would count as running on from here.
@@ -293,7 +300,7 @@ class SlackPlan(Plan):
     def _extend(self, slot: int, now: float) -> bool:
         """Extend a job if that is cheaper than killing it."""
         job = self.table.jobs[slot]
-        more = EXTENSION * job.estimate
+        more = duration_on_grid(EXTENSION * job.estimate)
         cost = price_of_killing(job.processors, job.estimate, self._rules.weights)
         # With the priority it was inserted with: after that it is 0 for a job that never waited.
         priority, fixed = priority_of(job, FIRST_SCHEDULER_PRIORITY), 0
@@ -305,7 +312,7 @@ class SlackPlan(Plan):
         new = NewJob(job.processors, more, priority, float(now))
         if self._reschedule(now, new, fixed, cost) == math.inf:
             return False
-        self.expect_end(slot, now + more)
+        self.expect_end(slot, end_of(now, more))
         return True
 
 

@@ -9,7 +9,6 @@ from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import CallMeLater, KillJob
 from qops_batsim.scheduling.slack.options import SlackOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
-from qops_batsim.timing import PLAN_TOLERANCE
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.slack.plan import Overrun, SlackPlan
@@ -81,7 +80,7 @@ class Slack(SpaceSharingScheduler):
             self._decisions.append(CallMeLater(self._slack_plan.watch(job)))
             return
         reason = f"killed at its estimate of {estimate:g} s"
-        if overrun.run_time > estimate + PLAN_TOLERANCE:
+        if overrun.run_time > estimate + 2 * self.news.tolerance:
             reason = (
                 f"killed at {overrun.run_time:g} s, extended from its estimate of {estimate:g} s"
             )

@@ -36,7 +36,6 @@ from qops_batsim.scheduling.slack.prices import (
     price_of_wait,
     rate_of_moves,
 )
-from qops_batsim.timing import PLAN_TOLERANCE
 
 Schedule = tuple[bool, int, float, float, int]
 """Whether waiting jobs move, from which position on, start of the new job, price, moved jobs."""
@@ -184,11 +183,11 @@ def place_delayed(
             continue
         row = rows[line[place]]
         start = earliest_fit(profile, now, row.estimate, row.processors)
-        if start > row.latest + PLAN_TOLERANCE:
+        if start > row.latest:
             return np.inf, moved
         row.trial = start
         delay = start - row.start
-        if abs(delay) > PLAN_TOLERANCE:
+        if delay != 0.0 and not np.isnan(delay):
             moved += 1
             price += cost_of_move(delay, row.rate, row.over_quota, weights)
         hope -= row.least
@@ -213,7 +212,7 @@ def compressed_schedule(
         row.best = min(row.start, earliest_fit(profile, now, row.estimate, row.processors))
         reserve(profile, row.best, row.estimate, row.processors)
         delay = row.best - row.start
-        if abs(delay) > PLAN_TOLERANCE:
+        if delay != 0.0 and not np.isnan(delay):
             moved += 1
             price += cost_of_move(delay, row.rate, row.over_quota, weights)
     return price, moved
@@ -227,7 +226,7 @@ def schedule_in_place(
     count = len(rows)
     if new.processors > 0:
         start = earliest_fit(plan, now, new.estimate, new.processors)
-        if start <= new.latest + PLAN_TOLERANCE:
+        if start <= new.latest:
             return False, count, start, price_of_wait(start - now, new.processors, rules.weights), 0
         return False, count, np.inf, np.inf, 0
     if rules.compresses:
@@ -291,7 +290,7 @@ def cheapest_schedule(
         start = now
         if new.processors > 0:
             start = earliest_fit(base, now, new.estimate, new.processors)
-            if start > new.latest + PLAN_TOLERANCE:
+            if start > new.latest:
                 continue
         best = best_order(
             now, position, start, best, base, room.trial, room.best, rows, line, new, rules

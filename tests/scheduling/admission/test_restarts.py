@@ -450,7 +450,7 @@ def test_wrong_estimates_leave_no_job_waiting(seed: int, share: float) -> None:
 def naive_candidates(restarts: Restarts, plan: Plan, now: float) -> Iterator[int]:
     """Every running job that the rules allow, nothing left out because it is hopeless."""
     jobs, rules = plan.jobs, restarts._rules
-    running = plan.running_slots.tolist()
+    running = plan.running_jobs.slots.tolist()
     used = {slot: jobs.processors[slot] * (now - jobs.starts[slot]) for slot in running}
     for slot in sorted(running, key=lambda slot: (used[slot], jobs.starts[slot], slot)):
         kills = restarts._kill_counts.get(slot, 0)

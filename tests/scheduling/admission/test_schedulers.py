@@ -406,6 +406,24 @@ def test_no_admitted_deadline_is_missed(
 
 
 @every_scheduler
+@pytest.mark.parametrize("scale", [1e-7, 1e-6, 1e-5])
+def test_jobs_of_a_microsecond_or_less_reserve_their_processors(
+    scheduler: str, scale: float
+) -> None:
+    for seed in range(15):
+        rng, rows, arrival = random.Random(seed), [], 0.0
+        for _ in range(40):
+            arrival += rng.choice([0, 0, 0, scale * rng.random()])
+            run_time = scale * rng.choice([rng.random() + 1e-3, rng.randint(1, 10) / 10])
+            deadline = arrival + run_time + scale * rng.choice([0, 1, 2, 4, 20])
+            rows.append(Row(arrival, rng.randint(1, 4), run_time, deadline))
+        found = run(scheduler, 4, rows)
+        for name, deadline in found.admitted.items():
+            if deadline is not None:
+                assert found.finishes[name] <= deadline + 1.06e-6
+
+
+@every_scheduler
 @settings(max_examples=100, deadline=None)
 @given(shape=ROWS, shares=st.lists(st.floats(0.05, 1), min_size=25, max_size=25))
 def test_early_ends_break_no_promise(
