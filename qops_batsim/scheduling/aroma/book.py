@@ -38,6 +38,11 @@ class Taken(NamedTuple):
         return float(self.row["start"])
 
     @property
+    def ordered(self) -> float:
+        """When the engine was told to start it (s)."""
+        return float(self.row["ordered"])
+
+    @property
     def left(self) -> float:
         """Share of its work that is left, from 0 to 1."""
         return min(max(float(self.row["left"]), 0.0), 1.0)
@@ -141,7 +146,7 @@ class Book:
         self._slots = None
         self.slot_of[application.job.id] = slot
         self.mapped[slot] = (
-            math.inf, math.inf, 1.0, 0.0, math.inf, application.memory,
+            math.inf, math.inf, 1.0, 0.0, math.inf, math.inf, application.memory,
             self._task_count, 0, False, application.exclusive,
         )  # fmt: skip
         self._task_count += application.tasks
@@ -195,8 +200,9 @@ class Book:
         return predict(self.date, self.slots, self.mapped, self.tasks, self.hosts, checked)
 
     def overdue(self) -> list[int]:
-        """Return the running applications that should have ended before now. O(running)."""
+        """Return those that should have ended before now and really run. O(running)."""
         slots = self.running_slots()
+        slots = slots[self.mapped["ordered"][slots] < math.inf]
         late = self.mapped["left"][slots] < -self.mapped["rate"][slots] * PLAN_TOLERANCE
         found: list[int] = slots[late].tolist()
         return found

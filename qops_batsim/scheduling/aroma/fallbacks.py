@@ -81,7 +81,7 @@ class Fallbacks:
         book = self._mapper.book
         for slots in self._weaker(parts, book.running_slots().tolist(), self._stops):
             names = [self._name_of_rest(book.application(slot)) for slot in slots]
-            young = book.mapped["start"][slots].max() > book.date - YOUNGEST
+            young = book.mapped["ordered"][slots].max() > book.date - YOUNGEST
             if young or None in names or book.mapped["left"][slots].min() <= 0:
                 continue
             running = [book.take(slot) for slot in slots]
@@ -89,7 +89,7 @@ class Fallbacks:
                 each.application.rest(
                     name or "",
                     each.left,
-                    book.date - each.start,
+                    book.date - each.ordered,
                     tuple(each.hosts.tolist()),
                 )
                 for name, each in zip(names, running, strict=True)

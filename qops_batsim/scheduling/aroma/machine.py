@@ -86,6 +86,7 @@ class Machine:
                 (speed for speed, count in counts.items() if count == most), default=DEFAULT_SPEED
             )
         self.reference_speed = reference_speed
+        self._platform = platform
         self._network = Network(platform) if platform is not None else None
         groups, self._members = self._grouped(platform)
         self.hosts: Rows = np.zeros(len(hosts), HOST)
@@ -95,6 +96,21 @@ class Machine:
 
     def __len__(self) -> int:
         return len(self._names)
+
+    @cached_property
+    def has_delays(self) -> bool:
+        """Whether messages between the master host and the others take time. O(groups · path)."""
+        master = None if self._platform is None else self._platform.master
+        if master is None or self._network is None:
+            return False
+        for members in self._members:
+            try:
+                path = self._network.path(master.name, self._names[members[0]])
+            except InputError:
+                continue  # SimGrid lets messages pass at once where there is no route.
+            if path.latency > 0:
+                return True
+        return False
 
     def needs(self, work: Work) -> Floats:
         """Return the seconds that a task needs on each host alone, t_c · C(m). O(hosts)."""

@@ -38,6 +38,7 @@ APPLICATION = np.dtype(
         ("left", np.float64),  # share of the work that is left, from 1 to 0
         ("rate", np.float64),  # share of the work that is done in a second now
         ("deadline", np.float64),  # latest end that has to be kept (s); infinite without
+        ("ordered", np.float64),  # when the engine was told to start it (s); else infinite
         ("memory", np.float64),  # of each task (bytes)
         ("first", np.int64),
         ("count", np.int64),

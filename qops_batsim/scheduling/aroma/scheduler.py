@@ -19,7 +19,8 @@ from qops_batsim.protocol.events import (
     Notify,
 )
 from qops_batsim.scheduling.engine_needs import EngineNeeds
-from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
+from qops_batsim.scheduling.module import DecisionModule, PlannerOptions, System
+from qops_batsim.scheduling.news import News
 from qops_batsim.timing import PLAN_TOLERANCE
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from qops_batsim.scheduling.aroma.planner import Planner, Prediction
 
 
-class AromaOptions(SchedulerOptions, frozen=True, kw_only=True):
+class AromaOptions(PlannerOptions, frozen=True, kw_only=True):
     """Options of :class:`Aroma`."""
 
     default_class: Annotated[
@@ -151,8 +152,13 @@ class Aroma(DecisionModule):
         self._mapper: Mapper = Mapper(self._machine, book, options.memory_weight, options.revisions)
         stops = options.stops if system.dynamic_jobs else 0
         fallbacks = Fallbacks(self._mapper, options.moves, stops, self._name_of_rest)
-        self._planner: Planner = Planner(self._mapper, fallbacks)
+        self._news = News(options.grace, system.profiles)
+        if self._machine.has_delays and options.grace > PLAN_TOLERANCE:
+            self._news.mark_late()
+        self._planner: Planner = Planner(self._mapper, fallbacks, self._news)
         self._system = system
+        # Whether anything but submissions and ends has happened since the last decision.
+        self._happened = False
         self._arrived: list[Application] = []
         self._arrivals = 0
         # Applications with a job that does not fit the machine, by name.
@@ -199,6 +205,10 @@ class Aroma(DecisionModule):
             del self._stopped[event.job_id]
             self._planner.withdraw(stopped.rest)
 
+    def call(self) -> None:
+        """Note that a planned start has come."""
+        self._happened = True
+
     def progressed(self, progress: Mapping[str, Mapping[str, Any]]) -> None:
         """Note how far stopped jobs had come."""
         for job_id, told in progress.items():
@@ -208,6 +218,7 @@ class Aroma(DecisionModule):
 
     def killed(self, job_ids: list[str]) -> None:
         """Register what is left of stopped jobs, so that it can go on later."""
+        self._happened = True
         for job_id in job_ids:
             stopped = self._stopped.pop(job_id, None)
             if stopped is not None:
@@ -215,6 +226,7 @@ class Aroma(DecisionModule):
 
     def notified(self, notification: Notify) -> None:
         """Take hosts out of use while they are unavailable; what runs there goes on."""
+        self._happened = True
         if notification.type == NO_MORE_STATIC_JOBS:
             self._may_arrive = False
         elif notification.type in (MACHINES_AWAY, MACHINES_BACK):
@@ -250,7 +262,7 @@ class Aroma(DecisionModule):
     def decide(self, now: float) -> list[Decision]:
         """Return the rejections, what is stopped, and the applications that start now."""
         planner = self._planner
-        planner.update(now)
+        planner.update(now, self._date_of_events(now))
         for application in self._applications():
             self.map_application(application)
         for application, hosts in planner.due():
@@ -263,6 +275,14 @@ class Aroma(DecisionModule):
             self._decisions.append(Notify.of("registration_finished"))
         decisions, self._decisions = self._decisions, []
         return decisions
+
+    def _date_of_events(self, now: float) -> float:
+        """Return when what this message tells happened, but for ends (s)."""
+        told = [now - self._news.submitted(each.job, now) for each in self._arrived]
+        if self._happened:
+            told.append(now)
+        self._happened = False
+        return max(told, default=-math.inf)
 
     def _applications(self) -> list[Application]:
         """Return what has arrived, the most important class first, then in order of arrival.
@@ -333,7 +353,7 @@ class Aroma(DecisionModule):
 
         job, rest = stopped.stopped.application.job, stopped.rest
         share = 1.0 - self._progress.pop(job.id, 1.0 - stopped.stopped.left)
-        ran = self._mapper.book.date - stopped.stopped.start
+        ran = self._mapper.book.date - stopped.stopped.ordered
         profile, registered = remainder(rest.job.id, job, self._profile_of(job), share, ran)
         self._registered_profiles[profile.workload_name, profile.profile_name] = profile.profile
         rest.job = registered.job
@@ -347,10 +367,14 @@ class Aroma(DecisionModule):
 
     def _ask_for_call(self, now: float) -> None:
         """Ask to be called at the next planned start."""
+        from qops_batsim.scheduling.aroma.mapping import SOONEST_LATER
+
         date = self._planner.book.next_start()
-        if now + PLAN_TOLERANCE < date < math.inf and date != self._called:
+        if self._mapper.book.date + PLAN_TOLERANCE < date < math.inf and date != self._called:
             self._called = date
-            self._decisions.append(CallMeLater(date))
+            # It may be that the news of what comes before it was later than the start itself.
+            asked = date if date > now + PLAN_TOLERANCE else now + SOONEST_LATER
+            self._decisions.append(CallMeLater(asked))
 
 
 def _reason(parts: Sequence[Application]) -> str:
