@@ -1,8 +1,6 @@
 """Keeping the book up to date: ends, estimates that were wrong, starts that are due.
 
-The book is in nominal dates. Where news is late by less than the grace, applications are
-started and ended in it when they were planned and predicted to, and what the engine tells
-of that only decides when the next one on the same hosts can really start.
+The book is in the dates of :mod:`~qops_batsim.scheduling.aroma.nominal`.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import msgspec
-import numpy as np
 
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
@@ -28,6 +25,7 @@ from qops_batsim.scheduling.aroma.book import Book, Taken
 from qops_batsim.scheduling.aroma.fallbacks import Fallbacks, Stopped, map_all
 from qops_batsim.scheduling.aroma.machine import Machine
 from qops_batsim.scheduling.aroma.mapping import Mapper
+from qops_batsim.scheduling.aroma.nominal import Nominal
 from qops_batsim.scheduling.aroma.presence import Presence
 from qops_batsim.scheduling.aroma.recurrence import Ints
 from qops_batsim.scheduling.news import News
@@ -64,7 +62,6 @@ class Planner:
         self.predictions: dict[str, Prediction] = {}
         self._mapper = mapper
         self._fallbacks = fallbacks
-        self._news = news
         self._first_ends: dict[str, float] = {}
         self._gone: list[str] = []
         self._hosts_changed = False
@@ -76,13 +73,7 @@ class Planner:
         self._relaxed = False
         self._now = 0.0
         self._presence = Presence(len(mapper.machine))
-        # Started in the book, but their hosts are not known to be free yet.
-        self._held_up: list[str] = []
-        # By how much what has really started is behind the book's dates (s).
-        self._behind = 0.0
-        # Ended in the book, but not told to have; and the other way round.
-        self._untold: dict[str, Taken] = {}
-        self._told: set[str] = set()
+        self._nominal = Nominal(mapper, news)
 
     # What happens
 
@@ -98,8 +89,7 @@ class Planner:
             self.waiting.remove(application)
         else:
             self.book.remove(slot)
-        if application.job.id in self._held_up:
-            self._held_up.remove(application.job.id)
+        self._nominal.forget(application.job.id)
         self._hosts_changed = True
 
     def set_available(self, hosts: HostSet, available: bool) -> None:
@@ -119,13 +109,16 @@ class Planner:
         can start earlier. Those that run longer than estimated are assumed to run as
         long again, and what is planned where that breaks a constraint is mapped anew.
         """
-        book = self.book
+        book, nominal = self.book, self._nominal
         self._now = now
-        behind = self._catch_up()
-        if self._slip:
+        behind = nominal.catch_up()
+        if behind:
+            book.refresh()
+            self._relax()
+        if nominal.slip:
             self._refresh()
-            date = max(now if date is None else date, self._date_of_ends(), book.date)
-            self._replay(date)
+            date = max(nominal.date_of(self._gone, now), now if date is None else date, book.date)
+            nominal.replay(now, date)
         else:
             date = now
         book.advance(date)
@@ -178,13 +171,9 @@ class Planner:
         They are returned with their hosts, in the order of their planned starts.
         """
         book = self.book
-        started = [slot for slot in map(book.slot_of.__getitem__, self._held_up) if self._go(slot)]
-        if started:
-            self._held_up = [
-                job_id for job_id in self._held_up if book.slot_of[job_id] not in started
-            ]
-            for slot in started:
-                self._follow(slot)
+        started = [slot for slot in self._nominal.held_up() if self._go(slot)]
+        for slot in started:
+            self._nominal.went(slot, self._now)
         if book.next_start() <= book.date + PLAN_TOLERANCE:
             for slot in book.planned_slots():
                 if book.mapped["start"][slot] > book.date + PLAN_TOLERANCE:
@@ -211,32 +200,6 @@ class Planner:
             return False
         presence.enter(application.job.id, hosts.copy(), alone=alone)
         book.mapped["ordered"][slot] = self._now
-        return True
-
-    def _follow(self, slot: int) -> None:
-        """Let the book follow an application that it started too long before it could go.
-
-        Small delays along a chain of applications add up, since each really waits for
-        the one before it. The plan comes along before they amount to the grace.
-        """
-        row = self.book.mapped[slot]
-        behind = self._now - float(row["start"])
-        if behind > self._slip / 2 or row["end"] <= self.book.date:
-            row["start"] = self._now
-            row["left"] = 1.0 + row["rate"] * (self._now - self.book.date)
-            self._behind = max(self._behind, behind)
-
-    def _catch_up(self) -> bool:
-        """Move all that is planned along with what is too far behind; tell if anything is."""
-        behind, self._behind = self._behind, 0.0
-        if not behind:
-            return False
-        book = self.book
-        planned = book.planned_slots()
-        for field in ("start", "deadline"):
-            book.mapped[field][planned] += behind
-        book.refresh()
-        self._relax()
         return True
 
     def conclude(self) -> None:
@@ -268,89 +231,13 @@ class Planner:
 
     # What has happened
 
-    @property
-    def _slip(self) -> float:
-        """By how much news may be late without changing anything (s)."""
-        return self._news.tolerance if self._news.late else 0.0
-
-    def _date_of_ends(self) -> float:
-        """Return when what has ended was predicted to, if the news of it is just late (s)."""
-        date = -math.inf
-        for job_id in self._gone:
-            untold, slot = self._untold.get(job_id), self.book.slot_of.get(job_id)
-            end = math.inf
-            if untold is not None:
-                end = float(untold.row["end"])
-            elif slot is not None:
-                end = float(self.book.mapped["end"][slot])
-            date = max(date, end if self._now - self._slip < end <= self._now else self._now)
-        return date
-
-    def _replay(self, date: float) -> None:
-        """Start and end in the book what starts and ends up to a date, told or not."""
-        book, skipped = self.book, set[int]()
-        told = {book.slot_of[job_id] for job_id in self._told}
-        while (found := self._next_event(date, told, skipped)) is not None:
-            slot, comes = found
-            if comes and not self._fits(slot):
-                skipped.add(slot)
-                continue
-            at = float(book.mapped["start" if comes else "end"][slot])
-            book.advance(max(at, book.date))
-            job_id = book.application(slot).job.id
-            if comes:
-                book.mapped["running"][slot] = True
-                book.mapped["deadline"][slot] = book.demanded(slot)
-                self._held_up.append(job_id)
-            elif slot in told:
-                self._told.remove(job_id)
-                told.remove(slot)
-                book.remove(slot)
-            else:
-                self._untold[job_id] = book.take(slot)
-            book.settle()
-
-    def _next_event(
-        self, date: float, told: set[int], skipped: set[int]
-    ) -> tuple[int, bool] | None:
-        """Return the slot of the next application to start (True) or end up to a date."""
-        book, oldest = self.book, self._now - self._slip
-        rows = book.mapped
-        events = [
-            (float(rows["end"][slot]), False, slot)
-            for slot in book.running_slots().tolist()
-            if rows["end"][slot] <= date
-            and ((oldest < rows["end"][slot] and rows["ordered"][slot] < math.inf) or slot in told)
-        ]
-        # An end within the tolerance after a start makes room for it, as in predictions.
-        events += [
-            (float(rows["start"][slot]) + PLAN_TOLERANCE, True, slot)
-            for slot in book.planned_slots()
-            if oldest < rows["start"][slot] <= date and slot not in skipped
-        ]
-        if not events:
-            return None
-        _, comes, slot = min(events, key=lambda event: event[:2])
-        return slot, comes
-
-    def _fits(self, slot: int) -> bool:
-        """Whether an application can start now according to the book."""
-        book, hosts = self.book, self.book.hosts_of(slot)
-        if not self._mapper.available[hosts].all():
-            return False
-        if book.mapped["exclusive"][slot]:
-            return not book.hosts["load"][hosts].any()
-        running = book.running_slots()
-        alone = running[book.mapped["exclusive"][running]].tolist()
-        return not any(np.isin(book.hosts_of(other), hosts).any() for other in alone)
-
     def _forget(self) -> tuple[bool, bool, bool]:
         """Remove what has ended; return whether anything ended early, late, or at all."""
         book, now = self.book, self._now
         early = late = False
         freed = bool(self._gone)
         for job_id in self._gone:
-            untold = self._untold.pop(job_id, None)
+            untold = self._nominal.told(job_id)
             slot = book.slot_of.get(job_id)
             if untold is None and slot is None:
                 continue  # Stopped by this module, or never started by it.
@@ -360,10 +247,8 @@ class Planner:
             )
             if slot is None:
                 continue
-            if now < end < now + self._slip:
-                # It was just faster than the one that others had to wait for.
-                self._told.add(job_id)
-                book.mapped["ordered"][slot] = math.inf
+            if now < end < now + self._nominal.slip:
+                self._nominal.ends_soon(slot)
                 continue
             early = early or end > now + PLAN_TOLERANCE
             late = late or end < now - PLAN_TOLERANCE
@@ -377,22 +262,11 @@ class Planner:
         What had to wait for it all that time has not started after all.
         """
         book, now = self.book, self._now
-        oldest = now - self._slip
-        late = [job_id for job_id, taken in self._untold.items() if taken.row["end"] <= oldest]
-        slots = book.overdue() + [book.put_back(self._untold.pop(job_id)) for job_id in late]
+        slots = book.overdue() + self._nominal.outlived(now)
         for slot in slots:
             again = max(now - float(book.mapped["start"][slot]), 1.0)
             book.mapped["left"][slot] = book.mapped["rate"][slot] * again
-        waited = [each for each in self._held_up if self._start_of(each) <= oldest]
-        for job_id in waited:
-            self._held_up.remove(job_id)
-            slot = book.slot_of[job_id]
-            book.mapped["running"][slot] = False
-            book.mapped["left"][slot] = 1.0
-        return bool(slots or waited)
-
-    def _start_of(self, job_id: str) -> float:
-        return float(self.book.mapped["start"][self.book.slot_of[job_id]])
+        return self._nominal.give_up(now) or bool(slots)
 
     def _map_anew(self) -> None:
         """Map anew what is planned and cannot stay so, the most important class first.

@@ -349,10 +349,10 @@ class Aroma(DecisionModule):
         return next_name(job.id) if can_be_stopped(self._profile_of(job)) else None
 
     def _register(self, stopped: Stopped) -> None:
-        from qops_batsim.scheduling.aroma.work import remainder
+        from qops_batsim.scheduling.aroma.work import remainder, share_done
 
         job, rest = stopped.stopped.application.job, stopped.rest
-        share = 1.0 - self._progress.pop(job.id, 1.0 - stopped.stopped.left)
+        share = 1.0 - share_done(self._progress.pop(job.id, None), 1.0 - stopped.stopped.left)
         ran = self._mapper.book.date - stopped.stopped.ordered
         profile, registered = remainder(rest.job.id, job, self._profile_of(job), share, ran)
         self._registered_profiles[profile.workload_name, profile.profile_name] = profile.profile

@@ -8,6 +8,7 @@ from typing import Any
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import RegisterJob, RegisterProfile
 from qops_batsim.scheduling.aroma.application import Work
+from qops_batsim.timing import TOLD_DECIMALS
 
 Profile = Mapping[str, Any]
 
@@ -117,6 +118,26 @@ def next_name(job_id: str) -> str:
     if mark and number.isdigit():
         return f"{base}#{int(number) + 1}"
     return f"{job_id}#1"
+
+
+def share_done(told: float | None, predicted: float) -> float:
+    """Return which share of its work a stopped job has done, from 0 to 1.
+
+    Batsim tells it with six decimals, which are seconds of a job of days. So the
+    prediction counts where it would be told so, else the least share that would.
+    An engine that tells more decimals is believed.
+
+    >>> share_done(0.411583, 0.4115832), share_done(0.411583, 0.4), share_done(None, 0.4)
+    (0.4115832, 0.4115825, 0.4)
+    """
+    if told is None:
+        return predicted
+    if round(told, TOLD_DECIMALS) != told:
+        return told
+    rounding = 0.5 * 10.0**-TOLD_DECIMALS
+    if abs(told - predicted) <= rounding:
+        return predicted
+    return max(round(told - rounding, TOLD_DECIMALS + 1), 0.0)
 
 
 def remainder(
