@@ -39,6 +39,8 @@ class Nominal:
         self._told: set[str] = set()
         # By how much what has really started is behind the book's dates (s).
         self._behind = 0.0
+        # The latest that an end was told (s).
+        self._lag = 0.0
 
     @property
     def slip(self) -> float:
@@ -60,20 +62,28 @@ class Nominal:
                 end = float(untold.row["end"])
             elif slot is not None:
                 end = float(book.mapped["end"][slot])
-            date = max(date, end if now - self.slip < end <= now else now)
+            if now - self.slip < end <= now:
+                self._lag = max(self._lag, now - end)
+                date = max(date, end)
+            else:
+                date = max(date, now)
         return date
 
     def told(self, job_id: str) -> Taken | None:
         """Note that an end is told; return what had ended in the book before."""
         return self._untold.pop(job_id, None)
 
-    def ends_soon(self, slot: int) -> None:
-        """Let an application end in the book when it was predicted to, though it has already.
+    def ends_soon(self, slot: int, now: float) -> bool:
+        """Tell whether an application, told to have ended, stays in the book until its end.
 
-        It was a little faster because others started a little later.
+        So it does if it is early by no more than other ends were late: it was a little
+        faster because those that it shared hosts with really started a little later.
         """
+        if not now < self._book.mapped["end"][slot] <= now + self._lag:
+            return False
         self._told.add(self._book.application(slot).job.id)
         self._book.mapped["ordered"][slot] = math.inf
+        return True
 
     def held_up(self) -> list[int]:
         """Return the slots of those that have started in the book only, by planned start."""

@@ -247,8 +247,7 @@ class Planner:
             )
             if slot is None:
                 continue
-            if now < end < now + self._nominal.slip:
-                self._nominal.ends_soon(slot)
+            if self._nominal.ends_soon(slot, now):
                 continue
             early = early or end > now + PLAN_TOLERANCE
             late = late or end < now - PLAN_TOLERANCE
