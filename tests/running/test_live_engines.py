@@ -1,0 +1,164 @@
+"""Live: the real Batsim and batsched, where they are on PATH, beside the embedded engine."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live_engines import case_difference, difference, real_program, run_both
+from qops_batsim.analysis.results.difference import compare_runs
+from qops_batsim.analysis.results.run import read_run
+from qops_batsim.running.child import ChildProcess
+from qops_batsim.workload.batsim_json import write_workload
+from qops_batsim.workload.from_swf import convert_swf
+from qops_batsim.workload.swf import read_swf
+from random_simulations import SCHEDULERS, random_case
+
+SECONDS = 120.0
+"""Longest time that a program may take; they take a few seconds."""
+
+ENGINE = [sys.executable, "-m", "qops_batsim.cli.engine"]
+COMMAND = [sys.executable, "-c", "from qops_batsim.cli.main import main; main()"]
+
+
+@pytest.fixture(autouse=True)
+def batsim() -> str:
+    """Skip all that is here where there is no real Batsim."""
+    return real_program()
+
+
+# Our schedulers with both engines
+
+LOGS = {
+    "kth": ("KTH-SP2-1996-2.swf.gz", 100),
+    "sdsc": ("SDSC-SP2-1998-first5000.swf.gz", 128),
+    "ctc": ("CTC-SP2-1996-rebuilt.swf.gz", 338),
+}
+
+
+@pytest.fixture(scope="module")
+def logs(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory with the first 2,000 jobs of real logs."""
+    directory = tmp_path_factory.mktemp("logs")
+    for name, (file, processors) in LOGS.items():
+        log = read_swf(shared / "traces" / file)
+        converted = convert_swf(log, processors=processors, first=2000)
+        write_workload(converted.workload, directory / f"{name}.json")
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "log"),
+    [
+        *((name, "kth") for name in ("fcfs", "easy", "conservative", "slack", "nqs")),
+        *((name, "sdsc") for name in ("easy", "conservative", "nqs")),
+        ("easy", "ctc"),
+    ],
+)
+def test_real_logs(tmp_path: Path, logs: Path, scheduler: str, log: str) -> None:
+    platform = {"kth": "kth_sp2_100", "sdsc": "sdsc_sp2_128", "ctc": "ctc_sp2_338"}[log]
+    runs = run_both(scheduler, logs / f"{log}.json", platform, None, tmp_path)
+    assert difference(runs) == ""
+    assert runs[0].violations == runs[1].violations == []
+
+
+KILLS = {"kill_and_restart": True, "tolerance_factor": 4.0, "slack_factor": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "settings"),
+    [("qops", {}), ("msb", {}), ("mrt", {}), ("fqops", {}), ("fqops", KILLS)],
+)
+def test_deadlines_kills_and_restarts(
+    tmp_path: Path, shared: Path, scheduler: str, settings: dict[str, Any]
+) -> None:
+    inputs = shared / "batsim" / "networked" / "inputs"
+    workload, platform = inputs / "kth_1300_deadlines.json.gz", inputs / "p100_nonet.xml"
+    runs = run_both(scheduler, workload, platform, settings, tmp_path)
+    assert difference(runs) == ""
+    assert runs[0].violations == runs[1].violations == []
+
+
+@pytest.mark.parametrize(
+    ("workload", "platform"),
+    [
+        ("networked/inputs/kth_sp2_mixed_500.json.gz", "networked/inputs/p100_nonet.xml"),
+        ("inputs/share_random.json", "inputs/het4_nonet.xml"),
+    ],
+)
+def test_shared_hosts(tmp_path: Path, shared: Path, workload: str, platform: str) -> None:
+    inputs = shared / "batsim"
+    runs = run_both("aroma", inputs / workload, inputs / platform, {"stops": 0}, tmp_path)
+    assert difference(runs) == ""
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_random_simulations_without_network(tmp_path: Path, scheduler: str, seed: int) -> None:
+    case = random_case(seed, scheduler, network=False)
+    if scheduler == "aroma":
+        # What is stopped goes on from how far it had come, which Batsim tells with six decimals.
+        case.settings = {**case.settings, "stops": 0}
+    assert case_difference(case, tmp_path) == ""
+
+
+# Decision processes with both engines
+
+
+def engines_differ(
+    decision_process: Sequence[str], arguments: Sequence[str], directory: Path
+) -> str:
+    """Return how the engines' schedules differ under the same decision process, or nothing.
+
+    ``{endpoint}`` stands for the address in its command line.
+    """
+    prefixes = []
+    for name, engine in (("real", [real_program()]), ("ours", ENGINE)):
+        endpoint = f"ipc://{directory}/{name}.sock"
+        served = [part.format(endpoint=endpoint) for part in decision_process]
+        prefix = str(directory / name)
+        command = [*engine, *arguments, "-q", "-s", endpoint, "-e", prefix]
+        with ChildProcess(served) as peer, ChildProcess(command) as child:
+            assert child.wait(SECONDS) == 0, (child.last_words(), peer.last_words())
+            assert peer.wait(SECONDS) == 0, peer.last_words()
+        prefixes.append(prefix)
+    compared = compare_runs(read_run(prefixes[0]), read_run(prefixes[1]))
+    return "" if compared.equal else repr(compared)
+
+
+@pytest.mark.parametrize("variant", ["fcfs", "easy_bf", "conservative_bf"])
+def test_batsched(tmp_path: Path, shared: Path, variant: str) -> None:
+    batsched, inputs = real_program("batsched"), shared / "batsim" / "inputs"
+    workload = tmp_path / "sdsc.json"
+    workload.write_bytes(gzip.decompress((inputs / "sdsc5k_delay.json.gz").read_bytes()))
+    served = [batsched, "-v", variant, "-d", "0", "-s", "{endpoint}", "--verbosity", "silent"]
+    arguments = ["-p", str(inputs / "p128_nonet.xml"), "-w", str(workload)]
+    arguments.append("--disable-schedule-tracing")
+    assert engines_differ(served, arguments, tmp_path) == ""
+
+
+DYNAMIC = ("--enable-dynamic-jobs", "--enable-profile-reuse", "--acknowledge-dynamic-jobs")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "options", "switches"),
+    [
+        ("easy", (), ()),
+        ("conservative", ("reserve=processors",), ()),
+        ("fqops", ("kill_and_restart=true",), DYNAMIC),
+        ("fqops", ("kill_and_restart=true",), DYNAMIC[:2]),
+    ],
+)
+def test_serve(
+    tmp_path: Path, scheduler: str, options: tuple[str, ...], switches: tuple[str, ...]
+) -> None:
+    workload, platform = random_case(7, scheduler, network=False, jobs=150).write(tmp_path)
+    served = [*COMMAND, "serve", scheduler, "-s", "{endpoint}", "-q", "-o", str(tmp_path / "our")]
+    served += [part for option in options for part in ("--set", option)]
+    arguments = ["-p", str(platform), "-w", str(workload), *switches]
+    assert engines_differ(served, arguments, tmp_path) == ""
