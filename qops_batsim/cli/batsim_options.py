@@ -27,10 +27,10 @@ SWITCHES = _named(
     --energy -E  --enable-compute-sharing  --disable-storage-sharing  --enable-dynamic-jobs
     --acknowledge-dynamic-jobs  --enable-profile-reuse  --forward-profiles-on-submission
     --mmax-workload  --disable-schedule-tracing  --disable-machine-state-tracing
-    --forward-unknown-events  --quiet -q  --help -h  --version
+    --forward-unknown-events  --no-message-delays  --quiet -q  --help -h  --version
     """
 )
-"""Options without a value, with their short names."""
+"""Options without a value, with their short names; ``--no-message-delays`` is ours."""
 
 REPEATABLE = ("--workload", "--events")
 """Options that may be given several times."""

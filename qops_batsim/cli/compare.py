@@ -52,6 +52,7 @@ def compare(
     first: options.First = 5000,
     skip: options.Skip = 0,
     platform: options.Platform = None,
+    message_delays: options.MessageDelays = True,
     settings: Annotated[list[str] | None, _about("--set")] = None,
     baseline: Annotated[str | None, _about("--baseline", show_default=False)] = None,
     jobs_parallel: options.Processes = 1,
@@ -91,6 +92,7 @@ def compare(
         method=method,
         skip=skip,
         first=first or None,
+        message_delays=message_delays,
     )
     _run_and_print(grid, workload, platform, baseline, out, jobs_parallel, as_json)
 

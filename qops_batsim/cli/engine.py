@@ -53,6 +53,8 @@ Decision process:
 Machine:
   --enable-compute-sharing           Several jobs may run on one host.
   --disable-storage-sharing          Told to the decision process.
+  --no-message-delays                Batsim's own messages take no time, also on platforms with
+                                     latencies (not in Batsim).
   -E, --energy                       Integrate the energy that hosts consume.
 
 Output:
@@ -158,6 +160,7 @@ def _engine_options(options: BatsimOptions, workloads: Sequence[Workload]) -> En
         energy="--energy" in switches,
         external_events=tuple(events) if lists else None,
         forward_unknown_events=forward_unknown and bool(lists),
+        message_delays="--no-message-delays" not in switches,
     )
 
 

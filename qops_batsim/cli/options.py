@@ -49,6 +49,8 @@ _to_run = manual(
         rejected.
     --compute-sharing/--no-compute-sharing: Whether several jobs may run on one host. Default:
         what the scheduler is meant for.
+    --message-delays/--no-message-delays: Whether Batsim's own messages take their time on
+        platforms with latencies, as in the real Batsim, which always has them.
     --engine: What simulates: embedded (this package) or batsim (the real one, as a child
         process).
     --batsim PATH: The batsim to start; only with --engine batsim. Default: the one on PATH.
@@ -64,6 +66,7 @@ Out = Annotated[str | None, _to_run("--out")]
 FirstHosts = Annotated[int | None, _to_run("--hosts", min=1)]
 SmallerMachine = Annotated[bool, _to_run("--smaller-machine")]
 ComputeSharing = Annotated[bool | None, _to_run("--compute-sharing/--no-compute-sharing")]
+MessageDelays = Annotated[bool, _to_run("--message-delays/--no-message-delays")]
 Engine = Annotated[str, _to_run("--engine")]
 Batsim = Annotated[str | None, _to_run("--batsim")]
 BatsimLog = Annotated[str, _to_run("--batsim-log")]

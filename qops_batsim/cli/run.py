@@ -47,6 +47,7 @@ def run(
     smaller_machine: options.SmallerMachine = False,
     compute_sharing: options.ComputeSharing = None,
     events: Annotated[str | None, _about("--events")] = None,
+    message_delays: options.MessageDelays = True,
     engine: options.Engine = "embedded",
     batsim: options.Batsim = None,
     batsim_log: options.BatsimLog = "information",
@@ -81,6 +82,8 @@ def run(
 
     if engine not in ENGINES:
         raise InputError(f"--engine {engine}: unknown engine{did_you_mean(engine, ENGINES)}")
+    if engine == "batsim" and not message_delays:
+        raise InputError("--no-message-delays: the real Batsim always has them")
     if batsim is not None and engine != "batsim" and again is None:
         raise InputError(f"--batsim {batsim}: only --engine batsim starts it")
     choices = {
@@ -91,6 +94,7 @@ def run(
         "smaller_machine": smaller_machine,
         "compute_sharing": compute_sharing,
         "events": events,
+        "message_delays": message_delays,
         "engine": engine,
     }
     call = {"path": batsim, "log_level": "quiet" if quiet else batsim_log, "timeout": timeout}
@@ -126,8 +130,9 @@ def _run(
             if scheduler is None:
                 raise InputError("no scheduler; its name, FILE.py:CLASS or --again is expected")
             return run(scheduler, out=out, batsim=batsim, watch=watch, **choices)
-        unset: tuple[object, ...] = (None, False, {}, "embedded")
-        given = [f"--{name}" for name, value in choices.items() if value not in unset]
+        unset = {"settings": {}, "smaller_machine": False, "message_delays": True}
+        unset["engine"] = "embedded"
+        given = [f"--{name}" for name, value in choices.items() if value != unset.get(name)]
         if scheduler or given:
             beside = (scheduler or ", ".join(given)).replace("settings", "set").replace("_", "-")
             raise InputError(f"--again beside {beside}: the description tells that already")

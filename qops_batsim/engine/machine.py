@@ -56,7 +56,8 @@ class Machine:
                 latency = max(latency, delay)
                 slowest = max(slowest, delay * size)
                 for link in links:
-                    uses[link] = uses.get(link, 0.0) + size
+                    before = uses.get(link, 0.0)
+                    uses[link] = before + size if link.shared else max(before, size)
         if slowest > 0:
             bound = min(bound, TCP_WINDOW / (2.0 * slowest))
         return Computation(uses, bound=bound, latency=latency)

@@ -20,7 +20,7 @@ from qops_batsim.engine.messages import Actor, Mailbox, Request
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.steps import SteppedWaits
-from qops_batsim.engine.waits import Waits
+from qops_batsim.engine.waits import Wait, Waits
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import SUBMITTED
 from qops_batsim.platform.model import Platform
@@ -56,6 +56,9 @@ class NetworkedWorld(World):
         self.steps = SteppedWaits()
         return self.steps
 
+    def go_on(self, wait: Wait, rate: float, left: float) -> None:
+        self.steps.go_on(wait, rate if left else math.inf)
+
     def step(self) -> bool:
         """Go on to the next date at which something happens; tell whether there is one."""
         self.settle()
@@ -77,17 +80,15 @@ class NetworkedWorld(World):
             byte = Computation(uses, bound=bound, latency=latency)
             self.progress(byte, self._arrive, (byte, action, argument))
             return
-        seconds = 1.0 / min(link.capacity for link in links) if links else 0.0
+        rate = min((link.capacity for link in links), default=math.inf)
+        byte_sent = self.steps.some_time(action, argument)
         if latency:
-            what = (seconds, action, argument)
-            self.waits.after(self.now, latency, self._cross, what)
+            self.waits.after(self.now, latency, self._send_byte, (byte_sent, rate))
         else:
-            self._cross((seconds, action, argument))
+            self._send_byte((byte_sent, rate))
 
-    def _cross(self, what: tuple[float, Callable[[Any], None], Any]) -> None:
-        """Send the byte, after the latency."""
-        seconds, action, argument = what
-        self.steps.after(self.now, seconds, action, argument, precision=0.0)
+    def _send_byte(self, what: tuple[Wait, float]) -> None:
+        self.steps.go_on(*what)
 
     def _arrive(self, what: tuple[Computation, Callable[[Any], None], Any]) -> None:
         byte, action, argument = what

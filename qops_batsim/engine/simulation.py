@@ -144,6 +144,11 @@ class Simulation:
         """Current date (seconds)."""
         return self._world.now
 
+    @property
+    def has_message_delays(self) -> bool:
+        """Whether Batsim's own messages take their time."""
+        return isinstance(self._world, NetworkedWorld)
+
     def to_frame(self) -> pd.DataFrame:
         """Return the jobs of :attr:`ended` with the columns of ``_jobs.csv``, not rounded.
 

@@ -25,17 +25,28 @@ NEAR = 1e-3
 Above all rounding errors of a clock, and most messages take less.
 """
 
+WORK_PRECISION = 1e-14
+"""A computation of which a smaller share is left is done, as in SimGrid."""
+
 
 class SteppedWait(Wait):
-    """A wait with what is ``left`` of it (seconds) after the first ``steps`` steps.
+    """A wait with what ``remains`` of it after the first ``steps`` steps.
 
-    It ends when less than its ``precision`` is left (seconds). It is ``followed`` near its end.
+    It goes down with a ``rate`` (per second), and the wait ends when it is below the
+    ``precision``: a time, or the share of a computation. It is ``followed`` near its end.
     """
 
-    left: float = math.inf
-    steps: int = 0
+    remains: float = math.inf
+    rate: float = 1.0
     precision: float = SAME_DATE
+    steps: int = 0
     followed: bool = False
+
+    def take(self, seconds: float) -> None:
+        """Let a step pass."""
+        self.remains -= self.rate * seconds
+        if self.remains < self.precision:
+            self.remains = 0.0
 
 
 class SteppedWaits(Waits):
@@ -56,30 +67,30 @@ class SteppedWaits(Waits):
         return self.after(self.now, date - self.now, action, argument)
 
     def after(
-        self,
-        now: float,
-        seconds: float,
-        action: Callable[[Any], None],
-        argument: Any = None,
-        *,
-        precision: float = SAME_DATE,
+        self, now: float, seconds: float, action: Callable[[Any], None], argument: Any = None
     ) -> Wait:
-        """Call back when less than ``precision`` (seconds) is left of a time (seconds)."""
-        wait = self.some_time(action, argument)
-        wait.precision = precision
-        self.last(wait, now, seconds)
+        wait = self._begin(action, argument, SAME_DATE)
+        wait.remains = seconds
+        self._plan(wait)
         return wait
 
     def some_time(self, action: Callable[[Any], None], argument: Any) -> SteppedWait:
-        self._began += 1
-        return SteppedWait(math.nan, self._began - 1, action, argument, precision=0.0)
+        """Begin a wait for the whole of a computation; :meth:`go_on` gives it a rate."""
+        wait = self._begin(action, argument, WORK_PRECISION)
+        wait.remains, wait.rate = 1.0, 0.0
+        return wait
+
+    def go_on(self, wait: Wait, rate: float) -> None:
+        """Let a computation go on at a rate (share of the whole per second; infinite: end now)."""
+        assert isinstance(wait, SteppedWait)
+        self._catch_up(wait)
+        wait.rate, wait.followed = rate, False
+        if rate == math.inf:
+            wait.remains, wait.rate = 0.0, 1.0
+        self._plan(wait)
 
     def last(self, wait: Wait, now: float, seconds: float) -> None:
-        assert isinstance(wait, SteppedWait)
-        wait.date = now + seconds
-        wait.left, wait.steps, wait.followed = seconds, len(self._steps), False
-        if seconds < math.inf:
-            heapq.heappush(self._heap, (wait.date, wait.number, wait))
+        raise NotImplementedError("what lasts is a computation, which goes on at a rate")
 
     def advance(self) -> bool:
         """Set the clock to the next end of a wait; tell whether there is one.
@@ -89,32 +100,51 @@ class SteppedWaits(Waits):
         self._follow()
         if not self._near:
             return False
-        seconds = min(wait.left for wait in self._near)
+        seconds = min(wait.remains / wait.rate for wait in self._near)
         self.now += seconds
         self._steps.append(seconds)
         for wait in self._near:
-            wait.left -= seconds
+            wait.take(seconds)
+            wait.steps += 1
         return True
 
     def end_due(self) -> None:
         """End the waits of which nothing is left."""
-        due = [wait for wait in self._near if wait.left < wait.precision or not wait.left]
+        due = [wait for wait in self._near if not wait.remains]
         for wait in sorted(due, key=attrgetter("number")):
             if wait.date == wait.date:
                 wait.date = math.nan
                 wait.action(wait.argument)
 
+    def _begin(self, action: Callable[[Any], None], argument: Any, precision: float) -> SteppedWait:
+        self._began += 1
+        wait = SteppedWait(math.nan, self._began - 1, action, argument, precision=precision)
+        wait.steps = len(self._steps)
+        return wait
+
+    def _plan(self, wait: SteppedWait) -> None:
+        """Expect a wait's end at about the date at which nothing of it will be left."""
+        wait.date = self.now + wait.remains / wait.rate if wait.rate else math.inf
+        if wait.date < math.inf:
+            heapq.heappush(self._heap, (wait.date, wait.number, wait))
+
+    def _catch_up(self, wait: SteppedWait) -> None:
+        if wait.rate:
+            for seconds in self._steps[wait.steps :]:
+                wait.take(seconds)
+        wait.steps = len(self._steps)
+
     def _follow(self) -> None:
         """Find out what is exactly left of the waits that have come near their end."""
         near = [wait for wait in self._near if wait.followed and wait.date == wait.date]
-        horizon = self.now + min((wait.left for wait in near), default=math.inf) + NEAR
+        left = min((wait.remains / wait.rate for wait in near), default=math.inf)
+        horizon = self.now + left + NEAR
         while self._heap and self._heap[0][0] <= horizon:
             date, _, wait = heapq.heappop(self._heap)
             if wait.date == date and isinstance(wait, SteppedWait) and not wait.followed:
                 if not near:
                     horizon = date + NEAR
-                for seconds in self._steps[wait.steps :]:
-                    wait.left -= seconds
-                wait.left, wait.followed = max(wait.left, 0.0), True
+                self._catch_up(wait)
+                wait.followed = True
                 near.append(wait)
         self._near = near

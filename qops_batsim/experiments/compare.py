@@ -122,6 +122,7 @@ def compare(
     skip: int = 0,
     first: int | None = PAPER_JOBS,
     platform: AnyPlatform | None = None,
+    message_delays: bool = True,
     baseline: str | None = None,
     workers: int = 1,
     on_progress: Callable[[int, int], None] | None = None,
@@ -160,6 +161,7 @@ def compare(
         method=method,
         skip=skip,
         first=first,
+        message_delays=message_delays,
     )
     grid.check()
     chosen = baseline_of(grid, baseline)

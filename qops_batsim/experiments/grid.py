@@ -21,7 +21,7 @@ from qops_batsim.experiments.deadline_workload import deadline_workload
 from qops_batsim.experiments.pool import run_cases
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform
-from qops_batsim.running.simulate import simulate
+from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.deadlines import DeadlineChoices
@@ -43,7 +43,8 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     Loads are relative, ``method`` and ``same_time`` say how they are made
     (:func:`~qops_batsim.workload.scale.scale_load`). Each seed, in place of that of
     ``choices``, chooses duplicates and whose jobs have a user's deadline. ``first`` None: all
-    jobs of the trace after ``skip``.
+    jobs of the trace after ``skip``. With ``message_delays``, Batsim's own messages take their time
+    on a platform with latencies.
     """
 
     contestants: tuple[Contestant, ...]
@@ -54,6 +55,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     same_time: bool = False
     skip: int = 0
     first: int | None = PAPER_JOBS
+    message_delays: bool = True
 
     @property
     def names(self) -> list[str]:
@@ -174,19 +176,27 @@ class _Cells:
         for each in grid.contestants:
             module = make_scheduler(each.scheduler, each.settings)
             what = f"{each.name} at load {load:g} with seed {seed}"
-            metrics = admission_metrics(*checked_outcomes(workload, machine, module, what))
+            delays = grid.message_delays
+            outcomes = checked_outcomes(workload, machine, module, what, message_delays=delays)
+            metrics = admission_metrics(*outcomes)
             rows.append(Row(contestant=each.name, load=load, seed=seed, metrics=metrics))
         return rows
 
 
 def checked_outcomes(
-    workload: Workload, platform: Platform, module: DecisionModule, what: str
+    workload: Workload,
+    platform: Platform,
+    module: DecisionModule,
+    what: str,
+    *,
+    message_delays: bool = True,
 ) -> tuple[JobOutcomes, int]:
     """Run a scheduler on a workload of exact estimates, and check its schedule.
 
     Returns the jobs' outcomes and the number of hosts; ``what`` was run, for messages.
     """
-    simulation = simulate(workload, platform, module)
+    options = default_engine(module, message_delays=message_delays)
+    simulation = simulate(workload, platform, module, engine=options)
     promised = {
         record.local_id: deadline
         for record in simulation.ended
@@ -194,7 +204,8 @@ def checked_outcomes(
     }
     outcomes = outcomes_of_simulation(simulation.ended, workload, promised)
     hosts = len(simulation.hosts)
-    broken = broken_rule(outcomes, hosts)
+    grace = getattr(module.options, "grace", 0.0) if simulation.has_message_delays else 0.0
+    broken = broken_rule(outcomes, hosts, grace=grace)
     if broken is not None:
         raise SimulationError(f"{what}: {broken}")
     return outcomes, hosts

@@ -164,6 +164,7 @@ def run(
     smaller_machine: bool = False,
     compute_sharing: bool | None = None,
     events: AnyEvents | None = None,
+    message_delays: bool = True,
     batsim: BatsimCall | None = None,
     watch: Watch | None = None,
 ) -> Run:
@@ -190,6 +191,9 @@ def run(
         Whether several jobs may run on one host; None for what the scheduler is meant for.
     events
         Hosts that go away and return, if any: external events, or the path of their file.
+    message_delays
+        Whether the embedded engine lets Batsim's own messages take their time on platforms with
+        latencies, as the real one does.
 
     Examples
     --------
@@ -204,7 +208,13 @@ def run(
     if workload is None:
         workload, shipped = default_inputs(module)
         platform = platform or shipped
-    options = default_engine(module, hosts=hosts, compute_sharing=compute_sharing, events=events)
+    options = default_engine(
+        module,
+        hosts=hosts,
+        compute_sharing=compute_sharing,
+        events=events,
+        message_delays=message_delays,
+    )
     given = scheduler, workload, platform, events
     work = _Work(given, module, options, smaller_machine, out, watch or Watch())
     return work.run(batsim or BatsimCall() if engine == "batsim" else None)
@@ -320,6 +330,7 @@ class _Description(msgspec.Struct, frozen=True, kw_only=True):
     hosts_limit: int | None = None
     smaller_machine: bool = False
     events: str | None = None
+    message_delays: bool = False
     python_objects: list[str] = []
     sha256: dict[str, str] = {}
 
@@ -374,6 +385,7 @@ def run_again(
         engine=before.engine,
         hosts=before.hosts_limit,
         smaller_machine=before.smaller_machine,
+        message_delays=before.message_delays,
         compute_sharing=before.compute_sharing,
         events=before.events,
         batsim=batsim,

@@ -99,6 +99,7 @@ def default_engine(
     hosts: int | None = None,
     compute_sharing: bool | None = None,
     events: AnyEvents | None = None,
+    message_delays: bool = True,
 ) -> EngineOptions:
     """Return what an engine has to allow for a scheduler to work as it is meant to.
 
@@ -110,6 +111,8 @@ def default_engine(
         Whether several jobs may run on one host; None for what the scheduler is meant for.
     events
         Hosts that go away and return, if any.
+    message_delays
+        Whether Batsim's own messages take their time on platforms with latencies.
     """
     if compute_sharing is None:
         compute_sharing = module.needs.compute_sharing
@@ -121,6 +124,7 @@ def default_engine(
         dynamic_jobs=dynamic,
         # What is registered again runs a profile that Batsim would otherwise have forgotten.
         profile_reuse=dynamic,
+        message_delays=message_delays,
     )
 
 
@@ -212,6 +216,7 @@ def describe_run(
         "hosts": hosts,
         "compute_sharing": options.compute_sharing,
         "dynamic_jobs": options.dynamic_jobs,
+        "message_delays": options.message_delays,
         "package_version": __version__,
     }
     if options.external_events is not None:

@@ -33,20 +33,22 @@ def test_a_wait_ends_when_less_than_its_precision_is_left() -> None:
     waits, said = SteppedWaits(), list[str]()
     waits.after(0.0, 1.0, said.append, "first")
     waits.after(0.0, 1.0 + 1e-10, said.append, "imprecise")
-    waits.after(0.0, 1.0 + 1e-10, said.append, "precise", precision=0.0)
+    waits.go_on(waits.some_time(said.append, "precise"), 1 / (1.0 + 1e-10))
     assert [name for _, name in ended(waits, said)] == ["first", "imprecise", "precise"]
     waits.after(waits.now, 1.0, said.append, "next")
     assert ended(waits, said) == [(pytest.approx(2.0), "next")]
 
 
-def test_a_wait_can_be_given_another_end_and_cancelled() -> None:
+def test_a_computation_goes_on_at_another_rate_or_stops() -> None:
     waits, said = SteppedWaits(), list[str]()
-    moved = waits.some_time(said.append, "moved")
-    waits.last(moved, 0.0, 9.0)
-    waits.last(moved, 0.0, math.inf)
+    whole = waits.some_time(said.append, "whole")
+    waits.go_on(whole, 0.1)
     waits.after(0.0, 1.0, said.append, "gone").cancel()
-    waits.after(0.0, 5.0, lambda _: waits.last(moved, 5.0, 2.0))
-    assert ended(waits, said) == [(7.0, "moved")]
+    waits.after(0.0, 5.0, lambda _: waits.go_on(whole, 0.0))
+    waits.after(0.0, 8.0, lambda _: waits.go_on(whole, 0.5))
+    assert ended(waits, said) == [(9.0, "whole")]
+    waits.go_on(waits.some_time(said.append, "at once"), math.inf)
+    assert ended(waits, said) == [(9.0, "at once")]
 
 
 class Naive:

@@ -97,12 +97,13 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
     )
 
 
-def broken_rule(outcomes: JobOutcomes, hosts: int) -> str | None:
+def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str | None:
     """Return the first rule that a schedule breaks, as a sentence, or None; O(n log n).
 
     The rules of ``qops-batsim verify`` that need no hosts by name, for exact estimates: every
     job starts after its submission, runs for its run time and, if it was admitted with a
-    deadline, ends by it; never do more processors compute than there are.
+    deadline, ends by it or less than ``grace`` (seconds) later; never do more processors compute
+    than there are.
     """
     o = outcomes
     ran = ~o.refused
@@ -116,7 +117,7 @@ def broken_rule(outcomes: JobOutcomes, hosts: int) -> str | None:
         ),
         (
             "ends after its promised deadline, starting at",
-            ran & (o.finish > o.promised + PLAN_TOLERANCE),
+            ran & (o.finish > o.promised + max(grace, PLAN_TOLERANCE)),
             "although it was admitted",
         ),
         ("was promised a deadline, submitted at", o.refused & promised, "but is refused"),
