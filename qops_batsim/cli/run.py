@@ -80,12 +80,7 @@ def run(
     """
     from qops_batsim.scheduling.registry import parse_settings
 
-    if engine not in ENGINES:
-        raise InputError(f"--engine {engine}: unknown engine{did_you_mean(engine, ENGINES)}")
-    if engine == "batsim" and not message_delays:
-        raise InputError("--no-message-delays: the real Batsim always has them")
-    if batsim is not None and engine != "batsim" and again is None:
-        raise InputError(f"--batsim {batsim}: only --engine batsim starts it")
+    _check_engine(engine, batsim, message_delays, again)
     choices = {
         "workload": workload,
         "platform": platform,
@@ -99,6 +94,15 @@ def run(
     }
     call = {"path": batsim, "log_level": "quiet" if quiet else batsim_log, "timeout": timeout}
     _report(_run(scheduler, again, choices, call, out, quiet), as_json, quiet)
+
+
+def _check_engine(engine: str, batsim: str | None, delays: bool, again: str | None) -> None:
+    if engine not in ENGINES:
+        raise InputError(f"--engine {engine}: unknown engine{did_you_mean(engine, ENGINES)}")
+    if engine == "batsim" and not delays:
+        raise InputError("--no-message-delays: the real Batsim always has them")
+    if batsim is not None and engine != "batsim" and again is None:
+        raise InputError(f"--batsim {batsim}: only --engine batsim starts it")
 
 
 def _run(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 from qops_batsim.engine.execution import Amounts
 from qops_batsim.engine.fluid import Computation, Resource
 from qops_batsim.platform.model import Host, Link, Platform
@@ -9,6 +12,19 @@ from qops_batsim.platform.network import Network
 
 TCP_WINDOW = 4194304.0
 """SimGrid's bound on unacknowledged data (bytes): latency bounds the rate of a transfer."""
+
+
+class Message(NamedTuple):
+    """One byte on its way: what it uses, its latency (s), and its greatest rates (1/s).
+
+    The ``bound`` comes from the latency alone; ``alone`` is the rate where nothing else uses its
+    links.
+    """
+
+    uses: dict[Resource, float]
+    latency: float
+    bound: float
+    alone: float
 
 
 class Machine:
@@ -26,7 +42,7 @@ class Machine:
         self._link_resources: dict[str, Resource] = {}
         self._network: Network | None = None
         self._routes: dict[tuple[int, int], tuple[list[Resource], float]] = {}
-        self._to_master: dict[int | None, tuple[list[Resource], float]] = {}
+        self._messages: dict[int | None, Message] = {}
 
     def host_resource(self, host: int) -> Resource:
         resource = self._host_resources.get(host)
@@ -56,20 +72,24 @@ class Machine:
                 latency = max(latency, delay)
                 slowest = max(slowest, delay * size)
                 for link in links:
-                    before = uses.get(link, 0.0)
-                    uses[link] = before + size if link.shared else max(before, size)
-        if slowest > 0:
-            bound = min(bound, TCP_WINDOW / (2.0 * slowest))
+                    _use(uses, link, size)
+        bound = min(bound, _latency_bound(slowest))
         return Computation(uses, bound=bound, latency=latency)
 
-    def route_to_master(self, source: int | None) -> tuple[list[Resource], float]:
-        """Return the links from a host, None for the master, to the master, and their latency."""
-        known = self._to_master.get(source)
+    def message(self, source: int | None) -> Message:
+        """Return one byte's way from a host, None for the master, to the master."""
+        known = self._messages.get(source)
         if known is None:
             master = self._platform.master
             assert master is not None
             name = master.name if source is None else self._hosts[source].name
-            known = self._to_master[source] = self._path(name, master.name)
+            links, latency = self._path(name, master.name)
+            uses: dict[Resource, float] = {}
+            for link in links:
+                _use(uses, link, 1.0)
+            bound = _latency_bound(latency)
+            rates = [link.capacity / amount for link, amount in uses.items()]
+            known = self._messages[source] = Message(uses, latency, bound, min([bound, *rates]))
         return known
 
     def _route(self, source: int, destination: int) -> tuple[list[Resource], float]:
@@ -92,3 +112,14 @@ class Machine:
             shared = link.sharing_policy != "FATPIPE"
             resource = self._link_resources[link.name] = Resource(link.bandwidth, shared=shared)
         return resource
+
+
+def _use(uses: dict[Resource, float], link: Resource, size: float) -> None:
+    """Count bytes that cross a link; those on a FATPIPE link cross it side by side."""
+    before = uses.get(link, 0.0)
+    uses[link] = before + size if link.shared else max(before, size)
+
+
+def _latency_bound(latency: float) -> float:
+    """Return the greatest rate of one byte with a latency, or of several with their product."""
+    return TCP_WINDOW / (2.0 * latency) if latency > 0 else math.inf

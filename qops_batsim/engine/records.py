@@ -13,6 +13,7 @@ from qops_batsim.engine.fluid import Computation
 from qops_batsim.engine.waits import Wait
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, NOT_SUBMITTED, REJECTED, Job
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.timing import TOLD_DECIMALS
 
 SHORTEST_RUN_TIME = 1e-5
 """What a job that ended as it started is written to have run (seconds), as in Batsim."""
@@ -89,7 +90,7 @@ class JobRecord(msgspec.Struct, eq=False):
         return tuple(self.hosts) if self.placement is None else self.placement
 
     def progress(self, now: float) -> dict[str, Any]:
-        """Return how far the job has come, as JOB_KILLED tells it."""
+        """Return how far the job has come, as JOB_KILLED tells it: with six decimals."""
         step = self.execution.steps[self.step]
         if step.delay is not None:
             done = (now - self.step_began) / step.delay
@@ -98,6 +99,7 @@ class JobRecord(msgspec.Struct, eq=False):
             done = 1.0 - self.computation.remaining
         else:
             done = 1.0
+        done = round(done, TOLD_DECIMALS)
         told: dict[str, Any] = {"profile_name": step.profile, "progress": done}
         for profile, index in reversed(step.place):
             told = {"profile_name": profile, "current_task_index": index, "current_task": told}

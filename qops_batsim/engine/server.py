@@ -15,7 +15,6 @@ from qops_batsim.engine.actors import happen
 from qops_batsim.engine.apply import apply_decision
 from qops_batsim.engine.external_events import ExternalEvent
 from qops_batsim.engine.fluid import Computation
-from qops_batsim.engine.machine import TCP_WINDOW
 from qops_batsim.engine.messages import Actor, Mailbox, Request
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.records import JobRecord
@@ -73,19 +72,16 @@ class NetworkedWorld(World):
 
         Unless jobs compute, it has the network for itself.
         """
-        links, latency = self.machine.route_to_master(source)
-        if self.computing and links:
-            uses = dict.fromkeys(links, 1.0)
-            bound = TCP_WINDOW / (2.0 * latency) if latency else math.inf
-            byte = Computation(uses, bound=bound, latency=latency)
+        way = self.machine.message(source)
+        if self.computing and way.uses:
+            byte = Computation(way.uses, bound=way.bound, latency=way.latency)
             self.progress(byte, self._arrive, (byte, action, argument))
             return
-        rate = min((link.capacity for link in links), default=math.inf)
-        byte_sent = self.steps.some_time(action, argument)
-        if latency:
-            self.waits.after(self.now, latency, self._send_byte, (byte_sent, rate))
+        sent = self.steps.some_time(action, argument)
+        if way.latency:
+            self.waits.after(self.now, way.latency, self._send_byte, (sent, way.alone))
         else:
-            self._send_byte((byte_sent, rate))
+            self.steps.go_on(sent, way.alone)
 
     def _send_byte(self, what: tuple[Wait, float]) -> None:
         self.steps.go_on(*what)

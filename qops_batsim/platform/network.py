@@ -38,10 +38,14 @@ class NetworkPath(msgspec.Struct, frozen=True):
 
 
 class _Step(msgspec.Struct):
-    """A way inside one zone: link names, latency besides them (s), gateways of its ends."""
+    """A way inside one zone: link names, latency (s), gateways of its ends.
+
+    The latency is that besides the links, or all of it if it is ``complete``.
+    """
 
     links: list[str]
     latency: float = 0.0
+    complete: bool = False
     source_gateway: str = ""
     destination_gateway: str = ""
 
@@ -93,12 +97,15 @@ class Network:
             if name not in self._zone_of:
                 raise InputError(f"{self._source}: {name!r} is not a host or router of it")
         names: list[str] = []
-        distance = self._walk(source, destination, names)
-        links = tuple(self._link(name) for name in names)
-        return NetworkPath(links, math.fsum([distance, *(link.latency for link in links)]))
+        latency = self._walk(source, destination, names, 0.0)
+        return NetworkPath(tuple(self._link(name) for name in names), latency)
 
-    def _walk(self, source: str, destination: str, names: list[str]) -> float:
-        """Append the links between two nodes to ``names``; return the latency besides them."""
+    def _walk(self, source: str, destination: str, names: list[str], latency: float) -> float:
+        """Append the links between two nodes to ``names``; return the latency with theirs.
+
+        It is summed in SimGrid's order, to the last bit: the route between two zones comes before
+        the ways to its gateways.
+        """
         outer = self._ancestors(source)
         other = self._ancestors(destination)
         depth = 0
@@ -116,14 +123,16 @@ class Network:
                 raise self._no_route(common, source, destination)
         else:
             raise self._no_route(common, source, destination)
-        distance = step.latency
+        for name in [] if step.complete else step.links:
+            latency += self._link(name).latency
+        latency += step.latency
         # After a bypass, SimGrid also adds a gateway's way to itself (its loopback).
         if step.source_gateway and (bypass or step.source_gateway != source):
-            distance += self._walk(source, step.source_gateway, names)
+            latency = self._walk(source, step.source_gateway, names, latency)
         names += step.links
         if step.destination_gateway and (bypass or step.destination_gateway != destination):
-            distance += self._walk(step.destination_gateway, destination, names)
-        return distance
+            latency = self._walk(step.destination_gateway, destination, names, latency)
+        return latency
 
     def _ancestors(self, node: str) -> list[str]:
         """Return the zones around a node, the outermost first."""
@@ -211,14 +220,16 @@ class Network:
             steps.append(step)
         steps.reverse()
         links: list[str] = []
-        distance = 0.0
+        latency = 0.0
         entered = ""
         for step in steps:
             if entered and entered != step.source_gateway:
-                distance += self._walk(entered, step.source_gateway, links)
+                latency = self._walk(entered, step.source_gateway, links, latency)
             links += step.links
+            for name in step.links:
+                latency += self._link(name).latency
             entered = step.destination_gateway
-        return _Step(links, distance, steps[0].source_gateway, entered)
+        return _Step(links, latency, True, steps[0].source_gateway, entered)
 
     def _link(self, name: str) -> Link:
         link = self._links.get(name)
@@ -278,12 +289,13 @@ def _table(routes: tuple[Route, ...], duplex: set[str]) -> dict[tuple[str, str],
     table = {}
     for route in routes:
         table[route.source, route.destination] = _Step(
-            list(route.links), 0.0, route.source_gateway, route.destination_gateway
+            list(route.links), 0.0, False, route.source_gateway, route.destination_gateway
         )
         if route.symmetrical and route.source != route.destination:
             table[route.destination, route.source] = _Step(
                 [_other_way(name, duplex) for name in reversed(route.links)],
                 0.0,
+                False,
                 route.destination_gateway,
                 route.source_gateway,
             )

@@ -192,8 +192,7 @@ def run(
     events
         Hosts that go away and return, if any: external events, or the path of their file.
     message_delays
-        Whether the embedded engine lets Batsim's own messages take their time on platforms with
-        latencies, as the real one does.
+        Whether Batsim's own messages take their time on platforms with latencies.
 
     Examples
     --------
@@ -208,13 +207,8 @@ def run(
     if workload is None:
         workload, shipped = default_inputs(module)
         platform = platform or shipped
-    options = default_engine(
-        module,
-        hosts=hosts,
-        compute_sharing=compute_sharing,
-        events=events,
-        message_delays=message_delays,
-    )
+    allowed = {"hosts": hosts, "compute_sharing": compute_sharing, "events": events}
+    options = default_engine(module, **allowed, message_delays=message_delays)
     given = scheduler, workload, platform, events
     work = _Work(given, module, options, smaller_machine, out, watch or Watch())
     return work.run(batsim or BatsimCall() if engine == "batsim" else None)
