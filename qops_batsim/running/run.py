@@ -207,8 +207,8 @@ def run(
     if workload is None:
         workload, shipped = default_inputs(module)
         platform = platform or shipped
-    allowed = {"hosts": hosts, "compute_sharing": compute_sharing, "events": events}
-    options = default_engine(module, **allowed, message_delays=message_delays)
+    allowed: dict[str, Any] = {"hosts": hosts, "events": events, "message_delays": message_delays}
+    options = default_engine(module, compute_sharing=compute_sharing, **allowed)
     given = scheduler, workload, platform, events
     work = _Work(given, module, options, smaller_machine, out, watch or Watch())
     return work.run(batsim or BatsimCall() if engine == "batsim" else None)
