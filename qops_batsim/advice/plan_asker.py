@@ -21,9 +21,11 @@ from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.answers import Held
 from qops_batsim.scheduling.decision_events import Submitted
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
+from qops_batsim.timing import on_grid
 
 RESOLUTION = 1.0
 """Seconds by which an earliest deadline may be too late."""
@@ -89,7 +91,10 @@ class PlanAsker:
     def _empty_plan(self) -> Plan | None:
         if not isinstance(self._module, SpaceSharingScheduler):
             return None
-        return self._module.new_plan(self.machine_size)
+        plan = self._module.new_plan(self.machine_size)
+        if plan is not None:
+            plan.news = News.of(self._module.options)
+        return plan
 
     def commitments(self) -> list[Commitment]:
         """Return what was promised, by start."""
@@ -107,8 +112,9 @@ class PlanAsker:
                 f"{self.history.path}: line 1: scheduler {self.history.header.scheduler!r} has no "
                 "plan that can be asked; one whose new_plan returns a plan is expected"
             )
-        plan.resume(self.now, self._held)
+        plan.resume(self.now, self._held, late_news=self.state.late_news)
         job = job_of(asked)
+        plan.news.submitted(job, self.now)
         plan.arrived(job)
         slot = plan.table.slot_of(job.id)
         # What is to be killed counts as gone in the plan.
@@ -225,11 +231,12 @@ def _held(story: JobStory) -> Held:
     running = story.outcome == RUNNING
     return Held(
         job,
-        or_infinite(story.start if running else story.planned),
+        on_grid(or_infinite(story.start) - story.late) if running else or_infinite(story.planned),
         or_infinite(story.expected_end) if running else None,
         or_infinite(story.target),
         None if story.name == asked.job else job.renamed(asked.job),
         len(story.kills),
+        story.late if running else 0.0,
     )
 
 

@@ -62,6 +62,8 @@ class JobStory:
     expected_end: float | None = None
     end: float | None = None
     """Of the last run, as the two above."""
+    late: float = 0.0
+    """By how much it counts as started before it was (seconds), since news was late."""
     starts: list[PlannedStart] = field(default_factory=list)
     kills: list[KilledRun] = field(default_factory=list)
     killed_for_it: list[str] = field(default_factory=list)
@@ -89,6 +91,7 @@ class PlanState:
         self.jobs: dict[str, JobStory] = {}
         self.names: dict[str, JobStory] = {}
         self.dying: dict[str, JobStory] = {}
+        self.late_news = False
 
     @property
     def held(self) -> list[JobStory]:
@@ -121,8 +124,15 @@ class PlanState:
             case log.Started():
                 job = self._job(event.job, WAITING)
                 job.outcome, job.start, job.expected_end = RUNNING, event.date, event.end
+                job.late = event.late
+            case log.Slipped():
+                job = self._job(event.job, RUNNING)
+                job.expected_end, job.late = event.end, 0.0
+            case log.LateNews():
+                self.late_news = True
             case log.Outlived():
-                self._job(event.job, RUNNING).expected_end = event.end
+                job = self._job(event.job, RUNNING)
+                job.expected_end, job.late = event.end, 0.0
             case log.Late():
                 self._job(event.job, WAITING).target = event.deadline
             case log.Ended() if event.job in self.dying:
@@ -142,7 +152,8 @@ class PlanState:
         if isinstance(event, log.Refused):
             job.outcome, job.offered = REFUSED, event.offered
             return
-        job.outcome, job.promise, job.target = WAITING, event.deadline, event.deadline
+        job.outcome, job.promise = WAITING, event.deadline
+        job.target = event.deadline if event.target is None else event.target
         job.offered = event.deadline if event.offered else None
         job.plan(event.date, event.start, "own admission", [])
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from qops_batsim.scheduling.module import SchedulerOptions
+from qops_batsim.scheduling.module import PlannerOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.plan import Plan
 
 
-class ConservativeOptions(SchedulerOptions, frozen=True, kw_only=True):
+class ConservativeOptions(PlannerOptions, frozen=True, kw_only=True):
     """Options of :class:`Conservative`."""
 
     reserve: Annotated[

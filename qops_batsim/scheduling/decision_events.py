@@ -65,12 +65,14 @@ class Admitted(_Event, frozen=True, kw_only=True):
     """A job was taken into the plan, with a promised start and deadline (seconds, absolute).
 
     Where the deadline is an offer rather than the requested one, ``reason`` says why that was
-    refused, and ``blamed`` names the job whose deadline stood in the way.
+    refused, and ``blamed`` names the job whose deadline stood in the way. ``target`` is what the
+    plan aims at, if not the deadline: where news of the job was late, it is later by as much.
     """
 
     job: str
     start: float | None = None
     deadline: float | None = None
+    target: float | None = None
     offered: bool = False
     reason: str = ""
     blamed: str | None = None
@@ -124,8 +126,23 @@ class Withdrawn(_Event, frozen=True, kw_only=True):
     job: str
 
 
+class LateNews(_Event, frozen=True, kw_only=True):
+    """News is late from now on, as on platforms with latencies: the scheduler uses its grace."""
+
+
 class Started(_Event, frozen=True, kw_only=True):
-    """A job started, and is expected to end at ``end`` (seconds)."""
+    """A job started, and is expected to end at ``end`` (seconds).
+
+    It counts as started ``late`` seconds before, when it was planned to.
+    """
+
+    job: str
+    end: float | None = None
+    late: float = 0.0
+
+
+class Slipped(_Event, frozen=True, kw_only=True):
+    """A running job counts from its actual start from now on, until ``end`` (seconds)."""
 
     job: str
     end: float | None = None
@@ -156,5 +173,16 @@ class Ended(_Event, frozen=True, kw_only=True):
 
 
 Event = (
-    Submitted | Admitted | Refused | Moved | Killed | Withdrawn | Started | Outlived | Late | Ended
+    Submitted
+    | Admitted
+    | Refused
+    | Moved
+    | Killed
+    | Withdrawn
+    | LateNews
+    | Started
+    | Slipped
+    | Outlived
+    | Late
+    | Ended
 )

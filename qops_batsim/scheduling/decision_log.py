@@ -26,10 +26,12 @@ from qops_batsim.scheduling.decision_events import (
     Event,
     Killed,
     Late,
+    LateNews,
     LogHeader,
     Moved,
     Outlived,
     Refused,
+    Slipped,
     Started,
     Submitted,
     Withdrawn,
@@ -78,6 +80,7 @@ class DecisionLog:
         self._refused_at_once: list[tuple[Job, str]] = []
         self._withdrawn: list[str] = []
         self._looked = False
+        self._late_news = False
 
     def lines(self) -> Iterable[bytes]:
         """Return the events so far, one JSON object each, in order."""
@@ -99,19 +102,23 @@ class DecisionLog:
 
     def decided(self, now: float, started: list[str]) -> None:
         """Note the end of a decision, and the jobs that it starts."""
-        slots = [self._plan.table.slot_of(job_id) for job_id in started]
-        if self._looked:
-            self._note_moves(now, "late_start", [], slots)
-        else:
+        plan, late = self._plan, self._plan.running_jobs.lags
+        slots = [plan.table.slot_of(job_id) for job_id in started]
+        if not self._looked:
             self._look_first(now, slots)
+        else:
+            if plan.news.late:
+                self._note_ends(now, slots)
+            self._note_moves(now, "late_start", [], slots)
         self._looked = False
         for job, reason in self._refused_at_once:
             self._note_submission(now, job)
             self.note(Refused(date=now, job=job.id, reason=reason))
         self._refused_at_once.clear()
         for job_id, slot in zip(started, slots, strict=True):
-            self._ends[slot] = self._plan.jobs.ends[slot]
-            self.note(Started(date=now, job=job_id, end=_finite(self._ends[slot])))
+            end = self._ends[slot] = plan.jobs.ends[slot]
+            lag = late.get(slot, 0.0)
+            self.note(Started(date=now, job=job_id, end=_finite(end), late=lag))
 
     # Called by the plan
 
@@ -140,6 +147,7 @@ class DecisionLog:
                 job=job_id,
                 start=_finite(self._starts[slot]),
                 deadline=_finite(numbers.promises[slot]),
+                target=_other(numbers.targets[slot], numbers.promises[slot]),
                 offered=offer is not None,
                 reason="" if offer is None else offer.reason,
                 blamed=None if offer is None else blamed,
@@ -155,6 +163,9 @@ class DecisionLog:
     def _look_first(self, now: float, started: list[int]) -> None:
         """Note what happened to running jobs, and what was moved for that."""
         self._make_room()
+        if self._plan.news.late and not self._late_news:
+            self._late_news = True
+            self.note(LateNews(date=now))
         early = []
         for job_id, end in self._gone:
             self.note(Ended(date=now, job=job_id, early=_finite(end - now)))
@@ -165,16 +176,25 @@ class DecisionLog:
             self.note(Withdrawn(date=now, job=job_id))
         early += self._withdrawn
         self._withdrawn.clear()
-        plan, ends = self._plan, self._plan.jobs.ends
-        late = []
+        late = self._note_ends(now, started)
+        cause: Cause = "outlived" if late else "early_end" if early else "late_start"
+        self._note_moves(now, cause, late or early, started)
+
+    def _note_ends(self, now: float, started: list[int]) -> list[str]:
+        """Note new expected ends; return the jobs that have outlived their estimates."""
+        plan, ends, late = self._plan, self._plan.jobs.ends, []
         for slot in sorted(_changed(plan.running_jobs.slots, ends, self._ends)):
             if slot in started:
                 continue
-            self._ends[slot] = ends[slot]
-            late.append(plan.table.jobs[slot].id)
-            self.note(Outlived(date=now, job=late[-1], end=_finite(ends[slot])))
-        cause: Cause = "outlived" if late else "early_end" if early else "late_start"
-        self._note_moves(now, cause, late or early, started)
+            job_id, end, before = plan.table.jobs[slot].id, float(ends[slot]), self._ends[slot]
+            self._ends[slot] = end
+            # What outlives its estimate does so by the grace, and is given a second more.
+            if plan.news.late and end - before <= plan.news.grace:
+                self.note(Slipped(date=now, job=job_id, end=_finite(end)))
+                continue
+            late.append(job_id)
+            self.note(Outlived(date=now, job=job_id, end=_finite(end)))
+        return late
 
     def _note_moves(self, now: float, cause: Cause, by: list[str], started: list[int]) -> None:
         self._make_room()
@@ -257,6 +277,11 @@ def _enlarged(before: Floats, now: Floats) -> Floats:
     larger = now.copy()
     larger[: len(before)] = before
     return larger
+
+
+def _other(target: float, promise: float) -> float | None:
+    """Return a target for JSON, if it is not the promise."""
+    return None if target == promise else float(target)
 
 
 def _finite(number: float) -> float | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import TYPE_CHECKING, ClassVar, SupportsFloat
 
 from qops_batsim.errors import SimulationError, shown
 from qops_batsim.jobs import Job
-from qops_batsim.scheduling.module import System
+from qops_batsim.scheduling.module import PlannerOptions, SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Easy(SpaceSharingScheduler):
     """
 
     summary = "EASY backfilling: one reservation, shadow time and extra processors"
+    Options: ClassVar[type[SchedulerOptions]] = PlannerOptions
 
     def key(self, job: Job) -> float:
         """Return what waiting jobs are ordered by, the least first, ties by arrival.
@@ -50,29 +51,26 @@ class Easy(SpaceSharingScheduler):
     @classmethod
     def prepare(cls) -> None:
         """Compile the kernel by one empty pass."""
-        from qops_batsim.scheduling.easy_kernel import arrays, easy_pass, new_running
-        from qops_batsim.scheduling.table import JobTable
-
-        numbers = JobTable().numbers
-        queue, gone, started = arrays(1)
-        easy_pass(
-            0.0, 0, 1, numbers.processors, numbers.estimates, queue, 0, new_running(1), 0, gone, 0,
-            started,
-        )  # fmt: skip
+        module = Easy()
+        module.begin(System(hosts=()))
+        module.schedule(0.0)
 
     def begin(self, system: System) -> None:
         """Start with an empty queue."""
-        from qops_batsim.scheduling.easy_kernel import arrays, easy_pass, new_running
-        from qops_batsim.scheduling.table import JobTable
+        from qops_batsim.scheduling.easy_kernel import easy_pass, new_running
+        from qops_batsim.scheduling.kernels import Steady
+        from qops_batsim.scheduling.profile import new_queue
+        from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable
 
         super().begin(system)
-        self._pass = easy_pass
+        self._pass = Steady(easy_pass)
         self._table: JobTable = JobTable()
-        self._queue, *_ = arrays(1024)
-        # No more jobs run than there are processors.
-        _, self._gone, self._started = arrays(self.machine_size + 1)
-        self._ending = new_running(self.machine_size + 1)
-        self._queued = self._running_count = self._gone_count = 0
+        self._queue = new_queue(FIRST_CAPACITY).slots
+        # No more jobs run than there are processors, nor are as many more chosen to.
+        most = 2 * self.machine_size + 1
+        self._gone, self._started = new_queue(most), new_queue(most).slots
+        self._ending = new_running(most)
+        self._queued = self._running_count = 0
         self._has_key = type(self).key is not Easy.key
         self._sorted = True
 
@@ -98,12 +96,13 @@ class Easy(SpaceSharingScheduler):
 
     def left(self, job: Job) -> None:
         """Keep the job for the next pass."""
-        self._gone[self._gone_count] = self._table.slot_of(job.id)
-        self._gone_count += 1
+        slots, size = self._gone
+        slots[size[0]] = self._table.slot_of(job.id)
+        size[0] += 1
 
     def resized(self) -> None:
         """Count anew which processors come free at the ends of running jobs. O(running)."""
-        gone = set(self._gone[: self._gone_count].tolist())
+        gone = set(self._gone.slots[: self._gone.size[0]].tolist())
         for place, slot in enumerate(self._ending.slots[: self._running_count].tolist()):
             if slot not in gone:
                 self._ending.freed[place] = self.returning(self._table.jobs[slot].id)
@@ -124,7 +123,8 @@ class Easy(SpaceSharingScheduler):
         if not self._sorted:
             self._sort()
         count, self._queued, self._running_count = self._pass(
-            now,
+            float(now),
+            self.news.grace if self.news.late else 0.0,
             self.free_count,
             self.capacity.present,
             numbers.processors,
@@ -134,10 +134,9 @@ class Easy(SpaceSharingScheduler):
             self._ending,
             self._running_count,
             self._gone,
-            self._gone_count,
             self._started,
         )
-        self._gone_count = 0
+        self._gone.size[0] = 0
         for index in range(count):
             self.start(jobs[self._started[index]])
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qops_batsim.scheduling.kernels import kernel
+from qops_batsim.scheduling.profile import Queue
 from qops_batsim.timing import PLAN_TOLERANCE
 
 Ints = npt.NDArray[np.int64]
@@ -71,16 +72,21 @@ def insert_running(jobs: Running, count: int, slot: int, end: float, processors:
 
 
 @kernel
-def shadow_of(now: float, free: int, needed: int, jobs: Running, count: int) -> tuple[float, int]:
+def shadow_of(
+    now: float, free: int, needed: int, jobs: Running, count: int, grace: float
+) -> tuple[float, int]:
     """Return when the head job can start (seconds) and the processors left over then.
 
-    A job that runs longer than expected counts as about to end. O(running).
+    A job that runs longer than expected counts as about to end, and has already where the
+    news may be under way: see :func:`ending`. O(running).
     """
     available = free
     shadow = np.inf
     for place in range(count):
-        if shadow < np.inf and jobs.ends[place] > shadow + PLAN_TOLERANCE:
+        if shadow < np.inf and jobs.ends[place] > shadow + max(grace, PLAN_TOLERANCE):
             break
+        if now - grace < jobs.ends[place] <= now:
+            continue
         available += jobs.freed[place]
         if shadow == np.inf and available >= needed:
             shadow = max(now, jobs.ends[place])
@@ -88,8 +94,24 @@ def shadow_of(now: float, free: int, needed: int, jobs: Running, count: int) -> 
 
 
 @kernel
+def ending(now: float, jobs: Running, count: int, grace: float) -> int:
+    """Return how many processors are used by jobs of whose end the news may be under way.
+
+    They should have ended, by less than the grace (seconds) ago. O(running).
+    """
+    under_way = 0
+    for place in range(count):
+        if jobs.ends[place] > now:
+            break
+        if jobs.ends[place] > now - grace:
+            under_way += jobs.freed[place]
+    return under_way
+
+
+@kernel
 def easy_pass(
     now: float,
+    grace: float,
     free: int,
     present: int,
     processors: Ints,
@@ -98,8 +120,7 @@ def easy_pass(
     queued: int,
     jobs: Running,
     running: int,
-    gone: Ints,
-    gone_count: int,
+    gone: Queue,
     started: Ints,
 ) -> tuple[int, int, int]:
     """Decide which waiting jobs start now; return how many start, wait and run.
@@ -109,34 +130,40 @@ def easy_pass(
     ``processors`` and ``estimates`` (seconds) are by slot; ``queue`` holds the
     slots of the waiting jobs in order. Jobs that start are taken out of the queue, put among
     the running ones, and their slots written to ``started`` in order.
+
+    With a ``grace`` (seconds; 0 where news is never late), jobs are chosen as if those of
+    :func:`ending` had ended; what is chosen and has to wait for that keeps its place.
     O(queue + started × running).
     """
-    running = remove_running(jobs, running, gone, gone_count)
-    count = kept = extra = 0
+    running = remove_running(jobs, running, gone.slots, gone.size[0])
+    count = kept = extra = chosen = 0
     shadow = np.inf
+    tolerance = max(grace, PLAN_TOLERANCE)
+    nominal = free + ending(now, jobs, running, grace)
+    last = len(started)
     is_reserved = False
     for place in range(queued):
         slot = queue[place]
         needed = processors[slot]
         end = now + estimates[slot]
-        if needed <= free:
-            ends_in_time = not is_reserved or end <= shadow + PLAN_TOLERANCE
+        if needed <= nominal:
+            ends_in_time = not is_reserved or end <= shadow + tolerance
             if ends_in_time or needed <= extra:
-                free -= needed
+                nominal -= needed
                 if not ends_in_time:
                     extra -= needed
                 running = insert_running(jobs, running, slot, end, needed)
-                started[count] = slot
-                count += 1
-                continue
+                if needed <= free:
+                    free -= needed
+                    started[count] = slot
+                    count += 1
+                    continue
+                chosen += 1
+                started[last - chosen] = slot
         elif not is_reserved and needed <= present:
             is_reserved = True
-            shadow, extra = shadow_of(now, free, needed, jobs, running)
+            shadow, extra = shadow_of(now, nominal, needed, jobs, running, grace)
         queue[kept] = slot
         kept += 1
+    running = remove_running(jobs, running, started[last - chosen :], chosen)
     return count, kept, running
-
-
-def arrays(size: int) -> tuple[Ints, Ints, Ints]:
-    """Return queue, gone and started arrays with room for ``size`` jobs."""
-    return np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.int64)

@@ -39,6 +39,19 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """
 
 
+Grace = Annotated[
+    float,
+    msgspec.Meta(
+        ge=0,
+        le=MAX_SECONDS,
+        description="news that is late by less changes no plan, once news was seen to be late "
+        "at all, as on platforms with latencies",
+        extra={"unit": "s"},
+    ),
+]
+"""Type of the option ``grace`` of all schedulers that plan ahead."""
+
+
 class PlannerOptions(SchedulerOptions, frozen=True, kw_only=True):
     """Base of the options of schedulers that plan ahead.
 
@@ -46,16 +59,7 @@ class PlannerOptions(SchedulerOptions, frozen=True, kw_only=True):
     1.0
     """
 
-    grace: Annotated[
-        float,
-        msgspec.Meta(
-            ge=0,
-            le=MAX_SECONDS,
-            description="news that is late by less changes no plan, once news was seen to be late "
-            "at all, as on platforms with latencies",
-            extra={"unit": "s"},
-        ),
-    ] = GRACE
+    grace: Grace = GRACE
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):

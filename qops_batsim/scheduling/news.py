@@ -41,10 +41,19 @@ class News:
         grace: float = GRACE,
         profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     ) -> None:
-        self.grace = grace
+        self.grace = float(grace)
         self.late = False
         self.tolerance = PLAN_TOLERANCE
         self._profiles = profiles or {}
+
+    @classmethod
+    def of(
+        cls,
+        options: object,
+        profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+    ) -> News:
+        """Return nothing learned yet, with the grace among a scheduler's options, if any."""
+        return cls(getattr(options, "grace", GRACE), profiles)
 
     def submitted(self, job: Job, now: float) -> float:
         """Return how long ago a job was submitted that is told now (seconds).
@@ -53,7 +62,7 @@ class News:
         """
         # What was submitted before the simulation is told at its beginning.
         lag = now - max(job.submission_time, 0.0)
-        if not LATE < lag < self.grace:
+        if not _threshold(now) < lag < self.grace:
             return 0.0
         self.mark_late()
         return lag
@@ -64,7 +73,10 @@ class News:
         A job that runs longer than its estimate says nothing; nothing runs longer than its
         walltime, or than the delay that it is.
         """
-        if not self.late and LATE < now - start - self._longest(job) < self.grace:
+        run_time = now - start
+        if job.walltime is not None and run_time <= job.walltime:
+            return
+        if _threshold(now) < run_time - self._longest(job) < self.grace:
             self.mark_late()
 
     @property
@@ -87,3 +99,8 @@ class News:
         if profile.get("type") == "delay" and isinstance(profile.get("delay"), (int, float)):
             known.append(float(profile["delay"]))
         return min(known, default=math.inf)
+
+
+def _threshold(now: float) -> float:
+    """Return the least lateness that is none of rounding (seconds)."""
+    return LATE + now * 2.0**-50

@@ -229,7 +229,7 @@ class Plan:
         """
         now = up_to_grid(float(now))  # kernels keep the types of their first call
         new = len(self.table.jobs) > self.decided
-        if new:
+        if new and self.news.late:
             self._aim(now)
         early = self.forget_gone(now)
         if self._extend_overdue(now) or self._has_missed_start(now):
@@ -274,8 +274,6 @@ class Plan:
             if end > soon:
                 self._give_back(slot, now, end)
                 early = True
-            elif end < now:
-                self.news.ended(self.table.jobs[slot], self.actual_start(slot), now)
             self.running_jobs.remove(slot)
         self._gone.clear()
         return early

@@ -18,7 +18,6 @@ from qops_batsim.protocol.events import (
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
 from qops_batsim.scheduling.news import News
-from qops_batsim.timing import GRACE
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.answers import Answer
@@ -78,6 +77,10 @@ class SpaceSharingScheduler(DecisionModule):
         super().__init__(options)
         self.machine_size = 0
         self.news = News()
+        # What was told since the last decision, as long as no news was seen to be late.
+        self._listens = False
+        self._newest: Job | None = None
+        self._left: list[tuple[Job, float]] = []
         self.free_count = 0
         self.free_hosts = HostSet()
         self._plan: Plan | None = None
@@ -108,10 +111,12 @@ class SpaceSharingScheduler(DecisionModule):
         self._running = {}
         self.capacity = Capacity(self.machine_size)
         self._may_be_too_wide = False
-        self.news = News(getattr(self.options, "grace", GRACE), system.profiles)
+        self._newest, self._left = None, []
+        self.news = News.of(self.options, system.profiles)
         self._plan = self.new_plan(self.machine_size)
         if self._plan is not None:
             self._plan.news = self.news
+        self._listens = self._plan is not None or hasattr(self.options, "grace")
         if self.decision_log is not None:
             self.decision_log.begin(self.machine_size, self._plan)
 
@@ -121,6 +126,7 @@ class SpaceSharingScheduler(DecisionModule):
         """Queue a job that fits the machine, reject one that never will."""
         reason = self.capacity.never_fits(job.processors)
         if not reason:
+            self._newest = job
             self.arrived(job)
             return
         if self.decision_log is not None and self._plan is not None:
@@ -132,7 +138,9 @@ class SpaceSharingScheduler(DecisionModule):
         running = self._running.pop(event.job_id, None)
         if running is None:
             return  # Not started by this module: nothing of ours to take back.
-        job, _, hosts = running
+        job, start, hosts = running
+        if self._listens:
+            self._left.append((job, start))
         self._give_back(hosts - self.capacity.away)
         self.left(job)
 
@@ -159,6 +167,8 @@ class SpaceSharingScheduler(DecisionModule):
     def decide(self, now: float) -> list[Decision]:
         """Return the rejections since the last message and the jobs that start now."""
         self._now = now
+        if self._listens:
+            self._listen(now)
         self._reject_wider()
         self.schedule(now)
         self._reject_wider()
@@ -278,6 +288,17 @@ class SpaceSharingScheduler(DecisionModule):
             self.reject(job, answer.refusal)
         elif job.qos is not None and job.qos.deadline is not None:
             self.qos_log.record(job.id).admitted_deadline = float(plan.jobs.promises[slot])
+
+    def _listen(self, now: float) -> None:
+        """Learn from what was told whether news is late."""
+        news = self.news
+        if self._newest is not None:
+            news.submitted(self._newest, now)
+            self._newest = None
+        for job, start in self._left:
+            news.ended(job, start, now)
+        self._left.clear()
+        self._listens = not news.late
 
     def _planned(self) -> Plan:
         if self._plan is None:

@@ -87,7 +87,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     [
         (["easi"], "unknown scheduler 'easi'; did you mean 'easy'?"),
         ([""], "unknown scheduler ''"),
-        (["easy", "--set", "foo=1"], "scheduler 'easy' has no option 'foo' (it has none)"),
+        (["fcfs", "--set", "foo=1"], "scheduler 'fcfs' has no option 'foo' (it has none)"),
         (["conservative", "--set", "reserv=hosts"], "no option 'reserv'; did you mean 'reserve'?"),
         (["conservative", "--set", "reserve=x"], "option reserve is 'x'"),
         (["conservative", "--set", "reserve=5"], "option reserve is 5"),

@@ -29,11 +29,11 @@ def test_the_list_as_json(cli: Cli) -> None:
 
 
 def test_a_scheduler_without_options(cli: Cli) -> None:
-    result = cli("schedulers", "easy")
+    result = cli("schedulers", "fcfs")
     assert result.exit_code == 0
-    assert result.out.startswith("easy: ")
+    assert result.out.startswith("fcfs: ")
     assert "It has no options." in result.out
-    assert json.loads(cli("schedulers", "easy", "--json").out)["options"] == []
+    assert json.loads(cli("schedulers", "fcfs", "--json").out)["options"] == []
 
 
 def test_the_options_of_a_scheduler(cli: Cli) -> None:
@@ -42,7 +42,8 @@ def test_the_options_of_a_scheduler(cli: Cli) -> None:
     described = json.loads(cli("schedulers", "conservative", "--json").out)
     assert described["name"] == "conservative"
     assert described["summary"]
-    (option,) = described["options"]
+    grace, option = described["options"]
+    assert (grace["name"], grace["default"], grace["unit"]) == ("grace", 1.0, "s")
     assert option.pop("description").startswith("what a reservation is made of")
     assert option == {
         "name": "reserve",

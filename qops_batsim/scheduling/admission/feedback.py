@@ -54,6 +54,7 @@ def earliest(search: Search, question: Question, spare: Draft, retries: int) -> 
         Room for trials.
     """
     slot, jobs = question.new, question.jobs
+    lag = lag_of(jobs, slot)
     estimate, requested = float(jobs.estimates[slot]), float(jobs.deadlines[slot])
     soonest = earliest_fit(question.running, question.now, estimate, int(jobs.processors[slot]))
     best = question.draft
@@ -61,30 +62,39 @@ def earliest(search: Search, question: Question, spare: Draft, retries: int) -> 
     def works(deadline: float) -> bool:
         nonlocal best, spare
         # Too early even with no other job waiting: no search could find a plan.
-        if not meets(soonest, estimate, deadline):
+        if not meets(soonest, estimate, deadline + lag):
             return False
-        promise(jobs, slot, deadline)
+        promise(jobs, slot, deadline, lag)
         if not search(question._replace(draft=spare)).found:
             return False
         best, spare = spare, best
         return True
 
-    promise(jobs, slot, math.inf)
+    promise(jobs, slot, math.inf, lag)
     found = search(question).found
     low, high = requested, math.inf
     if found:
         count = int(question.waiting.size[0]) + 1
         place = best.order[:count].tolist().index(slot)
-        high = max(end_of(float(best.starts[place]), estimate), requested)
+        high = max(end_of(float(best.starts[place]), estimate) - lag, requested)
     if high < math.inf:
         low, high = earliest_deadline(works, low, high, retries=retries)
-    promise(jobs, slot, requested)
+    promise(jobs, slot, requested, lag)
     return Earliest(low, high, best if found else None, spare)
 
 
-def promise(jobs: Jobs, slot: int, deadline: float) -> None:
-    """Let a new job be planned with another deadline (seconds) than it asked for."""
-    jobs.promises[slot] = jobs.targets[slot] = deadline
+def lag_of(jobs: Jobs, slot: int) -> float:
+    """Return by how much a new job's target is later than its request (seconds).
+
+    That is how late it was told, for it is judged as if it had been told at once.
+    """
+    return float(jobs.targets[slot] - jobs.deadlines[slot])
+
+
+def promise(jobs: Jobs, slot: int, deadline: float, lag: float) -> None:
+    """Let a new job, told so late, be planned with another deadline than it asked for (seconds)."""
+    jobs.promises[slot] = deadline
+    jobs.targets[slot] = deadline + lag
 
 
 class Offers:
@@ -146,14 +156,15 @@ class Offers:
         self, admission: Admission, plan: Plan, now: float, slot: int, soonest: float, by: float
     ) -> None:
         """Take a job into the plan with the deadline that it was offered."""
+        lag = lag_of(plan.jobs, slot)
         if by > soonest:
-            promise(plan.jobs, slot, by)
+            promise(plan.jobs, slot, by, lag)
             if not admission.attempt(plan, now, slot).refusal:
                 return
             # The search overlooks plans: the one found for the earlier deadline is good as well.
-            promise(plan.jobs, slot, float(plan.jobs.deadlines[slot]))
+            promise(plan.jobs, slot, float(plan.jobs.deadlines[slot]), lag)
             self._earliest(admission, plan, now, slot)
-        promise(plan.jobs, slot, by)
+        promise(plan.jobs, slot, by, lag)
         admission.install(plan)
 
     def _earliest(self, admission: Admission, plan: Plan, now: float, slot: int) -> float:

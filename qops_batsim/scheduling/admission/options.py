@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.scheduling.module import SchedulerOptions
+from qops_batsim.scheduling.module import Grace, PlannerOptions, SchedulerOptions
+from qops_batsim.timing import GRACE
 
 Order = Annotated[
     Literal["least_laxity", "earliest_deadline"],
@@ -21,6 +22,7 @@ Order = Annotated[
 class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
     """Options of ``Qops``."""
 
+    grace: Grace = GRACE
     order: Order = "least_laxity"
     k_factor: Annotated[
         int,
@@ -42,7 +44,7 @@ class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
     ] = "in_order"
 
 
-class MsbOptions(SchedulerOptions, frozen=True, kw_only=True):
+class MsbOptions(PlannerOptions, frozen=True, kw_only=True):
     """Options of ``Msb``."""
 
     price: Annotated[
@@ -54,7 +56,7 @@ class MsbOptions(SchedulerOptions, frozen=True, kw_only=True):
     ] = "moves"
 
 
-class MrtOptions(SchedulerOptions, frozen=True, kw_only=True):
+class MrtOptions(PlannerOptions, frozen=True, kw_only=True):
     """Options of ``Mrt``."""
 
     order: Order = "least_laxity"

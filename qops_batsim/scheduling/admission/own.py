@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from qops_batsim.scheduling.module import PlannerOptions, SchedulerOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class DeadlineScheduler(SpaceSharingScheduler):
     ''
     """
 
+    Options: ClassVar[type[SchedulerOptions]] = PlannerOptions
     keeps_decisions = True
     needs_deadlines = True
 

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from qops_batsim.errors import InputError
-from qops_batsim.scheduling.module import SchedulerOptions
+from qops_batsim.scheduling.module import PlannerOptions
 
 
-class SlackOptions(SchedulerOptions, frozen=True, kw_only=True):
+class SlackOptions(PlannerOptions, frozen=True, kw_only=True):
     """Options of :class:`~qops_batsim.scheduling.slack.scheduler.Slack`."""
 
     slack_factor: Annotated[
