@@ -30,6 +30,7 @@ from qops_batsim.protocol.decisions import (
     SetJobMetadata,
 )
 from qops_batsim.protocol.events import Answer, Notify, Query
+from qops_batsim.timing import TOLD_DECIMALS
 
 SHORTEST_CALL_DELAY = 1e-5
 """A requested call comes at least so much later than it was asked for (seconds), as in Batsim."""
@@ -192,7 +193,7 @@ def _register_profile(world: World, decision: RegisterProfile) -> None:
             f"{name}: the embedded engine cannot run profiles of type "
             f"{decision.profile.get('type')!r}; it runs {', '.join(RUNNABLE_TYPES)}"
         )
-    profiles[decision.profile_name] = decision.profile
+    profiles[decision.profile_name] = _as_read(decision.profile)
 
 
 def _register_job(world: World, decision: RegisterJob) -> None:
@@ -210,9 +211,10 @@ def _register_job(world: World, decision: RegisterJob) -> None:
             f"REGISTER_JOB: job {job_id!r} names profile {job.profile!r}, "
             f"which workload {workload_name!r} does not have"
         )
-    if job.id != job_id:
-        job = job.renamed(job_id)
     try:
+        job = Job.from_fields(_as_read(job.fields), where="REGISTER_JOB")
+        if job.id != job_id:
+            job = job.renamed(job_id)
         execution = world.execution(workload_name, job, where=f"REGISTER_JOB {job_id!r}")
     except InputError as error:
         raise world.error(str(error)) from None
@@ -221,6 +223,15 @@ def _register_job(world: World, decision: RegisterJob) -> None:
     world.records[job_id] = record
     if world.options.acknowledge_dynamic_jobs:
         world.tell(world.submitted(job))
+
+
+def _as_read(value: Any) -> Any:
+    """Return a registered job or profile as Batsim keeps it: numbers with six decimals."""
+    if isinstance(value, float):
+        return round(value, TOLD_DECIMALS)
+    if isinstance(value, dict):
+        return {name: _as_read(each) for name, each in value.items()}
+    return [_as_read(each) for each in value] if isinstance(value, list) else value
 
 
 _EFFECTS: dict[type, Callable[[World, Any], None]] = {

@@ -8,7 +8,7 @@ from typing import Any
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import RegisterJob, RegisterProfile
 from qops_batsim.scheduling.aroma.application import Work
-from qops_batsim.timing import TOLD_DECIMALS
+from qops_batsim.timing import TOLD_DECIMALS, duration_on_grid
 
 Profile = Mapping[str, Any]
 
@@ -145,17 +145,17 @@ def remainder(
 ) -> tuple[RegisterProfile, RegisterJob]:
     """Return what registers the rest of a stopped job under a name.
 
-    ``share`` of its work is left, from 0 to 1; the seconds that it ``ran`` shorten its
-    walltime, if it has one.
+    ``share`` of its work is left, from 0 to 1, rounded up to the six decimals with which Batsim
+    keeps it; the seconds that it ``ran`` shorten its walltime, if it has one.
     """
     share = min(max(share, SMALLEST_REST), 1.0)
     rest = dict(profile)
     for field in _AMOUNTS[profile["type"]]:
         amount = profile.get(field)
         if isinstance(amount, list):
-            rest[field] = [each * share for each in amount]
+            rest[field] = [each and duration_on_grid(each * share) for each in amount]
         elif amount:
-            rest[field] = amount * share
+            rest[field] = duration_on_grid(amount * share)
     workload, _, local_name = name.partition("!")
     profile_name = f"{job.profile.partition('#')[0]}#{local_name}"
     fields: dict[str, Any] = {

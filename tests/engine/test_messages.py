@@ -1,0 +1,131 @@
+"""Batsim's own messages on a platform with latencies, drawn by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.simulation import Simulation
+from qops_batsim.errors import SimulationError
+from qops_batsim.jobs import Job
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, KillJob
+from qops_batsim.protocol.events import Event, JobCompleted, JobKilled, JobSubmitted, Notify
+from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.workload.model import Workload, delay_profile
+
+# Each message crosses two links of half a second: L is one second, and a microsecond for the byte.
+NETWORK = make_cluster(2, bandwidth=1e9, latency=0.5)
+
+
+class Scripted:
+    """Answers each message by a function; remembers what was told, and when."""
+
+    def __init__(self, answer) -> None:
+        self.told: list[tuple[float, str]] = []
+        self.sent: list[float] = []
+        self._answer = answer
+
+    def exchange(self, message: Message[Event]) -> Message[Decision]:
+        self.sent.append(round(message.now, 3))
+        for item in message.events:
+            name = item.body.type if isinstance(item.body, Notify) else item.body.TYPE
+            self.told.append((round(item.timestamp, 3), name))
+        decisions = self._answer(message)
+        return Message(message.now, [Stamped(message.now, each) for each in decisions])
+
+
+def jobs(*subtimes: float) -> Workload:
+    name, profile = delay_profile(10.0)
+    listed = [Job(str(index), date, 1, name) for index, date in enumerate(subtimes, start=1)]
+    return Workload(jobs=listed, profiles={name: profile}, processors=2)
+
+
+def start_each_on_its_host(message: Message[Event]) -> list[Decision]:
+    submitted = [item.body for item in message.events if isinstance(item.body, JobSubmitted)]
+    return [
+        ExecuteJob(each.job_id, HostSet.parse(str(int(each.job_id[-1]) - 1))) for each in submitted
+    ]
+
+
+def simulated(peer: Scripted, workload: Workload, **options) -> Simulation:
+    simulation = Simulation(NETWORK, [workload], peer, EngineOptions(**options))
+    simulation.run()
+    return simulation
+
+
+def spans(simulation: Simulation) -> list[tuple[float, float]]:
+    return [(round(each.start, 3), round(each.finish, 3)) for each in simulation.ended]
+
+
+def test_each_message_takes_the_route_and_the_server_takes_one_at_a_time() -> None:
+    """Jobs of 10 s, submitted at 4 s and at 7 s, each started as soon as it is told.
+
+    submitter   4 ─1─► 5      8 ─2─► 9 ─goodbye─► 10
+    module             5 ─start─► 6 ─ready─► 7
+    host 0                        6 ▓▓▓▓▓▓▓▓▓▓ 16 ─end─► 17
+    module                           9   10 ─start─► 11 ─ready─► 12: only now the goodbye is told
+    host 1                                          11 ▓▓▓▓▓▓▓▓▓▓ 21 ─end─► 22
+    """
+    peer = Scripted(start_each_on_its_host)
+    simulation = simulated(peer, jobs(4.0, 7.0))
+    assert peer.told == [
+        (0.0, "SIMULATION_BEGINS"),
+        (5.0, "JOB_SUBMITTED"),
+        # Sent at 8 s: the sleep of 3 s began when job 1 had arrived, at 5 s.
+        (9.0, "JOB_SUBMITTED"),
+        (10.0, "no_more_static_job_to_submit"),
+        (17.0, "JOB_COMPLETED"),
+        (22.0, "JOB_COMPLETED"),
+        (23.0, "SIMULATION_ENDS"),
+    ]
+    assert peer.sent == [0.0, 5.0, 9.0, 12.0, 17.0, 22.0, 23.0]
+    assert spans(simulation) == [(6.0, 16.0), (11.0, 21.0)]
+
+
+def test_decisions_of_one_answer_take_effect_one_after_the_other() -> None:
+    """Two jobs at 4 s; the goodbye was sent when they had arrived, before the answer.
+
+    module    5: ─goodbye─► 6 ─start 1─► 7 ─start 2─► 8 ─ready─► 9
+    host 0                               7 ▓▓▓▓▓▓▓▓▓▓ 17 ─end─► 18
+    host 1                                            8 ▓▓▓▓▓▓▓▓▓▓ 18 ─end, queued─► 19
+    """
+    peer = Scripted(start_each_on_its_host)
+    assert spans(simulated(peer, jobs(4.0, 4.0))) == [(7.0, 17.0), (8.0, 18.0)]
+    assert peer.sent[2:] == [9.0, 18.0, 20.0, 21.0]
+    assert peer.told[-3:-1] == [(18.0, "JOB_COMPLETED"), (19.0, "JOB_COMPLETED")]
+
+
+def test_a_kill_that_comes_too_late_names_the_job_without_progress() -> None:
+    """Job 1 runs from 7 s to 17 s; a kill decided at 16 s or later reaches it when it has ended."""
+    killed: list[JobKilled] = []
+
+    def answer(message: Message[Event]) -> list[Decision]:
+        for item in message.events:
+            if isinstance(item.body, JobKilled):
+                killed.append(item.body)
+            if isinstance(item.body, JobSubmitted):
+                return [ExecuteJob("w0!1", HostSet.parse("0")), CallMeLater(15.5)]
+        if round(message.now, 3) == 16.5:
+            return [KillJob(["w0!1"])]
+        return []
+
+    peer = Scripted(answer)
+    simulation = simulated(peer, jobs(4.0))
+    assert simulation.ended[0].state == "COMPLETED_SUCCESSFULLY"
+    assert [(each.job_ids, each.job_progress) for each in killed] == [(["w0!1"], {})]
+
+
+def test_a_call_for_a_date_that_has_passed_when_it_is_asked_for_is_an_error() -> None:
+    peer = Scripted(lambda message: [CallMeLater(5.5)] if round(message.now) == 5 else [])
+    with pytest.raises(SimulationError, match="CALL_ME_LATER asks for 5.5"):
+        simulated(peer, jobs(4.0))
+
+
+def test_without_delays_events_are_told_when_they_happen() -> None:
+    peer = Scripted(start_each_on_its_host)
+    simulation = simulated(peer, jobs(4.0, 7.0), message_delays=False)
+    assert not simulation.has_message_delays
+    ends = [date for date, name in peer.told if name == JobCompleted.TYPE]
+    assert ends == [14.0, 17.0]
