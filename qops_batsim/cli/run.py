@@ -149,6 +149,7 @@ def _run(
 def _report(done: Run, as_json: bool, quiet: bool) -> None:
     """Print metrics, what was done, and the files; the violations, if there are any."""
     from qops_batsim.cli.metrics import metrics
+    from qops_batsim.cli.texts import lateness_text
 
     if done.violations:
         for violation in done.violations[:10]:
@@ -164,4 +165,6 @@ def _report(done: Run, as_json: bool, quiet: bool) -> None:
         f"{by}simulated {done.jobs:,} jobs on {done.hosts} hosts in {done.seconds:.2f} s{shared}; "
         f"verified, {done.rules} rules hold"
     )
+    if done.lateness is not None and done.lateness.job is not None:
+        note(lateness_text(done.lateness))
     note(f"wrote {', '.join(str(path) for path in done.paths)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from qops_batsim.advice.prices import Price
     from qops_batsim.advice.quote import Possible
+    from qops_batsim.analysis.verify.rules_qos import Lateness
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
@@ -35,6 +36,16 @@ def date_text(seconds: float | None) -> str:
 def number_text(value: float | None, factor: float = 1.0, *, decimals: int = 2) -> str:
     """Return a number with separators between thousands, ``-`` for none."""
     return "-" if value is None else f"{value * factor:,.{decimals}f}"
+
+
+def lateness_text(lateness: Lateness) -> str:
+    """Return how late promises were kept: ``118 promises checked, none is late``."""
+    found = "none is late"
+    if lateness.job is not None:
+        found = f"the greatest lateness is {lateness.seconds:.6f} s, of job {lateness.job!r}"
+        found += f" (grace {lateness.grace:g} s)" if lateness.grace else ""
+    unchecked = f", {lateness.unchecked:,} not" if lateness.unchecked else ""
+    return f"{lateness.checked:,} promises checked{unchecked}; {found}"
 
 
 def price_text(price: Price | None) -> str:

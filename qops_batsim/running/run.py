@@ -17,7 +17,8 @@ import msgspec
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics
 from qops_batsim.analysis.results.run import RunResult, read_run
 from qops_batsim.analysis.verify.rule import Violation
-from qops_batsim.analysis.verify.verifier import rules_checked, verify
+from qops_batsim.analysis.verify.rules_qos import Lateness
+from qops_batsim.analysis.verify.verifier import lateness, rules_checked, verify
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, did_you_mean
@@ -106,6 +107,8 @@ class Run:
         The run as read back from its files.
     violations
         Where the schedule breaks one of so many ``rules``; empty if all is well.
+    lateness
+        By how much it misses its promises at most, None without promises.
     module
         The scheduler after its work.
     simulation
@@ -124,6 +127,7 @@ class Run:
     result: RunResult
     violations: list[Violation]
     rules: int
+    lateness: Lateness | None
     module: DecisionModule
     simulation: Simulation | None
 
@@ -228,11 +232,13 @@ class _Work:
     ) -> None:
         self.given = given
         self.module = module
-        self.options = options
         self.smaller_machine = smaller_machine
         self.watch = watch
         self.jobs: Workload = load_workload(given[1])
         self.machine: Platform = load_platform(given[2], self.jobs)
+        # Where no message takes time, the description says so, and promises are to be kept exactly.
+        delays = options.message_delays and self.machine.has_latencies
+        self.options = msgspec.structs.replace(options, message_delays=delays)
         names, objects = names_of(module, *given)
         further: dict[str, Any] = {
             "hosts_limit": options.hosts,
@@ -258,6 +264,7 @@ class _Work:
             result=result,
             violations=verify(result, workloads=workloads),
             rules=len(rules_checked(result, workloads=workloads)),
+            lateness=lateness(result, workloads=workloads),
             module=self.module,
             **done._asdict(),
         )

@@ -63,6 +63,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     hosts: int | None = None
     compute_sharing: bool | None = None
     outages: list[Outage] = []
+    message_delays: bool | None = None
     package_version: str | None = None
 
 

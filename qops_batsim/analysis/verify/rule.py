@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +14,7 @@ import numpy as np
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Booleans
 from qops_batsim.analysis.results.workloads import jobs_by_id
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import Job, is_number
 from qops_batsim.workload.model import Workload
 
 
@@ -40,6 +41,19 @@ class Subject:
     @property
     def executed(self) -> Booleans:
         return self.result.executed
+
+    @cached_property
+    def grace(self) -> float:
+        """By how much promises may be late (seconds), as ``_run.json`` tells.
+
+        0 unless its scheduler has a grace and Batsim's messages took their time.
+        """
+        info = self.result.info
+        if info is None or info.message_delays is False:
+            return 0.0
+        grace = (info.options or {}).get("grace", 0.0)
+        usable = is_number(grace) and 0 <= grace < math.inf
+        return float(grace) if usable else 0.0
 
     @cached_property
     def jobs(self) -> dict[str, Job]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from qops_batsim.analysis.results.restarts import original_id
@@ -45,13 +47,15 @@ def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
 def admitted_deadline(subject: Subject) -> Iterator[Violation]:
     """An accepted job finishes by the deadline it was admitted with: its last run, if several.
 
+    Where Batsim's messages take their time, it may be late by the scheduler's grace.
+
     A job that runs longer than its estimate frees its processors later than any plan could
     know, so no promise beyond the date when the first one does is checked, nor its own if
-    it would have ended by then without that. On shared hosts, slight excesses do not end
-    the check; promises may then be missed by their sum.
+    it would have ended by then without that. On shared hosts, and up to the grace, slight
+    excesses do not end the check; promises may then be missed by their sum as well.
     """
     said = "finishes at {real:.6f} s, but was admitted with the deadline {promised:.6f} s"
-    return _broken(subject, "admitted_deadline", "finish_time", last_runs(subject), said)
+    return _broken(subject, _deadlines(subject), said)
 
 
 @rule(QOS_FILE, WORKLOAD)
@@ -61,14 +65,75 @@ def latest_start(subject: Subject) -> Iterator[Violation]:
     As with deadlines, no promise beyond the date when the first job outlives its
     estimate is checked; nor is one for that date, when its processors were to be free.
     """
-    names = {row: str(name) for row, name in enumerate(subject.result.jobs["id"])}
     said = "starts at {real:.6f} s, but was promised to start by {promised:.6f} s"
-    return _broken(subject, "latest_start", "starting_time", names, said)
+    return _broken(subject, _latest_starts(subject), said)
 
 
-def _broken(
-    subject: Subject, promise: str, kept: str, names: dict[int, str], message: str
-) -> Iterator[Violation]:
+class Lateness(msgspec.Struct, frozen=True, kw_only=True):
+    """By how much a run misses its promises, deadlines and latest starts, at most.
+
+    Of so many ``checked`` promises; of the ``unchecked`` ones of jobs that ran, the rules tell
+    why. ``seconds`` is 0 if nothing is late, else ``job`` is the one that is so late. Up to the
+    ``grace`` (seconds), and what the rules add to it, the promise counts as kept.
+    """
+
+    seconds: float
+    job: str | None
+    grace: float
+    checked: int
+    unchecked: int
+
+
+def greatest_lateness(subject: Subject) -> Lateness | None:
+    """Return how late a promise is kept at most; None without promises."""
+    qos = subject.result.qos
+    if qos is None or not qos[["admitted_deadline", "latest_start"]].notna().to_numpy().any():
+        return None
+    both = (_deadlines(subject), _latest_starts(subject))
+    checked = sum(int(each.checked.sum()) for each in both)
+    given = sum(int((subject.executed & np.isfinite(each.promised)).sum()) for each in both)
+    if not given:
+        return None
+    seconds, job = 0.0, None
+    for each in both:
+        late = np.where(each.checked, each.real - each.promised, 0.0)
+        row = int(np.argmax(late))
+        if late[row] > max(seconds, float(tolerance(each.real[[row]])[0])):
+            seconds, job = float(late[row]), str(subject.result.jobs["id"].iloc[row])
+    return Lateness(
+        seconds=seconds, job=job, grace=subject.grace, checked=checked, unchecked=given - checked
+    )
+
+
+@dataclass(frozen=True)
+class _Promises:
+    """Promised dates, and what came of them, a value a row of ``_jobs.csv`` (seconds)."""
+
+    column: str
+    promised: Floats
+    """NaN without a promise."""
+    real: Floats
+    checked: Booleans
+    margin: Floats
+    """By how much they may be late."""
+
+
+def _deadlines(subject: Subject) -> _Promises:
+    return _promises(subject, "admitted_deadline", "finish_time", last_runs(subject))
+
+
+def _latest_starts(subject: Subject) -> _Promises:
+    names = {row: str(name) for row, name in enumerate(subject.result.jobs["id"])}
+    return _promises(subject, "latest_start", "starting_time", names)
+
+
+def _broken(subject: Subject, promises: _Promises, message: str) -> Iterator[Violation]:
+    promised, real = promises.promised, promises.real
+    wrong = promises.checked & (real > promised + promises.margin)
+    return violations(subject, wrong, message, at=promises.column, real=real, promised=promised)
+
+
+def _promises(subject: Subject, promise: str, kept: str, names: dict[int, str]) -> _Promises:
     """Compare promised dates (a column of ``_qos.csv``) with what came of them (``_jobs.csv``).
 
     ``names`` holds the rows that must keep a promise, with the job to which it was given.
@@ -84,13 +149,12 @@ def _broken(
     # A job that outlives its estimate is late through no fault of a plan that kept the promise.
     excused = outlived & (planned_end <= promised + tolerance(promised))
     real = result.column(kept)
-    margin = tolerance(real, np.nan_to_num(promised)) + moments
+    margin = tolerance(real, np.nan_to_num(promised)) + moments + subject.grace
     known = promised <= exact_until
     if kept == "starting_time":
         # A start takes what others leave at that very date.
         known &= promised < exact_until - margin
-    wrong = subject.executed & known & (real > promised + margin) & ~excused
-    return violations(subject, wrong, message, at=kept, real=real, promised=promised)
+    return _Promises(kept, promised, real, subject.executed & known & ~excused, margin)
 
 
 def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
@@ -105,11 +169,12 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     planned_end = start + estimates
     outlived = subject.executed & (finish > planned_end + tolerance(finish))
     moments = 0.0
-    if subject.compute_sharing:
+    if subject.compute_sharing or subject.grace:
         # Latencies make computations end moments after their estimate, which no plan knows:
         # promises may be missed by as much, but are not void.
         over = finish - planned_end
-        slight = outlived & (over <= SLIGHT_OVERRUN * estimates)
+        share = SLIGHT_OVERRUN * estimates if subject.compute_sharing else 0.0
+        slight = outlived & (over <= np.maximum(share, subject.grace))
         moments = float((over * crowds)[slight].sum())
         outlived &= ~slight
     return planned_end, outlived, moments

@@ -7,10 +7,10 @@ from collections.abc import Container, Iterator
 import numpy as np
 
 from qops_batsim.analysis.results.restarts import goes_on, original_id, without_number
-from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, tolerance
+from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, NULL_RUN_TIME, lasting, tolerance
 from qops_batsim.analysis.verify.rule import Subject, Violation, rule
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, REJECTED
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import PLAN_TOLERANCE, TOLD_DECIMALS
 
 SAME = ("workload_name", "profile", "requested_number_of_resources", "requested_time")
 """What all runs of a job have in common."""
@@ -37,6 +37,8 @@ def restart_identity(subject: Subject) -> Iterator[Violation]:
                     column for column in same if jobs[column].iloc[row] != jobs[column].iloc[before]
                 ]
                 slack = float(tolerance(start[[row]], finish[[before]])[0])
+                if not lasting(finish[before] - start[before]):
+                    slack += NULL_RUN_TIME
                 if different:
                     problem = f"differs from job {origin!r} in {', '.join(different)}"
                 elif jobs["final_state"].iloc[before] != COMPLETED_KILLED:
@@ -56,7 +58,8 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
     """A job that was killed and run again, or promised a deadline, is run to its end.
 
     With a delay profile, for as long as that takes; runs that go on with the work of
-    those before them take that long together.
+    those before them take that long together, but for what the last decimal of the progress
+    told of each that was killed stands for.
     """
     jobs = subject.result.jobs
     run_times = subject.result.column("execution_time")
@@ -70,6 +73,9 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
         ran = float(run_times[together].sum())
         wanted, slack = subject.delays.get(origin), len(together) * DATE_TOLERANCE + PLAN_TOLERANCE
         slack += 4 * float(np.spacing(abs(ran)))
+        # Those that were killed as they started are written longer than they were.
+        slack += NULL_RUN_TIME * np.count_nonzero(~lasting(run_times[together]))
+        slack += (len(together) - 1) * 10.0**-TOLD_DECIMALS * (wanted or 0.0)
         problem = ""
         if state == COMPLETED_KILLED or (len(rows) > 1 and state == REJECTED):
             problem = f"is the last run of job {origin!r}, but is {state}"

@@ -21,6 +21,7 @@ from qops_batsim.analysis.verify import (
     rules_workload,
 )
 from qops_batsim.analysis.verify.rule import Rule, Subject, Violation
+from qops_batsim.analysis.verify.rules_qos import Lateness, greatest_lateness
 from qops_batsim.workload.model import Workload
 
 _MODULES = (rules_jobs, rules_files, rules_workload, rules_qos, rules_restarts, rules_classes)
@@ -66,6 +67,19 @@ def rules_checked(
     """Return the rules that :func:`verify` checks, given these files and options."""
     subject = _subject(result, workloads, compute_sharing, any_allocation_size=False)
     return [rule for rule in RULES if rule.applies(subject)]
+
+
+def lateness(
+    result: RunResult,
+    *,
+    workloads: Mapping[str, Workload] | None = None,
+    compute_sharing: bool | None = None,
+) -> Lateness | None:
+    """Return by how much a run misses its promises at most; None if it made none that is known.
+
+    Parameters as for :func:`verify`, which tells whether that is too late.
+    """
+    return greatest_lateness(_subject(result, workloads, compute_sharing, False))
 
 
 def _subject(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.verify.verifier import verify
+from qops_batsim.analysis.verify.rules_qos import Lateness
+from qops_batsim.analysis.verify.verifier import lateness, verify
 from qops_batsim.errors import InputError
 from qops_batsim.workload.batsim_json import parse_workload
 
@@ -22,7 +25,13 @@ def promised(write_run):
     Job 1 runs from 0 to 10, 2 from 10 to 15, 3 from 15 to 18; 4 is rejected.
     """
 
-    def check(qos: dict[str, str], estimates: dict[str, float] | None = None) -> list:
+    def check(
+        qos: dict[str, str],
+        estimates: dict[str, float] | None = None,
+        *,
+        info: dict[str, object] | None = None,
+        look: Callable[..., Any] = verify,
+    ) -> Any:
         ran = write_run.ran
         jobs = [
             ran("1", 0, 1, 0, 10, [0], profile="d10"),
@@ -52,7 +61,9 @@ def promised(write_run):
         profiles = {f"d{n}": {"type": "delay", "delay": n} for n in (3, 5, 10)}
         text = json.dumps({"nb_res": 1, "jobs": listed, "profiles": profiles})
         workloads = {"w0": parse_workload(text, source="promised.json")}
-        return verify(read_run(prefix), workloads=workloads)
+        if info is not None:
+            Path(f"{prefix}_run.json").write_text(json.dumps(info))
+        return look(read_run(prefix), workloads=workloads)
 
     return check
 
@@ -110,6 +121,61 @@ def test_a_late_start_is_excused_as_a_late_end_is(promised) -> None:
     assert violation.jobs == ("w0!2",)
     (violation,) = promised(missed, {"2": 3})
     assert violation.jobs == ("w0!2",)
+
+
+# Where Batsim's messages take their time
+
+
+def networked(grace: object = 0.5, delays: bool | None = True) -> dict[str, object]:
+    """Return what run.json says of a run whose scheduler has that grace."""
+    known = {} if delays is None else {"message_delays": delays}
+    return {"hosts": 1, "options": {"grace": grace}, **known}
+
+
+def test_a_promise_may_be_late_by_the_grace(promised) -> None:
+    late = {"2": "accepted,14.6", "3": "accepted,,14.6"}
+    assert promised(late, info=networked()) == []
+    assert promised(late, info=networked(delays=None)) == []
+    assert promised({"2": "accepted,14.499999"}, info=networked()) == []  # two roundings
+    (violation,) = promised({"2": "accepted,14.49"}, info=networked())
+    assert violation.rule == "admitted-deadline"
+    (violation,) = promised({"3": "accepted,,14.49"}, info=networked())
+    assert violation.rule == "latest-start"
+
+
+@pytest.mark.parametrize(
+    "info",
+    [networked(delays=False), networked(0.0), networked("long"), networked(-1.0), {"options": {}}],
+)
+def test_no_promise_may_be_late_without_a_grace_or_without_delays(promised, info) -> None:
+    assert len(promised({"2": "accepted,14.6", "3": "accepted,,14.6"}, info=info)) == 2
+
+
+def test_what_outlives_its_estimate_by_less_than_the_grace_voids_no_promise(promised) -> None:
+    # 1 ends 0.25 s after its estimate: whatever follows may be late by as much, beside the grace.
+    estimates = {"1": 9.75}
+    assert promised({"2": "accepted,14.26"}, estimates, info=networked()) == []
+    (violation,) = promised({"2": "accepted,14.24"}, estimates, info=networked())
+    assert violation.jobs == ("w0!2",)
+    assert promised({"2": "accepted,14.24"}, estimates) == []
+    assert promised({"2": "accepted,1"}, {"1": 9.4}, info=networked()) != []
+    assert promised({"2": "accepted,14"}, {"1": 9.4}, info=networked()) == []
+
+
+def test_the_greatest_lateness(promised) -> None:
+    late = {"2": "accepted,14.75", "3": "accepted,20,14.6"}
+    assert promised(late, info=networked(), look=lateness) == Lateness(
+        seconds=pytest.approx(0.4), job="w0!3", grace=0.5, checked=3, unchecked=0
+    )
+    # Nothing is late, nothing is promised, and what is not checked does not count.
+    assert promised({}, look=lateness) == Lateness(
+        seconds=0.0, job=None, grace=0.0, checked=2, unchecked=0
+    )
+    nothing = {"2": "accepted,", "3": "accepted,"}
+    assert promised(nothing, look=lateness) is None
+    assert promised({"2": "accepted,14.75"}, {"1": 5}, look=lateness) == Lateness(
+        seconds=0.0, job=None, grace=0.0, checked=0, unchecked=2
+    )
 
 
 def test_files_without_latest_starts_are_read(promised, tmp_path) -> None:

@@ -90,6 +90,48 @@ def test_broken_rules(restarted, changes: dict[str, object], rules: list[str]) -
     assert restarted(changes) == rules
 
 
+def test_a_run_that_was_killed_as_it_started_is_written_longer_than_it_was(restarted) -> None:
+    # 1#1 starts and is killed at 5, Batsim writes 10 us; 1#2 starts there.
+    null = {"1#1.run_time": 1e-5, "1#2.start": 5.0, "3.start": 15.0}
+    assert restarted(null, workload=False) == []
+    longer = {**null, "1#1.run_time": 1e-4}
+    assert "restart-identity" in restarted(longer, workload=False)
+
+
+@pytest.fixture
+def continued(write_run) -> Callable[[float, float], list[str]]:
+    """A function that verifies a run whose job 1 goes on after it was stopped.
+
+    It takes 10,000 s; ``first`` is how long its first run takes, ``rest`` its second (seconds).
+    """
+
+    def check(first: float, rest: float) -> list[str]:
+        ran = write_run.ran
+        rows = [
+            ran("1", 0, 1, 0, first, [0], profile="d", state=KILLED),
+            ran("1#1", 0, 1, 20000, rest, [0], profile="d#1#1"),
+        ]
+        profiles = {"d": {"type": "delay", "delay": 10000}}
+        jobs = [{"id": "1", "subtime": 0, "res": 1, "profile": "d"}]
+        text = json.dumps({"nb_res": 1, "jobs": jobs, "profiles": profiles})
+        known = {"w0": parse_workload(text, source="one.json")}
+        result = read_run(write_run(rows, hosts=1))
+        return [violation.rule for violation in verify(result, workloads=known)]
+
+    return check
+
+
+def test_what_goes_on_is_complete_to_the_last_decimal_of_its_progress(continued) -> None:
+    assert continued(4115.834, 5884.166) == []
+    # Of 10,000 s, six decimals of the progress tell 10 ms.
+    assert continued(4115.834, 5884.1759) == []
+    assert continued(4115.834, 5884.1561) == []
+    assert continued(4115.834, 5884.1762) == ["restart-complete"]
+    assert continued(4115.834, 5884.1558) == ["restart-complete"]
+    # Killed as it started: written as 10 us.
+    assert continued(1e-5, 10000.0) == []
+
+
 def test_runs_of_a_job_do_not_overlap(restarted) -> None:
     found = restarted({"1.run_time": 6.0}, workload=False)
     assert found == ["exclusive-hosts", "exclusive-hosts", "restart-identity"]
