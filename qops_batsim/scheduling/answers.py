@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from qops_batsim.jobs import Job
 
@@ -92,3 +92,13 @@ class Held(NamedTuple):
     original: Job | None = None
     kills: int = 0
     lag: float = 0.0
+
+
+class Observer(Protocol):
+    """What is told of each new job before and after the policy's answer."""
+
+    def asked(self, now: float, slot: int) -> None:
+        """Look at the plan before the answer."""
+
+    def answered(self, now: float, slot: int, answer: Answer) -> None:
+        """Look at the plan after the answer."""

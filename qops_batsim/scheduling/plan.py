@@ -15,7 +15,7 @@ import numpy as np
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling import plan_kernels, profile
-from qops_batsim.scheduling.answers import Answer, Held
+from qops_batsim.scheduling.answers import Answer, Held, Observer
 from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
 from qops_batsim.scheduling.kernels import Steady
 from qops_batsim.scheduling.news import News
@@ -29,6 +29,7 @@ from qops_batsim.scheduling.profile import (
     new_profile,
     new_queue,
 )
+from qops_batsim.scheduling.resizing import Resizing
 from qops_batsim.scheduling.running_jobs import RunningJobs
 from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable
 from qops_batsim.timing import PLAN_TOLERANCE, end_of, on_grid, up_to_grid
@@ -42,16 +43,6 @@ class Policy(Protocol):
 
     def resume(self, jobs: Sequence[Held]) -> None:
         """Know what :meth:`Plan.resume` puts into the plan, by slot."""
-
-
-class Observer(Protocol):
-    """What is told of each new job before and after the policy's answer."""
-
-    def asked(self, now: float, slot: int) -> None:
-        """Look at the plan before the answer."""
-
-    def answered(self, now: float, slot: int, answer: Answer) -> None:
-        """Look at the plan after the answer."""
 
 
 class Plan:
@@ -100,6 +91,8 @@ class Plan:
         Whether something was given back beside ends of jobs since the last decision.
     observer
         Told of every answer to a new job, if any.
+    everything, resizing
+        What is there (a number of processors, or a row of hosts), and what changes that.
     """
 
     def __init__(
@@ -121,6 +114,7 @@ class Plan:
         self.held_back: set[int] = set()
         self.freed = False
         self.observer: Observer | None = None
+        self.resizing = Resizing(machine_size, words)
         self._by_host = by_host
         self._gone: list[int] = []
         self._trim, self._change = Steady(profile.trim), Steady(profile.change)
@@ -232,10 +226,15 @@ class Plan:
         if new and self.news.late:
             self._aim(now)
         early = self.forget_gone(now)
-        if self._extend_overdue(now) or self._has_missed_start(now):
+        overdue = self._extend_overdue(now) or self._has_missed_start(now)
+        if self.resizing.is_due:
+            self.resizing.fit(self, now, anew=overdue)
+        elif overdue:
             self.rebuild(now)
         elif early and self.waiting.size[0]:
             self.compress(self.nominal(now))
+        if self.resizing.suspended:
+            self.resizing.settle(self)
         if new:
             self._take_new(now)
         started, late = self._start_due(now, free)

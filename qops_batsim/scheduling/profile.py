@@ -48,7 +48,8 @@ class Jobs(NamedTuple):
     processors, estimates
         What a job needs; the estimated run time is infinite where unknown.
     reserved
-        What it takes from a profile: the array ``processors``, or rows of hosts.
+        What it takes from a profile, processors or rows of hosts: of a running job only
+        what is there, not the hosts that have gone away under it.
     deadlines, promises, targets
         Latest end that was asked for; that was admitted (until then, the one asked for);
         that the plan aims at, later than the promise for a job that will be late. Infinite

@@ -34,6 +34,9 @@ QOS_COLUMNS = (
 )
 """The columns of ``PREFIX_qos.csv``."""
 
+NEW_PROMISES = "new_promises"
+"""A further column, where any promise was replaced."""
+
 
 class QosRecord(msgspec.Struct, kw_only=True):
     """What a module has to say about one job; None and ``""`` stand for nothing.
@@ -62,6 +65,9 @@ class QosRecord(msgspec.Struct, kw_only=True):
         Date by which the scheduler promised to start the job (seconds, absolute).
     wasted_processor_seconds
         Work that was lost when the job was killed to be run again from scratch.
+    new_promises
+        How often the promise (deadline or latest start) was replaced by a later one because
+        hosts had left; the reason says why.
     """
 
     requested_deadline: float | None = None
@@ -75,6 +81,13 @@ class QosRecord(msgspec.Struct, kw_only=True):
     kills: int = 0
     latest_start: float | None = None
     wasted_processor_seconds: float | None = None
+    new_promises: int = 0
+
+    def note_renewal(self, broken: float, reason: str) -> None:
+        """Note that a promise (seconds) gave way to a new one, and why."""
+        self.new_promises += 1
+        said = f"{reason}; the promise of {broken:.6f} s could not be kept"
+        self.reason = f"{self.reason}; {said}" if self.reason else said
 
 
 class QosLog:
@@ -122,13 +135,18 @@ class QosLog:
         """Note that a job (full id) is another one run again: all that is noted is of that one."""
         self._originals[job_id] = original
 
+    def columns(self) -> tuple[str, ...]:
+        """Return the names of the columns. O(records)."""
+        renewed = any(record.new_promises for record in self._records.values())
+        return (*QOS_COLUMNS, NEW_PROMISES) if renewed else QOS_COLUMNS
+
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells of each job under :data:`QOS_COLUMNS`, in the order of submission.
+        """Yield the cells of each job under :meth:`columns`, in the order of submission.
 
         A job that was registered again is in the row of the original. O(jobs).
         """
         nothing, nothing_asked = QosRecord(), QosRequest()
-        decisions = self.decisions()
+        width, decisions = len(self.columns()), self.decisions()
         kills: Counter[str] = Counter()
         for job_id, count in self.kills.items():
             kills[self._originals.get(job_id, job_id)] += count
@@ -138,7 +156,7 @@ class QosLog:
             record = self._records.get(job.id, nothing)
             asked = job.qos or nothing_asked
             requested = record.requested_deadline
-            yield (
+            cells = (
                 job.id,
                 _number(asked.deadline if requested is None else requested),
                 _number(record.offered_deadline),
@@ -151,7 +169,9 @@ class QosLog:
                 str(kills[job.id] + record.kills),
                 _number(record.latest_start),
                 _number(record.wasted_processor_seconds),
+                str(record.new_promises),
             )
+            yield cells[:width]
 
     def decisions(self) -> dict[str, str]:
         """Return what was decided by full id; undecided jobs are missing. O(jobs)."""
@@ -170,7 +190,7 @@ def write_qos_log(log: QosLog, prefix: str | Path) -> Path:
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(QOS_COLUMNS)
+    writer.writerow(log.columns())
     writer.writerows(log.rows())
     path = Path(f"{prefix}_qos.csv")
     write_text(path, text.getvalue())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from qops_batsim.scheduling.answers import Answer
     from qops_batsim.scheduling.availability import AvailabilityProfile
     from qops_batsim.scheduling.plan import Plan
+    from qops_batsim.scheduling.resizing import Renewal
 
 
 class RunningJob(NamedTuple):
@@ -264,21 +265,49 @@ class SpaceSharingScheduler(DecisionModule):
             self.decision_log.decided(now, [job.id for job, _ in due])
         for job, hosts in due:
             self.start(job, hosts)
+        self._note_renewals()
 
     def resized(self) -> None:
         """Handle that hosts have gone away or returned; free ones are already counted."""
+        if self._plan is not None:
+            hosts = {job_id: hosts for job_id, (_, _, hosts) in self._running.items()}
+            self._plan.resizing.note(self._plan, self.capacity, hosts)
 
     def withdraw_wider(self, processors: int) -> list[Job]:
         """Take the waiting jobs out that ask for more processors than that, and return them.
 
-        No more will ever be there: they are rejected. Not implemented: none are.
+        No more will ever be there: they are rejected. Not implemented: those of the plan.
         """
-        return []
+        plan = self._plan
+        if plan is None:
+            return []
+        waiting, needed = plan.waiting_slots.tolist(), plan.jobs.processors
+        wider = [s for s in waiting if needed[s] > processors and s not in plan.held_back]
+        for slot in wider:
+            plan.withdraw(slot)
+        return [plan.table.jobs[slot] for slot in wider]
+
+    def renewed(self, renewal: Renewal) -> None:
+        """Note a promise that was made anew because hosts have left."""
+        record = self.qos_log.record(self.original_id(renewal.slot))
+        record.admitted_deadline = renewal.promise
+        record.note_renewal(renewal.broken, renewal.reason)
+
+    def original_id(self, slot: int) -> str:
+        """Return the id under which the job in a slot of the plan was submitted."""
+        return self._planned().table.jobs[slot].id
 
     def _reject_wider(self) -> None:
         if self._may_be_too_wide:
             for job in self.withdraw_wider(self.capacity.present):
                 self.reject(job, self.capacity.never_fits(job.processors))
+
+    def _note_renewals(self) -> None:
+        """Note what promises the plan has made anew."""
+        renewals = self._planned().resizing.renewals
+        for renewal in renewals:
+            self.renewed(renewal)
+        renewals.clear()
 
     def answered(self, slot: int, answer: Answer) -> None:
         """Reject a new job that the plan refused, else note what was promised."""

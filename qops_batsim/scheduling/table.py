@@ -36,8 +36,9 @@ class JobTable:
         self.jobs: list[Job] = []
         self._by_host = host_words > 0
         self._slots: dict[str, int] = {}
-        processors = np.zeros(FIRST_CAPACITY, np.int64)
-        rows = np.zeros((FIRST_CAPACITY, host_words), np.uint64) if host_words else processors
+        processors, rows = np.zeros((2, FIRST_CAPACITY), np.int64)
+        if host_words:
+            rows = np.zeros((FIRST_CAPACITY, host_words), np.uint64)
         columns = np.full((len(Jobs._fields) - 2, FIRST_CAPACITY), math.inf)
         self.numbers = Jobs(processors, columns[0], rows, *columns[1:])
 
@@ -52,6 +53,7 @@ class JobTable:
         numbers = self.numbers
         self.jobs.append(job)
         numbers.processors[slot] = job.processors
+        self.reserve_all(slot)
         numbers.estimates[slot] = duration_on_grid(job.estimate)
         if job.qos is not None and job.qos.deadline is not None:
             numbers.deadlines[slot] = numbers.promises[slot] = job.qos.deadline
@@ -60,6 +62,11 @@ class JobTable:
             numbers.targets[slot] = job.qos.deadline + (longer if longer > SAME_DATE else 0.0)
         self._slots[job.id] = slot
         return slot
+
+    def reserve_all(self, slot: int) -> None:
+        """Let a job reserve all processors that it asks for, where it reserves numbers. O(1)."""
+        if not self._by_host:
+            self.numbers.reserved[slot] = self.numbers.processors[slot]
 
     def replace(self, slot: int, job: Job) -> None:
         """Put another job into a slot, whose numbers are the same. O(1).
@@ -77,4 +84,4 @@ class JobTable:
         size, larger = len(self.jobs), Jobs(*map(grown, self.numbers))
         for each in (larger.deadlines, larger.promises, larger.targets):
             each[size:] = math.inf
-        self.numbers = larger if self._by_host else larger._replace(reserved=larger.processors)
+        self.numbers = larger

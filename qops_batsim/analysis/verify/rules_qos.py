@@ -29,11 +29,17 @@ SLIGHT_OVERRUN = 1e-4
 
 @rule(QOS_FILE)
 def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
-    """A job whose decision is rejected does not run, and one that is accepted does."""
+    """A job whose decision is rejected does not run, and one that is accepted does.
+
+    Its last run, if several: one that was killed may be given up.
+    """
     jobs, qos, ran = subject.result.jobs, subject.result.qos, subject.executed
     assert qos is not None
     decision_of = dict(zip(qos["id"], qos["decision"], strict=True))
-    decisions = np.array([decision_of.get(name, "") for name in jobs["id"]], dtype=object)
+    names = last_runs(subject)
+    decisions = np.array(
+        [decision_of.get(names.get(row, ""), "") for row in range(len(jobs))], dtype=object
+    )
     return violations(
         subject,
         (ran & (decisions == QOS_REJECTED)) | (~ran & (decisions == QOS_ACCEPTED)),

@@ -9,7 +9,7 @@ import numpy as np
 from qops_batsim.analysis.results.restarts import goes_on, original_id, without_number
 from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, NULL_RUN_TIME, lasting, tolerance
 from qops_batsim.analysis.verify.rule import Subject, Violation, rule
-from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, REJECTED
+from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, QOS_REJECTED, REJECTED
 from qops_batsim.timing import PLAN_TOLERANCE, TOLD_DECIMALS
 
 SAME = ("workload_name", "profile", "requested_number_of_resources", "requested_time")
@@ -59,11 +59,12 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
 
     With a delay profile, for as long as that takes; runs that go on with the work of
     those before them take that long together, but for what the last decimal of the progress
-    told of each that was killed stands for.
+    told of each that was killed stands for. A job may be given up, which ``_qos.csv`` then
+    says: it was killed, and the hosts that it needs to be run again have gone for ever.
     """
     jobs = subject.result.jobs
     run_times = subject.result.column("execution_time")
-    promised = _promised(subject)
+    promised, given_up = _promised(subject), _rejected(subject)
     for origin, rows in _runs(subject).items():
         row = rows[-1]
         if len(rows) == 1 and origin not in promised:
@@ -77,6 +78,8 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
         slack += NULL_RUN_TIME * np.count_nonzero(~lasting(run_times[together]))
         slack += (len(together) - 1) * 10.0**-TOLD_DECIMALS * (wanted or 0.0)
         problem = ""
+        if state == REJECTED and origin in given_up:
+            continue
         if state == COMPLETED_KILLED or (len(rows) > 1 and state == REJECTED):
             problem = f"is the last run of job {origin!r}, but is {state}"
         elif (
@@ -115,6 +118,11 @@ def _runs(subject: Subject) -> dict[str, list[int]]:
     for rows in runs.values():
         rows.sort(key=lambda row: (np.nan_to_num(start[row], nan=np.inf), row))
     return runs
+
+
+def _rejected(subject: Subject) -> set[str]:
+    qos = subject.result.qos
+    return set() if qos is None else set(qos["id"][qos["decision"] == QOS_REJECTED])
 
 
 def _promised(subject: Subject) -> set[str]:

@@ -160,6 +160,22 @@ class Fqops(SpaceSharingScheduler):
             SetJobMetadata(kill.again.id, f"restart_of={original};killed_for={sake}"),
         )
         restarts.registered(plan, kill)
+        # Hosts may have gone for ever since the kill.
+        self._may_be_too_wide = self.capacity.is_final
+
+    def reject(self, job: Job, reason: str) -> None:
+        """Reject a job that waits, also one that has been run before."""
+        super().reject(job, reason)
+        if job.id in self._restarted:
+            original = self.original_id(self._planned().table.slot_of(job.id))
+            record = self.qos_log.record(original)
+            record.decision, record.reason = QOS_REJECTED, reason
+
+    def original_id(self, slot: int) -> str:
+        """Return the id under which a job was submitted, which may be run again."""
+        if self._restarts is None:
+            return super().original_id(slot)
+        return self._restarts.original(self._planned(), slot).id
 
     def answered(self, slot: int, answer: Answer) -> None:
         """Note an offer and a kill, and what every scheduler notes."""

@@ -65,7 +65,7 @@ class Admission:
 
     def take(self, plan: Plan, now: float, slot: int) -> Answer:
         """Take a new job into the plan, with an offered deadline if need be, or refuse it."""
-        impossible = impossible_deadline(plan, now, slot)
+        impossible = _too_wide(plan, slot) or impossible_deadline(plan, now, slot)
         answer = Answer(impossible) if impossible else self.attempt(plan, now, slot)
         if not answer.refusal or self.offers is None:
             return answer
@@ -123,6 +123,15 @@ def impossible_deadline(plan: Plan, now: float, slot: int) -> str:
     if left == math.inf or estimate <= left + DEADLINE_TOLERANCE:
         return ""
     return f"needs {estimate:g} s and its deadline is {left:g} s away"
+
+
+def _too_wide(plan: Plan, slot: int) -> str:
+    """Say why a job with a deadline has no start at present, if it is wider than what is there."""
+    needed, present = int(plan.jobs.processors[slot]), plan.resizing.present
+    if needed <= present or plan.jobs.targets[slot] == math.inf:
+        return ""
+    gone = plan.machine_size - present
+    return f"asks for {needed} processors; {gone} of {plan.machine_size} hosts are away"
 
 
 def _in_words(plan: Plan, slot: int, verdict: Verdict) -> str:

@@ -96,6 +96,7 @@ class Restarts:
             # To kill what is about to end, or should have ended, gains nothing.
             & (starts + estimates > now + PLAN_TOLERANCE)
             & (estimates < math.inf)
+            & (jobs.processors[running] <= plan.resizing.present)
             & (now + estimates <= jobs.targets[running] + DEADLINE_TOLERANCE)
         )
         running, starts = running[possible], starts[possible]
@@ -138,6 +139,7 @@ class Restarts:
         again = original.renamed(f"{original.id}#{count}")
         plan.table.replace(victim, again)
         plan.running_jobs.lags.pop(victim, None)
+        plan.table.reserve_all(victim)
         plan.held_back.add(victim)
         # Jobs that keep their places may rest on the end that the victim would have had, at
         # which nothing happens any more: they are placed again when its end is told.

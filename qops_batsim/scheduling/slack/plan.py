@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.kernels import Steady
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import Floats, Ints, grown, reserve
+from qops_batsim.scheduling.resizing import ResizedPlan, Resizing
 from qops_batsim.scheduling.slack.options import SlackOptions
 from qops_batsim.scheduling.slack.orders import AST, EXHAUSTIVE, HEURISTICS
 from qops_batsim.scheduling.slack.prices import price_of_killing
@@ -69,6 +70,22 @@ class Overrun(NamedTuple):
     killed: bool
 
 
+class LatestStarts(Resizing):
+    """Fits a plan to the hosts that are there, and renews promises of latest starts."""
+
+    def promised(self, plan: Any) -> Floats:
+        """Return the latest starts by slot."""
+        latest: Floats = plan.latest_starts
+        return latest
+
+    def planned(self, plan: ResizedPlan, slot: int) -> float:
+        """Return the planned start."""
+        return float(plan.jobs.starts[slot])
+
+    def renewed(self, plan: ResizedPlan, slot: int, promise: float) -> None:
+        """Do nothing: the latest start is the promise."""
+
+
 class SlackPlan(Plan):
     """A plan of numbers of processors that is made anew at the least price.
 
@@ -76,8 +93,8 @@ class SlackPlan(Plan):
     start, so that a delay shortens it and a move up lengthens it by as much. The
     latest start is settled once: first start plus first slack; with ``early_gain``
     ``"promise"`` it moves up with each start that an early end moves up. Only where a
-    running job outlives its estimate, which no promise foresaw, can a start come later;
-    the job then has that start as its latest one.
+    running job outlives its estimate, which no promise foresaw, or hosts leave can a start
+    come later; the job then has that start as its latest one.
 
     Attributes
     ----------
@@ -87,6 +104,7 @@ class SlackPlan(Plan):
 
     def __init__(self, machine_size: int, options: SlackOptions) -> None:
         super().__init__(machine_size)
+        self.resizing = LatestStarts(machine_size)
         self.promises: list[Promise] = []
         self._options = options
         self._rules = Rules(
@@ -116,6 +134,11 @@ class SlackPlan(Plan):
         self._told = 0.0
         self._room = new_room(len(self.profile.times), len(self.waiting.slots))
         self._cheapest, self._adopt = Steady(cheapest_schedule), Steady(adopt_from)
+
+    @property
+    def latest_starts(self) -> Floats:
+        """By when jobs have to start (seconds), by slot; good until the next job arrives."""
+        return self._slacks.latest
 
     def arrived(self, job: Job) -> None:
         """Add a job that waits from now on. Amortised O(1)."""
@@ -247,7 +270,7 @@ class SlackPlan(Plan):
         if len(room.best.times) < steps or len(room.line) < slots:
             room = self._room = new_room(steps, slots)
         changed, position, start, price, _ = self._cheapest(
-            float(now), self.machine_size, self.running, self.jobs, self.waiting, fixed,
+            float(now), self.everything, self.running, self.jobs, self.waiting, fixed,
             self._slacks, new, rules, self.profile, room,
         )  # fmt: skip
         if not price < most:

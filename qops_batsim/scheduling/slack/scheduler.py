@@ -11,6 +11,7 @@ from qops_batsim.scheduling.slack.options import SlackOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
+    from qops_batsim.scheduling.resizing import Renewal
     from qops_batsim.scheduling.slack.plan import Overrun, SlackPlan
 
 
@@ -72,6 +73,13 @@ class Slack(SpaceSharingScheduler):
             if promise.latest_start < earliest:
                 record.latest_start = promise.latest_start
         plan.promises.clear()
+        self._note_renewals()
+
+    def renewed(self, renewal: Renewal) -> None:
+        """Note a latest start that was promised anew because hosts have left."""
+        record = self.qos_log.record(self.original_id(renewal.slot))
+        record.latest_start = renewal.promise
+        record.note_renewal(renewal.broken, renewal.reason)
 
     def _settle(self, overrun: Overrun) -> None:
         """Kill a job that has reached its estimate, or let it go on."""

@@ -240,7 +240,7 @@ def schedule_in_place(
 @lean_kernel
 def cheapest_schedule(
     now: float,
-    machine_size: int,
+    everything: int,
     running: Queue,
     jobs: Jobs,
     waiting: Queue,
@@ -274,7 +274,7 @@ def cheapest_schedule(
         O(waiting² × steps), O(waiting! × steps) if exhaustive.
     """
     base, rows, line = room.base, room.rows[: waiting.size[0]], room.line
-    running_profile(base, machine_size, now, running, jobs)
+    running_profile(base, everything, now, running, jobs)
     for index in range(fixed):
         slot = waiting.slots[index]
         reserve(base, jobs.starts[slot], jobs.estimates[slot], jobs.processors[slot])
