@@ -87,7 +87,8 @@ def question_of(case: Case) -> Question:
     running = new_queue(len(case.running))
     for index, (processors, end) in enumerate(case.running):
         slot = running.slots[index] = len(table) + index
-        jobs.processors[slot], jobs.ends[slot] = processors, end
+        jobs.processors[slot] = jobs.reserved[slot] = processors
+        jobs.ends[slot] = end
     running.size[0] = len(case.running)
     count, size = len(case.waiting), 2 * (len(case.running) + len(case.waiting) + 2)
     base, found, room = (new_profile(case.machine, size) for _ in range(3))
