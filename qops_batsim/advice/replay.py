@@ -124,7 +124,7 @@ class PlanState:
             case log.Started():
                 job = self._job(event.job, WAITING)
                 job.outcome, job.start, job.expected_end = RUNNING, event.date, event.end
-                job.late = event.late
+                job.late = event.late or 0.0
             case log.Slipped():
                 job = self._job(event.job, RUNNING)
                 job.expected_end, job.late = event.end, 0.0

@@ -138,7 +138,7 @@ class Started(_Event, frozen=True, kw_only=True):
 
     job: str
     end: float | None = None
-    late: float = 0.0
+    late: float | None = None
 
 
 class Slipped(_Event, frozen=True, kw_only=True):

@@ -117,7 +117,7 @@ class DecisionLog:
         self._refused_at_once.clear()
         for job_id, slot in zip(started, slots, strict=True):
             end = self._ends[slot] = plan.jobs.ends[slot]
-            lag = late.get(slot, 0.0)
+            lag = late.get(slot)
             self.note(Started(date=now, job=job_id, end=_finite(end), late=lag))
 
     # Called by the plan

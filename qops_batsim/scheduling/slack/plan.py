@@ -214,8 +214,8 @@ class SlackPlan(Plan):
         slack = first_slack(priority, self._options.slack_factor, average)
         self._slacks.priorities[slot] = priority
         self._slacks.first[slot] = slack
-        latest = self._slacks.latest[slot] = on_grid(start + slack)
-        self.promises.append(Promise(job, latest))
+        self._slacks.latest[slot] = on_grid(start + slack)
+        self.promises.append(Promise(job, start + slack))
 
     def compress(self, now: float) -> None:
         """Use what an early end has left free: insert a null job (section 4.5)."""
