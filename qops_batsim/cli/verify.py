@@ -54,7 +54,7 @@ def verify(
     `qops-batsim verify out/expe --workload kth.json --platform cluster.xml`
     """
     from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
-    from qops_batsim.analysis.verify.verifier import RULES, lateness, rules_checked
+    from qops_batsim.analysis.verify.verifier import lateness, rules_checked, rules_unchecked
     from qops_batsim.analysis.verify.verifier import verify as check
 
     if hosts is None and platform is not None:
@@ -67,11 +67,7 @@ def verify(
     given: dict[str, Any] = {"workloads": workloads, "compute_sharing": compute_sharing}
     checked = rules_checked(result, **given)
     found = check(result, any_allocation_size=any_allocation_size, **given)
-    missing: dict[str, list[str]] = {}
-    for rule in RULES:
-        if rule not in checked:
-            missing.setdefault(rule.needs, []).append(rule.name)
-    for needs, names in missing.items():
+    for needs, names in rules_unchecked(result, **given).items():
         note(f"not checked for want of {needs}: {', '.join(names)}")
     late = lateness(result, **given)
     if late is not None:

@@ -74,10 +74,14 @@ class Subject:
 
 @dataclass(frozen=True)
 class Need:
-    """What a rule needs to apply, in words and as a test."""
+    """What a rule needs to apply, in words and as a test.
+
+    No words: without it there is nothing to check. What is ``usual`` is told only where it lacks.
+    """
 
     words: str
     met: Callable[[Subject], bool]
+    usual: bool = False
 
 
 WORKLOAD = Need("the workload", lambda subject: bool(subject.workloads))
@@ -86,8 +90,8 @@ SCHEDULE = Need("a _schedule.csv", lambda subject: subject.result.schedule is no
 MACHINE_STATES = Need(
     "a _machine_states.csv", lambda subject: subject.result.machine_states is not None
 )
-OUTAGES = Need("outages in its _run.json", lambda subject: bool(subject.result.outages))
-NO_OUTAGES = Need("no host that was away", lambda subject: not subject.result.outages)
+OUTAGES = Need("", lambda subject: bool(subject.result.outages))
+NO_OUTAGES = Need("no host that was away", lambda subject: not subject.result.outages, usual=True)
 NO_SHARING = Need("a run without compute sharing", lambda subject: not subject.compute_sharing)
 
 Check = Callable[[Subject], Iterable[Violation]]
@@ -114,7 +118,17 @@ class Rule:
     @property
     def needs(self) -> str:
         """What a run must have for the rule to apply, in words."""
-        return " and ".join(need.words for need in self.needed)
+        return _in_words(self.needed)
+
+    def lacks(self, subject: Subject) -> str:
+        """Return in words what the rule misses; nothing if it applies or has nothing to check."""
+        if self.applies(subject):
+            return ""
+        return _in_words(need for need in self.needed if not (need.usual and need.met(subject)))
+
+
+def _in_words(needs: Iterable[Need]) -> str:
+    return " and ".join(need.words for need in needs if need.words)
 
 
 def rule(*needed: Need) -> Callable[[Check], Rule]:

@@ -69,6 +69,22 @@ def rules_checked(
     return [rule for rule in RULES if rule.applies(subject)]
 
 
+def rules_unchecked(
+    result: RunResult,
+    *,
+    workloads: Mapping[str, Workload] | None = None,
+    compute_sharing: bool | None = None,
+) -> dict[str, list[str]]:
+    """Return the names of the rules that :func:`verify` leaves out, by what they miss, in words."""
+    subject = _subject(result, workloads, compute_sharing, any_allocation_size=False)
+    missing: dict[str, list[str]] = {}
+    for rule in RULES:
+        lack = rule.lacks(subject)
+        if lack:
+            missing.setdefault(lack, []).append(rule.name)
+    return missing
+
+
 def lateness(
     result: RunResult,
     *,
@@ -79,7 +95,8 @@ def lateness(
 
     Parameters as for :func:`verify`, which tells whether that is too late.
     """
-    return greatest_lateness(_subject(result, workloads, compute_sharing, False))
+    subject = _subject(result, workloads, compute_sharing, any_allocation_size=False)
+    return greatest_lateness(subject)
 
 
 def _subject(
