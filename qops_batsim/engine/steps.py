@@ -42,12 +42,6 @@ class SteppedWait(Wait):
     steps: int = 0
     followed: bool = False
 
-    def take(self, seconds: float) -> None:
-        """Let a step pass."""
-        self.remains -= self.rate * seconds
-        if self.remains < self.precision:
-            self.remains = 0.0
-
 
 class SteppedWaits(Waits):
     """The waits of a simulation whose clock, ``now`` (seconds), goes in steps.
@@ -100,18 +94,21 @@ class SteppedWaits(Waits):
         self._follow()
         if not self._near:
             return False
-        seconds = min(wait.remains / wait.rate for wait in self._near)
+        seconds = self._next()
         self.now += seconds
         self._steps.append(seconds)
         for wait in self._near:
-            wait.take(seconds)
+            remains = wait.remains - wait.rate * seconds
+            wait.remains = remains if remains >= wait.precision else 0.0
             wait.steps += 1
         return True
 
     def end_due(self) -> None:
         """End the waits of which nothing is left."""
         due = [wait for wait in self._near if not wait.remains]
-        for wait in sorted(due, key=attrgetter("number")):
+        if len(due) > 1:
+            due.sort(key=attrgetter("number"))
+        for wait in due:
             if wait.date == wait.date:
                 wait.date = math.nan
                 wait.action(wait.argument)
@@ -129,22 +126,28 @@ class SteppedWaits(Waits):
             heapq.heappush(self._heap, (wait.date, wait.number, wait))
 
     def _catch_up(self, wait: SteppedWait) -> None:
-        if wait.rate:
+        if wait.rate and wait.steps < len(self._steps):
+            remains, rate = wait.remains, wait.rate
             for seconds in self._steps[wait.steps :]:
-                wait.take(seconds)
+                remains -= rate * seconds
+            wait.remains = remains if remains >= wait.precision else 0.0
         wait.steps = len(self._steps)
+
+    def _next(self) -> float:
+        """Return how long it takes until a wait near its end ends (seconds)."""
+        return min([wait.remains / wait.rate for wait in self._near])
 
     def _follow(self) -> None:
         """Find out what is exactly left of the waits that have come near their end."""
         near = [wait for wait in self._near if wait.followed and wait.date == wait.date]
-        left = min((wait.remains / wait.rate for wait in near), default=math.inf)
-        horizon = self.now + left + NEAR
-        while self._heap and self._heap[0][0] <= horizon:
-            date, _, wait = heapq.heappop(self._heap)
+        self._near = near
+        heap = self._heap
+        horizon = self.now + NEAR + (self._next() if near else math.inf)
+        while heap and heap[0][0] <= horizon:
+            date, _, wait = heapq.heappop(heap)
             if wait.date == date and isinstance(wait, SteppedWait) and not wait.followed:
                 if not near:
                     horizon = date + NEAR
                 self._catch_up(wait)
                 wait.followed = True
                 near.append(wait)
-        self._near = near
