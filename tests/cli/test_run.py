@@ -59,7 +59,7 @@ def test_the_description_says_how_the_run_was_made(cli: Cli) -> None:
     )  # fmt: skip
     description = json.loads(Path("x/tiny_run.json").read_text())
     assert description["scheduler"] == "conservative"
-    assert description["options"] == {"reserve": "processors"}
+    assert description["options"] == {"grace": 1.0, "reserve": "processors"}
     assert description["workload"] == "tiny_8"
     assert description["platform"] == "platforms/kth_sp2_100.xml"
     assert description["hosts"] == 5
@@ -102,9 +102,26 @@ def test_a_run_is_made_again_from_its_description(cli: Cli) -> None:
         assert again == Path(f"out/easy_{name}").read_bytes(), name
 
 
+def test_message_delays_can_be_left_out_and_are_so_again(cli: Cli) -> None:
+    """On links of 10 ms, a start comes 20 ms after its decision, which is 20 ms after the job."""
+    network = ("--hosts", "8", "--bandwidth", "1GBps", "--latency", "10ms")
+    assert cli("platform", "cluster", "net.xml", *network).exit_code == 0
+    starts = {}
+    for name, given in (("slow", ()), ("quick", ("--no-message-delays",))):
+        arguments = ("run", "fcfs", "-w", "tiny_8", "-p", "net.xml", "-o", name, *given)
+        assert cli(*arguments).exit_code == 0
+        rows = Path(f"{name}_jobs.csv").read_text().splitlines()
+        starts[name] = next(row.split(",")[8] for row in rows if row.startswith("1,"))
+        assert cli("run", "--again", f"{name}_run.json", "-o", "again").exit_code == 0
+        assert Path("again_jobs.csv").read_text().splitlines() == rows
+    assert (starts["quick"], starts["slow"]) == ("0.000000", "0.080000")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("easy", "--no-message-delays", "--engine", "batsim"), "the real Batsim always has them"),
+        (("--again", "x_run.json", "--no-message-delays"), "--again beside --message-delays"),
         ((), "no scheduler; its name, FILE.py:CLASS or --again is expected"),
         (("easy", "--again", "x_run.json"), "--again beside easy: the description tells that"),
         (("--again", "x_run.json", "--hosts", "3"), "--again beside --hosts"),
