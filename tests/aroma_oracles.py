@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from qops_batsim.engine.records import JobRecord
@@ -152,6 +153,22 @@ def random_machine(seed: int, hosts: int) -> Platform:
     return machine(
         [float(random.choice([0.5, 1.0, 2.0, 4.0])) for _ in range(hosts)],
         [int(random.choice([1, 1, 2, 4])) for _ in range(hosts)],
+    )
+
+
+def far_apart(platform: Platform, seed: int, milliseconds: float) -> Platform:
+    """Return the platform with random latencies from each host to the middle, up to that."""
+    random = np.random.default_rng(seed)
+
+    def moved(host: Host) -> Host:
+        height = float(random.uniform(0, milliseconds))
+        return msgspec.structs.replace(host, coordinates=(0.0, 0.0, height))
+
+    assert platform.master is not None
+    return msgspec.structs.replace(
+        platform,
+        master=moved(platform.master),
+        compute_hosts=tuple(moved(host) for host in platform.compute_hosts),
     )
 
 

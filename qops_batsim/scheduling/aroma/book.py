@@ -207,11 +207,11 @@ class Book:
         found: list[int] = slots[late].tolist()
         return found
 
-    def next_start(self) -> float:
+    def next_start(self, after: float = -math.inf) -> float:
         """Return the earliest planned start (s), infinite without one. O(applications)."""
         slots = self.slots
         planned = self.mapped["start"][slots[~self.mapped["running"][slots]]]
-        return float(planned.min(initial=math.inf))
+        return float(planned[planned > after].min(initial=math.inf))
 
     def _make_room(self, count: int) -> None:
         """Let so many more tasks fit: drop those of removed applications, then grow."""

@@ -183,9 +183,17 @@ class Nominal:
         return [self._book.put_back(self._untold.pop(job_id)) for job_id in late]
 
     def give_up(self, now: float) -> bool:
-        """Let what could not start within the grace be planned again; tell if anything is."""
-        rows = self._book.mapped
-        late = [slot for slot in self.held_up() if rows["start"][slot] <= now - self.slip]
+        """Let what could not start within the grace be planned again; tell if anything is.
+
+        So is at once what will not start because its hosts have left.
+        """
+        rows, available = self._book.mapped, self._mapper.available
+        late = [
+            slot
+            for slot in self.held_up()
+            if rows["start"][slot] <= now - self.slip
+            or not available[self._book.hosts_of(slot)].all()
+        ]
         for slot in late:
             self.forget(self._book.application(slot).job.id)
             rows["running"][slot] = False

@@ -44,6 +44,15 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     end: float
 
 
+class Renewal(msgspec.Struct, frozen=True, kw_only=True):
+    """A promise (s) that could not be kept because hosts had left, and the new one."""
+
+    application: Application
+    broken: float
+    promise: float
+    reason: str
+
+
 class Planner:
     """The mapped applications over time.
 
@@ -54,17 +63,23 @@ class Planner:
         predicted end.
     predictions
         What was predicted of each application that has ended by itself, by job.
+    renewals
+        Promises made anew since the list was last emptied.
     """
 
     def __init__(self, mapper: Mapper, fallbacks: Fallbacks, news: News) -> None:
         self.book = mapper.book
         self.waiting: list[Application] = []
         self.predictions: dict[str, Prediction] = {}
+        self.renewals: list[Renewal] = []
         self._mapper = mapper
         self._fallbacks = fallbacks
         self._first_ends: dict[str, float] = {}
         self._gone: list[str] = []
         self._hosts_changed = False
+        self._lost = 0
+        # What hosts' leaving broke and no start is known to renew it with, by job.
+        self._suspended: dict[str, tuple[float, str]] = {}
         # Whether ends have to be predicted anew before the next look at them.
         self._outdated = False
         # Whether anything was mapped or started since the last conclusion.
@@ -94,9 +109,17 @@ class Planner:
 
     def set_available(self, hosts: HostSet, available: bool) -> None:
         """Note that hosts may be used from now on, or not."""
-        for host in hosts:
-            self._mapper.available[host] = available
+        chosen = list(hosts)
+        if not available:
+            self._lost += int(self._mapper.available[chosen].sum())
+        self._mapper.available[chosen] = available
         self._hosts_changed = True
+
+    def withdraw_wider(self, hosts: int) -> list[Application]:
+        """Take what waits for more hosts than that out, for good, and return it."""
+        wider = [each for each in self.waiting if each.known and each.tasks > hosts]
+        self.waiting = [each for each in self.waiting if each not in wider]
+        return wider
 
     def update(self, now: float, date: float | None = None) -> None:
         """Bring the book up to date, after all events of a message that is told now.
@@ -131,7 +154,7 @@ class Planner:
         self._outdated = True
         broken = changed or ((late or self._relaxed) and not book.is_kept())
         if broken:
-            self._map_anew()
+            self._map_anew(self._reason_of_loss(now))
         elif self._relaxed:
             self._refresh()
             self._relax()
@@ -217,10 +240,33 @@ class Planner:
 
     def _map_or_wait(self, application: Application) -> None:
         self._refresh()
+        self._let_go_elsewhere(application)
         if map_all(self._mapper, [application]):
             self._note_mapped(application)
+            self._renew(application)
         else:
             self.waiting.append(application)
+
+    def _renew(self, application: Application) -> None:
+        """Promise what is planned now, where hosts' leaving broke what was promised."""
+        suspended = self._suspended.pop(application.job.id, None)
+        if suspended is None:
+            return
+        broken, reason = suspended
+        row = self.book.mapped[self.book.slot_of[application.job.id]]
+        if application.service_class == DEADLINE:
+            promise = application.deadline = row["deadline"] = float(row["end"])
+        else:
+            promise = application.latest_start = float(row["start"])
+        self.renewals.append(
+            Renewal(application=application, broken=broken, promise=promise, reason=reason)
+        )
+
+    def _let_go_elsewhere(self, application: Application) -> None:
+        """Let a stopped application go on anywhere if any of its hosts has left."""
+        hosts = application.only_hosts
+        if hosts is not None and not self._mapper.available[list(hosts)].all():
+            application.only_hosts = None
 
     def _note_mapped(self, application: Application) -> None:
         job_id = application.job.id
@@ -267,11 +313,17 @@ class Planner:
             book.mapped["left"][slot] = book.mapped["rate"][slot] * again
         return self._nominal.give_up(now) or bool(slots)
 
-    def _map_anew(self) -> None:
+    def _reason_of_loss(self, now: float) -> str:
+        """Say how many hosts have left since the last message, if any."""
+        lost, self._lost = self._lost, 0
+        return f"machine lost {lost} host{'s' * (lost > 1)} at {now:g} s" if lost else ""
+
+    def _map_anew(self, loss: str) -> None:
         """Map anew what is planned and cannot stay so, the most important class first.
 
         What was promised to it and cannot be kept any more, because an estimate was wrong
-        or hosts have gone, is from now on the earliest end that is possible.
+        or hosts have gone (``loss`` says so), is from now on the earliest end that is
+        possible.
         """
         book = self.book
         planned = [book.take(slot) for slot in book.planned_slots()]
@@ -282,10 +334,14 @@ class Planner:
         for _, of_class in groupby(planned, key=lambda each: each.application.rank):
             for each in [each for each in of_class if not self._put_back(each)]:
                 application = each.application
+                self._let_go_elsewhere(application)
                 if map_all(self._mapper, [application]):
                     self._mapped = True
                     continue
                 promised = application.deadline < math.inf
+                broken = min(application.deadline, application.latest_start)
+                if loss and broken < math.inf:
+                    self._suspended[application.job.id] = broken, loss
                 application.deadline = application.latest_start = math.inf
                 self._map_or_wait(application)
                 slot = book.slot_of.get(application.job.id)

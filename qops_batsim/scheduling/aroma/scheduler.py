@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from msgspec import Meta
+from typing import TYPE_CHECKING, Any
 
 from qops_batsim.jobs import COMPLETED_KILLED, Job
 from qops_batsim.platform.hostset import HostSet
@@ -14,12 +12,15 @@ from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, Ki
 from qops_batsim.protocol.events import (
     MACHINES_AWAY,
     MACHINES_BACK,
+    NO_MORE_EXTERNAL_EVENTS,
     NO_MORE_STATIC_JOBS,
     JobCompleted,
     Notify,
 )
+from qops_batsim.scheduling.aroma.options import AromaOptions
+from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.engine_needs import EngineNeeds
-from qops_batsim.scheduling.module import DecisionModule, PlannerOptions, System
+from qops_batsim.scheduling.module import DecisionModule, System
 from qops_batsim.scheduling.news import News
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -30,63 +31,6 @@ if TYPE_CHECKING:
     from qops_batsim.scheduling.aroma.machine import Machine
     from qops_batsim.scheduling.aroma.mapping import Mapper
     from qops_batsim.scheduling.aroma.planner import Planner, Prediction
-
-
-class AromaOptions(PlannerOptions, frozen=True, kw_only=True):
-    """Options of :class:`Aroma`."""
-
-    default_class: Annotated[
-        Literal["high_priority", "dedicated", "best_effort"],
-        Meta(description="class of service of jobs without `qos.class` and without a deadline"),
-    ] = "best_effort"
-    start_tolerance: Annotated[
-        float,
-        Meta(
-            ge=0,
-            description="how long after its submission a high priority job may start",
-            extra={"unit": "s"},
-        ),
-    ] = 5.0
-    memory_weight: Annotated[
-        float,
-        Meta(ge=0, description="M_f of criterion (1): weight of the share of memory in use"),
-    ] = 1.0
-    revisions: Annotated[
-        int,
-        Meta(ge=0, description="how often the choice of hosts is revised at one start date"),
-    ] = 4
-    moves: Annotated[
-        int,
-        Meta(
-            ge=0,
-            description="how many planned applications of weaker classes are tried to be moved "
-            "for one that finds no place",
-        ),
-    ] = 8
-    stops: Annotated[
-        int,
-        Meta(
-            ge=0,
-            description="how many running applications of weaker classes are tried to be stopped "
-            "for it, where the engine allows dynamic jobs",
-        ),
-    ] = 8
-    reference_speed: Annotated[
-        float,
-        Meta(
-            ge=0,
-            description="speed of the hosts that estimated run times are about (C(m) = 1); "
-            "0: the speed that most hosts have",
-            extra={"unit": "flop/s"},
-        ),
-    ] = 0.0
-    platform: Annotated[
-        str,
-        Meta(
-            description="platform to look up speeds and routes in, a file or the name of a shipped "
-            "one; needed only where the engine is not ours to start (serve, pybatsim)"
-        ),
-    ] = ""
 
 
 class Aroma(DecisionModule):
@@ -157,6 +101,7 @@ class Aroma(DecisionModule):
             self._news.mark_late()
         self._planner: Planner = Planner(self._mapper, fallbacks, self._news)
         self._system = system
+        self._capacity = Capacity(len(system.hosts))
         # Whether anything but submissions and ends has happened since the last decision.
         self._happened = False
         self._arrived: list[Application] = []
@@ -187,14 +132,13 @@ class Aroma(DecisionModule):
         """Note the job; it is mapped or refused at the next decision."""
         if job.id in self._rests:
             return  # Registered by this module, and planned already.
-        size = len(self._system.hosts)
-        if 1 <= job.processors <= size:
+        reason = self._capacity.never_fits(job.processors)
+        if not reason:
             self._arrived.append(self._application(job))
             return
         if job.qos is not None and job.qos.application is not None:
             self._too_wide.add(job.qos.application)
-        wanted = "no processor" if job.processors == 0 else f"{job.processors} processors"
-        self._reject(job.id, f"asks for {wanted}, the machine has {size}")
+        self._reject(job.id, reason)
 
     def completed(self, event: JobCompleted) -> None:
         """Note the end; what it leaves is given away at the next decision."""
@@ -231,7 +175,12 @@ class Aroma(DecisionModule):
             self._may_arrive = False
         elif notification.type in (MACHINES_AWAY, MACHINES_BACK):
             hosts = HostSet.parse(str(notification.fields.get("resources", "")))
-            self._planner.set_available(hosts, notification.type == MACHINES_BACK)
+            back = notification.type == MACHINES_BACK
+            away = self._capacity.away
+            self._capacity.away = away - hosts if back else away | hosts
+            self._planner.set_available(hosts, back)
+        elif notification.type == NO_MORE_EXTERNAL_EVENTS:
+            self._capacity.is_final = True
 
     def _application(self, job: Job) -> Application:
         from qops_batsim.scheduling.aroma.application import DEADLINE, HIGH_PRIORITY, Application
@@ -268,6 +217,7 @@ class Aroma(DecisionModule):
         for application, hosts in planner.due():
             self._decisions.append(ExecuteJob(application.job.id, HostSet.of(hosts.tolist())))
         planner.conclude()
+        self._note_changes()
         self._ask_for_call(now)
         if self._registering and not self._may_arrive and not self._stopped:
             # Only an arrival makes room for itself.
@@ -361,6 +311,21 @@ class Aroma(DecisionModule):
         self.qos_log.record(rest.job.id).category = rest.service_class
         self._decisions += [profile, registered]
 
+    def _note_changes(self) -> None:
+        """Note new promises, and reject what is wider than the machine will ever be again."""
+        for renewal in self._planner.renewals:
+            record = self.qos_log.record(renewal.application.job.id)
+            record.note_renewal(renewal.broken, renewal.reason)
+            if renewal.application.service_class == "deadline":
+                record.admitted_deadline = renewal.promise
+            else:
+                record.latest_start = renewal.promise
+        self._planner.renewals.clear()
+        if self._capacity.is_final and self._capacity.away:
+            for application in self._planner.withdraw_wider(self._capacity.present):
+                job_id = application.job.id
+                self._reject(job_id, self._capacity.never_fits(application.tasks))
+
     def _reject(self, job_id: str, reason: str) -> None:
         self.qos_log.record(job_id).reason = reason
         self._decisions.append(RejectJob(job_id))
@@ -369,8 +334,11 @@ class Aroma(DecisionModule):
         """Ask to be called at the next planned start."""
         from qops_batsim.scheduling.aroma.mapping import SOONEST_LATER
 
-        date = self._planner.book.next_start()
-        if self._mapper.book.date + PLAN_TOLERANCE < date < math.inf and date != self._called:
+        book = self._planner.book
+        soon = book.date + PLAN_TOLERANCE
+        # What is due already waits for news; where news is late, that may hold up nothing else.
+        date = book.next_start(soon if self._news.late else -math.inf)
+        if soon < date < math.inf and date != self._called:
             self._called = date
             # It may be that the news of what comes before it was later than the start itself.
             asked = date if date > now + PLAN_TOLERANCE else now + SOONEST_LATER

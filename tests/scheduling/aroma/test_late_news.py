@@ -5,32 +5,13 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-import msgspec
-import numpy as np
 import pytest
 
-from aroma_oracles import SPEED, machine, mixed_work, random_machine, records, run, work
+from aroma_oracles import SPEED, far_apart, machine, mixed_work, random_machine, records, run, work
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.platform.model import Host, Platform
 from qops_batsim.scheduling.aroma.work import share_done
 
 NEVER_REFUSED = ("dedicated", "best_effort")
-
-
-def far_apart(platform: Platform, seed: int, milliseconds: float) -> Platform:
-    """Return the platform with random latencies from each host to the middle, up to that."""
-    random = np.random.default_rng(seed)
-
-    def moved(host: Host) -> Host:
-        height = float(random.uniform(0, milliseconds))
-        return msgspec.structs.replace(host, coordinates=(0.0, 0.0, height))
-
-    assert platform.master is not None
-    return msgspec.structs.replace(
-        platform,
-        master=moved(platform.master),
-        compute_hosts=tuple(moved(host) for host in platform.compute_hosts),
-    )
 
 
 def starts(simulation: Simulation) -> dict[str, float]:
