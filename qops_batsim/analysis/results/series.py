@@ -31,6 +31,11 @@ class StepSeries:
         index = np.searchsorted(self.dates, dates, side="right")
         return np.concatenate([[0.0], self.values])[index]
 
+    def taken(self, begin: float, end: float) -> Floats:
+        """Return the values taken from one date to another, both included; O(log n) and each."""
+        first, last = np.searchsorted(self.dates, [begin, end], side="right")
+        return np.concatenate([[0.0], self.values])[first : last + 1]
+
     def primitive(self, dates: Floats) -> Floats:
         """Return the integral from the first date of change to each date (value × seconds)."""
         if not len(self.dates):

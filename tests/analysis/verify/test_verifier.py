@@ -340,3 +340,14 @@ def test_a_rule_has_the_name_of_its_function():
     names = [each.name for each in RULES]
     assert len(set(names)) == len(names) == 28
     assert (names[0], names[-1]) == ("unique-jobs", "dedicated-alone")
+
+
+def test_changes_near_the_midpoint_of_two_rounded_dates_count_either_way(write_run, tmp_path):
+    # Batsim writes 2.002204 as 2.0022 and 2.002207 as 2.00221; the midpoint is within 2 us of both.
+    ran = write_run.ran
+    jobs = [ran("1", 0, 1, 2.002204, 4, [0]), ran("2", 0, 1, 2.002207, 4, [1])]
+    prefix = write_run(jobs, hosts=2, totals=True)
+    assert verify(read_run(prefix)) == []
+    path = tmp_path / "run_machine_states.csv"
+    path.write_text(path.read_text().replace("2.0022,0,0,0,1,1", "2.0022,0,0,0,5,5"))
+    assert rules_broken(verify(read_run(prefix))) == {"machine-states"}
