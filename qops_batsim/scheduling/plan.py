@@ -114,7 +114,7 @@ class Plan:
         self.held_back: set[int] = set()
         self.freed = False
         self.observer: Observer | None = None
-        self.resizing = Resizing(machine_size, words)
+        self.resizing = Resizing(machine_size, words, promises=policy is not None)
         self._by_host = by_host
         self._gone: list[int] = []
         self._trim, self._change = Steady(profile.trim), Steady(profile.change)

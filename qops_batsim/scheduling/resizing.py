@@ -62,6 +62,15 @@ class Resizing:
 
     Promises are about ends; a subclass may have others.
 
+    Parameters
+    ----------
+    machine_size
+        Number of hosts.
+    words
+        Words of a row of hosts, where jobs reserve certain hosts.
+    promises
+        Whether anything is promised.
+
     Attributes
     ----------
     is_due
@@ -74,12 +83,13 @@ class Resizing:
         Promises that are suspended, by slot.
     """
 
-    def __init__(self, machine_size: int, words: int = 0) -> None:
+    def __init__(self, machine_size: int, words: int = 0, *, promises: bool = True) -> None:
         self.is_due = False
         self.present = machine_size
         self.renewals: list[Renewal] = []
         self.suspended: dict[int, Suspension] = {}
         self._words = words
+        self._promises = promises
         self._lost = 0
 
     def promised(self, plan: Any) -> Floats:
@@ -117,7 +127,7 @@ class Resizing:
             reserve_all(date, plan.profile, plan.everything, plan.running, plan.jobs, plan.waiting)
             line = np.sort(waiting) if by_host else waiting
             compress(date, plan.profile, plan.jobs, plan.waiting, line, by_host)
-        if self._lost:
+        if self._lost and self._promises:
             are = "host" if self._lost == 1 else "hosts"
             reason = f"machine lost {self._lost} {are} at {now:g} s"
             finite = before < math.inf
