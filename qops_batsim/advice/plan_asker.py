@@ -19,6 +19,7 @@ from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.answers import Held
+from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.decision_events import Submitted
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.news import News
@@ -79,7 +80,11 @@ class PlanAsker:
         self.now = now
         self.state = state
         self.machine_size = history.header.processors
-        self.free_processors = self.machine_size - state.used_processors
+        self._capacity = Capacity(self.machine_size)
+        self._capacity.is_final = state.is_final
+        if state.present is not None:
+            self._capacity.away = HostSet.first(self.machine_size - state.present)
+        self.free_processors = self._capacity.present - state.used_processors
         self._module = logged_scheduler(history)
         self._held = [_held(story) for story in state.held]
 
@@ -103,9 +108,9 @@ class PlanAsker:
 
     def ask(self, asked: Submitted) -> Answer:
         """Return the answer to a request; O(jobs²) and a search."""
-        if not 1 <= asked.processors <= self.machine_size:
-            wanted = f"asks for {asked.processors} processors"
-            return Answer(admitted=False, reason=f"{wanted}, the machine has {self.machine_size}")
+        impossible = self._capacity.never_fits(asked.processors)
+        if impossible:
+            return Answer(admitted=False, reason=impossible)
         plan = self._empty_plan()
         if plan is None:
             raise InputError(
@@ -113,6 +118,9 @@ class PlanAsker:
                 "plan that can be asked; one whose new_plan returns a plan is expected"
             )
         plan.resume(self.now, self._held, late_news=self.state.late_news)
+        if self.state.present is not None:
+            under = {slot: self.state.under(story) for slot, story in enumerate(self.state.held)}
+            plan.resizing.restore(plan, self.now, self.state.present, under)
         job = job_of(asked)
         plan.news.submitted(job, self.now)
         plan.arrived(job)

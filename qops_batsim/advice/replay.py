@@ -85,6 +85,8 @@ class PlanState:
 
     ``jobs`` are by the id of the submission, in its order, ``names`` the same by every id that
     a job has had, ``dying`` those whose killed run may not have ended, by the id of that run.
+    ``present`` is the number of hosts that are there, None if none ever left; ``is_final`` tells
+    whether that is known to stay.
     """
 
     def __init__(self) -> None:
@@ -92,6 +94,9 @@ class PlanState:
         self.names: dict[str, JobStory] = {}
         self.dying: dict[str, JobStory] = {}
         self.late_news = False
+        self.present: int | None = None
+        self.is_final = False
+        self._under: dict[str, int] = {}
 
     @property
     def held(self) -> list[JobStory]:
@@ -101,8 +106,15 @@ class PlanState:
     @property
     def used_processors(self) -> int:
         """Processors of running and dying jobs. O(jobs)."""
-        running = [job for job in self.jobs.values() if job.outcome == RUNNING]
-        return sum(job.asked.processors for job in (*running, *self.dying.values()))
+        running = {job.name: job for job in self.jobs.values() if job.outcome == RUNNING}
+        return sum(
+            job.asked.processors - self._under.get(name, 0)
+            for name, job in (*running.items(), *self.dying.items())
+        )
+
+    def under(self, job: JobStory) -> int:
+        """Return how many hosts have gone away under a job that runs. O(1)."""
+        return self._under.get(job.name, 0) if job.outcome == RUNNING else 0
 
     def apply(self, event: log.Event) -> None:
         """Change the state as an event did; KeyError if it cannot have. O(moved jobs)."""
@@ -134,7 +146,16 @@ class PlanState:
                 job = self._job(event.job, RUNNING)
                 job.expected_end, job.late = event.end, 0.0
             case log.Late():
-                self._job(event.job, WAITING).target = event.deadline
+                job = self._job(event.job, WAITING)
+                job.target = event.deadline
+                if event.reason and event.deadline is not None:
+                    job.promise = event.deadline
+            case log.Dropped():
+                job = self._job(event.job, WAITING)
+                job.outcome, job.reason = REFUSED, event.reason
+            case log.Resized():
+                self.present, self._under = event.present, dict(event.under)
+                self.is_final = event.final
             case log.Ended() if event.job in self.dying:
                 self.dying.pop(event.job).end = event.date
             case log.Ended():

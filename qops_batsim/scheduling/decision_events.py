@@ -16,6 +16,12 @@ FORMAT = "qops-batsim decisions"
 VERSION = 1
 
 
+Cause = Literal[
+    "admission", "early_end", "outlived", "late_start", "kill", "hosts_left", "hosts_returned"
+]
+"""Why promised starts were moved."""
+
+
 class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
     """How the decisions were made: :data:`FORMAT`, :data:`VERSION`, and by which scheduler."""
 
@@ -96,14 +102,15 @@ class Moved(_Event, frozen=True, kw_only=True):
         ``"admission"``: a new job was admitted. ``"early_end"``: jobs ended earlier
         than expected. ``"outlived"``: running jobs outlived their estimates.
         ``"late_start"``: jobs could not start when promised. ``"kill"``: jobs were
-        killed to make room.
+        killed to make room. ``"hosts_left"`` and ``"hosts_returned"``: see
+        :class:`Resized`.
     by
         The jobs that caused it, if known.
     moves
         Job, promised start before and after (seconds).
     """
 
-    cause: Literal["admission", "early_end", "outlived", "late_start", "kill"]
+    cause: Cause
     by: list[str] = []
     moves: list[tuple[str, float | None, float | None]]
 
@@ -124,6 +131,32 @@ class Withdrawn(_Event, frozen=True, kw_only=True):
     """A job that was to be killed had ended by itself: its work no longer waits as ``job``."""
 
     job: str
+
+
+class Dropped(_Event, frozen=True, kw_only=True):
+    """A waiting job was given up, because it can never run any more."""
+
+    job: str
+    reason: str
+
+
+class Resized(_Event, frozen=True, kw_only=True):
+    """Hosts have left or returned.
+
+    Attributes
+    ----------
+    present
+        Number of hosts that are there now.
+    under
+        Jobs that run on hosts that have left, with how many: they go on, but these do not
+        come free at the end.
+    final
+        Whether it is known that no more will leave or return.
+    """
+
+    present: int
+    final: bool = False
+    under: list[tuple[str, int]] = []
 
 
 class LateNews(_Event, frozen=True, kw_only=True):
@@ -156,10 +189,15 @@ class Outlived(_Event, frozen=True, kw_only=True):
 
 
 class Late(_Event, frozen=True, kw_only=True):
-    """A waiting job can no longer keep its promise; its target is ``deadline`` now (seconds)."""
+    """A waiting job can no longer keep its promise; its target is ``deadline`` now (seconds).
+
+    With a ``reason`` that is a new promise, unless there is none: then it has no start as long
+    as too few hosts are there.
+    """
 
     job: str
     deadline: float | None = None
+    reason: str = ""
 
 
 class Ended(_Event, frozen=True, kw_only=True):
@@ -179,6 +217,8 @@ Event = (
     | Moved
     | Killed
     | Withdrawn
+    | Dropped
+    | Resized
     | LateNews
     | Started
     | Slipped

@@ -9,9 +9,9 @@ noted, and nothing is done, unless
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,6 +22,8 @@ from qops_batsim.scheduling.decision_events import (
     FORMAT,
     VERSION,
     Admitted,
+    Cause,
+    Dropped,
     Ended,
     Event,
     Killed,
@@ -31,6 +33,7 @@ from qops_batsim.scheduling.decision_events import (
     Moved,
     Outlived,
     Refused,
+    Resized,
     Slipped,
     Started,
     Submitted,
@@ -40,11 +43,11 @@ from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
+    from qops_batsim.platform.hostset import HostSet
     from qops_batsim.scheduling.answers import Answer
+    from qops_batsim.scheduling.capacity import Capacity
     from qops_batsim.scheduling.plan import Plan
     from qops_batsim.scheduling.profile import Floats, Ints
-
-Cause = Literal["admission", "early_end", "outlived", "late_start", "kill"]
 
 _NO_REQUEST = QosRequest()
 
@@ -79,6 +82,8 @@ class DecisionLog:
         self._gone: list[tuple[str, float]] = []
         self._refused_at_once: list[tuple[Job, str]] = []
         self._withdrawn: list[str] = []
+        self._present = machine_size
+        self._resized: Resized | None = None
         self._looked = False
         self._late_news = False
 
@@ -99,6 +104,18 @@ class DecisionLog:
     def withdrawn(self, job_id: str) -> None:
         """Note that a killed job is not run again, because it had ended before."""
         self._withdrawn.append(job_id)
+
+    def dropped(self, now: float, job_id: str, reason: str) -> None:
+        """Note that a waiting job was given up."""
+        self.note(Dropped(date=now, job=job_id, reason=reason))
+
+    def resized(self, capacity: Capacity, running: Mapping[str, HostSet]) -> None:
+        """Note which hosts are there, and on which each job runs, by its id."""
+        gone = {job_id: len(hosts & capacity.away) for job_id, hosts in running.items()}
+        under = [(job_id, count) for job_id, count in gone.items() if count]
+        self._resized = Resized(
+            date=0.0, present=capacity.present, final=capacity.is_final, under=under
+        )
 
     def decided(self, now: float, started: list[str]) -> None:
         """Note the end of a decision, and the jobs that it starts."""
@@ -178,6 +195,12 @@ class DecisionLog:
         self._withdrawn.clear()
         late = self._note_ends(now, started)
         cause: Cause = "outlived" if late else "early_end" if early else "late_start"
+        resized, self._resized = self._resized, None
+        if resized is not None:
+            self.note(msgspec.structs.replace(resized, date=now))
+            if not late and resized.present != self._present:
+                cause = "hosts_left" if resized.present < self._present else "hosts_returned"
+            self._present = resized.present
         self._note_moves(now, cause, late or early, started)
 
     def _note_ends(self, now: float, started: list[int]) -> list[str]:
@@ -211,7 +234,9 @@ class DecisionLog:
             self.note(Moved(date=now, cause=cause, by=by, moves=moves))
         for slot in sorted(_changed(waiting, targets, self._targets)):
             self._targets[slot] = targets[slot]
-            self.note(Late(date=now, job=jobs[slot].id, deadline=_finite(targets[slot])))
+            reason = self._plan.resizing.reason(slot)
+            deadline = _finite(targets[slot])
+            self.note(Late(date=now, job=jobs[slot].id, deadline=deadline, reason=reason))
 
     def _note_submission(self, now: float, job: Job) -> None:
         asked = job.qos or _NO_REQUEST

@@ -156,6 +156,25 @@ class Resizing:
                 self.renewals.append(Renewal(slot, promise, planned, reason))
                 self.renewed(plan, slot, planned)
 
+    def reason(self, slot: int) -> str:
+        """Say why a promise was suspended, or renewed just now, if it was."""
+        suspended = self.suspended.get(slot)
+        if suspended is not None:
+            return suspended.reason
+        return next((each.reason for each in self.renewals if each.slot == slot), "")
+
+    def restore(
+        self, plan: ResizedPlan, now: float, present: int, under: Mapping[int, int]
+    ) -> None:
+        """Have so many hosts there, and others gone under running jobs, in a resumed plan.
+
+        ``under`` says by slot how many hosts of a job have gone.
+        """
+        plan.everything = self.present = present
+        for slot, gone in under.items():
+            plan.jobs.reserved[slot] -= gone
+        reserve_all(now, plan.profile, present, plan.running, plan.jobs, plan.waiting)
+
     def renewed(self, plan: ResizedPlan, slot: int, promise: float) -> None:
         """Hold a job to a new promise."""
         plan.jobs.promises[slot] = promise

@@ -151,6 +151,8 @@ class SpaceSharingScheduler(DecisionModule):
         if notification.type == NO_MORE_EXTERNAL_EVENTS:
             capacity.is_final = True
             self._may_be_too_wide = bool(capacity.away)
+            if capacity.away:
+                self._log_size()
         if notification.type not in (MACHINES_AWAY, MACHINES_BACK):
             return
         hosts = HostSet.parse(str(notification.fields.get("resources", "")))
@@ -270,8 +272,8 @@ class SpaceSharingScheduler(DecisionModule):
     def resized(self) -> None:
         """Handle that hosts have gone away or returned; free ones are already counted."""
         if self._plan is not None:
-            hosts = {job_id: hosts for job_id, (_, _, hosts) in self._running.items()}
-            self._plan.resizing.note(self._plan, self.capacity, hosts)
+            self._plan.resizing.note(self._plan, self.capacity, self._used_hosts())
+        self._log_size()
 
     def withdraw_wider(self, processors: int) -> list[Job]:
         """Take the waiting jobs out that ask for more processors than that, and return them.
@@ -297,10 +299,20 @@ class SpaceSharingScheduler(DecisionModule):
         """Return the id under which the job in a slot of the plan was submitted."""
         return self._planned().table.jobs[slot].id
 
+    def _used_hosts(self) -> dict[str, HostSet]:
+        return {job_id: hosts for job_id, (_, _, hosts) in self._running.items()}
+
+    def _log_size(self) -> None:
+        if self.decision_log is not None and self._plan is not None:
+            self.decision_log.resized(self.capacity, self._used_hosts())
+
     def _reject_wider(self) -> None:
         if self._may_be_too_wide:
             for job in self.withdraw_wider(self.capacity.present):
-                self.reject(job, self.capacity.never_fits(job.processors))
+                reason = self.capacity.never_fits(job.processors)
+                if self.decision_log is not None and self._plan is not None:
+                    self.decision_log.dropped(self._now, job.id, reason)
+                self.reject(job, reason)
 
     def _note_renewals(self) -> None:
         """Note what promises the plan has made anew."""
