@@ -232,10 +232,13 @@ def _compose(rng: random.Random, profiles: dict[str, Any], rows: list[dict[str, 
         if rng.random() < 0.1:
             step = f"{name}_step"
             profiles[step] = profiles[name]
-            profiles[name] = {"type": "composed", "seq": [step], "repeat": rng.choice([1, 2, 3])}
+            repeat = rng.choice([1, 2, 3])
+            profiles[name] = {"type": "composed", "seq": [step], "repeat": repeat}
             if "walltime" in row:
                 # Batsim forgets a walltime that is over exactly when a computing step is.
-                row["walltime"] = round(1.01 * row["walltime"] + 0.3, 6)
+                row["walltime"] = round(1.01 * repeat * row["walltime"] + 0.3, 6)
+            else:
+                row["qos"]["estimated_runtime"] *= repeat
 
 
 def random_case(seed: int, scheduler: str, *, network: bool, jobs: int = 40) -> Case:

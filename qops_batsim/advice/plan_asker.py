@@ -17,6 +17,7 @@ from qops_batsim.advice.replay import RUNNING, JobStory, PlanState
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.running.inputs import digests
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.answers import Held
 from qops_batsim.scheduling.capacity import Capacity
@@ -181,6 +182,7 @@ class PlanAsker:
 def logged_scheduler(history: DecisionHistory) -> DecisionModule:
     """Return a scheduler as the one that made a decision log."""
     header = history.header
+    _check_file(history)
     try:
         module = make_scheduler(history.made_by or header.scheduler, header.options)
     except InputError as error:
@@ -266,3 +268,16 @@ def _commitment(story: JobStory) -> Commitment:
 
 def _finite(number: float) -> float | None:
     return number if abs(number) < math.inf else None
+
+
+def _check_file(history: DecisionHistory) -> None:
+    """Refuse to ask a scheduler whose file is another one than that of the run."""
+    written = history.info.sha256.get("scheduler") if history.info is not None else None
+    if history.made_by is not None or written is None:
+        return
+    scheduler = history.header.scheduler
+    if digests({"scheduler": scheduler}).get("scheduler", written) != written:
+        raise InputError(
+            f"{history.path}: scheduler {scheduler!r} has changed since, and may answer otherwise; "
+            "its file as it was, or a new run, is expected"
+        )

@@ -373,10 +373,14 @@ def run_again(
     inputs = before.scheduler, before.workload, before.platform
     files = dict(zip(("scheduler", "workload", "platform"), inputs, strict=True))
     try:
-        now = digests({**files, "events": before.events})
+        files["events"] = before.events
+        now = digests(files)
     except InputError as error:
         raise InputError(f"{refused}: {error}") from None
-    changed = [what for what, digest in before.sha256.items() if now.get(what) != digest]
+    gone = [f"{what} ({files.get(what)})" for what in before.sha256 if what not in now]
+    if gone:
+        raise InputError(f"{refused}: the file of the {' and '.join(gone)} does not exist")
+    changed = [what for what, digest in before.sha256.items() if now[what] != digest]
     if changed:
         raise InputError(f"{refused}: the file of the {' and '.join(changed)} has changed")
     return run(

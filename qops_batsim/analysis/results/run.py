@@ -64,6 +64,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     compute_sharing: bool | None = None
     outages: list[Outage] = []
     message_delays: bool | None = None
+    sha256: dict[str, str] = {}
     package_version: str | None = None
 
 
