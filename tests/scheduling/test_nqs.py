@@ -16,6 +16,8 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.nqs import SDSC_QUEUES, NqsOptions
 from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.shipped import find_input
+from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.model import Workload, delay_profile
 
 Row = tuple[float, int, float, float | None, str | None]
@@ -217,3 +219,14 @@ def naive(machine: int, rows: list[Row], blocked: str, limits: dict[str, int]) -
                 free -= rows[index][1]
         now += 1
     return [start[index] for index in range(len(rows))]
+
+
+def test_late_news_delays_starts_by_no_more_than_it_is_late() -> None:
+    log = read_workload(find_input("kth_sp2_1000", "workloads"))
+    jobs = Workload(jobs=log.jobs[:200], profiles=log.profiles, processors=100)
+    prompt, late = (
+        {record.local_id: record.start for record in simulate(jobs, platform, "nqs").ended}
+        for platform in (make_cluster(100), make_cluster(100, bandwidth=125e6, latency=1e-3))
+    )
+    assert prompt.keys() == late.keys()
+    assert all(0 < late[name] - prompt[name] < 0.1 for name in prompt)
