@@ -302,9 +302,13 @@ class Aroma(DecisionModule):
         from qops_batsim.scheduling.aroma.work import remainder, share_done
 
         job, rest = stopped.stopped.application.job, stopped.rest
-        share = 1.0 - share_done(self._progress.pop(job.id, None), 1.0 - stopped.stopped.left)
+        whole, told = self._profile_of(job), self._progress.pop(job.id, None)
         ran = self._mapper.book.date - stopped.stopped.ordered
-        profile, registered = remainder(rest.job.id, job, self._profile_of(job), share, ran)
+        # A sleep is worked off evenly, whatever was estimated.
+        even = whole.get("type") == "delay"
+        predicted = ran / float(whole["delay"]) if even else 1.0 - stopped.stopped.left
+        share = 1.0 - share_done(told, predicted)
+        profile, registered = remainder(rest.job.id, job, whole, share, ran)
         self._registered_profiles[profile.workload_name, profile.profile_name] = profile.profile
         rest.job = registered.job
         rest.known = True
