@@ -165,6 +165,7 @@ def _report(done: Run, as_json: bool, quiet: bool) -> None:
         f"{by}simulated {done.jobs:,} jobs on {done.hosts} hosts in {done.seconds:.2f} s{shared}; "
         f"verified, {done.rules} rules hold"
     )
-    if done.lateness is not None and done.lateness.job is not None:
-        note(lateness_text(done.lateness))
+    late = done.lateness
+    if late is not None and (late.job is not None or late.renewed):
+        note(lateness_text(late))
     note(f"wrote {', '.join(str(path) for path in done.paths)}")

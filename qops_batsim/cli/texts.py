@@ -44,6 +44,8 @@ def lateness_text(lateness: Lateness) -> str:
     if lateness.job is not None:
         found = f"the greatest lateness is {lateness.seconds:.6f} s, of job {lateness.job!r}"
         found += f" (grace {lateness.grace:g} s)" if lateness.grace else ""
+    if lateness.renewed:
+        found += f"; {lateness.renewed:,} were replaced by later ones when hosts had left"
     unchecked = f", {lateness.unchecked:,} not" if lateness.unchecked else ""
     return f"{lateness.checked:,} promises checked{unchecked}; {found}"
 

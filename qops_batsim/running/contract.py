@@ -10,21 +10,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+import msgspec
+
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.outputs import format_jobs, write_outputs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import QopsError
+from qops_batsim.files import write_text
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.protocol.decisions import Decision
-from qops_batsim.running.contract_cases import cases
+from qops_batsim.running.contract_cases import Case, cases
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.interface import InterfaceError
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import write_qos_log
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.model import Workload
 
 MOST_DECISIONS = 20_000
 """Decisions after which a case counts as endless; the longest takes a few hundred."""
@@ -52,9 +54,10 @@ def check_scheduler(
     The cases hold equal arrivals, jobs that are wider than the machine or ask for
     no processor, early ends, walltime kills, jobs without estimate and jobs that
     outlive it, dates that differ by less than a tolerance, deadlines (possible and
-    impossible), a machine of one host, and random bursts. On each, the module must
-    end every job, keep the invariants of the schedule verifier (promised deadlines
-    among them), reject what can never run, and decide the same again in a second run.
+    impossible), a machine of one host, random bursts, and hosts that go away and return. On
+    each, the module must end every job, keep the invariants of the schedule verifier
+    (promised deadlines among them), reject what can never run, and decide the same again in
+    a second run.
 
     Parameters
     ----------
@@ -78,7 +81,7 @@ def check_scheduler(
     Examples
     --------
     >>> check_scheduler("fcfs")
-    18
+    19
     """
 
     def make() -> DecisionModule:
@@ -95,9 +98,9 @@ def check_scheduler(
         raise SchedulerContractError(str(error)) from None
     module.prepare()
     passed = 0
-    for name, hosts, workload in cases():
-        with _named(name):
-            _check_case(make, hosts, workload, compute_sharing)
+    for case in cases():
+        with _named(case.name):
+            _check_case(make, case, compute_sharing)
         passed += 1
     return passed
 
@@ -119,13 +122,12 @@ def _named(case: str) -> Iterator[None]:
         raise SchedulerContractError(message) from error
 
 
-def _check_case(
-    make: Callable[[], DecisionModule], hosts: int, workload: Workload, sharing: bool | None
-) -> None:
+def _check_case(make: Callable[[], DecisionModule], case: Case, sharing: bool | None) -> None:
     """Run a case twice and verify the schedule."""
+    hosts = case.hosts
     with _time_limit():
-        first, module = _run(make(), hosts, workload, sharing)
-        again, _ = _run(make(), hosts, workload, sharing)
+        first, module = _run(make(), case, sharing)
+        again, _ = _run(make(), case, sharing)
     if format_jobs(first.ended) != format_jobs(again.ended):
         raise SchedulerContractError("two runs differ on the same input")
     for record in first.ended:
@@ -139,9 +141,11 @@ def _check_case(
         prefix = Path(directory) / "check"
         write_outputs(first, prefix)
         write_qos_log(module.qos_log, prefix)
+        told = {"outages": first.outages, "message_delays": False}
+        write_text(f"{prefix}_run.json", msgspec.json.encode(told).decode())
         violations = verify(
             read_run(prefix, hosts=hosts),
-            workloads={"w0": workload},
+            workloads={"w0": case.workload},
             compute_sharing=first.options.compute_sharing,
         )
     if violations:
@@ -149,13 +153,14 @@ def _check_case(
 
 
 def _run(
-    module: DecisionModule, hosts: int, workload: Workload, compute_sharing: bool | None
+    module: DecisionModule, case: Case, compute_sharing: bool | None
 ) -> tuple[Simulation, DecisionModule]:
     _limit_answers(module)
     simulation = simulate(
-        workload,
-        make_cluster(hosts),
+        case.workload,
+        make_cluster(case.hosts),
         module,
+        events=case.events,
         engine=default_engine(module, compute_sharing=compute_sharing),
         allow_smaller_machine=True,
     )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from qops_batsim.engine.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.workload.model import Workload, delay_profile
 
 Row = tuple[float, int, float, float | None] | tuple[float, int, float, float | None, QosRequest]
@@ -67,12 +70,35 @@ _CASES: dict[str, tuple[int, Sequence[Row]]] = {
 }
 
 
-def cases() -> Iterator[tuple[str, int, Workload]]:
-    """Yield name, number of hosts and workload of each case."""
+_AWAY = (
+    (4.0, UNAVAILABLE, "0 5-7"),
+    (15.0, UNAVAILABLE, "2"),
+    (40.0, AVAILABLE, "0 2 6"),
+    (70.0, UNAVAILABLE, "0-1"),
+    (90.0, AVAILABLE, "0-1 5 7"),
+)
+"""Date (s), what happens, and to which of eight hosts: up to five are away, none for ever."""
+
+
+class Case(NamedTuple):
+    """A case: its name, number of hosts, workload, and what happens to hosts meanwhile."""
+
+    name: str
+    hosts: int
+    workload: Workload
+    events: tuple[ExternalEvent, ...] | None = None
+
+
+def cases() -> Iterator[Case]:
+    """Yield the cases."""
     for name, (hosts, rows) in _CASES.items():
-        yield name, hosts, _workload(hosts, rows)
+        yield Case(name, hosts, _workload(hosts, rows))
     for seed in range(3):
-        yield f"random burst {seed}", 8, _workload(8, _random_burst(seed))
+        yield Case(f"random burst {seed}", 8, _workload(8, _random_burst(seed)))
+    events = tuple(
+        ExternalEvent(date, kind, HostSet.parse(hosts), {}) for date, kind, hosts in _AWAY
+    )
+    yield Case("hosts that go away and return", 8, _workload(8, _random_burst(3)), events)
 
 
 def _workload(processors: int, rows: Sequence[Row]) -> Workload:

@@ -22,11 +22,11 @@ from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 @pytest.mark.parametrize("name", scheduler_names())
 def test_every_registered_scheduler_keeps_the_contract(name: str) -> None:
-    assert check_scheduler(name) == 18
+    assert check_scheduler(name) == 19
 
 
 def test_conservative_keeps_it_with_processors_as_well() -> None:
-    assert check_scheduler(lambda: make_scheduler("conservative", {"reserve": "processors"})) == 18
+    assert check_scheduler(lambda: make_scheduler("conservative", {"reserve": "processors"})) == 19
 
 
 def test_an_unknown_name_is_an_input_error() -> None:

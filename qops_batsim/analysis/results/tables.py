@@ -157,9 +157,10 @@ def read_machine_states(path: Path) -> pd.DataFrame:
 
 
 def read_qos(path: Path) -> pd.DataFrame:
-    """Read decisions, admitted deadlines and latest starts (NaN: none) of a ``_qos.csv``.
+    """Read decisions, admitted deadlines, latest starts and new promises of a ``_qos.csv``.
 
-    A file of an earlier version has no latest starts.
+    Dates are NaN where there is none. A file of an earlier version has no latest starts, and
+    one of a run without new promises no numbers of them.
     """
     table = _read_table(path, "a _qos.csv", ("job_id", "decision", "admitted_deadline"))
     known = table["decision"].isin(("", QOS_ACCEPTED, QOS_REJECTED)).to_numpy()
@@ -170,7 +171,11 @@ def read_qos(path: Path) -> pd.DataFrame:
             table[column] = ""
         empty = (table[column] == "").to_numpy()
         dates[column] = _numbers(path, table, column, exempt=empty, rest=", or nothing,")
-    return pd.DataFrame({"id": table["job_id"], "decision": table["decision"], **dates})
+    if "new_promises" not in table.columns:
+        table["new_promises"] = "0"
+    new = _numbers(path, table, "new_promises")
+    decided = {"id": table["job_id"], "decision": table["decision"]}
+    return pd.DataFrame({**decided, **dates, "new_promises": new})
 
 
 def read_reasons(path: Path) -> dict[str, str]:

@@ -198,7 +198,8 @@ def hosts_present(subject: Subject) -> Iterator[Violation]:
     result, names = subject.result, subject.result.jobs["id"]
     rows, first, last = result.allocations
     start = result.column("starting_time")[rows]
-    margin = tolerance(start)
+    # What was decided before the news of their leaving may start after it.
+    margin = tolerance(start) + subject.grace
     for outage in result.outages:
         during = (start > outage.since + margin) & (start < outage.until - margin)
         for low, high in HostSet.parse(outage.hosts).intervals():

@@ -37,9 +37,11 @@ def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
     assert qos is not None
     decision_of = dict(zip(qos["id"], qos["decision"], strict=True))
     names = last_runs(subject)
-    decisions = np.array(
-        [decision_of.get(names.get(row, ""), "") for row in range(len(jobs))], dtype=object
-    )
+    decided = [
+        decision_of.get(name) or decision_of.get(names[row], "") if row in names else ""
+        for row, name in enumerate(jobs["id"])
+    ]
+    decisions = np.array(decided, dtype=object)
     return violations(
         subject,
         (ran & (decisions == QOS_REJECTED)) | (~ran & (decisions == QOS_ACCEPTED)),
@@ -80,7 +82,9 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
 
     Of so many ``checked`` promises; of the ``unchecked`` ones of jobs that ran, the rules tell
     why. ``seconds`` is 0 if nothing is late, else ``job`` is the one that is so late. Up to the
-    ``grace`` (seconds), and what the rules add to it, the promise counts as kept.
+    ``grace`` (seconds), and what the rules add to it, the promise counts as kept. ``renewed``
+    counts how often a promise was replaced by a later one because hosts had left; the last one
+    counts.
     """
 
     seconds: float
@@ -88,6 +92,7 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
     grace: float
     checked: int
     unchecked: int
+    renewed: int = 0
 
 
 def greatest_lateness(subject: Subject) -> Lateness | None:
@@ -107,7 +112,12 @@ def greatest_lateness(subject: Subject) -> Lateness | None:
         if late[row] > max(seconds, float(tolerance(each.real[[row]])[0])):
             seconds, job = float(late[row]), str(subject.result.jobs["id"].iloc[row])
     return Lateness(
-        seconds=seconds, job=job, grace=subject.grace, checked=checked, unchecked=given - checked
+        seconds=seconds,
+        job=job,
+        grace=subject.grace,
+        checked=checked,
+        unchecked=given - checked,
+        renewed=int(qos["new_promises"].sum()),
     )
 
 

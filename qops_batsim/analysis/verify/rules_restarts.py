@@ -78,7 +78,7 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
         slack += NULL_RUN_TIME * np.count_nonzero(~lasting(run_times[together]))
         slack += (len(together) - 1) * 10.0**-TOLD_DECIMALS * (wanted or 0.0)
         problem = ""
-        if state == REJECTED and origin in given_up:
+        if state == REJECTED and not given_up.isdisjoint((origin, name)):
             continue
         if state == COMPLETED_KILLED or (len(rows) > 1 and state == REJECTED):
             problem = f"is the last run of job {origin!r}, but is {state}"

@@ -1,0 +1,119 @@
+"""Any run in which hosts go away ends well, and no promise is broken without a new one."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from host_failures import random_case
+from qops_batsim.advice.history import read_history
+from qops_batsim.advice.plan_asker import PlanAsker
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.running.installation import find_batsim
+from qops_batsim.running.run import run
+
+KILLS = {"kill_and_restart": True, "tolerance_factor": 4.0, "slack_factor": 2.0}
+SCHEDULERS: list[tuple[str, dict[str, Any]]] = [
+    ("fcfs", {}),
+    ("easy", {}),
+    ("nqs", {}),
+    ("nqs", {"blocked": "machine"}),
+    ("conservative", {}),
+    ("conservative", {"reserve": "processors"}),
+    ("slack", {}),
+    ("slack", {"slack_factor": 3.0, "removal": "cheapest"}),
+    ("qops", {}),
+    ("msb", {}),
+    ("mrt", {}),
+    ("fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}),
+    ("fqops", KILLS),
+    ("aroma", {}),
+]
+every_scheduler = pytest.mark.parametrize(
+    ("scheduler", "options"),
+    SCHEDULERS,
+    ids=["-".join([name, *map(str, options.values())]) for name, options in SCHEDULERS],
+)
+
+
+def rows(path: str) -> list[dict[str, str]]:
+    with open(path, newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@every_scheduler
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_a_run_in_which_hosts_go_away_ends_well(
+    tmp_path_factory: pytest.TempPathFactory, scheduler: str, options: dict[str, Any], seed: int
+) -> None:
+    hosts, workload, events = random_case(seed)
+    out = str(tmp_path_factory.mktemp("away") / "run")
+    # It would be an error if a job waited at the end, and the verifier holds each job against
+    # its last promise, and each start against the hosts that are there.
+    done = run(scheduler, workload, make_cluster(hosts), options, out=out, events=events)
+    assert done.violations == []
+    states = {row["job_id"]: row["final_state"] for row in rows(f"{out}_jobs.csv")}
+    left = hosts - sum(
+        len(HostSet.parse(each.hosts)) for each in done.result.outages if not each.to
+    )
+    asked = {job.id: job for job in workload.jobs}
+    assert set(asked) <= set(states)
+    for row in rows(f"{out}_qos.csv"):
+        if "#" in row["job_id"]:
+            continue
+        job = asked[row["job_id"].removeprefix("w0!")]
+        if states[job.id] == REJECTED:
+            assert row["reason"], "a job is refused in words"
+            if "will not return" in row["reason"]:
+                assert job.processors > left
+        renewed = int(row.get("new_promises") or 0)
+        assert not renewed or row["decision"] == "rejected" or "machine lost" in row["reason"]
+        deadline = None if job.qos is None else job.qos.deadline
+        if row["admitted_deadline"] and not renewed and not row["offered_deadline"]:
+            assert float(row["admitted_deadline"]) == deadline
+
+
+@pytest.mark.parametrize("scheduler", ["qops", "msb", "mrt", "fqops"])
+def test_the_decision_log_knows_the_hosts_that_are_there(scheduler: str, tmp_path: Path) -> None:
+    """The plan, put together anew from the log, answers each job as it did in the run."""
+    renewed = 0
+    for seed in (*range(6), 74, 118, 127, 148):
+        hosts, workload, events = random_case(seed)
+        options = KILLS if scheduler == "fqops" else {}
+        out = str(tmp_path / "run")
+        done = run(scheduler, workload, make_cluster(hosts), options, out=out, events=events)
+        history = read_history(done)
+        for name, asked in history.jobs.items():
+            answer = PlanAsker(history, history.state_before(name), asked.date).ask(asked)
+            story = history.state_after_admission(name).names[name]
+            assert answer.admitted == story.admitted, (seed, name)
+            assert not answer.admitted or answer.start == story.planned, (seed, name)
+        renewed += sum(int(row.get("new_promises") or 0) for row in rows(f"{out}_qos.csv"))
+    assert renewed > 0
+
+
+@every_scheduler
+def test_live_batsim_agrees(scheduler: str, options: dict[str, Any], tmp_path: Path) -> None:
+    if shutil.which("batsim") is None or "qops" in find_batsim().version:
+        pytest.skip("no real batsim on PATH")
+    for seed in range(3):
+        hosts, workload, events = random_case(1000 + seed)
+        files = []
+        for engine in ("embedded", "batsim"):
+            out = str(tmp_path / engine)
+            done = run(
+                scheduler, workload, make_cluster(hosts), options,
+                out=out, events=events, engine=engine,
+            )  # fmt: skip
+            assert done.violations == []
+            files.append(Path(f"{out}_jobs.csv").read_text())
+        assert files[0] == files[1], seed
