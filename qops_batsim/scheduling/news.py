@@ -29,8 +29,8 @@ class News:
 
     Attributes
     ----------
-    late
-        Whether any news was seen to be late.
+    late, lag
+        Whether any news was seen to be late, and by how much at most (seconds).
     tolerance
         By how much what is told may come later than planned without being late (seconds):
         the grace if news is late, else what rounding may make of dates.
@@ -43,6 +43,7 @@ class News:
     ) -> None:
         self.grace = float(grace)
         self.late = False
+        self.lag = 0.0
         self.tolerance = PLAN_TOLERANCE
         self._profiles = profiles or {}
 
@@ -65,6 +66,7 @@ class News:
         if not _threshold(now) < lag < self.grace:
             return 0.0
         self.mark_late()
+        self.lag = max(self.lag, lag)
         return lag
 
     def ended(self, job: Job, start: float, now: float) -> None:
@@ -78,6 +80,14 @@ class News:
             return
         if _threshold(now) < run_time - self._longest(job) < self.grace:
             self.mark_late()
+
+    def reachable(self, date: float, now: float, decisions: int) -> float:
+        """Return the date, or a later one that is not over when an engine hears of it (seconds).
+
+        To ask for a call at a date that is over is an error. It waits on its way behind the
+        decisions before it, and behind news from hosts, which may take longer than that of jobs.
+        """
+        return max(date, now + 4 * (decisions + 8) * self.lag) if self.late else date
 
     @property
     def most_lag(self) -> float:

@@ -346,6 +346,7 @@ class Aroma(DecisionModule):
             self._called = date
             # It may be that the news of what comes before it was later than the start itself.
             asked = date if date > now + PLAN_TOLERANCE else now + SOONEST_LATER
+            asked = self._news.reachable(asked, now, len(self._decisions))
             self._decisions.append(CallMeLater(asked))
 
 

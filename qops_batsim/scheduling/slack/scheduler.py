@@ -57,14 +57,14 @@ class Slack(SpaceSharingScheduler):
         plan, watching = self._slack_plan, self.options.on_overrun != "none"
         if watching:
             for overrun in plan.overruns(now, extend=self.options.on_overrun == "extend"):
-                self._settle(overrun)
+                self._settle(overrun, now)
         for job, hosts in plan.decide(now, self.free_hosts):
             self.start(job, hosts)
             if watching and _may_outlive(job):
-                self._decisions.append(CallMeLater(plan.watch(job)))
+                self._call_at(plan.watch(job), now)
         date = plan.call_for(now)
         if date is not None:
-            self._decisions.append(CallMeLater(date))
+            self._call_at(date, now)
         for promise in plan.promises:
             record = self.qos_log.record(promise.job.id)
             # The earliest one counts: where a job outlives its estimate, promises that were
@@ -81,11 +81,15 @@ class Slack(SpaceSharingScheduler):
         record.latest_start = renewal.promise
         record.note_renewal(renewal.broken, renewal.reason)
 
-    def _settle(self, overrun: Overrun) -> None:
+    def _call_at(self, date: float, now: float) -> None:
+        asked = self.news.reachable(date, now, len(self._decisions))
+        self._decisions.append(CallMeLater(asked))
+
+    def _settle(self, overrun: Overrun, now: float) -> None:
         """Kill a job that has reached its estimate, or let it go on."""
         job, estimate = overrun.job, overrun.job.estimate
         if not overrun.killed:
-            self._decisions.append(CallMeLater(self._slack_plan.watch(job)))
+            self._call_at(self._slack_plan.watch(job), now)
             return
         reason = f"killed at its estimate of {estimate:g} s"
         if overrun.run_time > estimate + 2 * self.news.tolerance:
