@@ -83,7 +83,8 @@ def _described(compared: RunDifference) -> str:
 def case_difference(case: Case, directory: Path) -> str:
     """Return how the engines differ on a case; empty if they do not."""
     workload, platform = case.write(directory)
-    return difference(run_both(case.scheduler, workload, platform, case.settings, directory))
+    given = (case.scheduler, workload, platform, case.settings, directory)
+    return difference(run_both(*given, compute_sharing=case.sharing))
 
 
 def main() -> None:
