@@ -1,6 +1,9 @@
-"""Hosts that go away and return: schedulers without a plan."""
+"""Hosts that go away and return, in schedules drawn by hand."""
 
 from __future__ import annotations
+
+import json
+from typing import Any
 
 import pytest
 
@@ -12,16 +15,16 @@ from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
-Row = tuple[float, int, float]
-"""Submission (s), processors, run time (s)."""
+Row = tuple[float, int, float] | tuple[float, int, float, float]
+"""Submission (s), processors, run time (s), deadline (s)."""
 
 
 def jobs_of(*rows: Row) -> Workload:
     profiles, jobs = {}, []
-    for name, (submission, processors, run_time) in zip("abcdefgh", rows, strict=False):
+    for name, (submission, processors, run_time, *deadline) in zip("abcdefgh", rows, strict=False):
         profile, content = delay_profile(run_time)
         profiles[profile] = content
-        qos = QosRequest(estimated_runtime=run_time)
+        qos = QosRequest(estimated_runtime=run_time, deadline=next(iter(deadline), None))
         jobs.append(Job(name, submission, processors, profile, qos=qos))
     return Workload(jobs=jobs, profiles=profiles, processors=4)
 
@@ -102,3 +105,92 @@ def test_easy_counts_only_processors_that_come_free() -> None:
     jobs = jobs_of((0, 2, 10), (0, 2, 20), (3, 3, 5), (4, 1, 30))
     starts, _ = outcome("easy", jobs, away((2, "unavailable", "3"), (99, "available", "3")))
     assert starts == [0, 0, 20, 25]
+
+
+# Hosts 0 and 1 leave at 5 under a, which goes on; they do not come free at 10, for which c was
+# planned: it starts when b ends.
+#
+#       0    5    10 11        21
+#   0 | aaaaaaaaaa××××××××××××
+#   1 | aaaaaaaaaa××××××××××××
+#   2 | .bbbbbbbbbb cccccccccc
+#   3 | .bbbbbbbbbb cccccccccc
+PLANNED: list[tuple[str, dict[str, Any]]] = [
+    ("conservative", {}),
+    ("conservative", {"reserve": "processors"}),
+    ("slack", {}),
+    ("qops", {}),
+    ("msb", {}),
+    ("mrt", {}),
+    ("fqops", {}),
+]
+LOST = away((5, "unavailable", "0-1"))
+
+
+@pytest.mark.parametrize(("scheduler", "options"), PLANNED)
+def test_processors_that_have_left_do_not_come_free(
+    scheduler: str, options: dict[str, Any]
+) -> None:
+    jobs = jobs_of((0, 2, 10), (1, 2, 10, 12), (2, 2, 10, 22))
+    assert outcome(scheduler, jobs, LOST, **options) == ([0, 1, 11], {})
+
+
+@pytest.mark.parametrize("scheduler", ["qops", "msb", "mrt", "fqops"])
+def test_a_promise_that_cannot_be_kept_is_renewed(scheduler: str) -> None:
+    module = make_scheduler(scheduler)
+    module.keep_decisions()
+    jobs = jobs_of((0, 2, 10), (1, 2, 10, 12), (2, 2, 10, 20))
+    simulate(jobs, make_cluster(4), module, events=LOST)
+    record = module.qos_log.record("w0!c")
+    assert (record.admitted_deadline, record.new_promises) == (21, 1)
+    assert record.reason == (
+        "machine lost 2 hosts at 5 s; the promise of 20.000000 s could not be kept"
+    )
+    assert module.decision_log is not None
+    at_5 = [each for each in map(json.loads, module.decision_log.lines()) if each["date"] == 5]
+    assert at_5[:3] == [
+        {"event": "resized", "date": 5, "present": 2, "under": [["w0!a", 2]]},
+        {"event": "moved", "date": 5, "cause": "hosts_left", "moves": [["w0!c", 10, 11]]},
+        {
+            "event": "late", "date": 5, "job": "w0!c", "deadline": 21,
+            "reason": "machine lost 2 hosts at 5 s",
+        },
+    ]  # fmt: skip
+
+
+# b asks for three: it is out of the plan from 5 to 30, and c starts in its place.
+#
+#       0    5    10      18          30   35
+#   0 | aaaaaaaaaa××××××××××××××××××××bbbbb
+#   1 | aaaaaaaaaa××××××××××××××××××××bbbbb
+#   2 | aaaaaaaaaa                    bbbbb
+#   3 |       cccccccccccc
+@pytest.mark.parametrize("scheduler", ["qops", "msb", "mrt", "fqops", "slack"])
+@pytest.mark.parametrize("deadline", [40.0, 34.0])
+def test_a_job_wider_than_what_is_left_is_out_of_the_plan(scheduler: str, deadline: float) -> None:
+    events = away((5, "unavailable", "0-1"), (30, "available", "0-1"))
+    module = make_scheduler(scheduler)
+    jobs = jobs_of((0, 3, 10), (1, 3, 5, deadline), (6, 1, 12, 25))
+    done = simulate(jobs, make_cluster(4), module, events=events)
+    starts = {record.local_id: record.start for record in done.ended}
+    assert starts == {"a": 0, "b": 30, "c": 6}
+    record = module.qos_log.record("w0!b")
+    if scheduler != "slack":
+        late = deadline < 35
+        assert (record.admitted_deadline, record.new_promises) == (35 if late else 40, late)
+
+
+def test_a_latest_start_that_cannot_be_kept_is_renewed() -> None:
+    module = make_scheduler("slack", {"slack_factor": 0.0})
+    jobs = jobs_of((0, 2, 10), (1, 2, 10), (2, 2, 10))
+    simulate(jobs, make_cluster(4), module, events=LOST)
+    record = module.qos_log.record("w0!c")
+    assert (record.latest_start, record.new_promises) == (11, 1)
+    assert record.reason.endswith("the promise of 10.000000 s could not be kept")
+
+
+def test_a_new_job_wider_than_what_is_left_gets_no_promise() -> None:
+    events = away((5, "unavailable", "0-1"), (30, "available", "0-1"))
+    starts, reasons = outcome("qops", jobs_of((6, 3, 5, 99), (6, 3, 5)), events)
+    assert starts == [None, 30]
+    assert reasons == {"a": "asks for 3 processors; 2 of 4 hosts are away"}
