@@ -18,6 +18,9 @@ news with a plan.
 Batsim sends dates with six decimals, so a decision module cannot know better.
 """
 
+GRID_TOLERANCE = 1.5 * PLAN_TOLERANCE
+"""Dates on the grid closer than this (seconds) differ by one microsecond or not at all."""
+
 DEADLINE_TOLERANCE = 1.05e-6
 """By how much an end on the grid may miss its deadline (seconds).
 
@@ -60,6 +63,8 @@ def up_to_grid(date: float) -> float:
     >>> up_to_grid(0.1 + 0.2), up_to_grid(2.0000001)
     (0.3, 2.000001)
     """
+    if date.is_integer():
+        return date
     rounded = on_grid(date)
     return on_grid(rounded + 1 / GRID) if date - rounded > SAME_DATE else rounded
 
@@ -70,7 +75,7 @@ def duration_on_grid(duration: float) -> float:
     As dates of news are rounded up as well, what is estimated well is told to end no later
     than planned.
     """
-    return max(up_to_grid(duration), 1 / GRID)
+    return max(up_to_grid(float(duration)), 1 / GRID)
 
 
 def end_of(start: float, duration: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qops_batsim.jobs import Job
-from qops_batsim.timing import GRACE, PLAN_TOLERANCE
+from qops_batsim.timing import GRACE, GRID_TOLERANCE, PLAN_TOLERANCE
 
 LATE = 2 * PLAN_TOLERANCE
 """Lateness (seconds) that rounding two dates to microseconds cannot make of news on time."""
@@ -44,7 +44,7 @@ class News:
         self.grace = float(grace)
         self.late = False
         self.lag = 0.0
-        self.tolerance = PLAN_TOLERANCE
+        self.tolerance = GRID_TOLERANCE
         self._profiles = profiles or {}
 
     @classmethod
@@ -63,7 +63,7 @@ class News:
         """
         # What was submitted before the simulation is told at its beginning.
         lag = now - max(job.submission_time, 0.0)
-        if not _threshold(now) < lag < self.grace:
+        if lag <= LATE or not _threshold(now) < lag < self.grace:
             return 0.0
         self.mark_late()
         self.lag = max(self.lag, lag)
@@ -76,8 +76,8 @@ class News:
         walltime, or than the delay that it is.
         """
         run_time = now - start
-        if job.walltime is not None and run_time <= job.walltime:
-            return
+        if run_time <= job.estimate + LATE:
+            return  # As most do: nothing can be told from it.
         if _threshold(now) < run_time - self._longest(job) < self.grace:
             self.mark_late()
 
@@ -95,12 +95,12 @@ class News:
 
         Half the grace: the other half is for the news of its end.
         """
-        return self.grace / 2 if self.late else PLAN_TOLERANCE
+        return self.grace / 2 if self.late else GRID_TOLERANCE
 
     def mark_late(self) -> None:
         """Use the grace from now on."""
         self.late = True
-        self.tolerance = max(self.grace, PLAN_TOLERANCE)
+        self.tolerance = max(self.grace, GRID_TOLERANCE)
 
     def _longest(self, job: Job) -> float:
         """Return the longest that a job can run (seconds); infinite if that is not known."""

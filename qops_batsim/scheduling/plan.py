@@ -32,7 +32,7 @@ from qops_batsim.scheduling.profile import (
 from qops_batsim.scheduling.resizing import Resizing
 from qops_batsim.scheduling.running_jobs import RunningJobs
 from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable
-from qops_batsim.timing import PLAN_TOLERANCE, end_of, on_grid, up_to_grid
+from qops_batsim.timing import GRID_TOLERANCE, end_of, on_grid, up_to_grid
 
 
 class Policy(Protocol):
@@ -252,7 +252,9 @@ class Plan:
     def nominal(self, now: float) -> float:
         """Return the date (seconds) to plan from: now, or the start that news still holds up."""
         slots, size = self.waiting
-        return min(now, float(self.table.numbers.starts[slots[0]])) if size[0] else now
+        if not (self.news.late and size[0]):
+            return now
+        return min(now, float(self.table.numbers.starts[slots[0]]))
 
     def _aim(self, now: float) -> None:
         """Judge new jobs as if they had been told when they were submitted."""
@@ -267,7 +269,7 @@ class Plan:
             return False
         early = self.freed or (self._by_host and bool(self._gone))
         self.freed = False
-        soon = on_grid(now + PLAN_TOLERANCE)
+        soon = now + GRID_TOLERANCE
         for slot in self._gone:
             end = float(self.jobs.ends[slot])
             if end > soon:
@@ -281,7 +283,7 @@ class Plan:
         """Assume that jobs which outlive their estimate run as long again; tell if any do."""
         overdue = False
         starts, ends = self.jobs.starts, self.jobs.ends
-        for slot in self.running_jobs.overdue(ends, on_grid(now - self.news.tolerance)):
+        for slot in self.running_jobs.overdue(ends, now - self.news.tolerance):
             starts[slot] = start = self.actual_start(slot)
             self.running_jobs.lags.pop(slot, None)
             self.expect_end(slot, end_of(now, max(now - start, 1.0)))
@@ -293,7 +295,7 @@ class Plan:
         slots, size = self.waiting
         if not size[0]:
             return False
-        return bool(self.table.numbers.starts[slots[0]] < on_grid(now - self.news.tolerance))
+        return bool(self.table.numbers.starts[slots[0]] < now - self.news.tolerance)
 
     def _take_new(self, now: float) -> None:
         """Place the new jobs, or ask the policy about each."""
@@ -322,7 +324,7 @@ class Plan:
         started: list[tuple[Job, HostSet | None]] = []
         late = False
         jobs, waiting = self.table.numbers, self.waiting
-        soon, in_time = on_grid(now + PLAN_TOLERANCE), on_grid(now - self.news.most_lag)
+        soon, in_time = now + GRID_TOLERANCE, now - self.news.most_lag
         count = int(waiting.size[0])
         while len(started) < count:
             slot = int(waiting.slots[len(started)])
@@ -334,7 +336,8 @@ class Plan:
                 break
             free = free - hosts
             late = late or start < in_time
-            self._run(slot, end_of(start, float(jobs.estimates[slot])), on_grid(now - start))
+            lag = 0.0 if start == now else on_grid(now - start)
+            self._run(slot, end_of(start, float(jobs.estimates[slot])), lag)
             started.append((self.table.jobs[slot], hosts))
         if started:
             left = count - len(started)

@@ -129,19 +129,19 @@ def earliest_fit(profile: Profile, after: float, duration: float, processors: in
     times, free, size = profile.times, profile.free, profile.size[0]
     index = segment_at(times, size, after)
     start = after
-    end = end_of(start, duration)
     while True:
-        if free[index] < processors:
+        while free[index] < processors:
             # The job cannot overlap this segment: try from its end on.
             index += 1
             if index == size:
                 return np.inf
             start = times[index]
-            end = end_of(start, duration)
-        else:
+        end = end_of(start, duration)
+        index += 1
+        while index < size and times[index] < end and free[index] >= processors:
             index += 1
-            if index == size or times[index] >= end:
-                return start
+        if index == size or times[index] >= end:
+            return start
 
 
 @lean_kernel

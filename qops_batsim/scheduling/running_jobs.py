@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 
 from qops_batsim.scheduling.profile import Floats, Ints, new_queue
 from qops_batsim.timing import on_grid
@@ -67,16 +66,17 @@ class RunningJobs:
         ends[slot] = end
         heapq.heappush(self._expected, (end, slot))
 
-    def overdue(self, ends: Floats, date: float) -> Iterator[int]:
-        """Yield the jobs that were expected to end before a date (seconds), each once.
+    def overdue(self, ends: Floats, date: float) -> list[int]:
+        """Return the jobs that were expected to end before a date (seconds), once and for all.
 
         ``ends`` are the expected ends by slot.
         """
-        expected = self._expected
+        expected, found = self._expected, list[int]()
         while expected and expected[0][0] < date:
             end, slot = heapq.heappop(expected)
             if slot in self._places and ends[slot] == end:
-                yield slot
+                found.append(slot)
+        return found
 
     def take_up_lags(self, starts: Floats, ends: Floats) -> None:
         """Count all jobs from their actual starts. O(running)."""

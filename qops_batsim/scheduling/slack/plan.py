@@ -165,7 +165,7 @@ class SlackPlan(Plan):
         """
         if not self.waiting_count:
             return None
-        now = up_to_grid(now)
+        now = up_to_grid(float(now))
         start = float(self.jobs.starts[self.waiting.slots[0]])
         if start == self._called_for or not now < start < math.inf:
             return None
@@ -289,7 +289,7 @@ class SlackPlan(Plan):
     def watch(self, job: Job) -> float:
         """Have a running job looked at when it reaches its estimate; return that date (seconds)."""
         slot = self.table.slot_of(job.id)
-        date = float(self.jobs.ends[slot]) + max(self.news.tolerance, TICK_GRACE)
+        date = float(self.jobs.ends[slot]) + (self.news.grace if self.news.late else TICK_GRACE)
         # A call has to be later than now, even at dates so late that the grace is nothing.
         date = max(date, math.nextafter(float(self.jobs.starts[slot]), math.inf))
         heapq.heappush(self._ticks, (date, slot))
