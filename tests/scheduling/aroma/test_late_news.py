@@ -99,6 +99,14 @@ def test_what_is_late_by_the_grace_or_more_is_planned_around(late: float) -> Non
     assert lateness(simulation) < 0.0
 
 
+# 1 is planned for the end of 0 at 10 s when 0.1 s are left, and a message takes some 0.1 s.
+def test_a_planned_start_that_is_sooner_than_messages_are_is_asked_for_in_time() -> None:
+    long = {"seconds": 10, "service_class": "dedicated"}
+    jobs = work(long, {"at": 9.7, "seconds": 5, "service_class": "dedicated"})
+    simulation, _ = run(jobs, far_apart(machine([1.0]), 1, 100.0))
+    assert starts(simulation)["1"] == pytest.approx(10, abs=1.0)
+
+
 def test_without_latencies_the_grace_is_not_used() -> None:
     jobs = mixed_work(7, hosts=4, jobs=40)
     found = [starts(run(jobs, random_machine(7, 4), grace=grace)[0]) for grace in (0.0, 1.0, 60.0)]
