@@ -100,7 +100,15 @@ def run_engine(arguments: Sequence[str]) -> int:
         return 0
     verbosity = _verbosity(options)
     platform, workloads = _read_inputs(options)
-    _write(_simulate(platform, workloads, options, verbosity), options, verbosity)
+    from qops_batsim.engine.simulation import Deadlock
+
+    try:
+        simulation = _simulate(platform, workloads, options, verbosity)
+    except Deadlock as error:
+        # As Batsim does; its exit code is 0, which no user can tell from success.
+        _write(error.simulation, options, verbosity)
+        raise
+    _write(simulation, options, verbosity)
     return 0
 
 

@@ -30,6 +30,7 @@ from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.records import JobRecord, job_columns
 from qops_batsim.engine.server import NetworkedWorld, Server
 from qops_batsim.engine.world import World
+from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import REJECTED, RUNNING, SUBMITTED
 from qops_batsim.platform.model import Host, Platform
 from qops_batsim.protocol.decisions import Decision
@@ -60,6 +61,14 @@ class Peer(Protocol):
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
         """Return the decisions that answer these events."""
+
+
+class Deadlock(SimulationError):
+    """Jobs are left and nothing will happen any more; ``simulation`` has what ended before."""
+
+    def __init__(self, message: str, simulation: Simulation) -> None:
+        super().__init__(message)
+        self.simulation = simulation
 
 
 class Simulation:
@@ -172,8 +181,8 @@ class Simulation:
         Raises
         ------
         SimulationError
-            A decision breaks the protocol, or jobs are left that nothing will
-            ever start.
+            A decision breaks the protocol; :class:`Deadlock` if jobs are left that
+            nothing will ever start.
         """
         world, waits = self._world, self._world.waits
         if isinstance(world, NetworkedWorld):
@@ -319,12 +328,14 @@ class Simulation:
         for state, trouble in _LEFT_OVER.items():
             left = [each.job.id for each in self.records.values() if each.state == state]
             if left:
-                raise self._world.error(f"deadlock: {trouble.format(len(left))}: {_some(left)}")
+                raise self._deadlock(f"{trouble.format(len(left))}: {_some(left)}")
         if self._world.registering:
-            raise self._world.error(
-                "deadlock: dynamic jobs are enabled and the module never sent "
-                "NOTIFY registration_finished"
+            raise self._deadlock(
+                "dynamic jobs are enabled and the module never sent NOTIFY registration_finished"
             )
+
+    def _deadlock(self, trouble: str) -> Deadlock:
+        return Deadlock(str(self._world.error(f"deadlock: {trouble}")), self)
 
     def _summary(self) -> dict[str, str]:
         ran = [record.finish for record in self.ended if record.state != REJECTED]

@@ -37,7 +37,7 @@ from qops_batsim.running.inputs import (
 )
 from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.launch import check_machine, run_batsim, write_batsim_run
-from qops_batsim.running.simulate import default_engine, simulate, write_run
+from qops_batsim.running.simulate import default_engine, simulate, write_run, writing_what_ended
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import short_name
@@ -253,7 +253,8 @@ class _Work:
 
     def run(self, batsim: BatsimCall | None) -> Run:
         """Simulate, write, and verify the schedule as it was written."""
-        done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
+        with writing_what_ended(self.prefix, self.described):
+            done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
         result = read_run(self.prefix)
         workloads = {"w0": self.jobs}
         return Run(

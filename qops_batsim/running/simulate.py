@@ -12,8 +12,8 @@ import msgspec
 
 from qops_batsim.engine.external_events import outages_of
 from qops_batsim.engine.outputs import write_outputs
-from qops_batsim.engine.simulation import EngineOptions, Simulation
-from qops_batsim.errors import InputError
+from qops_batsim.engine.simulation import Deadlock, EngineOptions, Simulation
+from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.files import write_text
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import (
@@ -197,6 +197,16 @@ def write_run(
     )
     description |= {"engine": "embedded", **(further or {})}
     return [*paths, *write_decisions(module, prefix, scheduler, description)]
+
+
+@contextmanager
+def writing_what_ended(prefix: str, described: Mapping[str, Any]) -> Iterator[None]:
+    """Where a simulation in the block ends in a deadlock, write what has ended, as Batsim does."""
+    try:
+        yield
+    except Deadlock as error:
+        write_run(error.simulation, prefix, **described)
+        raise SimulationError(f"{error}; {prefix}_jobs.csv has what ended before") from None
 
 
 def describe_run(

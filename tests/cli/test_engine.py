@@ -113,6 +113,9 @@ def test_a_deadlock_is_an_error(cli, machine, tmp_path):
         result = cli("engine", *machine, "-s", here, "-e", tmp_path / "run", "-q")
     assert result.exit_code == 2
     assert "deadlock: 1 jobs were submitted and neither started nor rejected" in result.err
+    # What ended is written, as Batsim does: here nothing did.
+    assert len((tmp_path / "run_jobs.csv").read_text().splitlines()) == 1
+    assert (tmp_path / "run_schedule.csv").exists()
 
 
 # Options that change what is told or written

@@ -12,7 +12,8 @@ from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import rules_checked
 from qops_batsim.engine.external_events import read_external_events
 from qops_batsim.engine.outputs import format_jobs
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, SimulationError
+from qops_batsim.jobs import Job
 from qops_batsim.platform import read_platform
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.run import run, run_again
@@ -214,3 +215,20 @@ def test_what_cannot_be_run_again_is_refused(tmp_path: Path) -> None:
         Path("z_run.json").write_text(text)
         with pytest.raises(InputError, match="z_run.json: .*the description of a run is expected"):
             run_again("z_run.json")
+
+
+class Lazy(Fcfs):
+    """Starts nothing after the first three jobs."""
+
+    summary = "FCFS that gives up"
+
+    def arrived(self, job: Job) -> None:
+        if len(self.qos_log.jobs) <= 3:
+            super().arrived(job)
+
+
+def test_a_deadlock_leaves_the_files_of_what_ended() -> None:
+    with pytest.raises(SimulationError, match="deadlock: 5 jobs .*; out/lazy_jobs.csv has what"):
+        run(Lazy, "tiny_8", out="out/lazy")
+    assert len(read_run("out/lazy").jobs) == 3
+    assert description("out/lazy")["scheduler"] == "Lazy"
