@@ -64,13 +64,15 @@ def run_files(
     *,
     keep: bool = True,
     engine: EngineOptions | None = None,
+    latency: float = 0.0,
     **options: object,
 ) -> Path:
     """Simulate and write all files; return the run's prefix."""
     module = make_scheduler(scheduler, options)
     if keep:
         module.keep_decisions()
-    machine = make_cluster(workload.processors)
+    network = {"bandwidth": 1e9, "latency": latency} if latency else {}
+    machine = make_cluster(workload.processors, **network)
     done = simulate(workload, machine, module, engine=engine, allow_smaller_machine=True)
     prefix = folder / "run"
     write_run(done, prefix, scheduler=scheduler, module=module, workload="tests", platform=None)
@@ -83,10 +85,11 @@ def history_of(
     folder: Path,
     *,
     engine: EngineOptions | None = None,
+    latency: float = 0.0,
     **options: object,
 ) -> DecisionHistory:
-    """Simulate and return the decision log."""
-    prefix = run_files(scheduler, workload, folder, engine=engine, **options)
+    """Simulate and return the decision log; ``latency`` is that of each link (seconds)."""
+    prefix = run_files(scheduler, workload, folder, engine=engine, latency=latency, **options)
     path = Path(f"{prefix}_decisions.jsonl")
     header, events = parse_log(path.read_bytes(), path)
     return DecisionHistory("run", path, header, events)

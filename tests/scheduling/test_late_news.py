@@ -1,0 +1,234 @@
+"""Plans where news is late: nominal dates, and promises kept on platforms with latencies."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job, QosRequest
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.simgrid_read import read_platform
+from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.admission.options import QopsOptions
+from qops_batsim.scheduling.admission.policy import Admission
+from qops_batsim.scheduling.admission.qops_search import QopsSearch
+from qops_batsim.scheduling.plan import Plan
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.model import Workload, delay_profile
+
+LAG = 0.002
+
+
+def late_plan(processors: int = 1, *, admits: bool = False) -> Plan:
+    """Return an empty plan that has seen news to be late."""
+    plan = Plan(processors, Admission(QopsSearch(QopsOptions())) if admits else None)
+    plan.news.mark_late()
+    return plan
+
+
+def arrive(
+    plan: Plan, name: str, date: float, estimate: float, deadline: float | None = None
+) -> int:
+    qos = QosRequest(estimated_runtime=estimate, deadline=deadline)
+    plan.arrived(Job(name, date, 1, "p", qos=qos))
+    return plan.table.slot_of(name)
+
+
+def started(plan: Plan, now: float, free: int) -> list[str]:
+    return [job.id for job, _ in plan.decide(now, HostSet.first(free))]
+
+
+def test_lags_do_not_add_up_along_a_chain() -> None:
+    """A 0-10, B 10-20, C 20-30 on one processor, each end told a little later."""
+    plan = late_plan()
+    slots = [arrive(plan, name, 0.0, 10.0) for name in "ABC"]
+    assert started(plan, 0.0, 1) == ["A"]
+    for index, name in enumerate("AB"):
+        told = 10 * (index + 1) + LAG * (index + 1)
+        plan.left(name)
+        assert started(plan, told, 1) == ["BC"[index]]
+        assert plan.actual_start(slots[index + 1]) == pytest.approx(told)
+    assert [plan.jobs.starts[slot] for slot in slots] == [0, 10, 20]
+    assert [plan.jobs.ends[slot] for slot in slots] == [10, 20, 30]
+
+
+def test_a_job_told_late_is_judged_as_if_it_had_been_told_at_once() -> None:
+    plan = late_plan(admits=True)
+    slot = arrive(plan, "A", 5.0, 10.0, deadline=15.0)
+    assert started(plan, 5 + LAG, 1) == ["A"]
+    assert plan.answers[slot].refusal == ""
+    assert plan.jobs.promises[slot] == 15
+    assert plan.jobs.targets[slot] == pytest.approx(15 + LAG)
+
+
+def test_a_deadline_that_was_out_of_reach_at_once_still_is() -> None:
+    plan = late_plan(admits=True)
+    slot = arrive(plan, "A", 5.0, 10.0, deadline=14.99)
+    assert started(plan, 5 + LAG, 1) == []
+    assert "needs 10 s" in plan.answers[slot].refusal
+
+
+def test_what_news_holds_up_keeps_its_place() -> None:
+    """B is due at 10, when A should end; C comes before the news of A's end, D waits behind.
+
+    B's promise has no second to spare, so any search that moved it would refuse C.
+    """
+    plan = late_plan(admits=True)
+    arrive(plan, "A", 0.0, 10.0, deadline=10.0)
+    b = arrive(plan, "B", 0.0, 10.0, deadline=20.0)
+    assert started(plan, 0.0, 1) == ["A"]
+    c = arrive(plan, "C", 10 + LAG, 5.0, deadline=25 + LAG)
+    assert started(plan, 10 + LAG, 0) == []
+    assert plan.answers[c].refusal == ""
+    assert plan.jobs.starts[b] == 10
+    plan.left("A")
+    assert started(plan, 10 + 2 * LAG, 1) == ["B"]
+    assert (plan.jobs.starts[b], plan.jobs.starts[c]) == (10, 20)
+
+
+def test_a_job_has_not_outlived_its_estimate_before_the_grace_has_passed() -> None:
+    plan = late_plan()
+    a = arrive(plan, "A", 0.0, 10.0)
+    started(plan, 0.0, 1)
+    started(plan, 10.9, 0)
+    assert plan.jobs.ends[a] == 10
+    started(plan, 11.1, 0)
+    assert plan.jobs.ends[a] == pytest.approx(22.2)
+
+
+def test_dates_are_the_actual_ones_from_half_the_grace_on() -> None:
+    plan = late_plan()
+    a, b, c = (arrive(plan, name, 0.0, 10.0) for name in "ABC")
+    started(plan, 0.0, 1)
+    plan.left("A")
+    assert started(plan, 10.6, 1) == ["B"]
+    assert (plan.jobs.starts[b], plan.jobs.ends[b]) == (10.6, 20.6)
+    assert plan.jobs.starts[c] == 20.6
+    assert plan.running_jobs.lags == {}
+    assert plan.jobs.starts[a] == 0
+
+
+def test_until_news_was_late_nothing_is_different() -> None:
+    plan = Plan(1)
+    a, b = (arrive(plan, name, 0.0, 10.0) for name in "AB")
+    started(plan, 0.0, 1)
+    arrive(plan, "C", 10.5, 10.0)
+    assert started(plan, 10.5, 0) == []
+    assert plan.jobs.ends[a] == 21
+    assert plan.jobs.starts[b] == 21
+
+
+def test_easy_chooses_as_if_what_is_about_to_be_told_to_end_had_ended() -> None:
+    """A and B end at 10, told one by one; wide C waits for both, and D must not slip in.
+
+    The head H (4 processors) waits for E, which runs long.
+    """
+    rows = [
+        ("A", 0, 1, 10), ("B", 0, 1, 10), ("E", 0, 2, 100), ("H", 1, 4, 10),
+        ("C", 2, 2, 80), ("D", 3, 1, 80),
+    ]  # fmt: skip
+    for latency in (0.0, 0.005):
+        starts = run("easy", rows_of(rows), 4, make_cluster(4, bandwidth=1e9, latency=latency))
+        assert [round(starts[name]) for name in "ABECHD"] == [0, 0, 0, 10, 100, 110], latency
+
+
+def rows_of(rows: list[tuple[str, int, int, int]]) -> Workload:
+    jobs, profiles = [], {}
+    for name, arrival, processors, run_time in rows:
+        profile, profiles[profile] = delay_profile(run_time)
+        jobs.append(Job(name, float(arrival), processors, profile, walltime=run_time + 1e-6))
+    return Workload(jobs=jobs, profiles=profiles, processors=4)
+
+
+def run(scheduler: str, workload: Workload, hosts: int, platform: object) -> dict[str, float]:
+    done = simulate(workload, platform, scheduler)
+    return {record.job.id.partition("!")[2]: record.start for record in done.ended}
+
+
+# Random platforms
+
+
+def uneven_cluster(rng: random.Random, hosts: int, folder: Path) -> Path:
+    """Write a cluster in which each link has a latency of its own, up to 5 ms."""
+    names = ["master_host", *(f"h{index:02d}" for index in range(hosts))]
+    link = '<link id="{}_link" bandwidth="1GBps" latency="{:.6f}s" sharing_policy="SPLITDUPLEX"/>'
+    lines = [
+        "<?xml version='1.0'?>",
+        '<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">',
+        '<platform version="4.1"><zone id="AS0" routing="Cluster">',
+        *(link.format(name, rng.uniform(0, 0.005)) for name in names),
+        *(f'<host id="{name}" speed="100Mf"/>' for name in names),
+        *(
+            f'<host_link id="{name}" up="{name}_link_UP" down="{name}_link_DOWN"/>'
+            for name in names
+        ),
+        "</zone></platform>",
+    ]
+    path = folder / "uneven.xml"
+    path.write_text("\n".join(lines))
+    return path
+
+
+def busy_workload(rng: random.Random, hosts: int, jobs: int = 150) -> Workload:
+    """Jobs for more than the machine, many of them urgent; some end early, some arrive at once."""
+    made, profiles, date, scale = [], {}, 0.0, rng.choice([20, 300, 3600])
+    for index in range(jobs):
+        date += rng.choice([0, 1, 1]) * rng.randint(0, scale // max(1, hosts // 3))
+        run_time = rng.randint(1, 2 * scale)
+        estimate = run_time * rng.choice([1.0, 1.0, 1.5, 3.0])
+        name, profiles[name] = delay_profile(run_time)
+        deadline = date + estimate * rng.choice([1, 1, 1.2, 2, 5, 10])
+        qos = QosRequest(deadline=deadline, estimated_runtime=estimate)
+        made.append(Job(str(index), date, rng.randint(1, hosts), name, qos=qos))
+    return Workload(jobs=made, profiles=profiles, processors=hosts)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "options"),
+    [
+        ("qops", {}),
+        ("msb", {}),
+        ("mrt", {}),
+        ("fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}),
+        ("fqops", {"tolerance_factor": 4.0, "kill_and_restart": True}),
+    ],
+)
+def test_promises_hold_on_platforms_with_latencies_and_as_many_jobs_are_admitted(
+    scheduler: str, options: dict[str, object], tmp_path: Path
+) -> None:
+    refused = {True: 0, False: 0}
+    submitted = 0
+    for seed in range(8):
+        rng = random.Random(seed)
+        hosts = rng.choice([4, 16])
+        workload = busy_workload(rng, hosts)
+        submitted += len(workload.jobs)
+        for platform in (make_cluster(hosts), read_platform(uneven_cluster(rng, hosts, tmp_path))):
+            module = make_scheduler(scheduler, options)
+            done = simulate(workload, platform, module)
+            late_news = module.news.late
+            refused[late_news] += sum(record.state == REJECTED for record in done.ended)
+            for record in done.ended:
+                promise = module.qos_log.record(record.job.id).admitted_deadline
+                if promise is not None and record.state not in (REJECTED, COMPLETED_KILLED):
+                    lateness = record.finish - promise
+                    assert lateness <= (module.options.grace if late_news else 1.1e-6)
+    assert abs(refused[True] - refused[False]) <= 0.02 * submitted
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "options"),
+    [("easy", {}), ("conservative", {"reserve": "processors"}), ("conservative", {})],
+)
+@pytest.mark.parametrize("latency", [50e-6, 1e-3])
+def test_waits_are_those_of_a_machine_without_latencies(
+    scheduler: str, options: dict[str, str], latency: float
+) -> None:
+    waits = []
+    for platform in (make_cluster(100), make_cluster(100, bandwidth=1.25e8, latency=latency)):
+        done = simulate("kth_sp2_1000", platform, scheduler, options)
+        waits.append(sum(record.start - record.job.submission_time for record in done.ended))
+    assert waits[1] == pytest.approx(waits[0], rel=0.01)
