@@ -84,7 +84,8 @@ def case_difference(case: Case, directory: Path) -> str:
     """Return how the engines differ on a case; empty if they do not."""
     workload, platform = case.write(directory)
     given = (case.scheduler, workload, platform, case.settings, directory)
-    return difference(run_both(*given, compute_sharing=case.sharing))
+    events = None if case.events is None else directory / "events.txt"
+    return difference(run_both(*given, compute_sharing=case.sharing, events=events))
 
 
 def main() -> None:
@@ -92,6 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("schedulers", nargs="*", default=list(SCHEDULERS))
     parser.add_argument("--network", action="store_true", help="platforms with latencies")
+    parser.add_argument("--events", action="store_true", help="hosts that leave and return")
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--seeds", type=int, default=10, help="number of seeds")
     parser.add_argument("--jobs", type=int, default=40, help="jobs a case")
@@ -101,7 +103,12 @@ def main() -> None:
     differing = 0
     for seed in range(given.first, given.first + given.seeds):
         for scheduler in given.schedulers:
-            case = random_case(seed, scheduler, network=given.network, jobs=given.jobs)
+            case = random_case(
+                *(seed, scheduler),
+                network=given.network,
+                jobs=given.jobs,
+                events=given.events,
+            )
             with tempfile.TemporaryDirectory() as name:
                 try:
                     found = case_difference(case, Path(name))

@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,18 @@ class Case:
     workload: dict[str, Any]
     sharing: bool | None = None
     """Whether jobs may share hosts; None for what the scheduler is meant for."""
+    events: list[dict[str, Any]] | None = None
+    """Hosts that leave and return, or None."""
 
     def write(self, directory: Path) -> tuple[Path, Path]:
-        """Write workload and platform; return their paths."""
+        """Write workload and platform, and ``events.txt``; return the paths of the former."""
         directory.mkdir(parents=True, exist_ok=True)
         workload, platform = directory / "workload.json", directory / "platform.xml"
         workload.write_text(json.dumps(self.workload))
         platform.write_text(self.platform)
+        if self.events is not None:
+            lines = "".join(f"{json.dumps(event)}\n" for event in self.events)
+            (directory / "events.txt").write_text(lines)
         return workload, platform
 
 
@@ -248,7 +254,23 @@ def _compose(rng: random.Random, profiles: dict[str, Any], rows: list[dict[str, 
                 row["qos"]["estimated_runtime"] *= repeat
 
 
-def random_case(seed: int, scheduler: str, *, network: bool, jobs: int = 40) -> Case:
+def outages(rng: random.Random, hosts: int) -> list[dict[str, Any]]:
+    """Return events of hosts that leave, some of which return."""
+    events: list[dict[str, Any]] = []
+    cuts = sorted(rng.sample(range(hosts + 1), rng.choice([2, min(3, hosts + 1)])))
+    for first, after in pairwise(cuts):
+        gone = f"{first}-{after - 1}" if after - 1 > first else str(first)
+        away = float(rng.randint(0, 200))
+        events.append({"timestamp": away, "type": "machine_unavailable", "resources": gone})
+        if rng.random() < 0.8:
+            back = away + rng.randint(1, 200)
+            events.append({"timestamp": back, "type": "machine_available", "resources": gone})
+    return sorted(events, key=lambda event: float(event["timestamp"]))
+
+
+def random_case(
+    seed: int, scheduler: str, *, network: bool, jobs: int = 40, events: bool = False
+) -> Case:
     """Return the case of a seed: the same wherever it is made."""
     rng = random.Random(f"{seed} {scheduler} {network}")
     settings = rng.choice(SCHEDULERS[scheduler])
@@ -267,4 +289,5 @@ def random_case(seed: int, scheduler: str, *, network: bool, jobs: int = 40) -> 
         settings=settings,
         platform=make(rng, hosts),
         workload=workload(rng, hosts, jobs, style),
+        events=outages(rng, hosts) if events else None,
     )

@@ -145,10 +145,12 @@ def test_networks(
     assert runs[0].lateness == runs[1].lateness
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(("seed", "events"), [*((seed, False) for seed in range(6)), (6, True)])
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
-def test_random_simulations_with_networks(tmp_path: Path, scheduler: str, seed: int) -> None:
-    case = random_case(seed, scheduler, network=True)
+def test_random_simulations_with_networks(
+    tmp_path: Path, scheduler: str, seed: int, events: bool
+) -> None:
+    case = random_case(seed, scheduler, network=True, events=events)
     if scheduler == "aroma":
         # By hand (live_engines): ends of jobs that share hosts differ by milliseconds in some.
         case.sharing = False
