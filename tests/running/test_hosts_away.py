@@ -107,11 +107,13 @@ def test_live_batsim_agrees(scheduler: str, options: dict[str, Any], tmp_path: P
         pytest.skip("no real batsim on PATH")
     for seed in range(3):
         hosts, workload, events = random_case(1000 + seed)
+        # The last of them on a platform whose links have a latency.
+        network = {"latency": 1e-3, "bandwidth": 1e9} if seed == 2 else {}
         files = []
         for engine in ("embedded", "batsim"):
             out = str(tmp_path / engine)
             done = run(
-                scheduler, workload, make_cluster(hosts), options,
+                scheduler, workload, make_cluster(hosts, **network), options,
                 out=out, events=events, engine=engine,
             )  # fmt: skip
             assert done.violations == []
