@@ -75,7 +75,7 @@ def duration_on_grid(duration: float) -> float:
     As dates of news are rounded up as well, what is estimated well is told to end no later
     than planned.
     """
-    return max(up_to_grid(float(duration)), 1 / GRID)
+    return max(up_to_grid(float(duration)), 1e-6)
 
 
 def end_of(start: float, duration: float) -> float:

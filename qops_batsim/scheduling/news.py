@@ -63,7 +63,7 @@ class News:
         """
         # What was submitted before the simulation is told at its beginning.
         lag = now - max(job.submission_time, 0.0)
-        if lag <= LATE or not _threshold(now) < lag < self.grace:
+        if not _threshold(now) < lag < self.grace:
             return 0.0
         self.mark_late()
         self.lag = max(self.lag, lag)
@@ -76,8 +76,6 @@ class News:
         walltime, or than the delay that it is.
         """
         run_time = now - start
-        if run_time <= job.estimate + LATE:
-            return  # As most do: nothing can be told from it.
         if _threshold(now) < run_time - self._longest(job) < self.grace:
             self.mark_late()
 

@@ -269,10 +269,9 @@ class Plan:
             return False
         early = self.freed or (self._by_host and bool(self._gone))
         self.freed = False
-        soon = now + GRID_TOLERANCE
         for slot in self._gone:
             end = float(self.jobs.ends[slot])
-            if end > soon:
+            if end > now + GRID_TOLERANCE:
                 self._give_back(slot, now, end)
                 early = True
             self.running_jobs.remove(slot)
@@ -281,14 +280,13 @@ class Plan:
 
     def _extend_overdue(self, now: float) -> bool:
         """Assume that jobs which outlive their estimate run as long again; tell if any do."""
-        overdue = False
         starts, ends = self.jobs.starts, self.jobs.ends
-        for slot in self.running_jobs.overdue(ends, now - self.news.tolerance):
+        slots = self.running_jobs.overdue(ends, now - self.news.tolerance)
+        for slot in slots:
             starts[slot] = start = self.actual_start(slot)
             self.running_jobs.lags.pop(slot, None)
             self.expect_end(slot, end_of(now, max(now - start, 1.0)))
-            overdue = True
-        return overdue
+        return bool(slots)
 
     def _has_missed_start(self, now: float) -> bool:
         """Whether a job should have started before: its processors come free only now."""
@@ -323,6 +321,8 @@ class Plan:
         """Start what is due and fits; tell whether the plan has to know that it was late."""
         started: list[tuple[Job, HostSet | None]] = []
         late = False
+        if not free:
+            return started, late
         jobs, waiting = self.table.numbers, self.waiting
         soon, in_time = now + GRID_TOLERANCE, now - self.news.most_lag
         count = int(waiting.size[0])

@@ -72,6 +72,7 @@ class RunningJobs:
         ``ends`` are the expected ends by slot.
         """
         expected, found = self._expected, list[int]()
+        # As good as always there are none.
         while expected and expected[0][0] < date:
             end, slot = heapq.heappop(expected)
             if slot in self._places and ends[slot] == end:

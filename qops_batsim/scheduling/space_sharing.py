@@ -17,7 +17,7 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
-from qops_batsim.scheduling.news import News
+from qops_batsim.scheduling.news import LATE, News
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.answers import Answer
@@ -332,14 +332,18 @@ class SpaceSharingScheduler(DecisionModule):
 
     def _listen(self, now: float) -> None:
         """Learn from what was told whether news is late."""
-        news = self.news
-        if self._newest is not None:
-            news.submitted(self._newest, now)
+        # As good as always everything is on time, and nothing can be told from that.
+        newest = self._newest
+        if newest is not None:
             self._newest = None
-        for job, start in self._left:
-            news.ended(job, start, now)
-        self._left.clear()
-        self._listens = not news.late
+            if now - newest.submission_time > LATE:
+                self.news.submitted(newest, now)
+        if self._left:
+            for job, start in self._left:
+                if now - start > job.estimate + LATE:
+                    self.news.ended(job, start, now)
+            self._left.clear()
+        self._listens = not self.news.late
 
     def _planned(self) -> Plan:
         if self._plan is None:

@@ -54,11 +54,11 @@ class JobTable:
         self.jobs.append(job)
         numbers.processors[slot] = job.processors
         self.reserve_all(slot)
-        numbers.estimates[slot] = duration_on_grid(job.estimate)
+        estimate = numbers.estimates[slot] = duration_on_grid(job.estimate)
         if job.qos is not None and job.qos.deadline is not None:
             numbers.deadlines[slot] = numbers.promises[slot] = job.qos.deadline
             # What it was lengthened by to fit the grid does not count.
-            longer = float(numbers.estimates[slot]) - job.estimate
+            longer = estimate - job.estimate
             numbers.targets[slot] = job.qos.deadline + (longer if longer > SAME_DATE else 0.0)
         self._slots[job.id] = slot
         return slot
