@@ -172,10 +172,12 @@ class SpaceSharingScheduler(DecisionModule):
         self._now = now
         if self._listens:
             self._listen(now)
-        self._reject_wider()
+        if self._may_be_too_wide:
+            self._reject_wider()
         self.schedule(now)
-        self._reject_wider()
-        self._may_be_too_wide = False
+        if self._may_be_too_wide:
+            self._reject_wider()
+            self._may_be_too_wide = False
         decisions = self._decisions
         self._decisions = []
         return decisions
@@ -307,12 +309,11 @@ class SpaceSharingScheduler(DecisionModule):
             self.decision_log.resized(self.capacity, self._used_hosts())
 
     def _reject_wider(self) -> None:
-        if self._may_be_too_wide:
-            for job in self.withdraw_wider(self.capacity.present):
-                reason = self.capacity.never_fits(job.processors)
-                if self.decision_log is not None and self._plan is not None:
-                    self.decision_log.dropped(self._now, job.id, reason)
-                self.reject(job, reason)
+        for job in self.withdraw_wider(self.capacity.present):
+            reason = self.capacity.never_fits(job.processors)
+            if self.decision_log is not None and self._plan is not None:
+                self.decision_log.dropped(self._now, job.id, reason)
+            self.reject(job, reason)
 
     def _note_renewals(self) -> None:
         """Note what promises the plan has made anew."""
