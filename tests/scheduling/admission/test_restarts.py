@@ -362,7 +362,7 @@ def test_the_same_over_zeromq(tmp_path: Path) -> None:
 
 
 def test_the_contract_of_schedulers() -> None:
-    assert check_scheduler(lambda: killer(tolerance_factor=2)) == 18
+    assert check_scheduler(lambda: killer(tolerance_factor=2)) == 19
 
 
 # Promises

@@ -346,7 +346,7 @@ def test_what_ran_late_is_forgotten(scheduler: str) -> None:
 
 @every_scheduler
 def test_the_contract_of_schedulers(scheduler: str) -> None:
-    assert check_scheduler(scheduler) == 18
+    assert check_scheduler(scheduler) == 19
 
 
 # Promises
