@@ -217,9 +217,6 @@ def workload(rng: random.Random, hosts: int, jobs: int, style: Style) -> dict[st
             estimate = seconds * rng.choice([0.5, 0.999])  # It outlives this, or is killed there.
         qos: dict[str, Any] = {}
         if rng.random() < 0.5:
-            if style.network and profiles[name]["type"] != "delay":
-                # What needs exactly its walltime succeeds or not by the last bits of dates.
-                estimate = 1.013 * estimate + 0.017
             row["walltime"] = round(estimate, 6)
         else:
             qos["estimated_runtime"] = round(estimate, 6)

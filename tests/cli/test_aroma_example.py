@@ -46,7 +46,7 @@ def test_the_commands_of_the_example_work(
 def test_every_promise_of_a_shared_run_is_verified(
     cli: Cli, tmp_path: Path, column: str, rule: str
 ) -> None:
-    """Dates promised half a second too early are noticed, one and all."""
+    """Dates promised too early, by more than the grace, are noticed, one and all."""
     assert cli("run", "aroma", "--out", tmp_path / "aroma").exit_code == 0
     real = {
         f"{row['workload_name']}!{row['job_id']}": row
@@ -58,7 +58,7 @@ def test_every_promise_of_a_shared_run_is_verified(
     for row in rows:
         if row[column]:
             kept = "finish_time" if column == "admitted_deadline" else "starting_time"
-            row[column] = f"{float(real[row['job_id']][kept]) - 0.5:.6f}"
+            row[column] = f"{float(real[row['job_id']][kept]) - 1.5:.6f}"
             broken += 1
     with path.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, rows[0], lineterminator="\n")

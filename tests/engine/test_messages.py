@@ -129,3 +129,21 @@ def test_without_delays_events_are_told_when_they_happen() -> None:
     assert not simulation.has_message_delays
     ends = [date for date, name in peer.told if name == JobCompleted.TYPE]
     assert ends == [14.0, 17.0]
+
+
+def test_a_computation_that_reached_its_walltime_goes_on_until_the_news_has_arrived() -> None:
+    """Two computations on one host of 100 Mflop/s; job 2 has a walltime of 5 s.
+
+    job 1   7 ▓ 8 ▒▒▒▒▒▒▒▒▒▒▒▒ 14 ▓▓▓▓▓▓ 20     ▓ the whole host, ▒ half of it
+    job 2       8 ▒▒▒▒▒▒▒▒▒▒ 13 ─end─► 14
+    """
+    profile = {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}
+    listed = [Job("1", 4.0, 1, "work"), Job("2", 4.0, 1, "work", walltime=5.0)]
+    workload = Workload(jobs=listed, profiles={"work": profile}, processors=2)
+
+    def answer(message: Message[Event]) -> list[Decision]:
+        submitted = [item.body for item in message.events if isinstance(item.body, JobSubmitted)]
+        return [ExecuteJob(each.job_id, HostSet.parse("0")) for each in submitted]
+
+    simulation = simulated(Scripted(answer), workload, compute_sharing=True)
+    assert spans(simulation) == [(8.0, 13.0), (7.0, 20.0)]

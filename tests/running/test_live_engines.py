@@ -101,9 +101,6 @@ def test_shared_hosts(tmp_path: Path, shared: Path, workload: str, platform: str
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_random_simulations_without_network(tmp_path: Path, scheduler: str, seed: int) -> None:
     case = random_case(seed, scheduler, network=False)
-    if scheduler == "aroma":
-        # What is stopped goes on from how far it had come, which Batsim tells with six decimals.
-        case.settings = {**case.settings, "stops": 0}
     assert case_difference(case, tmp_path) == ""
 
 
@@ -151,9 +148,6 @@ def test_random_simulations_with_networks(
     tmp_path: Path, scheduler: str, seed: int, events: bool
 ) -> None:
     case = random_case(seed, scheduler, network=True, events=events)
-    if scheduler == "aroma":
-        # By hand (live_engines): ends of jobs that share hosts differ by milliseconds in some.
-        case.sharing = False
     assert case_difference(case, tmp_path) == ""
 
 
