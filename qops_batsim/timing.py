@@ -12,7 +12,7 @@ SAME_DATE = 1e-9
 """Dates closer than this (seconds) are one date to the engine, as in SimGrid."""
 
 PLAN_TOLERANCE = 1e-6
-"""Dates closer than this (seconds) are one date to verification, and to whoever compares
+"""Dates closer than this (seconds) are one date to verification, and to what compares
 news with a plan.
 
 Batsim sends dates with six decimals, so a decision module cannot know better.

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from qops_batsim.engine.execution import Amounts
 from qops_batsim.engine.fluid import Computation, Resource
+from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Host, Link, Platform
 from qops_batsim.platform.network import Network
 
@@ -77,13 +78,22 @@ class Machine:
         return Computation(uses, bound=bound, latency=latency)
 
     def message(self, source: int | None) -> Message:
-        """Return one byte's way from a host, None for the master, to the master."""
+        """Return one byte's way from a host, None for the master, to the master.
+
+        InputError if there is none.
+        """
         known = self._messages.get(source)
         if known is None:
             master = self._platform.master
             assert master is not None
             name = master.name if source is None else self._hosts[source].name
-            links, latency = self._path(name, master.name)
+            try:
+                links, latency = self._path(name, master.name)
+            except InputError as error:
+                raise InputError(
+                    f"{error}; Batsim's own messages take it unless they take no time "
+                    "(--no-message-delays)"
+                ) from None
             uses: dict[Resource, float] = {}
             for link in links:
                 _use(uses, link, 1.0)

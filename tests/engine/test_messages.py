@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.errors import SimulationError
+from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
+from qops_batsim.platform import read_platform
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, KillJob
@@ -147,3 +150,18 @@ def test_a_computation_that_reached_its_walltime_goes_on_until_the_news_has_arri
 
     simulation = simulated(Scripted(answer), workload, compute_sharing=True)
     assert spans(simulation) == [(8.0, 13.0), (7.0, 20.0)]
+
+
+def test_a_platform_without_a_way_to_the_master_is_refused_with_a_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "p.xml"
+    path.write_text(
+        '<platform version="4.1"><zone id="z" routing="Full">'
+        '<host id="master_host" speed="1Gf"/><host id="a" speed="1Gf"/><host id="b" speed="1Gf"/>'
+        '<link id="l" bandwidth="1GBps" latency="1ms"/>'
+        '<route src="a" dst="b"><link_ctn id="l"/></route></zone></platform>'
+    )
+    platform = read_platform(path)
+    with pytest.raises(InputError, match="no route from 'a' to 'master_host'.*--no-message-delays"):
+        Simulation(platform, [jobs(4.0)], Scripted(start_each_on_its_host)).run()
+    options = EngineOptions(message_delays=False)
+    Simulation(platform, [jobs(4.0)], Scripted(start_each_on_its_host), options).run()
