@@ -40,8 +40,8 @@ TOLD_DECIMALS = 6
 GRID = 1e6
 """Dates on the grid in a second."""
 
-GRID_END = 2.0**32
-"""From here on (seconds, 136 years) floats are no finer than the grid: each is on it."""
+GRID_END = 2.0**31
+"""From here on (seconds, 68 years) floats are about as coarse as the grid: each counts as on it."""
 
 
 def on_grid(date: float) -> float:

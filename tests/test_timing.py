@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qops_batsim.limits import MAX_SECONDS
@@ -46,6 +46,7 @@ def test_chains_do_not_drift(start: int, durations: list[int]) -> None:
 
 
 @given(DATES, DURATIONS)
+@example(2251799814.4998407, 0.0)
 def test_an_end_is_later_than_the_start(date: float, duration: float) -> None:
     start = on_grid(date)
     end = end_of(start, duration_on_grid(duration))
