@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from qops_batsim.engine.external_events import (
-    AVAILABLE,
-    UNAVAILABLE,
-    ExternalEvent,
-)
+from qops_batsim.engine.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import SUBMITTED

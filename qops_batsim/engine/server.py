@@ -6,7 +6,6 @@ in the same order where every message takes no time.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -55,9 +54,6 @@ class NetworkedWorld(World):
     def _new_waits(self) -> Waits:
         self.steps = SteppedWaits()
         return self.steps
-
-    def go_on(self, wait: Wait, rate: float, left: float) -> None:
-        self.steps.go_on(wait, rate if left else math.inf)
 
     def step(self) -> bool:
         """Go on to the next date at which something happens; tell whether there is one."""

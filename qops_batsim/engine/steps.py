@@ -83,8 +83,8 @@ class SteppedWaits(Waits):
             wait.remains, wait.rate = 0.0, 1.0
         self._plan(wait)
 
-    def last(self, wait: Wait, now: float, seconds: float) -> None:
-        raise NotImplementedError("what lasts is a computation, which goes on at a rate")
+    def last(self, wait: Wait, now: float, seconds: float, rate: float = 0.0) -> None:
+        self.go_on(wait, rate if seconds else math.inf)
 
     def advance(self) -> bool:
         """Set the clock to the next end of a wait; tell whether there is one.

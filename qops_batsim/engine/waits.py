@@ -59,8 +59,11 @@ class Waits:
         self._began += 1
         return Wait(_NEVER, self._began - 1, action, argument)
 
-    def last(self, wait: Wait, now: float, seconds: float) -> None:
-        """Let a wait end so much later than now (seconds; infinity for not at present)."""
+    def last(self, wait: Wait, now: float, seconds: float, rate: float = 0.0) -> None:
+        """Let a wait end so much later than now (seconds; infinity for not at present).
+
+        ``rate`` is that of the computation waited for, where it is followed step by step.
+        """
         date = wait.date = now + seconds
         if date < math.inf:
             heapq.heappush(self._heap, (date, wait.number, wait))

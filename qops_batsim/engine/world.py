@@ -158,7 +158,7 @@ class World:
         if not self._fluid.changed and not self._loads_changed:
             return
         for computation, left in self._fluid.settle(self.now):
-            self.go_on(self._ends[computation], computation.rate, left)
+            self.waits.last(self._ends[computation], self.now, left, computation.rate)
         self._loads_changed = False
         if self.energy is not None:
             self.energy.set_loads(self._loads(), self.now)
@@ -200,10 +200,6 @@ class World:
         self._ends[computation] = waits[0]
         self._fluid.start(computation, self.now)
         return waits
-
-    def go_on(self, wait: Wait, rate: float, left: float) -> None:
-        """Let a computation go on at a rate, and so for some time (seconds)."""
-        self.waits.last(wait, self.now, left)
 
     def stop(self, computation: Computation) -> None:
         self._ends.pop(computation).cancel()
