@@ -6,7 +6,10 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from qops_batsim.engine.records import JobRecord, job_columns
+import numpy as np
+
+from qops_batsim.engine.ended_jobs import EndedJobs
+from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.files import write_text
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, REJECTED
@@ -27,7 +30,7 @@ def write_outputs(
     third file is left out without ``machine_states``.
     """
     texts = {
-        "jobs": format_jobs(simulation.ended),
+        "jobs": format_jobs(simulation.ended_jobs),
         "schedule": format_schedule(simulation),
     }
     if machine_states:
@@ -45,12 +48,13 @@ _RAN = _HEAD + ",%.6f" * 6 + ',%s,%.6f,"%s"'
 _REJECTED = _HEAD + "," * 9 + '"%s"'
 
 
-def format_jobs(ended: Sequence[JobRecord]) -> str:
+def format_jobs(ended: EndedJobs) -> str:
     """Return ``_jobs.csv``: one row a job, in the order in which their ends were noted."""
-    columns = job_columns(ended)
+    columns = ended.table()
     lines = [",".join(columns)]
     columns["metadata"] = [text.replace('"', '""') for text in columns["metadata"]]
-    for row in zip(*columns.values(), strict=True):
+    cells = (c.tolist() if isinstance(c, np.ndarray) else c for c in columns.values())
+    for row in zip(*cells, strict=True):
         if row[7] == REJECTED:
             lines.append(_REJECTED % (*row[:8], row[-1]))
         else:

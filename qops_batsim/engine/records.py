@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +10,7 @@ import msgspec
 from qops_batsim.engine.execution import Execution
 from qops_batsim.engine.fluid import Computation
 from qops_batsim.engine.waits import Wait
-from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, NOT_SUBMITTED, REJECTED, Job
+from qops_batsim.jobs import NOT_SUBMITTED, Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.timing import TOLD_DECIMALS
 
@@ -113,36 +112,3 @@ class JobRecord(msgspec.Struct, eq=False):
             dates.append(f"finish={self.finish:g}")
         hosts = f", hosts='{self.hosts}'" if self.hosts else ""
         return f"JobRecord({self.job.id!r}, {self.state}, {', '.join(dates)}{hosts})"
-
-
-def job_columns(ended: Sequence[JobRecord]) -> dict[str, list[Any]]:
-    """Return the columns of ``_jobs.csv``, not rounded; what a rejected job has not is NaN."""
-    ran = [record.state != REJECTED for record in ended]
-    names = [record.job.id.partition("!") for record in ended]
-    submitted = [record.job.submission_time for record in ended]
-    start = [record.start for record in ended]
-    finish = [record.written_finish for record in ended]
-    turnaround = [end - date for end, date in zip(finish, submitted, strict=True)]
-    run_time = [end - date for end, date in zip(finish, start, strict=True)]
-    joules = [-1.0 if record.energy is None else record.energy for record in ended]
-    return {
-        "job_id": [local_id for _, _, local_id in names],
-        "workload_name": [workload for workload, _, _ in names],
-        "profile": [record.job.profile for record in ended],
-        "submission_time": submitted,
-        "requested_number_of_resources": [record.job.processors for record in ended],
-        "requested_time": [
-            -1.0 if record.job.walltime is None else record.job.walltime for record in ended
-        ],
-        "success": [int(record.state == COMPLETED_SUCCESSFULLY) for record in ended],
-        "final_state": [record.state for record in ended],
-        "starting_time": start,
-        "execution_time": run_time,
-        "finish_time": finish,
-        "waiting_time": [date - since for date, since in zip(start, submitted, strict=True)],
-        "turnaround_time": turnaround,
-        "stretch": [whole / run for whole, run in zip(turnaround, run_time, strict=True)],
-        "allocated_resources": [str(record.hosts) for record in ended],
-        "consumed_energy": [each if ok else math.nan for each, ok in zip(joules, ran, strict=True)],
-        "metadata": [record.metadata for record in ended],
-    }

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Protocol
 from qops_batsim.engine.actors import Outside, Submitters
 from qops_batsim.engine.apply import apply_decision
 from qops_batsim.engine.options import EngineOptions
-from qops_batsim.engine.records import JobRecord, job_columns
+from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.server import NetworkedWorld, Server
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
@@ -50,6 +50,8 @@ from qops_batsim.workload.model import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from qops_batsim.engine.ended_jobs import EndedJobs
 
 __all__ = ["EngineOptions", "Peer", "Simulation"]
 
@@ -145,6 +147,8 @@ class Simulation:
         self._jobs: list[list[JobRecord]] = []
         self._farewells: list[Notify] = []
         self._told_before_farewell = 0
+        self._over = False
+        self._ended_jobs: EndedJobs | None = None
         for index, workload in enumerate(workloads):
             self._load(f"w{index}", workload)
 
@@ -158,6 +162,18 @@ class Simulation:
         """Whether Batsim's own messages take their time."""
         return isinstance(self._world, NetworkedWorld)
 
+    @property
+    def ended_jobs(self) -> EndedJobs:
+        """The jobs of :attr:`ended` in columns, as they are now."""
+        if self._ended_jobs is not None:
+            return self._ended_jobs
+        from qops_batsim.engine.ended_jobs import ended_jobs_of
+
+        found = ended_jobs_of(self.ended)
+        if self._over:
+            self._ended_jobs = found
+        return found
+
     def to_frame(self) -> pd.DataFrame:
         """Return the jobs of :attr:`ended` with the columns of ``_jobs.csv``, not rounded.
 
@@ -165,7 +181,7 @@ class Simulation:
         """
         import pandas as pd
 
-        return pd.DataFrame(job_columns(self.ended))
+        return pd.DataFrame(self.ended_jobs.table())
 
     def __repr__(self) -> str:
         said = (f"{name}: {value}" for name, value in self._summary().items())
@@ -219,6 +235,7 @@ class Simulation:
         self._check_nothing_left()
         world.now = max(world.now, self._peer_ready)
         self._peer.exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))
+        self._over = True
         if self._on_progress is not None:
             self._on_progress(len(self.ended))
 
@@ -235,6 +252,7 @@ class Simulation:
             self._report_progress()
         # It knows the world: that circle would keep all jobs until the next collection.
         del world.mailbox
+        self._over = True
         if self._on_progress is not None:
             self._on_progress(len(self.ended))
 

@@ -128,7 +128,7 @@ def _check_case(make: Callable[[], DecisionModule], case: Case, sharing: bool | 
     with _time_limit():
         first, module = _run(make(), case, sharing)
         again, _ = _run(make(), case, sharing)
-    if format_jobs(first.ended) != format_jobs(again.ended):
+    if format_jobs(first.ended_jobs) != format_jobs(again.ended_jobs):
         raise SchedulerContractError("two runs differ on the same input")
     for record in first.ended:
         fits = 1 <= record.job.processors <= hosts

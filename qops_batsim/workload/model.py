@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -11,8 +12,39 @@ from qops_batsim.errors import require
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_PROCESSORS
 
+if TYPE_CHECKING:
+    import numpy as np
+
 Profile = dict[str, Any]
 """An execution profile as in Batsim: an object with a ``type`` and its parameters."""
+
+
+class JobColumns(NamedTuple):
+    """The jobs of a workload in columns: an element for each, in the order of the file.
+
+    Attributes
+    ----------
+    ids
+        Identifiers, as in the file.
+    submission_times
+        Dates of submission (float64, seconds).
+    processors
+        Hosts that each job needs (int64).
+    walltimes, estimates
+        What kills a job, and what planning assumes (float64, seconds); infinite without.
+    profiles
+        Positions in ``profile_names`` (int64).
+    profile_names
+        Those of the workload, and any others that jobs name.
+    """
+
+    ids: list[str]
+    submission_times: np.ndarray
+    processors: np.ndarray
+    walltimes: np.ndarray
+    estimates: np.ndarray
+    profiles: np.ndarray
+    profile_names: list[str]
 
 
 class Workload(msgspec.Struct):
@@ -35,6 +67,25 @@ class Workload(msgspec.Struct):
     """How the workload was made, with every parameter and seed; written to the file."""
     source: str = "a workload"
     """Where it was read from, for messages."""
+
+    @property
+    def columns(self) -> JobColumns:
+        """The jobs in columns, as they are now."""
+        import numpy as np
+
+        jobs, count = self.jobs, len(self.jobs)
+        names = {name: index for index, name in enumerate(self.profiles)}
+        limits = (math.inf if job.walltime is None else job.walltime for job in jobs)
+        profiles = (names.setdefault(job.profile, len(names)) for job in jobs)
+        return JobColumns(
+            ids=[job.id for job in jobs],
+            submission_times=np.fromiter((job.submission_time for job in jobs), float, count),
+            processors=np.fromiter((job.processors for job in jobs), np.int64, count),
+            walltimes=np.fromiter(limits, float, count),
+            estimates=np.fromiter((job.estimate for job in jobs), float, count),
+            profiles=np.fromiter(profiles, np.int64, count),
+            profile_names=list(names),
+        )
 
     def __repr__(self) -> str:
         return f"<Workload: {', '.join(self._facts())}>"

@@ -110,7 +110,7 @@ class Example:
         engine: EngineOptions | None = None,
     ) -> str:
         """Return the ``_jobs.csv`` of a run in process."""
-        return format_jobs(self.simulate(scheduler, settings, engine).ended)
+        return format_jobs(self.simulate(scheduler, settings, engine).ended_jobs)
 
     def starts(self, scheduler: str) -> dict[str, float]:
         """Return the start of each job (seconds) in a run in process."""

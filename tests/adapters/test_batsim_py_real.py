@@ -131,7 +131,7 @@ def test_the_documented_sessions_do_as_in_process(
     mean, _, words = python("-c", whole).partition(" ")
     assert words == "s mean waiting time\n"
     assert float(mean) == pytest.approx(sum(waits) / len(waits))
-    assert jobs_csv(outputs) == format_jobs(simulation.ended)
+    assert jobs_csv(outputs) == format_jobs(simulation.ended_jobs)
 
     assert python("-c", own_loop) == "1000 jobs\n"
     assert jobs_csv(outputs) == shipped.jobs_csv("easy", engine=WITH_ENERGY)

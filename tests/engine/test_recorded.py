@@ -47,7 +47,7 @@ def test_ended_sessions_replay_to_the_same_events_and_files(zero_latency: list[C
         differences = peer.differences
         assert len(differences) == ONLY_IN_310.get(case.name, 0), f"{case.name}: {differences[:1]}"
         if case.batsim == "4.2.1":
-            assert format_jobs(simulation.ended) == case.output("jobs"), case.name
+            assert format_jobs(simulation.ended_jobs) == case.output("jobs"), case.name
             states = format_machine_states(simulation.computing_changes)
             assert states == case.output("machine_states"), case.name
             if not case.scheduler:
@@ -110,7 +110,7 @@ def test_networked_sessions_replay_to_the_same_events_and_files(shared: Path) ->
             continue
         simulation, peer = replay(case)
         assert not peer.differences, f"{case.name}: {peer.differences[:1]}"
-        assert format_jobs(simulation.ended) == case.output("jobs"), case.name
+        assert format_jobs(simulation.ended_jobs) == case.output("jobs"), case.name
         states = format_machine_states(simulation.computing_changes)
         assert states == case.output("machine_states"), case.name
         replayed.append(case.name)
@@ -128,7 +128,7 @@ def test_actors_without_delays_replay_the_same(
         if case.ended and case.batsim == "4.2.1" and platform_of(case).master is not None:
             simulation, peer = replay(case)
             assert not peer.differences, f"{case.name}: {peer.differences[:1]}"
-            assert format_jobs(simulation.ended) == case.output("jobs"), case.name
+            assert format_jobs(simulation.ended_jobs) == case.output("jobs"), case.name
             replayed += 1
     assert replayed >= 28
 
@@ -169,7 +169,7 @@ def rows_of(text: str) -> dict[str, dict[str, str]]:
 
 
 def our_rows(simulation: Simulation) -> dict[str, dict[str, str]]:
-    return rows_of(format_jobs(simulation.ended))
+    return rows_of(format_jobs(simulation.ended_jobs))
 
 
 def run(

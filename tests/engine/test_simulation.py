@@ -169,7 +169,7 @@ def test_a_kill_ends_the_job_now_and_its_planned_end_moves_nothing() -> None:
     assert peer.told[-2:] == [(4, ["-w0!1", "job_killed"]), (4, ["simulation_ends"])]
     assert simulation.now == 4
     assert "1,w0,d10,0.000000,2,100.000000,0,COMPLETED_KILLED,0.000000,4.000000" in format_jobs(
-        simulation.ended
+        simulation.ended_jobs
     )
 
 
@@ -177,7 +177,7 @@ def test_a_job_killed_as_it_starts_is_written_with_batsims_shortest_run_time() -
     answer = at_begin(ExecuteJob("w0!1", HostSet.parse("0-1")), KillJob(["w0!1"]))
     simulation, _ = simulate(answer, workload(ONE))
     expected = ",0.000000,0.000010,0.000010,0.000000,0.000010,1.000000,0-1,"
-    assert expected in format_jobs(simulation.ended)
+    assert expected in format_jobs(simulation.ended_jobs)
     assert simulation.now == 0
 
 
@@ -186,7 +186,7 @@ def test_metadata_is_quoted_for_csv() -> None:
         ExecuteJob("w0!1", HostSet.parse("0-1")), SetJobMetadata("w0!1", 'said "no", twice')
     )
     simulation, _ = simulate(answer, workload(ONE))
-    assert format_jobs(simulation.ended).endswith(',"said ""no"", twice"\n')
+    assert format_jobs(simulation.ended_jobs).endswith(',"said ""no"", twice"\n')
 
 
 def test_a_failing_profile_ends_as_failed() -> None:
@@ -428,7 +428,10 @@ def test_to_frame_holds_what_the_file_holds() -> None:
     frame = simulation.to_frame()
     texts = {name: str for name in frame if frame[name].dtype.kind not in "fi"}
     written = pd.read_csv(
-        io.StringIO(format_jobs(simulation.ended)), dtype=texts, keep_default_na=False, na_values=""
+        io.StringIO(format_jobs(simulation.ended_jobs)),
+        dtype=texts,
+        keep_default_na=False,
+        na_values="",
     )
     for name in texts:
         written[name] = written[name].fillna("")

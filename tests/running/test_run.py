@@ -148,7 +148,7 @@ def test_hosts_go_away_and_that_is_recorded() -> None:
     assert reduced.metrics["waiting_time"]["mean"] > whole.metrics["waiting_time"]["mean"]
     events = read_external_events("away.txt")
     direct = simulate("tiny_8", None, "easy", events=events)
-    assert format_jobs(direct.ended) == Path("away_jobs.csv").read_text()
+    assert format_jobs(direct.ended_jobs) == Path("away_jobs.csv").read_text()
     run("easy", "tiny_8", events=events, out="object")
     assert description("object")["python_objects"] == ["events"]
     with pytest.raises(InputError, match="events came from a program"):

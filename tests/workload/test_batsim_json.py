@@ -1,5 +1,6 @@
 import gzip
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,23 @@ def test_a_workload_is_read_with_its_provenance() -> None:
     assert workload.provenance == {"seed": 1}
     assert workload.source == "w.json"
     assert parse_workload(text_of(), source="w.json").provenance == {}
+
+
+def test_columns_hold_the_jobs_in_the_order_of_the_file() -> None:
+    jobs = [
+        JOB,
+        {"id": 7, "subtime": 1.5, "res": 3, "profile": "e", "walltime": 20},
+        JOB | {"id": "2", "walltime": 30, "qos": {"estimated_runtime": 5}},
+    ]
+    profiles = {"e": DELAY, "d": DELAY}
+    columns = parse_workload(text_of(jobs=jobs, profiles=profiles), source="w").columns
+    assert columns.ids == ["1", "7", "2"]
+    assert columns.submission_times.tolist() == [0, 1.5, 0]
+    assert columns.processors.tolist() == [2, 3, 2]
+    assert columns.walltimes.tolist() == [math.inf, 20, 30]
+    assert columns.estimates.tolist() == [math.inf, 20, 5]
+    assert [columns.profile_names[index] for index in columns.profiles] == ["d", "e", "d"]
+    assert columns.profile_names == ["e", "d"]
 
 
 def test_a_workload_without_jobs_is_one() -> None:

@@ -260,7 +260,7 @@ def test_registration_is_finished_acknowledged_or_not(
     found = simulate(workload_of(1, jobs), make_cluster(1), module, engine=options)
     if kill or not jobs:
         expected = simulate(workload_of(1, jobs), make_cluster(1), killer())
-        assert format_jobs(found.ended) == format_jobs(expected.ended)
+        assert format_jobs(found.ended) == format_jobs(expected.ended_jobs)
 
 
 class Engine:
@@ -358,7 +358,7 @@ def test_the_same_over_zeromq(tmp_path: Path) -> None:
         ):
             there = Simulation(make_cluster(4), [workload], peer, remote)
             there.run()
-        assert format_jobs(there.ended) == format_jobs(here.ended)
+        assert format_jobs(there.ended) == format_jobs(here.ended_jobs)
 
 
 def test_the_contract_of_schedulers() -> None:
@@ -470,11 +470,11 @@ def test_hopeless_candidates_are_passed_over_without_any_effect(
     for _ in range(40):
         workload = workload_of(4, random_jobs(rng, 60))
         module = killer(tolerance_factor=rng.choice([1, 2, 4]), slack_factor=rng.choice([1, 1.5]))
-        found = format_jobs(simulate(workload, make_cluster(4), module).ended)
+        found = format_jobs(simulate(workload, make_cluster(4), module).ended_jobs)
         with monkeypatch.context() as patch:
             patch.setattr(Restarts, "_candidates", naive_candidates)
             again = Fqops(module.options)
-            assert format_jobs(simulate(workload, make_cluster(4), again).ended) == found
+            assert format_jobs(simulate(workload, make_cluster(4), again).ended_jobs) == found
         kills += found.count("COMPLETED_KILLED")
     assert kills > 100
 

@@ -1,0 +1,117 @@
+"""What became of the jobs of a simulation, in columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from qops_batsim.engine.records import SHORTEST_RUN_TIME, JobRecord
+from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, FINAL_STATES, REJECTED
+from qops_batsim.platform.host_intervals import HostIntervals
+
+STATE_CODES = {state: code for code, state in enumerate(FINAL_STATES)}
+"""The numbers by which columns tell final states."""
+
+
+class EndedJobs(NamedTuple):
+    """Jobs that have ended or were rejected, in the order in which that was noted.
+
+    Attributes
+    ----------
+    ids, workloads
+        Identifier within the workload, and the workload's name.
+    profiles
+        Names of the profiles.
+    submission_times, starts, finishes
+        Dates (float64, seconds); NaN for what a rejected job has not.
+    processors
+        Hosts asked for (int64).
+    walltimes
+        Walltimes (float64, seconds), -1 without.
+    states
+        Positions in :data:`~qops_batsim.jobs.FINAL_STATES` (int8).
+    hosts
+        The hosts that each ran on; none for a rejected job.
+    energy
+        Joules consumed on them (float64), -1 where that is not measured.
+    metadata
+        Texts given by the decision module; None where all are empty.
+    """
+
+    ids: list[str]
+    workloads: list[str]
+    profiles: list[str]
+    submission_times: np.ndarray
+    processors: np.ndarray
+    walltimes: np.ndarray
+    states: np.ndarray
+    starts: np.ndarray
+    finishes: np.ndarray
+    hosts: HostIntervals
+    energy: np.ndarray
+    metadata: list[str] | None
+
+    @property
+    def ran(self) -> np.ndarray:
+        """Whether each job was started (bool)."""
+        started: np.ndarray = self.states != STATE_CODES[REJECTED]
+        return started
+
+    @property
+    def written_finishes(self) -> np.ndarray:
+        """Dates of the ends as files have them (seconds): never that of the start."""
+        later = self.finishes > self.starts
+        return np.where(later, self.finishes, self.starts + SHORTEST_RUN_TIME)
+
+    def table(self) -> dict[str, Any]:
+        """Return the columns of ``_jobs.csv``, not rounded; what a rejected job has not is NaN."""
+        finish = self.written_finishes
+        turnaround, run_time = finish - self.submission_times, finish - self.starts
+        return {
+            "job_id": self.ids,
+            "workload_name": self.workloads,
+            "profile": self.profiles,
+            "submission_time": self.submission_times,
+            "requested_number_of_resources": self.processors,
+            "requested_time": self.walltimes,
+            "success": (self.states == STATE_CODES[COMPLETED_SUCCESSFULLY]).astype(np.int64),
+            "final_state": [FINAL_STATES[code] for code in self.states.tolist()],
+            "starting_time": self.starts,
+            "execution_time": run_time,
+            "finish_time": finish,
+            "waiting_time": self.starts - self.submission_times,
+            "turnaround_time": turnaround,
+            "stretch": turnaround / run_time,
+            "allocated_resources": self.hosts.texts(),
+            "consumed_energy": np.where(self.ran, self.energy, math.nan),
+            "metadata": [""] * len(self.ids) if self.metadata is None else self.metadata,
+        }
+
+
+def ended_jobs_of(ended: Sequence[JobRecord]) -> EndedJobs:
+    """Return in columns what the engine remembers of jobs that have ended. O(jobs)."""
+    names = [record.job.id.partition("!") for record in ended]
+    metadata = [record.metadata for record in ended]
+
+    def numbers(kind: type, of: Callable[[JobRecord], float]) -> np.ndarray:
+        return np.fromiter(map(of, ended), kind, len(ended))
+
+    return EndedJobs(
+        ids=[local_id for _, _, local_id in names],
+        workloads=[workload for workload, _, _ in names],
+        profiles=[record.job.profile for record in ended],
+        submission_times=numbers(np.float64, lambda each: each.job.submission_time),
+        processors=numbers(np.int64, lambda each: each.job.processors),
+        walltimes=numbers(
+            np.float64, lambda each: -1.0 if each.job.walltime is None else each.job.walltime
+        ),
+        states=numbers(np.int8, lambda each: STATE_CODES[each.state]),
+        starts=numbers(np.float64, lambda each: each.start),
+        finishes=numbers(np.float64, lambda each: each.finish),
+        hosts=HostIntervals.of([record.hosts for record in ended]),
+        energy=numbers(np.float64, lambda each: -1.0 if each.energy is None else each.energy),
+        metadata=metadata if any(metadata) else None,
+    )

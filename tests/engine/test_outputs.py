@@ -1,0 +1,112 @@
+"""The output files against the same written naively, row by row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import pytest
+
+from output_oracles import plain_jobs, plain_machine_states, plain_schedule
+from qops_batsim.engine.ended_jobs import STATE_CODES
+from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.outputs import format_jobs, format_machine_states, format_schedule
+from qops_batsim.engine.simulation import Simulation
+from qops_batsim.jobs import REJECTED, Job
+from qops_batsim.platform import Host, HostSet, Platform
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob
+from qops_batsim.protocol.events import Notify
+from qops_batsim.running.contract_cases import cases
+from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.module import DecisionModule, System
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.model import Workload, delay_profile
+
+
+class Crowd(DecisionModule):
+    """Starts every job at once on the lowest hosts, many on one; rejects what is too wide."""
+
+    def begin(self, system: System) -> None:
+        self._hosts = HostSet.first(len(system.hosts))
+        self._new: list[Job] = []
+
+    def submitted(self, job: Job) -> None:
+        self._new.append(job)
+
+    def notified(self, notification: Notify) -> None:
+        hosts = HostSet.parse(notification.fields.get("resources", ""))
+        away = notification.type == "event_machine_unavailable"
+        self._hosts = self._hosts - hosts if away else self._hosts | hosts
+
+    def decide(self, now: float) -> list[Decision]:
+        new, self._new = self._new, []
+        return [
+            ExecuteJob(job.id, self._hosts.lowest(job.processors))
+            if 1 <= job.processors <= len(self._hosts)
+            else RejectJob(job.id)
+            for job in new
+        ]
+
+
+def simulations() -> Iterator[Simulation]:
+    """Yield simulations of small workloads, also with sharing, outages and energy."""
+    for case in cases():
+        machine = Platform(
+            compute_hosts=[
+                Host(
+                    name=f"h{index}",
+                    speeds=(1e8,),
+                    properties={"wattage_per_state": "90:105:180"},
+                )
+                for index in range(case.hosts)
+            ]
+        )
+        for sharing in (False, True):
+            for energy in (False, True):
+                yield simulate(
+                    case.workload,
+                    machine,
+                    Crowd() if sharing else make_scheduler("easy"),
+                    engine=EngineOptions(
+                        compute_sharing=sharing,
+                        energy=energy,
+                        external_events=case.events,
+                    ),
+                )
+
+
+def test_files_are_those_written_row_by_row() -> None:
+    rejected = shared = away = 0
+    for simulation in simulations():
+        assert format_jobs(simulation.ended_jobs) == plain_jobs(simulation.ended)
+        assert format_schedule(simulation) == plain_schedule(simulation)
+        changes = simulation.computing_changes
+        assert format_machine_states(changes) == plain_machine_states(changes)
+        rejected += any(record.state == REJECTED for record in simulation.ended)
+        shared += simulation.options.compute_sharing
+        away += bool(simulation.outages)
+    assert min(rejected, shared, away) > 0
+
+
+def test_columns_hold_what_the_records_hold() -> None:
+    for simulation in simulations():
+        jobs = simulation.ended_jobs
+        assert simulation.ended_jobs is jobs
+        for index, record in enumerate(simulation.ended):
+            assert f"{jobs.workloads[index]}!{jobs.ids[index]}" == record.job.id
+            assert jobs.profiles[index] == record.job.profile
+            assert jobs.submission_times[index] == record.submission_time
+            assert jobs.processors[index] == record.job.processors
+            assert jobs.states[index] == STATE_CODES[record.state]
+            assert jobs.hosts.texts()[index] == str(record.hosts)
+            assert jobs.ran[index] == (not math.isnan(record.start))
+        assert len(jobs.ids) == len(simulation.ended)
+
+
+@pytest.mark.parametrize("date", [0.0, 5e11])
+def test_what_ends_as_it_starts_is_written_later(date: float) -> None:
+    name, profile = delay_profile(1e-12)
+    jobs = [Job("1", date, 1, name)]
+    done = simulate(Workload(jobs, {name: profile}, 1), make_cluster(1), "fcfs")
+    assert done.ended_jobs.written_finishes[0] == done.ended[0].written_finish
