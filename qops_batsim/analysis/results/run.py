@@ -10,7 +10,7 @@ the file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -20,10 +20,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from qops_batsim.analysis.results.restarts import rows_before
 from qops_batsim.analysis.results.tables import (
+    DECISIONS,
     Booleans,
     Floats,
     Integers,
@@ -88,6 +90,19 @@ class Stays(NamedTuple):
             yield self.where(slice(first, last))
 
 
+class Decisions(NamedTuple):
+    """What ``_qos.csv`` says, an element a row.
+
+    ``decisions`` are positions in :data:`DECISIONS`; dates are in seconds, NaN without one.
+    """
+
+    ids: Sequence[str]
+    decisions: npt.NDArray[np.int8]
+    admitted_deadlines: Floats
+    latest_starts: Floats
+    new_promises: Floats
+
+
 @dataclass(frozen=True, repr=False)
 class RunResult:
     """What a run produced.
@@ -128,6 +143,34 @@ class RunResult:
     def column(self, name: str) -> Floats:
         """Return a column of numbers, one value a job."""
         return self.jobs[name].to_numpy(dtype=np.float64)
+
+    def id(self, row: int) -> str:
+        """Return the full identifier of a row's job."""
+        return str(self.jobs["id"].iat[row])
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The full identifiers of all rows."""
+        return self.text("id")
+
+    def text(self, name: str) -> Sequence[str]:
+        """Return a column of text, one value a job."""
+        texts: list[str] = self.jobs[name].tolist()
+        return texts
+
+    @cached_property
+    def decisions(self) -> Decisions | None:
+        """What ``_qos.csv`` says, if there is one."""
+        if self.qos is None:
+            return None
+        return Decisions(
+            self.qos["id"].tolist(),
+            np.array([DECISIONS.index(each) for each in self.qos["decision"]], np.int8),
+            *(
+                self.qos[each].to_numpy(np.float64)
+                for each in ("admitted_deadline", "latest_start", "new_promises")
+            ),
+        )
 
     def columns(self, *names: str) -> tuple[Floats, ...]:
         return tuple(self.column(name) for name in names)

@@ -41,6 +41,9 @@ _NUMBER_COLUMNS = (
 JOBS_COLUMNS = (*_TEXT_COLUMNS, *_NUMBER_COLUMNS)
 """Columns that ``_jobs.csv`` must have."""
 
+DECISIONS = ("", QOS_ACCEPTED, QOS_REJECTED)
+"""What ``_qos.csv`` may say about a job."""
+
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
@@ -163,7 +166,7 @@ def read_qos(path: Path) -> pd.DataFrame:
     one of a run without new promises no numbers of them.
     """
     table = _read_table(path, "a _qos.csv", ("job_id", "decision", "admitted_deadline"))
-    known = table["decision"].isin(("", QOS_ACCEPTED, QOS_REJECTED)).to_numpy()
+    known = table["decision"].isin(DECISIONS).to_numpy()
     _refuse(path, table, "decision", ~known, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
     dates = {}
     for column in ("admitted_deadline", "latest_start"):

@@ -10,11 +10,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans
-from qops_batsim.analysis.results.workloads import jobs_by_id
-from qops_batsim.jobs import Job, is_number
+from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
+from qops_batsim.analysis.verify.identities import Identities
+from qops_batsim.analysis.verify.sharing import most_at_once
+from qops_batsim.jobs import is_number
 from qops_batsim.workload.model import Workload
 
 
@@ -56,20 +58,37 @@ class Subject:
         return float(grace) if usable else 0.0
 
     @cached_property
-    def jobs(self) -> dict[str, Job]:
-        """The jobs of the workloads by full identifier."""
-        return jobs_by_id(self.workloads)
+    def identities(self) -> Identities:
+        """Which job each row of the files is about."""
+        return Identities(self.result, self.workloads)
 
     @cached_property
-    def delays(self) -> dict[str, float]:
-        """Seconds that each job with a ``delay`` profile runs, by full identifier."""
-        found = {}
-        for name, workload in self.workloads.items():
-            for job in workload.jobs:
-                profile = workload.profiles[job.profile]
-                if profile["type"] == "delay":
-                    found[f"{name}!{job.id}"] = float(profile["delay"])
-        return found
+    def most_at_once(self) -> Integers:
+        """The most jobs that any host of each job ran at a time while it ran."""
+        return most_at_once(self.result)
+
+    def asked(self, name: str) -> Floats:
+        """Return a column of the workloads by number of the job; NaN for what is no job of them."""
+        columns = (getattr(workload.columns, name) for workload in self.workloads.values())
+        return self._by_number(columns)
+
+    @cached_property
+    def delays(self) -> Floats:
+        """Seconds that each job with a ``delay`` profile runs, by number; NaN for others."""
+        found = []
+        for workload in self.workloads.values():
+            columns = workload.columns
+            profiles = [workload.profiles.get(name, {}) for name in columns.profile_names]
+            delays = [
+                float(each["delay"]) if each.get("type") == "delay" else math.nan
+                for each in profiles
+            ]
+            found.append(np.array(delays, np.float64)[columns.profiles])
+        return self._by_number(found)
+
+    def _by_number(self, columns: Iterable[Numbers]) -> Floats:
+        further = np.full(len(self.identities) - self.identities.known, np.nan)
+        return np.concatenate([*columns, further])
 
 
 @dataclass(frozen=True)
@@ -93,6 +112,8 @@ MACHINE_STATES = Need(
 OUTAGES = Need("", lambda subject: bool(subject.result.outages))
 NO_OUTAGES = Need("no host that was away", lambda subject: not subject.result.outages, usual=True)
 NO_SHARING = Need("a run without compute sharing", lambda subject: not subject.compute_sharing)
+
+Numbers = npt.NDArray[np.float64 | np.int64]
 
 Check = Callable[[Subject], Iterable[Violation]]
 
@@ -148,9 +169,9 @@ def violations(
     ``message`` is a template (``"runs {run_time:.6f} s"``) for the row's values in
     ``columns``, arrays with one value a job; ``at`` is the column of ``_jobs.csv`` with the date.
     """
-    jobs = subject.result.jobs
+    result = subject.result
     for row in np.flatnonzero(wrong).tolist():
-        name = jobs["id"].iloc[row]
-        time = None if at is None else float(jobs[at].iloc[row])
+        name = result.id(row)
+        time = None if at is None else float(result.column(at)[row])
         text = message.format(**{key: values[row] for key, values in columns.items()})
         yield Violation(jobs=(name,), time=time, message=f"job {name!r}: {text}")

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from qops_batsim.analysis.results.restarts import original_id
 from qops_batsim.analysis.results.rounding import tolerance
 from qops_batsim.analysis.results.run import Stays
 from qops_batsim.analysis.results.tables import Booleans
@@ -20,7 +19,6 @@ DEDICATED = "dedicated"
 @rule(WORKLOAD)
 def dedicated_alone(subject: Subject) -> Iterator[Violation]:
     """A job of class dedicated shares no host while it runs."""
-    names = subject.result.jobs["id"]
     dedicated = _dedicated(subject)
     if not dedicated.any():
         return
@@ -32,7 +30,7 @@ def dedicated_alone(subject: Subject) -> Iterator[Violation]:
                 if frozenset(pair) in seen:
                     continue  # the same two jobs, on a further host
                 seen.add(frozenset(pair))
-                one, two = (str(names.iloc[row]) for row in pair)
+                one, two = map(subject.result.id, pair)
                 date, host = float(stays.start[[place, other]].max()), int(stays.hosts[place])
                 said = (
                     f"job {one!r} is to be alone on its hosts, but shares host {host} with "
@@ -54,9 +52,11 @@ def _overlapping(stays: Stays, place: int) -> list[int]:
 
 def _dedicated(subject: Subject) -> Booleans:
     """Tell which jobs of the run are of class dedicated, what goes on of them included."""
-    classes = {
-        name: None if job.qos is None else job.qos.service_class
-        for name, job in subject.jobs.items()
-    }
-    origins = (original_id(str(name), classes) for name in subject.result.jobs["id"])
-    return np.array([classes.get(each or "") == DEDICATED for each in origins], np.bool_)
+    identities = subject.identities
+    dedicated = np.zeros(len(identities), np.bool_)
+    dedicated[: identities.known] = [
+        job.qos is not None and job.qos.service_class == DEDICATED
+        for workload in subject.workloads.values()
+        for job in workload.jobs
+    ]
+    return dedicated[identities.owners]

@@ -29,7 +29,7 @@ NEWS_OF_OUTAGE = 0.05
 def schedule_counts(subject: Subject) -> Iterator[Violation]:
     """The numbers of jobs in ``_schedule.csv`` are those of ``_jobs.csv``."""
     result = subject.result
-    jobs, ran = len(result.jobs), int(result.executed.sum())
+    jobs, ran = len(result.executed), int(result.executed.sum())
     success = int(result.ended_as(COMPLETED_SUCCESSFULLY).sum())
     expected = {
         "nb_jobs": jobs,
@@ -46,7 +46,7 @@ def schedule_counts(subject: Subject) -> Iterator[Violation]:
 def schedule_times(subject: Subject) -> Iterator[Violation]:
     """Makespan, means and maxima in ``_schedule.csv`` follow from ``_jobs.csv``."""
     result = subject.result
-    jobs, ran = len(result.jobs), result.executed
+    jobs, ran = len(result.executed), result.executed
     finish = result.column("finish_time")[ran]
     expected = {"makespan": float(finish.max(initial=0.0))}
     for name, column in _AVERAGED.items():

@@ -22,25 +22,31 @@ from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, COMPLETED_WALLTIME_REACHED
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.workload.model import Workload
 
+_HOSTS = "allocated_resources"
+
 
 @rule()
 def unique_jobs(subject: Subject) -> Iterator[Violation]:
     """A job appears once."""
-    again = subject.result.jobs["id"].duplicated().to_numpy()
+    again = np.ones(len(subject.executed), np.bool_)
+    again[np.unique(subject.identities.rows, return_index=True)[1]] = False
     return violations(subject, again, "has more than one row")
 
 
 @rule()
 def rejected_empty(subject: Subject) -> Iterator[Violation]:
     """A rejected job has no dates and no hosts."""
-    rejected = np.flatnonzero(~subject.executed)
-    cells = subject.result.jobs[[*EXECUTION_COLUMNS, "allocated_resources"]].iloc[rejected]
-    filled = (cells.notna() & (cells.astype(str) != "")).to_numpy()
-    names = {
-        row: ", ".join(cells.columns[each]) for row, each in zip(rejected, filled, strict=True)
-    }
-    wrong = np.isin(np.arange(len(subject.executed)), rejected[filled.any(axis=1)])
-    return violations(subject, wrong, "was rejected, yet has {names}", names=names)
+    rejected, allocated = np.flatnonzero(~subject.executed), subject.result.text(_HOSTS)
+    names: dict[int, list[str]] = {}
+    for column in EXECUTION_COLUMNS:
+        for row in rejected[~np.isnan(subject.result.column(column)[rejected])].tolist():
+            names.setdefault(row, []).append(column)
+    for row in rejected.tolist():
+        if allocated[row]:
+            names.setdefault(row, []).append(_HOSTS)
+    wrong = np.isin(np.arange(len(subject.executed)), list(names))
+    said = {row: ", ".join(columns) for row, columns in names.items()}
+    return violations(subject, wrong, "was rejected, yet has {names}", names=said)
 
 
 @rule()
@@ -52,7 +58,7 @@ def final_state(subject: Subject) -> Iterator[Violation]:
         (success == 1) != subject.result.ended_as(COMPLETED_SUCCESSFULLY),
         "success is {success:g}, but final_state is {state}",
         success=success,
-        state=subject.result.jobs["final_state"].to_numpy(),
+        state=subject.result.text("final_state"),
     )
 
 
@@ -160,13 +166,16 @@ def allocation_size(subject: Subject) -> Iterator[Violation]:
 
 def _any_size(subject: Subject) -> Booleans:
     """Tell which jobs may get another number of hosts than they request."""
-    jobs = subject.result.jobs
-    if subject.any_allocation_size:
-        return np.ones(len(jobs), dtype=np.bool_)
-    flexible = np.zeros(len(jobs), dtype=np.bool_)
-    for name, workload in subject.workloads.items():
-        total = [key for key in workload.profiles if _divides_its_work(key, workload)]
-        flexible |= ((jobs["workload_name"] == name) & jobs["profile"].isin(total)).to_numpy()
+    flexible: Booleans = np.full(len(subject.executed), subject.any_allocation_size)
+    total = {
+        (name, key)
+        for name, workload in subject.workloads.items()
+        for key in workload.profiles
+        if _divides_its_work(key, workload)
+    }
+    if total:
+        runs = zip(*map(subject.result.text, ("workload_name", "profile")), strict=True)
+        flexible |= np.array([each in total for each in runs], np.bool_)
     return flexible
 
 
@@ -184,7 +193,7 @@ def host_range(subject: Subject) -> Iterator[Violation]:
     """Every allocated host exists."""
     result = subject.result
     rows, _, last = result.allocations
-    highest = np.full(len(result.jobs), -1, dtype=np.int64)
+    highest = np.full(len(subject.executed), -1, dtype=np.int64)
     np.maximum.at(highest, rows, last)
     message = f"runs on host {{highest}}, but the hosts are 0 to {result.hosts - 1}"
     return violations(
@@ -195,7 +204,7 @@ def host_range(subject: Subject) -> Iterator[Violation]:
 @rule(OUTAGES)
 def hosts_present(subject: Subject) -> Iterator[Violation]:
     """No job starts on a host that is away; jobs that run when their hosts leave go on."""
-    result, names = subject.result, subject.result.jobs["id"]
+    result = subject.result
     rows, first, last = result.allocations
     start = result.column("starting_time")[rows]
     # What was decided before the news of their leaving may start after it.
@@ -204,7 +213,7 @@ def hosts_present(subject: Subject) -> Iterator[Violation]:
         during = (start > outage.since + margin) & (start < outage.until - margin)
         for low, high in HostSet.parse(outage.hosts).intervals():
             for place in np.flatnonzero(during & (first <= high) & (last >= low)).tolist():
-                job, date = names.iloc[rows[place]], float(start[place])
+                job, date = result.id(int(rows[place])), float(start[place])
                 host = max(low, int(first[place]))
                 back = "for ever" if outage.to is None else f"until {outage.to:.6f} s"
                 said = (
@@ -222,7 +231,6 @@ def exclusive_hosts(subject: Subject) -> Iterator[Violation]:
     before = running_latest(hosts, finish)[:-1]
     latest = finish[before]
     overlap = (hosts[1:] == hosts[:-1]) & (start[1:] < latest - tolerance(start[1:], latest))
-    names = subject.result.jobs["id"]
     seen: set[tuple[int, int]] = set()
     for place in np.flatnonzero(overlap).tolist():
         pair = (int(rows[before[place]]), int(rows[place + 1]))
@@ -230,7 +238,7 @@ def exclusive_hosts(subject: Subject) -> Iterator[Violation]:
             continue  # the same two jobs, on a further host
         seen.add(pair)
         host, date = int(hosts[place + 1]), float(start[place + 1])
-        first, second = (names.iloc[row] for row in pair)
+        first, second = map(subject.result.id, pair)
         said = (
             f"host {host} runs job {first!r} until {latest[place]:.6f} s, "
             f"but job {second!r} starts there at {date:.6f} s"

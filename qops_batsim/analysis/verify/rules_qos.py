@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.results.restarts import original_id
 from qops_batsim.analysis.results.rounding import tolerance
-from qops_batsim.analysis.results.tables import Booleans, Floats
+from qops_batsim.analysis.results.tables import DECISIONS, Booleans, Floats
 from qops_batsim.analysis.verify.rule import (
     QOS_FILE,
     WORKLOAD,
@@ -19,8 +18,6 @@ from qops_batsim.analysis.verify.rule import (
     rule,
     violations,
 )
-from qops_batsim.analysis.verify.rules_restarts import last_runs
-from qops_batsim.analysis.verify.sharing import most_at_once
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
 
 SLIGHT_OVERRUN = 1e-4
@@ -33,21 +30,21 @@ def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
 
     Its last run, if several: one that was killed may be given up.
     """
-    jobs, qos, ran = subject.result.jobs, subject.result.qos, subject.executed
+    qos, identities, ran = subject.result.decisions, subject.identities, subject.executed
     assert qos is not None
-    decision_of = dict(zip(qos["id"], qos["decision"], strict=True))
-    names = last_runs(subject)
-    decided = [
-        decision_of.get(name) or decision_of.get(names[row], "") if row in names else ""
-        for row, name in enumerate(jobs["id"])
-    ]
-    decisions = np.array(decided, dtype=object)
+    said = np.zeros(len(identities), np.int8)
+    said[identities.qos] = qos.decisions
+    own = said[identities.rows]
+    decisions = np.where(own > 0, own, said[identities.owners])
+    decisions[~identities.last_runs] = 0
+    against = np.where(ran, DECISIONS.index(QOS_REJECTED), DECISIONS.index(QOS_ACCEPTED))
+    wrong = decisions == against
     return violations(
         subject,
-        (ran & (decisions == QOS_REJECTED)) | (~ran & (decisions == QOS_ACCEPTED)),
+        wrong,
         "_qos.csv says {decision}, but the job is {state}",
-        decision=decisions,
-        state=jobs["final_state"].to_numpy(),
+        decision={row: DECISIONS[decisions[row]] for row in np.flatnonzero(wrong).tolist()},
+        state=subject.result.text("final_state"),
     )
 
 
@@ -97,8 +94,8 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
 
 def greatest_lateness(subject: Subject) -> Lateness | None:
     """Return how late a promise is kept at most; None without promises."""
-    qos = subject.result.qos
-    if qos is None or not qos[["admitted_deadline", "latest_start"]].notna().to_numpy().any():
+    qos = subject.result.decisions
+    if qos is None or np.isnan([qos.admitted_deadlines, qos.latest_starts]).all():
         return None
     both = (_deadlines(subject), _latest_starts(subject))
     checked = sum(int(each.checked.sum()) for each in both)
@@ -110,14 +107,14 @@ def greatest_lateness(subject: Subject) -> Lateness | None:
         late = np.where(each.checked, each.real - each.promised, 0.0)
         row = int(np.argmax(late))
         if late[row] > max(seconds, float(tolerance(each.real[[row]])[0])):
-            seconds, job = float(late[row]), str(subject.result.jobs["id"].iloc[row])
+            seconds, job = float(late[row]), subject.result.id(row)
     return Lateness(
         seconds=seconds,
         job=job,
         grace=subject.grace,
         checked=checked,
         unchecked=given - checked,
-        renewed=int(qos["new_promises"].sum()),
+        renewed=int(qos.new_promises.sum()),
     )
 
 
@@ -135,12 +132,27 @@ class _Promises:
 
 
 def _deadlines(subject: Subject) -> _Promises:
-    return _promises(subject, "admitted_deadline", "finish_time", last_runs(subject))
+    identities, qos = subject.identities, subject.result.decisions
+    assert qos is not None
+    given = _given(subject, qos.admitted_deadlines)[identities.owners]
+    return _promises(subject, "finish_time", np.where(identities.last_runs, given, np.nan))
 
 
 def _latest_starts(subject: Subject) -> _Promises:
-    names = {row: str(name) for row, name in enumerate(subject.result.jobs["id"])}
-    return _promises(subject, "latest_start", "starting_time", names)
+    qos = subject.result.decisions
+    assert qos is not None
+    given = _given(subject, qos.latest_starts)[subject.identities.rows]
+    return _promises(subject, "starting_time", given)
+
+
+def _given(subject: Subject, dates: Floats) -> Floats:
+    """Return the promised dates of accepted jobs by number of the job; NaN without."""
+    qos = subject.result.decisions
+    assert qos is not None
+    given = np.full(len(subject.identities), np.nan)
+    accepted = qos.decisions != DECISIONS.index(QOS_REJECTED)
+    given[subject.identities.qos[accepted]] = dates[accepted]
+    return given
 
 
 def _broken(subject: Subject, promises: _Promises, message: str) -> Iterator[Violation]:
@@ -149,22 +161,15 @@ def _broken(subject: Subject, promises: _Promises, message: str) -> Iterator[Vio
     return violations(subject, wrong, message, at=promises.column, real=real, promised=promised)
 
 
-def _promises(subject: Subject, promise: str, kept: str, names: dict[int, str]) -> _Promises:
-    """Compare promised dates (a column of ``_qos.csv``) with what came of them (``_jobs.csv``).
-
-    ``names`` holds the rows that must keep a promise, with the job to which it was given.
-    """
-    result, qos = subject.result, subject.result.qos
-    assert qos is not None
-    accepted = qos["decision"] != QOS_REJECTED
-    dates = dict(zip(qos["id"][accepted], qos[promise][accepted], strict=True))
-    rows = range(len(result.jobs))
-    promised: Floats = np.array([dates.get(names.get(row, ""), np.nan) for row in rows])
+def _promises(subject: Subject, kept: str, promised: Floats) -> _Promises:
+    """Compare promised dates, one for each row, with what came of them (a column)."""
+    real = subject.result.column(kept)
+    if np.isnan(promised).all():
+        return _Promises(kept, promised, real, np.zeros(len(real), np.bool_), 0 * promised)
     planned_end, outlived, moments = _outlived(subject)
     exact_until = planned_end[outlived].min(initial=np.inf)
     # A job that outlives its estimate is late through no fault of a plan that kept the promise.
     excused = outlived & (planned_end <= promised + tolerance(promised))
-    real = result.column(kept)
     margin = tolerance(real, np.nan_to_num(promised)) + moments + subject.grace
     known = promised <= exact_until
     if kept == "starting_time":
@@ -180,7 +185,7 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     crowds = np.ones(len(estimates))
     if subject.compute_sharing:
         # On a host with n - 1 other jobs, a job may take n times as long.
-        crowds = np.maximum(most_at_once(subject.result), 1).astype(np.float64)
+        crowds = np.maximum(subject.most_at_once, 1).astype(np.float64)
         estimates = estimates * crowds
     planned_end = start + estimates
     outlived = subject.executed & (finish > planned_end + tolerance(finish))
@@ -200,7 +205,6 @@ def _estimates(subject: Subject) -> Floats:
     """Return what planning could know of each job's run time (seconds)."""
     walltimes = subject.result.column("requested_time")
     estimates: Floats = np.where(walltimes > 0, walltimes, np.inf)
-    known = {name: job.estimate for name, job in subject.jobs.items()}
-    for row, name in enumerate(subject.result.jobs["id"]):
-        estimates[row] = known.get(original_id(name, known) or name, estimates[row])
-    return estimates
+    owners = subject.identities.owners
+    told = subject.asked("estimates")[owners]
+    return np.where(owners < subject.identities.known, told, estimates)

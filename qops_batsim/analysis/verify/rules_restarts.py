@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
-from qops_batsim.analysis.results.restarts import goes_on, original_id, without_number
+from qops_batsim.analysis.results.restarts import goes_on
 from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, NULL_RUN_TIME, lasting, tolerance
+from qops_batsim.analysis.results.tables import DECISIONS, Booleans
 from qops_batsim.analysis.verify.rule import Subject, Violation, rule
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, QOS_REJECTED, REJECTED
 from qops_batsim.timing import PLAN_TOLERANCE, TOLD_DECIMALS
-
-SAME = ("workload_name", "profile", "requested_number_of_resources", "requested_time")
-"""What all runs of a job have in common."""
-
-SAME_CONTINUED = ("workload_name", "requested_number_of_resources")
-"""What they have in common where a run goes on with the work of the one before it."""
 
 
 @rule()
 def restart_identity(subject: Subject) -> Iterator[Violation]:
     """A job that is run again is the same job, and the run before it was killed earlier."""
-    jobs = subject.result.jobs
-    start, finish = subject.result.column("starting_time"), subject.result.column("finish_time")
-    for origin, rows in _several_runs(subject).items():
+    result, identities = subject.result, subject.identities
+    start, finish = result.columns("starting_time", "finish_time")
+    for rows in identities.runs(identities.several):
+        origin = identities.name(int(identities.owners[rows[0]]))
         for number, row in enumerate(rows):
-            name = str(jobs["id"].iloc[row])
+            name = result.id(row)
             problem = ""
             if name != (f"{origin}#{number}" if number else origin):
                 problem = f"is run {number + 1} of job {origin!r}, in order of start"
             elif number:
                 before = rows[number - 1]
-                same = SAME_CONTINUED if goes_on(str(jobs["profile"].iloc[row])) else SAME
-                different = [
-                    column for column in same if jobs[column].iloc[row] != jobs[column].iloc[before]
-                ]
+                different = _differing(subject, before, row)
                 slack = float(tolerance(start[[row]], finish[[before]])[0])
                 if not lasting(finish[before] - start[before]):
                     slack += NULL_RUN_TIME
                 if different:
                     problem = f"differs from job {origin!r} in {', '.join(different)}"
-                elif jobs["final_state"].iloc[before] != COMPLETED_KILLED:
-                    state = jobs["final_state"].iloc[before]
+                elif (state := result.text("final_state")[before]) != COMPLETED_KILLED:
                     problem = f"is job {origin!r} run again, but the run before it is {state}"
                 elif start[row] < finish[before] - slack:
                     problem = (
@@ -62,69 +54,59 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
     told of each that was killed stands for. A job may be given up, which ``_qos.csv`` then
     says: it was killed, and the hosts that it needs to be run again have gone for ever.
     """
-    jobs = subject.result.jobs
-    run_times = subject.result.column("execution_time")
-    promised, given_up = _promised(subject), _rejected(subject)
-    for origin, rows in _runs(subject).items():
+    result, identities = subject.result, subject.identities
+    run_times = result.column("execution_time")
+    promised, given_up = _marked(subject)
+    killed = np.zeros(len(identities), np.bool_)
+    killed[identities.owners] = result.ended_as(COMPLETED_KILLED)
+    for rows in identities.runs(identities.several | (promised & killed)):
         row = rows[-1]
-        if len(rows) == 1 and origin not in promised:
+        job = int(identities.owners[row])
+        if len(rows) == 1 and not promised[job]:
             continue
-        name, state = str(jobs["id"].iloc[row]), jobs["final_state"].iloc[row]
-        together = rows if goes_on(str(jobs["profile"].iloc[row])) else [row]
+        name, origin = result.id(row), identities.name(job)
+        state = result.text("final_state")[row]
+        together = rows if goes_on(result.text("profile")[row]) else [row]
         ran = float(run_times[together].sum())
-        wanted, slack = subject.delays.get(origin), len(together) * DATE_TOLERANCE + PLAN_TOLERANCE
+        wanted = float(subject.delays[job])
+        slack = len(together) * DATE_TOLERANCE + PLAN_TOLERANCE
         slack += 4 * float(np.spacing(abs(ran)))
         # Those that were killed as they started are written longer than they were.
         slack += NULL_RUN_TIME * np.count_nonzero(~lasting(run_times[together]))
-        slack += (len(together) - 1) * 10.0**-TOLD_DECIMALS * (wanted or 0.0)
+        slack += (len(together) - 1) * 10.0**-TOLD_DECIMALS * np.nan_to_num(wanted)
         problem = ""
-        if state == REJECTED and not given_up.isdisjoint((origin, name)):
+        if state == REJECTED and (given_up[job] or given_up[identities.rows[row]]):
             continue
         if state == COMPLETED_KILLED or (len(rows) > 1 and state == REJECTED):
             problem = f"is the last run of job {origin!r}, but is {state}"
         elif (
             len(rows) > 1
-            and wanted is not None
             and state == COMPLETED_SUCCESSFULLY
-            and abs(ran - wanted) > slack
+            and abs(ran - wanted) > slack  # which nothing is without a delay profile
         ):
             problem = f"runs {ran:.6f} s, but its profile {wanted:.6f} s"
         if problem:
             yield Violation(jobs=(name,), message=f"job {name!r} {problem}")
 
 
-def last_runs(subject: Subject) -> dict[int, str]:
-    """Return the row of each job's last run, with the identifier of the job; O(jobs)."""
-    last = {row: name for name, rows in _runs(subject).items() for row in rows[-1:]}
-    return dict(sorted(last.items()))
+def _differing(subject: Subject, before: int, row: int) -> list[str]:
+    """Return in which columns two runs of a job differ that should not."""
+    result = subject.result
+    continued = goes_on(result.text("profile")[row])
+    texts = ["workload_name", "profile"][: 1 if continued else 2]
+    numbers = ["requested_number_of_resources", "requested_time"][: 1 if continued else 2]
+    return [
+        *(name for name in texts if result.text(name)[row] != result.text(name)[before]),
+        *(name for name in numbers if result.column(name)[row] != result.column(name)[before]),
+    ]
 
 
-def _several_runs(subject: Subject) -> dict[str, list[int]]:
-    return {name: rows for name, rows in _runs(subject).items() if len(rows) > 1}
-
-
-def _runs(subject: Subject) -> dict[str, list[int]]:
-    """Return the rows of each job's runs, in the order of their starts."""
-    names = [str(name) for name in subject.result.jobs["id"]]
-    known: Container[str] = subject.jobs
-    if not subject.workloads:
-        everything = set(names)
-        known = {name for name in names if without_number(name) not in everything}
-    start = subject.result.column("starting_time")
-    runs: dict[str, list[int]] = {}
-    # A second row of the same identifier is another rule's affair.
-    for name, row in {name: row for row, name in enumerate(names)}.items():
-        runs.setdefault(original_id(name, known) or name, []).append(row)
-    for rows in runs.values():
-        rows.sort(key=lambda row: (np.nan_to_num(start[row], nan=np.inf), row))
-    return runs
-
-
-def _rejected(subject: Subject) -> set[str]:
-    qos = subject.result.qos
-    return set() if qos is None else set(qos["id"][qos["decision"] == QOS_REJECTED])
-
-
-def _promised(subject: Subject) -> set[str]:
-    qos = subject.result.qos
-    return set() if qos is None else set(qos["id"][qos["admitted_deadline"].notna()])
+def _marked(subject: Subject) -> tuple[Booleans, Booleans]:
+    """Return which jobs, by number, ``_qos.csv`` promises a deadline, and which it rejects."""
+    promised, rejected = np.zeros((2, len(subject.identities)), np.bool_)
+    qos = subject.result.decisions
+    if qos is not None:
+        numbers = subject.identities.qos
+        promised[numbers[~np.isnan(qos.admitted_deadlines)]] = True
+        rejected[numbers[qos.decisions == DECISIONS.index(QOS_REJECTED)]] = True
+    return promised, rejected

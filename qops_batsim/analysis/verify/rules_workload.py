@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
 from qops_batsim.analysis.results.rounding import DATE_TOLERANCE
 from qops_batsim.analysis.results.tables import Floats
 from qops_batsim.analysis.verify.rule import WORKLOAD, Subject, Violation, rule, violations
-from qops_batsim.jobs import COMPLETED_FAILED, COMPLETED_SUCCESSFULLY, Job
+from qops_batsim.jobs import COMPLETED_FAILED, COMPLETED_SUCCESSFULLY
 
 
 @rule(WORKLOAD)
@@ -18,22 +18,27 @@ def workload_jobs(subject: Subject) -> Iterator[Violation]:
 
     Further jobs are accepted: a decision module may register some.
     """
-    known = set(subject.result.jobs["id"])
+    identities = subject.identities
+    present = np.zeros(len(identities), np.bool_)
+    present[identities.rows] = True
+    begin = 0
     for name, workload in subject.workloads.items():
-        for job in workload.jobs:
-            full = f"{name}!{job.id}"
-            if full not in known:
-                yield Violation(
-                    jobs=(full,), message=f"job {full!r} of {workload.source} is not in the run"
-                )
+        ids = workload.columns.ids
+        for index in np.flatnonzero(~present[begin : begin + len(ids)]).tolist():
+            full = f"{name}!{ids[index]}"
+            yield Violation(
+                jobs=(full,), message=f"job {full!r} of {workload.source} is not in the run"
+            )
+        begin += len(ids)
 
 
 @rule(WORKLOAD)
 def workload_fields(subject: Subject) -> Iterator[Violation]:
     """Submission time, processors and walltime are those of the workload."""
-    for column, asked in _ASKED.items():
-        values = {name: asked(job) for name, job in subject.jobs.items()}
-        expected, found = _column(subject, values), subject.result.column(column)
+    for column, name in _ASKED.items():
+        expected, found = _column(subject, subject.asked(name)), subject.result.column(column)
+        if column == "requested_time":
+            expected[np.isinf(expected)] = -1.0  # without a walltime
         yield from violations(
             subject,
             np.abs(found - expected) > _slack(found),
@@ -43,10 +48,10 @@ def workload_fields(subject: Subject) -> Iterator[Violation]:
         )
 
 
-_ASKED: dict[str, Callable[[Job], float]] = {
-    "submission_time": lambda job: job.submission_time,
-    "requested_number_of_resources": lambda job: job.processors,
-    "requested_time": lambda job: -1.0 if job.walltime is None else job.walltime,
+_ASKED = {
+    "submission_time": "submission_times",
+    "requested_number_of_resources": "processors",
+    "requested_time": "walltimes",
 }
 
 
@@ -64,18 +69,16 @@ def workload_run_time(subject: Subject) -> Iterator[Violation]:
         wrong & subject.executed,
         "{state} after {run_time:.6f} s, but its profile runs {delay:.6f} s",
         at="finish_time",
-        state=result.jobs["final_state"].to_numpy(),
+        state=result.text("final_state"),
         run_time=run_time,
         delay=delay,
     )
 
 
-def _column(subject: Subject, values: Mapping[str, float]) -> Floats:
-    """Return values by full identifier as a column: NaN for jobs without, and further rows."""
-    jobs = subject.result.jobs["id"]
-    column = np.array([values.get(name, np.nan) for name in jobs], dtype=np.float64)
-    column[jobs.duplicated(keep="last").to_numpy()] = np.nan
-    return column
+def _column(subject: Subject, values: Floats) -> Floats:
+    """Return values by number of the job as a column: NaN for earlier rows of the same job."""
+    identities = subject.identities
+    return np.where(identities.latest, values[identities.rows], np.nan)
 
 
 def _slack(dates: Floats) -> Floats:

@@ -24,7 +24,7 @@ def most_at_once(result: RunResult) -> Integers:
     host) pairs, plus the meetings.
     """
     stays = result.stays()
-    most: Integers = np.zeros(len(result.jobs), np.int64)
+    most: Integers = np.zeros(len(result.executed), np.int64)
     for rows, _, begins, ends in stays.where(np.argsort(stays.hosts, kind="stable")).of_each_host():
         changes = np.repeat([-1, 1], len(rows))
         # Ends come first: the sort is stable.

@@ -9,7 +9,7 @@ Dates in the files are rounded to six decimals;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.verify import (
@@ -41,6 +41,7 @@ def verify(
     workloads: Mapping[str, Workload] | None = None,
     compute_sharing: bool | None = None,
     any_allocation_size: bool = False,
+    on_rule: Callable[[Rule], None] | None = None,
 ) -> list[Violation]:
     """Return what is wrong in a run's output by every rule that applies, in their order.
 
@@ -50,12 +51,17 @@ def verify(
     jobs asked for is taken from the run's own files. ``compute_sharing`` is by default what
     ``_run.json`` says, else False. ``any_allocation_size`` accepts allocations of another size than
     requested, which execution mappings and profiles of type ``parallel_homogeneous_total`` allow;
-    the latter are recognised by themselves where the workload is given.
+    the latter are recognised by themselves where the workload is given. ``on_rule`` is told each
+    rule before it is checked.
     """
     subject = _subject(result, workloads, compute_sharing, any_allocation_size)
-    return [
-        violation for rule in RULES if rule.applies(subject) for violation in rule.check(subject)
-    ]
+    found: list[Violation] = []
+    for rule in RULES:
+        if rule.applies(subject):
+            if on_rule is not None:
+                on_rule(rule)
+            found += rule.check(subject)
+    return found
 
 
 def rules_checked(

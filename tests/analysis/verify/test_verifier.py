@@ -351,3 +351,9 @@ def test_changes_near_the_midpoint_of_two_rounded_dates_count_either_way(write_r
     path = tmp_path / "run_machine_states.csv"
     path.write_text(path.read_text().replace("2.0022,0,0,0,1,1", "2.0022,0,0,0,5,5"))
     assert rules_broken(verify(read_run(prefix))) == {"machine-states"}
+
+
+def test_each_rule_is_told_before_it_is_checked(write_run, mixed_run):
+    result, told = read_run(write_run(mixed_run(), hosts=4, totals=True)), []
+    verify(result, workloads=workload(), on_rule=told.append)
+    assert told == rules_checked(result, workloads=workload())
