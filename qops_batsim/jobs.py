@@ -147,8 +147,8 @@ class Job:
     """
 
     __slots__ = (
+        "_fields",
         "estimate",
-        "fields",
         "id",
         "processors",
         "profile",
@@ -179,13 +179,30 @@ class Job:
             self.estimate = walltime
         else:
             self.estimate = math.inf
-        if fields is None:
-            fields = {"id": id, "subtime": submission_time, "res": processors, "profile": profile}
-            if walltime is not None:
-                fields["walltime"] = walltime
-            if qos is not None:
-                fields["qos"] = msgspec.to_builtins(qos)
-        self.fields = fields
+        # Most jobs are never asked for their fields: these are put together when they are.
+        self._fields: dict[str, Any] | Job | None = fields
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        fields = self._fields
+        if isinstance(fields, dict):
+            return fields
+        fields = self._fields = self._described() if fields is None else {**fields.fields}
+        fields["id"] = self.id
+        return fields
+
+    def _described(self) -> dict[str, Any]:
+        fields = {
+            "id": self.id,
+            "subtime": self.submission_time,
+            "res": self.processors,
+            "profile": self.profile,
+        }
+        if self.walltime is not None:
+            fields["walltime"] = self.walltime
+        if self.qos is not None:
+            fields["qos"] = msgspec.to_builtins(self.qos)
+        return fields
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any], *, where: str) -> Job:
@@ -245,7 +262,7 @@ class Job:
         job.profile = self.profile
         job.qos = self.qos
         job.estimate = self.estimate
-        job.fields = {**self.fields, "id": new_id}
+        job._fields = self
         return job
 
     def __repr__(self) -> str:
