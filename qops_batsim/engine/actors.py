@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 from qops_batsim.engine.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
-from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.world import World
-from qops_batsim.jobs import SUBMITTED
+from qops_batsim.jobs import Job
 from qops_batsim.protocol.events import NO_MORE_EXTERNAL_EVENTS, NO_MORE_STATIC_JOBS, Notify
 
 Farewell = Callable[[Notify], None]
@@ -15,41 +15,43 @@ Farewell = Callable[[Notify], None]
 
 
 class Submitters:
-    """The users: every workload has a submitter, which sleeps until its next job.
+    """The users: every workload has a submitter, which sleeps until its next job."""
 
-    The jobs of each workload are in the order of their submission.
-    """
-
-    def __init__(
-        self, world: World, workloads: Sequence[Sequence[JobRecord]], farewell: Farewell
-    ) -> None:
+    def __init__(self, world: World, farewell: Farewell) -> None:
         self._world = world
         self._farewell = farewell
         # Reversed, so that the next job is the last of the list.
-        self._queues = [list(reversed(jobs)) for jobs in workloads if jobs]
-        self._unsubmitted = sum(map(len, workloads))
+        self._queues = [
+            (name, in_order(jobs)[::-1]) for name, jobs in world.static_jobs.items() if jobs
+        ]
+        self._unsubmitted = sum(len(jobs) for _, jobs in self._queues)
 
     def __bool__(self) -> bool:
         return bool(self._queues)
 
     def begin(self) -> None:
         """Wait for the first job of each workload."""
-        for queue in self._queues:
-            self._world.waits.at(max(0.0, queue[-1].submission_time), self._submit, queue)
+        for workload in self._queues:
+            self._world.waits.at(max(0.0, workload[1][-1].submission_time), self._submit, workload)
 
-    def _submit(self, queue: list[JobRecord]) -> None:
+    def _submit(self, workload: tuple[str, list[Job]]) -> None:
+        name, queue = workload
         world = self._world
-        before = len(queue)
         latest = max(world.now, queue[-1].submission_time)
         while queue and queue[-1].submission_time <= latest:
-            record = queue.pop()
-            record.state = SUBMITTED
-            world.tell(world.submitted(record.job))
-        self._unsubmitted -= before - len(queue)
+            world.submit(name, queue.pop())
+            self._unsubmitted -= 1
         if queue:
-            world.waits.at(queue[-1].submission_time, self._submit, queue)
+            world.waits.at(queue[-1].submission_time, self._submit, workload)
         elif not self._unsubmitted:
             self._farewell(Notify.of(NO_MORE_STATIC_JOBS))
+
+
+def in_order(jobs: Sequence[Job]) -> list[Job]:
+    """Return the jobs of a workload in the order of submission, at one date by identifier."""
+    ordered = sorted(jobs, key=attrgetter("id"))
+    ordered.sort(key=attrgetter("submission_time"))
+    return ordered
 
 
 class Outside:

@@ -45,7 +45,7 @@ def apply_decision(world: World, decision: Decision) -> None:
 
 
 def _known(world: World, job_id: str, action: str) -> JobRecord:
-    record = world.records.get(job_id)
+    record = world.records.get(job_id) or world.record_early(job_id)
     if record is None:
         raise world.error(f"{action} names job {job_id!r}, which does not exist")
     return record
@@ -58,12 +58,12 @@ def _execute(world: World, decision: ExecuteJob) -> None:
         raise world.error(f"job {job.id!r} cannot be started: it is {record.state}")
     if decision.mapping is not None:
         _check_mapping(world, decision, job)
-    elif len(hosts) != job.processors and not _divides_a_total(record):
+    elif hosts.mask.bit_count() != job.processors and not _divides_a_total(record):
         raise world.error(
             f"job {job.id!r} asks for {job.processors} hosts and was given {len(hosts)} "
             f"({str(hosts) or 'none'})"
         )
-    if not hosts:
+    if not hosts.mask:
         raise world.error(f"job {job.id!r} was given no host")
     problem = world.occupation.problem(hosts)
     if problem is not None:
@@ -204,7 +204,7 @@ def _register_job(world: World, decision: RegisterJob) -> None:
         raise world.error(f"REGISTER_JOB: job id {job_id!r}; WORKLOAD!NAME is expected")
     if not world.registering:
         raise world.error(f"REGISTER_JOB {job_id!r} came after the registration was finished")
-    if job_id in world.records:
+    if job_id in world.records or world.record_early(job_id) is not None:
         raise world.error(f"REGISTER_JOB: job {job_id!r} already exists")
     if job.profile not in world.profiles.get(workload_name, {}):
         raise world.error(
@@ -215,14 +215,15 @@ def _register_job(world: World, decision: RegisterJob) -> None:
         job = Job.from_fields(_as_read(job.fields), where="REGISTER_JOB")
         if job.id != job_id:
             job = job.renamed(job_id)
-        execution = world.execution(workload_name, job, where=f"REGISTER_JOB {job_id!r}")
+        where = f"REGISTER_JOB {job_id!r}"
+        execution = world.execution(workload_name, job.profile, job.processors, where=where)
     except InputError as error:
         raise world.error(str(error)) from None
     record = JobRecord(job, execution)
     record.state = SUBMITTED
     world.records[job_id] = record
     if world.options.acknowledge_dynamic_jobs:
-        world.tell(world.submitted(job))
+        world.announce(job)
 
 
 def _as_read(value: Any) -> Any:

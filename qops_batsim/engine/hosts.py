@@ -11,10 +11,11 @@ class HostOccupation:
     ``unavailable`` are the hosts that can take no job at present; those with jobs compute on.
     """
 
-    __slots__ = ("_busy", "_existing", "_jobs", "_sharing", "unavailable")
+    __slots__ = ("_busy", "_count", "_existing", "_jobs", "_sharing", "unavailable")
 
     def __init__(self, count: int, *, sharing: bool) -> None:
         self.unavailable = HostSet()
+        self._count = count
         self._existing = (1 << count) - 1
         self._busy = 0
         self._sharing = sharing
@@ -23,17 +24,20 @@ class HostOccupation:
     @property
     def counts(self) -> tuple[int, int]:
         """Number of hosts with at least one job, and of idle ones; none that is away."""
-        there = self._existing & ~self.unavailable.mask
+        away = self.unavailable.mask
+        if not away:
+            computing = self._busy.bit_count()
+            return computing, self._count - computing
+        there = self._existing & ~away
         computing = (self._busy & there).bit_count()
         return computing, there.bit_count() - computing
 
     def problem(self, hosts: HostSet) -> tuple[int, str] | None:
         """Return the first host that cannot take a job and why, or None. O(hosts / 64)."""
         mask = hosts.mask
-        unknown = mask & ~self._existing
-        if unknown:
-            last = self._existing.bit_length() - 1
-            return _lowest(unknown), f"it does not exist (hosts are 0 to {last})"
+        if mask.bit_length() > self._count:
+            last = self._count - 1
+            return _lowest(mask & ~self._existing), f"it does not exist (hosts are 0 to {last})"
         if not self._sharing and mask & self._busy:
             return _lowest(mask & self._busy), "it is computing"
         if mask & self.unavailable.mask:

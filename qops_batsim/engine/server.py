@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from qops_batsim.engine.actors import happen
+from qops_batsim.engine.actors import happen, in_order
 from qops_batsim.engine.apply import apply_decision
 from qops_batsim.engine.external_events import ExternalEvent
 from qops_batsim.engine.fluid import Computation
@@ -20,7 +20,7 @@ from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.steps import SteppedWaits
 from qops_batsim.engine.waits import Wait, Waits
 from qops_batsim.engine.world import World
-from qops_batsim.jobs import SUBMITTED
+from qops_batsim.jobs import Job
 from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.decisions import Decision, RegisterJob
 from qops_batsim.protocol.events import (
@@ -164,8 +164,6 @@ class Server:
         Where it happens.
     exchange
         The decision side.
-    workloads
-        The jobs of each workload, in the order of submission.
     events
         External events, or None without a list of them.
     """
@@ -174,21 +172,21 @@ class Server:
         self,
         world: NetworkedWorld,
         exchange: Exchange,
-        workloads: Sequence[Sequence[JobRecord]],
         events: Sequence[ExternalEvent] | None,
     ) -> None:
         self._world = world
         self._mailbox = world.mailbox
         self._exchange = exchange
         self._submitted = 0
+        workloads = world.static_jobs
         self._submitters = len(workloads) + (events is not None)
         self._scheduler_ready = False
         self._ending = False
         self.over = False
         self._jobs_to_come = len(workloads)
-        for jobs in workloads:
-            dated = [(record.submission_time, record) for record in jobs]
-            self._begin(self._submitter(dated, self._submit, self._last_jobs))
+        for name, jobs in workloads.items():
+            dated = [(job.submission_time, job) for job in in_order(jobs)]
+            self._begin(self._submitter(dated, partial(self._submit, name), self._last_jobs))
         if events is not None:
             listed = [(event.timestamp, event) for event in events]
             self._begin(self._submitter(listed, self._happen, self._last_events))
@@ -246,8 +244,8 @@ class Server:
     def _ask(self) -> Actor:
         """Return an actor that tells the decision side the news, and sends what it answers."""
         world = self._world
-        told = [Stamped(_told(item.timestamp), item.body) for item in world.outbox]
-        world.outbox = []
+        events, dates = world.empty_outbox()
+        told = [Stamped(_told(date), event) for date, event in zip(dates, events, strict=True)]
         return self._converse(Message(_told(world.now), told))
 
     def _converse(self, message: Message[Event]) -> Actor:
@@ -266,12 +264,10 @@ class Server:
 
     # What messages do at the server
 
-    def _submit(self, records: Sequence[JobRecord]) -> None:
-        world = self._world
-        self._submitted += len(records)
-        for record in records:
-            record.state = SUBMITTED
-            world.tell(world.submitted(record.job))
+    def _submit(self, workload_name: str, jobs: Sequence[Job]) -> None:
+        self._submitted += len(jobs)
+        for job in jobs:
+            self._world.submit(workload_name, job)
 
     def _happen(self, events: Sequence[ExternalEvent]) -> None:
         for event in events:

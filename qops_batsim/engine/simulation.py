@@ -22,12 +22,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from qops_batsim.engine.actors import Outside, Submitters
 from qops_batsim.engine.apply import apply_decision
 from qops_batsim.engine.options import EngineOptions
-from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.server import NetworkedWorld, Server
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
@@ -65,6 +64,17 @@ class Peer(Protocol):
         """Return the decisions that answer these events."""
 
 
+@runtime_checkable
+class DirectPeer(Protocol):
+    """A decision side in this process, whose decisions take effect at once.
+
+    It needs neither the dates of events, nor those of messages.
+    """
+
+    def decisions_on(self, now: float, events: Sequence[Event]) -> Sequence[Decision]:
+        """Return the decisions that answer these events at a date (seconds)."""
+
+
 class Deadlock(SimulationError):
     """Jobs are left and nothing will happen any more; ``simulation`` has what ended before."""
 
@@ -94,7 +104,7 @@ class Simulation:
     hosts
         The compute hosts in use, by host id.
     records
-        What is known of each job, by full identifier.
+        What is known of each job submitted so far, by full identifier.
     ended
         Jobs that have ended or were rejected, in the order in which that was noted.
     computing_changes
@@ -140,11 +150,11 @@ class Simulation:
         self.computing_changes, self.outages = world.computing_changes, world.outages
         self._platform = platform
         self._peer = peer
+        self._ask = peer.decisions_on if isinstance(peer, DirectPeer) else None
         self._peer_ready = 0.0
         self._on_progress = on_progress
         self._next_report = ENDED_PER_PROGRESS_REPORT
         self._sources: dict[str, str] = {}
-        self._jobs: list[list[JobRecord]] = []
         self._farewells: list[Notify] = []
         self._told_before_farewell = 0
         self._over = False
@@ -205,7 +215,7 @@ class Simulation:
             self._run_networked(world)
             return
         external = self.options.external_events
-        submitters = Submitters(world, self._jobs, self._note_farewell)
+        submitters = Submitters(world, self._note_farewell)
         submitters.begin()
         Outside(world, external, self._note_farewell).begin()
         world.tell(self._begins())
@@ -227,21 +237,31 @@ class Simulation:
                 break
             if date > world.now:
                 world.now = date
-            waits.end(world.now + SAME_DATE)
-            self._say_farewells()
-            if self._peer_ready <= world.now + SAME_DATE:
+            soon = world.now + SAME_DATE
+            waits.end(soon)
+            if self._farewells:
+                self._say_farewells()
+            if self._peer_ready <= soon:
                 self._deliver()
-            self._report_progress()
+            if len(world.ended) >= self._next_report:
+                self._report_progress()
         self._check_nothing_left()
         world.now = max(world.now, self._peer_ready)
+<<<<<<< HEAD
         self._peer.exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))
         self._over = True
+=======
+        if self._ask is not None:
+            self._ask(world.now, [SimulationEnds()])
+        else:
+            self._peer.exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))
+>>>>>>> b24346f (Ask a decision side in the process without messages, and record jobs as they are submitted)
         if self._on_progress is not None:
             self._on_progress(len(self.ended))
 
     def _run_networked(self, world: NetworkedWorld) -> None:
         """Run the simulation with the delays of Batsim's own messages."""
-        server = Server(world, self._peer.exchange, self._jobs, self.options.external_events)
+        server = Server(world, self._peer.exchange, self.options.external_events)
         server.begin(self._begins())
         world.mailbox.run()
         while not server.over:
@@ -249,7 +269,8 @@ class Simulation:
                 self._check_nothing_left()
                 raise world.error("deadlock: nothing else will happen")
             world.mailbox.run()
-            self._report_progress()
+            if len(world.ended) >= self._next_report:
+                self._report_progress()
         # It knows the world: that circle would keep all jobs until the next collection.
         del world.mailbox
         self._over = True
@@ -261,14 +282,9 @@ class Simulation:
         self._sources[name] = workload.source
         # A copy: registered profiles must not appear in the caller's workload.
         world.profiles[name] = dict(workload.profiles)
-        records = []
-        for job in workload.jobs:
-            execution = world.execution(name, job, where=workload.source)
-            record = JobRecord(job.renamed(f"{name}!{job.id}"), execution)
-            records.append(record)
-            world.records[record.job.id] = record
-        records.sort(key=lambda each: (each.job.submission_time, each.job.id))
-        self._jobs.append(records)
+        world.static_jobs[name] = jobs = workload.jobs
+        for profile, processors in dict.fromkeys((job.profile, job.processors) for job in jobs):
+            world.execution(name, profile, processors, where=workload.source)
 
     def _begins(self) -> SimulationBegins:
         options = self.options
@@ -297,9 +313,16 @@ class Simulation:
         """Send the outbox and let the answer take effect, as long as that yields new events."""
         world = self._world
         while world.outbox:
-            message = Message(world.now, world.outbox)
-            world.outbox = []
-            reply = self._peer.exchange(message)
+            events, dates = world.empty_outbox()
+            if self._ask is not None:
+                decisions = self._ask(world.now, events)
+                if self._farewells:
+                    self._tell_farewells()
+                for decision in decisions:
+                    apply_decision(world, decision)
+                continue
+            told = [Stamped(date, event) for date, event in zip(dates, events, strict=True)]
+            reply = self._peer.exchange(Message(world.now, told))
             self._peer_ready = max(world.now, reply.now)
             self._tell_farewells()
             for item in reply.events:
@@ -311,12 +334,12 @@ class Simulation:
                 if item.timestamp > world.now + SAME_DATE:
                     world.waits.at(item.timestamp, self._take_effect, item.body)
                 else:
-                    self._take_effect(item.body)
+                    apply_decision(world, item.body)
             if self._peer_ready > world.now:
                 return
 
     def _take_effect(self, decision: Decision) -> None:
-        """Let a decision take effect now: the one way for decisions into the world."""
+        """Let a decision take effect that was dated later than now."""
         apply_decision(self._world, decision)
 
     def _note_farewell(self, farewell: Notify) -> None:
@@ -325,12 +348,11 @@ class Simulation:
 
     def _say_farewells(self) -> None:
         """Tell farewells now if other events of this date follow them, else after the answer."""
-        if self._farewells:
-            told = len(self._world.outbox)
-            follows = told > self._told_before_farewell
-            if follows or not told or self._peer_ready > self._world.now + SAME_DATE:
-                self._tell_farewells()
-            self._told_before_farewell = 0
+        told = len(self._world.outbox)
+        follows = told > self._told_before_farewell
+        if follows or not told or self._peer_ready > self._world.now + SAME_DATE:
+            self._tell_farewells()
+        self._told_before_farewell = 0
 
     def _tell_farewells(self) -> None:
         for farewell in self._farewells:
@@ -338,8 +360,8 @@ class Simulation:
         self._farewells = []
 
     def _report_progress(self) -> None:
-        if self._on_progress is not None and len(self.ended) >= self._next_report:
-            self._next_report = len(self.ended) + ENDED_PER_PROGRESS_REPORT
+        self._next_report = len(self.ended) + ENDED_PER_PROGRESS_REPORT
+        if self._on_progress is not None:
             self._on_progress(len(self.ended))
 
     def _check_nothing_left(self) -> None:

@@ -85,7 +85,14 @@ class Waits:
         """
         heap = self._heap
         while heap and heap[0][0] <= limit:
-            due: list[tuple[int, float, Wait]] = []
+            date, number, wait = heapq.heappop(heap)
+            if not heap or heap[0][0] > limit:
+                # As good as always it is the only one.
+                if wait.date == date:
+                    wait.date = _NEVER
+                    wait.action(wait.argument)
+                continue
+            due = [(number, date, wait)] if wait.date == date else []
             while heap and heap[0][0] <= limit:
                 date, number, wait = heapq.heappop(heap)
                 if wait.date == date:

@@ -8,7 +8,7 @@ Everything else changes a :class:`World` only from here: decisions in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from qops_batsim.engine.energy import EnergyMeter
@@ -27,6 +27,7 @@ from qops_batsim.jobs import (
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
     RUNNING,
+    SUBMITTED,
     Job,
 )
 from qops_batsim.platform.hostset import HostSet
@@ -38,15 +39,16 @@ from qops_batsim.protocol.events import (
     JobSubmitted,
     RequestedCall,
 )
-from qops_batsim.protocol.messages import Stamped
 
 
 class World:
     """Hosts, jobs, waits and the events not yet told to the decision module.
 
     ``now`` is the current date (seconds); only :meth:`tell` adds to the ``outbox``, the events for
-    the next message; ``registering`` tells whether the module may still register jobs. ``outages``
-    are the times in which hosts are away.
+    the next message, and to their dates ``told_at``; ``registering`` tells whether the module may
+    still register jobs. ``outages`` are the times in which hosts are away. ``static_jobs`` are
+    those of the workloads, by the workload's name, ``records`` what is known of jobs since their
+    submission, by full identifier.
     """
 
     def __init__(self, platform: Platform, options: EngineOptions) -> None:
@@ -54,13 +56,16 @@ class World:
         self.hosts = _limited_hosts(platform, options.hosts)
         self.now = 0.0
         self.waits = self._new_waits()
-        self.outbox: list[Stamped[Event]] = []
+        self.outbox: list[Event] = []
+        self.told_at: list[float] = []
         self.records: dict[str, JobRecord] = {}
         self.ended: list[JobRecord] = []
         self.computing_changes: list[tuple[float, int, int]] = []
         self.occupation = HostOccupation(len(self.hosts), sharing=options.compute_sharing)
         self.energy = EnergyMeter(self.hosts) if options.energy else None
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
+        self.static_jobs: dict[str, Sequence[Job]] = {}
+        self._static_ids: set[str] | None = None
         self.registering = options.dynamic_jobs
         self.outages = outages_of(options.external_events or (), len(self.hosts))
         self.machine = Machine(platform, self.hosts)
@@ -75,7 +80,14 @@ class World:
 
     def tell(self, event: Event) -> None:
         """Add an event to the next message."""
-        self.outbox.append(Stamped(self.now, event))
+        self.outbox.append(event)
+        self.told_at.append(self.now)
+
+    def empty_outbox(self) -> tuple[list[Event], list[float]]:
+        """Return the events to be told, and their dates (seconds), which are told thereby."""
+        told = self.outbox, self.told_at
+        self.outbox, self.told_at = [], []
+        return told
 
     def call_at(self, date: float) -> None:
         """Call the module at a date later than now (seconds)."""
@@ -89,8 +101,8 @@ class World:
     def end_is_untold(self, record: JobRecord) -> bool:
         """Whether a job has ended and the module cannot know yet. O(untold events)."""
         return any(
-            isinstance(item.body, JobCompleted) and item.body.job_id == record.job.id
-            for item in self.outbox
+            isinstance(event, JobCompleted) and event.job_id == record.job.id
+            for event in self.outbox
         )
 
     def report_end(self, record: JobRecord) -> None:
@@ -108,35 +120,68 @@ class World:
         """Return an error that gives the current date."""
         return SimulationError(f"at {self.now:.6f} s: {what}")
 
-    def execution(self, workload_name: str, job: Job, *, where: str) -> Execution:
+    def execution(
+        self, workload_name: str, profile: str, processors: int, *, where: str
+    ) -> Execution:
         """Return how a job executes; InputError if its profile cannot be run."""
         # Only a parallel profile depends on the job's size, and only to check its arrays.
-        key = (workload_name, job.profile, job.processors)
+        key = (workload_name, profile, processors)
         known = self._executions.get(key)
         if known is None:
             profiles = self.profiles[workload_name]
-            known = execution_of(job.profile, profiles, processors=job.processors, where=where)
+            known = execution_of(profile, profiles, processors=processors, where=where)
             self._executions[key] = known
         return known
 
-    def submitted(self, job: Job) -> JobSubmitted:
-        """Return the event that announces a job."""
+    def submit(self, workload_name: str, job: Job) -> None:
+        """Let a job of a workload be submitted, under its full identifier."""
+        job_id = f"{workload_name}!{job.id}"
+        record = self.records.get(job_id) or self._new_record(workload_name, job.renamed(job_id))
+        record.state = SUBMITTED
+        self.announce(record.job)
+
+    def record_early(self, job_id: str) -> JobRecord | None:
+        """Return the record of a workload's job that was not submitted yet, if there is such a job.
+
+        O(1) if not, else O(jobs).
+        """
+        if self._static_ids is None:
+            workloads = self.static_jobs.items()
+            self._static_ids = {f"{name}!{job.id}" for name, jobs in workloads for job in jobs}
+        if job_id not in self._static_ids:
+            return None
+        name, _, local_id = job_id.partition("!")
+        job = next(each for each in self.static_jobs[name] if each.id == local_id)
+        return self._new_record(name, job.renamed(job_id))
+
+    def _new_record(self, workload_name: str, job: Job) -> JobRecord:
+        execution = self._executions[workload_name, job.profile, job.processors]
+        record = self.records[job.id] = JobRecord(job, execution)
+        return record
+
+    def announce(self, job: Job) -> None:
+        """Tell the module that a job was submitted."""
         if not self.options.forward_profiles:
-            return JobSubmitted(job.id, job)
-        return JobSubmitted(job.id, job, self.profiles[job.id.partition("!")[0]][job.profile])
+            self.tell(JobSubmitted(job.id, job))
+            return
+        profiles = self.profiles[job.id.partition("!")[0]]
+        self.tell(JobSubmitted(job.id, job, profiles[job.profile]))
 
     def start(
         self, record: JobRecord, hosts: HostSet, placement: tuple[int, ...] | None = None
     ) -> None:
         """Start a job on hosts that can take it, its executors placed on them."""
-        self.occupation.take(hosts)
-        self.computing_changes.append((self.now, *self.occupation.counts))
+        occupation = self.occupation
+        occupation.take(hosts)
+        self.computing_changes.append((self.now, *occupation.counts))
         record.state = RUNNING
         record.start = self.now
-        if record.job.walltime is not None:
-            record.walltime_left = record.job.walltime
+        walltime = record.job.walltime
+        if walltime is not None:
+            record.walltime_left = walltime
         record.hosts = hosts
-        record.placement = placement
+        if placement is not None:
+            record.placement = placement
         if self.energy is not None:
             record.energy = self.energy.consumed(hosts, self.now)
         self._begin_step(record)
@@ -148,8 +193,9 @@ class World:
         record.finish = self.now
         if self.energy is not None and record.energy is not None:
             record.energy = self.energy.consumed(record.hosts, self.now) - record.energy
-        self.occupation.release(record.hosts)
-        self.computing_changes.append((self.now, *self.occupation.counts))
+        occupation = self.occupation
+        occupation.release(record.hosts)
+        self.computing_changes.append((self.now, *occupation.counts))
         if state != COMPLETED_KILLED:
             self.report_end(record)
 
@@ -206,13 +252,14 @@ class World:
         self._fluid.stop(computation)
 
     def _end_step(self, record: JobRecord) -> None:
-        self._leave_step(record)
-        step = record.execution.steps[record.step]
+        steps = record.execution.steps
+        step = steps[record.step]
         if step.return_code:
             self.end(record, COMPLETED_FAILED, step.return_code)
-        elif record.step + 1 == len(record.execution.steps):
+        elif record.step + 1 == len(steps):
             self.end(record, COMPLETED_SUCCESSFULLY, 0)
         else:
+            self._leave_step(record)
             record.walltime_left -= (
                 step.delay if step.delay is not None else self.now - record.step_began
             )

@@ -20,10 +20,11 @@ class HostSet:
     __slots__ = ("_text", "mask")
 
     mask: int
+    _text: str
+    """Unset until it is asked for: sets are made for every job, and few are written."""
 
     def __init__(self, mask: int = 0) -> None:
         self.mask = mask
-        self._text: str | None = None
 
     @classmethod
     def of(cls, hosts: Iterable[int]) -> HostSet:
@@ -63,26 +64,12 @@ class HostSet:
         >>> HostSet.parse("0-3 5-9").lowest(5)
         HostSet.parse('0-3 5')
         """
-        mask = self.mask
-        held = mask.bit_count()
-        if held <= count:
-            if held == count:
-                return self
-            raise ValueError(f"{count} hosts were asked for, but only {held} are in the set")
-        taken = 0
-        missing = count
-        while missing:
-            low = mask & -mask
-            # Adding the lowest bit carries through the lowest run of ones.
-            run = mask & ~(mask + low)
-            length = run.bit_count()
-            if length > missing:
-                run = ((1 << missing) - 1) * low
-                length = missing
-            taken |= run
-            mask ^= run
-            missing -= length
-        return HostSet(taken)
+        held = self.mask.bit_count()
+        if held > count:
+            return HostSet(lowest_bits(self.mask, count))
+        if held == count:
+            return self
+        raise ValueError(f"{count} hosts were asked for, but only {held} are in the set")
 
     def intervals(self) -> Iterator[tuple[int, int]]:
         """Yield ``(first, last)`` of every maximal interval, ascending."""
@@ -122,15 +109,33 @@ class HostSet:
         return hash(self.mask)
 
     def __str__(self) -> str:
-        if self._text is None:
+        try:
+            return self._text
+        except AttributeError:
             self._text = " ".join(
                 str(first) if first == last else f"{first}-{last}"
                 for first, last in self.intervals()
             )
-        return self._text
+            return self._text
 
     def __repr__(self) -> str:
         return f"HostSet.parse({str(self)!r})"
+
+
+def lowest_bits(mask: int, count: int) -> int:
+    """Return the ``count`` lowest ones of a mask that has at least as many. O(intervals)."""
+    taken = 0
+    while count:
+        low = mask & -mask
+        # Adding the lowest bit carries through the lowest run of ones.
+        run = mask & ~(mask + low)
+        length = run.bit_count()
+        if length >= count:
+            return taken | (((1 << count) - 1) * low)
+        taken |= run
+        mask ^= run
+        count -= length
+    return taken
 
 
 def _is_id(text: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from qops_batsim.errors import InputError, SimulationError
@@ -72,22 +72,34 @@ class ModuleDriver:
         InputError if the engine lacks what the module needs, SimulationError if a module of
         another package answers with what are no decisions.
         """
-        handlers = self._handlers
-        for item in message.events:
-            handler = handlers.get(type(item.body))
-            if handler is not None:
-                handler(item.body)
         now = message.now
-        if message.events and type(message.events[-1].body) is SimulationEnds:
-            return Message(now, [])
-        log = self.log
-        decisions: list[Stamped[Decision]] = []
         date = max(now - LAST_DECIMAL, 0.0)
-        answer = self.module.decide(now)
-        problem = decision_problem(answer) if self._checks_answers else None
+        decisions = self.decisions_on(now, [item.body for item in message.events])
+        return Message(now, [Stamped(date, decision) for decision in decisions])
+
+    def decisions_on(self, now: float, events: Sequence[Event]) -> list[Decision]:
+        """Return the module's decisions on these events at a date (seconds): see :meth:`exchange`.
+
+        This is how an engine in the same process asks, without messages.
+        """
+        handlers = self._handlers
+        for event in events:
+            handler = handlers.get(type(event))
+            if handler is not None:
+                handler(event)
+        if events and type(events[-1]) is SimulationEnds:
+            return []
+        decisions = self.module.decide(now)
+        problem = decision_problem(decisions) if self._checks_answers else None
         if problem is not None:
             raise SimulationError(f"at {now:.6f} s: {problem}")
-        for decision in answer:
+        if decisions:
+            self._note(decisions)
+        return decisions
+
+    def _note(self, decisions: list[Decision]) -> None:
+        log = self.log
+        for decision in decisions:
             # This runs for every job: the most frequent class comes first.
             if type(decision) is ExecuteJob:
                 log.started.append(decision.job_id)
@@ -95,8 +107,6 @@ class ModuleDriver:
                 log.rejected.append(decision.job_id)
             elif type(decision) is RegisterJob:
                 log.jobs.append(_with_full_id(decision))
-            decisions.append(Stamped(date, decision))
-        return Message(now, decisions)
 
     def _begins(self, event: SimulationBegins) -> None:
         self._check_needs(event)

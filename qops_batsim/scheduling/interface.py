@@ -10,7 +10,7 @@ from typing import Any
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.protocol.decisions import DECISION_TYPES
+from qops_batsim.protocol.decisions import DECISION_TYPES, ExecuteJob
 from qops_batsim.scheduling.admission.own import DeadlineScheduler
 from qops_batsim.scheduling.engine_needs import EngineNeeds
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
@@ -141,6 +141,14 @@ def decision_problem(decisions: Any) -> str | None:
     if not isinstance(decisions, list):
         return f"decide returned {_told(decisions)}; a list of decisions is expected"
     for decision in decisions:
+        # As good as always it is this one.
+        if (
+            type(decision) is ExecuteJob
+            and type(decision.alloc) is HostSet
+            and type(decision.job_id) is str
+            and decision.mapping is None
+        ):
+            continue
         if DECISION_TYPES.get(getattr(decision, "TYPE", "")) is not type(decision):
             return (
                 f"decide returned {_told(decision)} among its decisions; ExecuteJob, RejectJob "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import Job
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.hostset import HostSet, lowest_bits
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob
 from qops_batsim.protocol.events import (
     MACHINES_AWAY,
@@ -83,13 +83,17 @@ class SpaceSharingScheduler(DecisionModule):
         self._newest: Job | None = None
         self._left: list[tuple[Job, float]] = []
         self.free_count = 0
-        self.free_hosts = HostSet()
+        self._free = 0
         self._plan: Plan | None = None
         self._decisions: list[Decision] = []
         self._running: dict[str, tuple[Job, float, HostSet]] = {}
         self._now = 0.0
         self.capacity = Capacity(0)
         self._may_be_too_wide = False
+
+    @property
+    def free_hosts(self) -> HostSet:
+        return HostSet(self._free)
 
     def new_plan(self, machine_size: int) -> Plan | None:
         """Return an empty plan with this scheduler's options, or None if it keeps none."""
@@ -107,7 +111,7 @@ class SpaceSharingScheduler(DecisionModule):
     def begin(self, system: System) -> None:
         """Start with all hosts free."""
         self.machine_size = self.free_count = len(system.hosts)
-        self.free_hosts = HostSet.first(self.machine_size)
+        self._free = HostSet.first(self.machine_size).mask
         self._decisions = []
         self._running = {}
         self.capacity = Capacity(self.machine_size)
@@ -125,7 +129,9 @@ class SpaceSharingScheduler(DecisionModule):
 
     def submitted(self, job: Job) -> None:
         """Queue a job that fits the machine, reject one that never will."""
-        reason = self.capacity.never_fits(job.processors)
+        capacity = self.capacity
+        fits = 1 <= job.processors <= capacity.machine_size and not capacity.is_final
+        reason = "" if fits else capacity.never_fits(job.processors)
         if not reason:
             self._newest = job
             self.arrived(job)
@@ -142,7 +148,7 @@ class SpaceSharingScheduler(DecisionModule):
         job, start, hosts = running
         if self._listens:
             self._left.append((job, start))
-        self._give_back(hosts - self.capacity.away)
+        self._give_back(hosts.mask & ~self.capacity.away.mask)
         self.left(job)
 
     def notified(self, notification: Notify) -> None:
@@ -158,13 +164,13 @@ class SpaceSharingScheduler(DecisionModule):
         hosts = HostSet.parse(str(notification.fields.get("resources", "")))
         if notification.type == MACHINES_AWAY:
             capacity.away |= hosts
-            self.free_hosts -= hosts
-            self.free_count = len(self.free_hosts)
+            self._free &= ~hosts.mask
+            self.free_count = self._free.bit_count()
         else:
             capacity.away -= hosts
             for _, _, used in self._running.values():
                 hosts -= used
-            self._give_back(hosts)
+            self._give_back(hosts.mask)
         self.resized()
 
     def decide(self, now: float) -> list[Decision]:
@@ -192,21 +198,21 @@ class SpaceSharingScheduler(DecisionModule):
         SimulationError
             The job runs already, or the hosts are not free or not as many as it asks for.
         """
-        asked, free = job.processors, self.free_hosts
+        asked, free = job.processors, self._free
         if hosts is None and asked <= self.free_count:
-            hosts = free.lowest(asked)
-        elif hosts is None or hosts.mask & ~free.mask or len(hosts) != asked:
+            hosts = HostSet(lowest_bits(free, asked))
+        elif hosts is None or hosts.mask & ~free or len(hosts) != asked:
             chosen = "" if hosts is None else f" on hosts {hosts}"
             raise SimulationError(
                 f"job {job.id} asks for {asked} processors and cannot start{chosen} at "
-                f"{self._now:g} s: {self.free_count} hosts are free ({free or 'none'})"
+                f"{self._now:g} s: {self.free_count} hosts are free ({self.free_hosts or 'none'})"
             )
         if job.id in self._running:
             raise SimulationError(
                 f"job {job.id}, which asks for {asked} processors, cannot start at "
                 f"{self._now:g} s: it runs already ({self.free_count} hosts are free)"
             )
-        self.free_hosts = free - hosts
+        self._free = free ^ hosts.mask
         self.free_count -= asked
         self._running[job.id] = (job, self._now, hosts)
         self._decisions.append(ExecuteJob(job.id, hosts))
@@ -353,6 +359,6 @@ class SpaceSharingScheduler(DecisionModule):
             )
         return self._plan
 
-    def _give_back(self, hosts: HostSet) -> None:
-        self.free_hosts |= hosts
-        self.free_count = len(self.free_hosts)
+    def _give_back(self, mask: int) -> None:
+        self._free |= mask
+        self.free_count = self._free.bit_count()
