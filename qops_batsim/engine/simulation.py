@@ -26,21 +26,19 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from qops_batsim.engine.actors import Outside, Submitters
 from qops_batsim.engine.apply import apply_decision
+from qops_batsim.engine.begins import simulation_begins
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.server import NetworkedWorld, Server
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import REJECTED, RUNNING, SUBMITTED
-from qops_batsim.platform.model import Host, Platform
+from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import (
     NO_MORE_EXTERNAL_EVENTS,
     NO_MORE_STATIC_JOBS,
-    EngineConfig,
     Event,
-    HostDescription,
     Notify,
-    SimulationBegins,
     SimulationEnds,
 )
 from qops_batsim.protocol.messages import Message, Stamped
@@ -218,7 +216,7 @@ class Simulation:
         submitters = Submitters(world, self._note_farewell)
         submitters.begin()
         Outside(world, external, self._note_farewell).begin()
-        world.tell(self._begins())
+        world.tell(simulation_begins(world, self._platform, self._sources))
         self._deliver()
         if not submitters:
             world.tell(Notify.of(NO_MORE_STATIC_JOBS))
@@ -247,22 +245,18 @@ class Simulation:
                 self._report_progress()
         self._check_nothing_left()
         world.now = max(world.now, self._peer_ready)
-<<<<<<< HEAD
-        self._peer.exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))
-        self._over = True
-=======
         if self._ask is not None:
             self._ask(world.now, [SimulationEnds()])
         else:
             self._peer.exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))
->>>>>>> b24346f (Ask a decision side in the process without messages, and record jobs as they are submitted)
+        self._over = True
         if self._on_progress is not None:
             self._on_progress(len(self.ended))
 
     def _run_networked(self, world: NetworkedWorld) -> None:
         """Run the simulation with the delays of Batsim's own messages."""
         server = Server(world, self._peer.exchange, self.options.external_events)
-        server.begin(self._begins())
+        server.begin(simulation_begins(world, self._platform, self._sources))
         world.mailbox.run()
         while not server.over:
             if not world.step():
@@ -285,29 +279,6 @@ class Simulation:
         world.static_jobs[name] = jobs = workload.jobs
         for profile, processors in dict.fromkeys((job.profile, job.processors) for job in jobs):
             world.execution(name, profile, processors, where=workload.source)
-
-    def _begins(self) -> SimulationBegins:
-        options = self.options
-        storage = self._platform.storage_hosts
-        return SimulationBegins(
-            nb_resources=len(self.hosts) + len(storage),
-            nb_compute_resources=len(self.hosts),
-            nb_storage_resources=len(storage),
-            allow_compute_sharing=options.compute_sharing,
-            allow_storage_sharing=options.storage_sharing,
-            config=EngineConfig(
-                profiles_forwarded_on_submission=options.forward_profiles,
-                dynamic_jobs_enabled=options.dynamic_jobs,
-                dynamic_jobs_acknowledged=options.dynamic_jobs and options.acknowledge_dynamic_jobs,
-                profile_reuse_enabled=options.profile_reuse,
-                sched_config=options.sched_config,
-                forward_unknown_events=options.forward_unknown_events,
-            ),
-            compute_resources=_described(self.hosts, 0),
-            storage_resources=_described(storage, len(self.hosts)),
-            workloads=self._sources,
-            profiles=self._world.profiles,
-        )
 
     def _deliver(self) -> None:
         """Send the outbox and let the answer take effect, as long as that yields new events."""
@@ -392,15 +363,6 @@ _LEFT_OVER = {
     "and nothing else will happen",
     RUNNING: "jobs run that will never end",
 }
-
-
-def _described(hosts: Sequence[Host], first: int) -> list[HostDescription]:
-    return [
-        HostDescription(
-            first + index, host.name, "idle", {"role": "", **host.properties}, host.zone_properties
-        )
-        for index, host in enumerate(hosts)
-    ]
 
 
 def _some(names: Iterable[str], shown: int = 5) -> str:
