@@ -10,7 +10,17 @@ from source_tree import PACKAGE, circles, import_graph, imports, module_files
 HEAVY = ("numba", "pandas", "matplotlib", "numpy", "evalys", "pooch")
 """Packages that take long to import and that help texts do not need."""
 
-BASE = {"errors", "files", "limits", "timing", "jobs", "shipped", "version"}
+BASE = {
+    "csv_kernels",
+    "csv_rows",
+    "errors",
+    "files",
+    "limits",
+    "timing",
+    "jobs",
+    "shipped",
+    "version",
+}
 """Modules at the top of the package, which every room may use."""
 
 _BELOW_RUNNING = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from qops_batsim.csv_rows import Column, Words
 from qops_batsim.engine.records import SHORTEST_RUN_TIME, JobRecord
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, FINAL_STATES, REJECTED
 from qops_batsim.platform.host_intervals import HostIntervals
@@ -66,8 +67,8 @@ class EndedJobs(NamedTuple):
         later = self.finishes > self.starts
         return np.where(later, self.finishes, self.starts + SHORTEST_RUN_TIME)
 
-    def table(self) -> dict[str, Any]:
-        """Return the columns of ``_jobs.csv``, not rounded; what a rejected job has not is NaN."""
+    def table(self) -> dict[str, Column]:
+        """Return the columns of ``_jobs.csv``; numbers that a rejected job has not are NaN."""
         finish = self.written_finishes
         turnaround, run_time = finish - self.submission_times, finish - self.starts
         return {
@@ -78,16 +79,16 @@ class EndedJobs(NamedTuple):
             "requested_number_of_resources": self.processors,
             "requested_time": self.walltimes,
             "success": (self.states == STATE_CODES[COMPLETED_SUCCESSFULLY]).astype(np.int64),
-            "final_state": [FINAL_STATES[code] for code in self.states.tolist()],
+            "final_state": Words(FINAL_STATES, self.states),
             "starting_time": self.starts,
             "execution_time": run_time,
             "finish_time": finish,
             "waiting_time": self.starts - self.submission_times,
             "turnaround_time": turnaround,
             "stretch": turnaround / run_time,
-            "allocated_resources": self.hosts.texts(),
+            "allocated_resources": self.hosts,
             "consumed_energy": np.where(self.ran, self.energy, math.nan),
-            "metadata": [""] * len(self.ids) if self.metadata is None else self.metadata,
+            "metadata": self.metadata or Words.one("", len(self.ids)),
         }
 
 

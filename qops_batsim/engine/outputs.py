@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from qops_batsim.engine.ended_jobs import EndedJobs
-from qops_batsim.engine.records import JobRecord
+from qops_batsim.csv_rows import Column, General, Words, format_rows
+from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.files import write_text
-from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, REJECTED
+from qops_batsim.files import atomic_write
+from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
+from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.version import __version__
 
@@ -29,43 +30,57 @@ def write_outputs(
     ``simulation_time`` (wall-clock seconds there) are 0. Missing directories are made. The
     third file is left out without ``machine_states``.
     """
-    texts = {
-        "jobs": format_jobs(simulation.ended_jobs),
-        "schedule": format_schedule(simulation),
+    jobs, changes = simulation.ended_jobs, simulation.computing_changes
+    contents: dict[str, Iterable[bytes]] = {
+        "jobs": _jobs(jobs),
+        "schedule": [format_schedule(simulation).encode()],
     }
     if machine_states:
-        texts["machine_states"] = format_machine_states(simulation.computing_changes)
+        contents["machine_states"] = _machine_states(changes)
     paths = []
-    for name, text in texts.items():
+    for name, content in contents.items():
         path = Path(f"{prefix}_{name}.csv")
-        write_text(path, text)
+        with atomic_write(path) as stream:
+            stream.writelines(content)
         paths.append(path)
     return paths
 
 
-_HEAD = "%s,%s,%s,%.6f,%d,%.6f,%d,%s"
-_RAN = _HEAD + ",%.6f" * 6 + ',%s,%.6f,"%s"'
-_REJECTED = _HEAD + "," * 9 + '"%s"'
-
-
 def format_jobs(ended: EndedJobs) -> str:
     """Return ``_jobs.csv``: one row a job, in the order in which their ends were noted."""
-    columns = ended.table()
-    lines = [",".join(columns)]
-    columns["metadata"] = [text.replace('"', '""') for text in columns["metadata"]]
-    cells = (c.tolist() if isinstance(c, np.ndarray) else c for c in columns.values())
-    for row in zip(*cells, strict=True):
-        if row[7] == REJECTED:
-            lines.append(_REJECTED % (*row[:8], row[-1]))
-        else:
-            lines.append(_RAN % row)
-    return "\n".join(lines) + "\n"
+    return b"".join(_jobs(ended)).decode()
 
 
 def format_machine_states(changes: Sequence[tuple[float, int, int]]) -> str:
     """Return ``_machine_states.csv``: a row after every start and end."""
-    rows = (f"{date:g},0,0,0,{idle},{computing}" for date, computing, idle in changes)
-    return "\n".join([MACHINE_STATES_COLUMNS, *rows]) + "\n"
+    return b"".join(_machine_states(changes)).decode()
+
+
+def _jobs(ended: EndedJobs) -> Iterator[bytes]:
+    columns = ended.table()
+    yield ",".join(columns).encode() + b"\n"
+    rows = len(ended.ids)
+    if ended.metadata is None:
+        columns["metadata"] = Words.one('""', rows)
+    else:
+        quoted = (text.replace('"', '""') for text in ended.metadata)
+        columns["metadata"] = [f'"{text}"' for text in quoted]
+    yield from format_rows(list(columns.values()), rows)
+
+
+def _machine_states(changes: Sequence[tuple[float, int, int]]) -> Iterator[bytes]:
+    yield MACHINE_STATES_COLUMNS.encode() + b"\n"
+    dates, computing, idle = np.array(changes, float).reshape(-1, 3).T
+    none = Words.one("0", len(dates))
+    columns: list[Column] = [
+        General(dates),
+        none,
+        none,
+        none,
+        idle.astype(int),
+        computing.astype(int),
+    ]
+    yield from format_rows(columns, len(dates))
 
 
 def format_schedule(simulation: Simulation) -> str:
@@ -74,32 +89,34 @@ def format_schedule(simulation: Simulation) -> str:
     As in Batsim, means divide by all jobs, rejected ones included, and the time
     that hosts compute or idle runs only up to each host's last change.
     """
-    ended = simulation.ended
-    ran = [record for record in ended if record.state != REJECTED]
-    successes = sum(record.state == COMPLETED_SUCCESSFULLY for record in ran)
-    waits = [record.start - record.submission_time for record in ran]
-    turnarounds = [record.written_finish - record.submission_time for record in ran]
-    slowdowns = [_stretch(record) for record in ran]
-    computing, idle, unavailable = _host_times(simulation, ran)
+    jobs = simulation.ended_jobs
+    ran = jobs.ran
+    submitted, started, finished = (
+        dates[ran] for dates in (jobs.submission_times, jobs.starts, jobs.written_finishes)
+    )
+    waits, turnarounds = started - submitted, finished - submitted
+    slowdowns = turnarounds / (finished - started)
+    successes = int((jobs.states == STATE_CODES[COMPLETED_SUCCESSFULLY]).sum())
+    computing, idle, unavailable = _host_times(simulation, jobs)
     meter = simulation.energy
     everything = range(len(simulation.hosts))
-    total = len(ended)
+    total, finishing = len(jobs.ids), len(started)
     values: dict[str, str | int | float] = {
         "batsim_version": f"qops-batsim-{__version__}",
         "consumed_joules": 0.0 if meter is None else meter.consumed(everything, simulation.now),
-        "makespan": max((record.written_finish for record in ran), default=0.0),
-        "max_slowdown": max(slowdowns, default=0.0),
-        "max_turnaround_time": max(turnarounds, default=0.0),
-        "max_waiting_time": max(waits, default=0.0),
-        "mean_slowdown": _share(math.fsum(slowdowns), total),
-        "mean_turnaround_time": _share(math.fsum(turnarounds), total),
-        "mean_waiting_time": _share(math.fsum(waits), total),
+        "makespan": _largest(finished),
+        "max_slowdown": _largest(slowdowns),
+        "max_turnaround_time": _largest(turnarounds),
+        "max_waiting_time": _largest(waits),
+        "mean_slowdown": _share(math.fsum(slowdowns.tolist()), total),
+        "mean_turnaround_time": _share(math.fsum(turnarounds.tolist()), total),
+        "mean_waiting_time": _share(math.fsum(waits.tolist()), total),
         "nb_computing_machines": len(simulation.hosts),
         "nb_grouped_switches": 0,
         "nb_jobs": total,
-        "nb_jobs_finished": len(ran),
-        "nb_jobs_killed": len(ran) - successes,
-        "nb_jobs_rejected": total - len(ran),
+        "nb_jobs_finished": finishing,
+        "nb_jobs_killed": finishing - successes,
+        "nb_jobs_rejected": total - finishing,
         "nb_jobs_success": successes,
         "nb_machine_switches": 0,
         "scheduling_time": 0.0,
@@ -116,10 +133,8 @@ def format_schedule(simulation: Simulation) -> str:
     return ",".join(values) + "\n" + ",".join(cells) + "\n"
 
 
-def _stretch(record: JobRecord) -> float:
-    """Turnaround time over run time."""
-    finish = record.written_finish
-    return (finish - record.submission_time) / (finish - record.start)
+def _largest(values: np.ndarray) -> float:
+    return float(values.max(initial=0.0))
 
 
 def _share(part: float, whole: int) -> float:
@@ -131,17 +146,19 @@ def _number(value: float) -> str:
     return "-nan" if math.isnan(value) else f"{value:.6f}"
 
 
-def _host_times(simulation: Simulation, ran: list[JobRecord]) -> tuple[float, float, float]:
+def _host_times(simulation: Simulation, jobs: EndedJobs) -> tuple[float, float, float]:
     """Return the seconds that hosts computed, idled and were away, each up to its last change."""
     hosts = len(simulation.hosts)
-    until = _last_changes(ran, hosts)
+    until = _last_finishes(jobs, hosts)
     if simulation.options.compute_sharing:
-        computing = math.fsum(_union(spans) for spans in _spans_by_host(ran, hosts))
+        computing = math.fsum(_computing_by_host(jobs, hosts).tolist())
     else:
-        computing = math.fsum((r.finish - r.start) * len(r.hosts) for r in ran)
+        spans = (jobs.finishes - jobs.starts) * _sizes(jobs.hosts)
+        computing = math.fsum(spans[jobs.ran].tolist())
     unavailable = 0.0
     for host, outages in _outages_by_host(simulation).items():
-        spans = [(record.start, record.finish) for record in ran if host in record.hosts]
+        runs = _jobs_on(jobs.hosts, host)
+        spans = list(zip(jobs.starts[runs].tolist(), jobs.finishes[runs].tolist(), strict=True))
         # What runs on a host that is away goes on, but the host is not in the state computing.
         computing -= math.fsum(
             _union(
@@ -157,7 +174,7 @@ def _host_times(simulation: Simulation, ran: list[JobRecord]) -> tuple[float, fl
         changes = [finish for _, finish in spans if not any(a <= finish < b for a, b in outages)]
         changes += [to if to < math.inf else since for since, to in outages]
         until[host] = max(changes)
-    return computing, math.fsum(until) - computing - unavailable, unavailable
+    return computing, math.fsum(until.tolist()) - computing - unavailable, unavailable
 
 
 def _outages_by_host(simulation: Simulation) -> dict[int, list[tuple[float, float]]]:
@@ -168,29 +185,56 @@ def _outages_by_host(simulation: Simulation) -> dict[int, list[tuple[float, floa
     return found
 
 
-def _last_changes(ran: list[JobRecord], hosts: int) -> list[float]:
-    """Return each host's last finish (seconds). Ends are noted in order of date."""
-    until = [0.0] * hosts
-    unseen = (1 << hosts) - 1
-    for record in reversed(ran):
-        fresh = record.hosts.mask & unseen
-        if fresh:
-            unseen &= ~fresh
-            while fresh:
-                low = fresh & -fresh
-                until[low.bit_length() - 1] = record.finish
-                fresh ^= low
-            if not unseen:
-                break
-    return until
+def _jobs_by_interval(hosts: HostIntervals) -> np.ndarray:
+    """Return the index of the job that each interval belongs to."""
+    return np.repeat(np.arange(len(hosts.offsets) - 1), np.diff(hosts.offsets))
 
 
-def _spans_by_host(ran: list[JobRecord], hosts: int) -> Iterator[list[tuple[float, float]]]:
-    spans: list[list[tuple[float, float]]] = [[] for _ in range(hosts)]
-    for record in ran:
-        for host in record.hosts:
-            spans[host].append((record.start, record.finish))
-    yield from spans
+def _sizes(hosts: HostIntervals) -> np.ndarray:
+    """Return the number of hosts in each set."""
+    before = np.concatenate([[0], np.cumsum(hosts.last - hosts.first + 1)])
+    return np.diff(before[hosts.offsets])
+
+
+def _jobs_on(hosts: HostIntervals, host: int) -> np.ndarray:
+    """Return the indices of the jobs that ran on a host. O(intervals)."""
+    return _jobs_by_interval(hosts)[(hosts.first <= host) & (host <= hosts.last)]
+
+
+def _last_finishes(jobs: EndedJobs, hosts: int) -> np.ndarray:
+    """Return each host's last finish in the order in which ends were noted (seconds), else 0.
+
+    O(intervals + hosts log hosts): an interval is covered by two, which may overlap, whose
+    length is the largest power of 2 that it holds. The last job of each of these is handed down
+    to its halves.
+    """
+    first, last = jobs.hosts.first, jobs.hosts.last
+    job = _jobs_by_interval(jobs.hosts)
+    powers = np.frexp(last - first + 1)[1] - 1
+    latest = np.full(hosts, -1)
+    for power in range(hosts.bit_length() - 1, -1, -1):
+        length, chosen = 1 << power, powers == power
+        np.maximum.at(latest, first[chosen], job[chosen])
+        np.maximum.at(latest, last[chosen] - length + 1, job[chosen])
+        if power:
+            halves = latest[: hosts - length // 2].copy()
+            np.maximum(latest[length // 2 :], halves, out=latest[length // 2 :])
+    # A host without any has -1, which is the element appended.
+    return np.append(jobs.finishes, 0.0)[latest]
+
+
+def _computing_by_host(jobs: EndedJobs, hosts: int) -> np.ndarray:
+    """Return how long each host computed (seconds), whatever the number of jobs on it."""
+    total, covered = np.zeros(hosts), np.full(hosts, -math.inf)
+    offsets, first, last = (column.tolist() for column in jobs.hosts)
+    starts, finishes = jobs.starts, jobs.finishes
+    for job in np.lexsort((finishes, starts)).tolist():
+        for place in range(offsets[job], offsets[job + 1]):
+            part = slice(first[place], last[place] + 1)
+            fresh = finishes[job] - np.maximum(starts[job], covered[part])
+            total[part] += np.maximum(0.0, fresh)
+            covered[part] = np.maximum(covered[part], finishes[job])
+    return total
 
 
 def _union(spans: list[tuple[float, float]]) -> float:

@@ -189,7 +189,15 @@ class Simulation:
         """
         import pandas as pd
 
-        return pd.DataFrame(self.ended_jobs.table())
+        from qops_batsim.csv_rows import Intervals, Words
+
+        table = self.ended_jobs.table()
+        return pd.DataFrame(
+            {
+                name: column.texts() if isinstance(column, (Intervals, Words)) else column
+                for name, column in table.items()
+            }
+        )
 
     def __repr__(self) -> str:
         said = (f"{name}: {value}" for name, value in self._summary().items())
