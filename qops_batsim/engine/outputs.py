@@ -220,7 +220,8 @@ def _last_finishes(jobs: EndedJobs, hosts: int) -> np.ndarray:
             halves = latest[: hosts - length // 2].copy()
             np.maximum(latest[length // 2 :], halves, out=latest[length // 2 :])
     # A host without any has -1, which is the element appended.
-    return np.append(jobs.finishes, 0.0)[latest]
+    finishes: np.ndarray = np.append(jobs.finishes, 0.0)[latest]
+    return finishes
 
 
 def _computing_by_host(jobs: EndedJobs, hosts: int) -> np.ndarray:

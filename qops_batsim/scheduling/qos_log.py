@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from qops_batsim.files import write_text
+from qops_batsim.files import atomic_write
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
+
+if TYPE_CHECKING:
+    from qops_batsim.csv_rows import Column
 
 QOS_COLUMNS = (
     "job_id",
@@ -33,6 +39,14 @@ QOS_COLUMNS = (
     "wasted_processor_seconds",
 )
 """The columns of ``PREFIX_qos.csv``."""
+
+_NOTHING_ASKED = QosRequest()
+
+_ROWS_AT_ONCE = 10_000
+"""How many rows are held in memory."""
+
+_QUOTED = frozenset(',"\r\n')
+"""Characters for which a text is quoted in CSV."""
 
 NEW_PROMISES = "new_promises"
 """A further column, where any promise was replaced."""
@@ -145,7 +159,7 @@ class QosLog:
 
         A job that was registered again is in the row of the original. O(jobs).
         """
-        nothing, nothing_asked = QosRecord(), QosRequest()
+        nothing = QosRecord()
         width, decisions = len(self.columns()), self.decisions()
         kills: Counter[str] = Counter()
         for job_id, count in self.kills.items():
@@ -154,7 +168,7 @@ class QosLog:
             if job.id in self._originals:
                 continue
             record = self._records.get(job.id, nothing)
-            asked = job.qos or nothing_asked
+            asked = job.qos or _NOTHING_ASKED
             requested = record.requested_deadline
             cells = (
                 job.id,
@@ -173,6 +187,33 @@ class QosLog:
             )
             yield cells[:width]
 
+    def plain_rows(self) -> Iterator[bytes] | None:
+        """Return the content of the file where no module has noted anything, made in bulk.
+
+        None if a text would have to be quoted, or there are notes. O(jobs).
+        """
+        if self._records or self._originals:
+            return None
+        import numpy as np
+
+        from qops_batsim.csv_rows import Words, format_rows
+
+        jobs = list({job.id: job for job in self.jobs}.values())
+        asked = [job.qos or _NOTHING_ASKED for job in jobs]
+        made = self.decisions()
+        ids, categories = [job.id for job in jobs], [each.category or "" for each in asked]
+        if any(not _QUOTED.isdisjoint("".join(texts)) for texts in (ids, categories)):
+            return None
+        nothing = Words.one("", len(jobs))
+        deadlines = [math.nan if each.deadline is None else each.deadline for each in asked]
+        columns: list[Column] = [nothing] * len(QOS_COLUMNS)
+        columns[0] = ids
+        columns[1] = np.array(deadlines, float)
+        columns[3] = [made.get(job_id, "") for job_id in ids]
+        columns[6] = categories
+        columns[9] = np.array([self.kills.get(job_id, 0) for job_id in ids], int)
+        return format_rows(columns, len(jobs))
+
     def decisions(self) -> dict[str, str]:
         """Return what was decided by full id; undecided jobs are missing. O(jobs)."""
         made = dict.fromkeys(self.started, QOS_ACCEPTED)
@@ -188,13 +229,24 @@ def write_qos_log(log: QosLog, prefix: str | Path) -> Path:
 
     Dates (seconds, absolute) and charges have six decimals, as in Batsim's files.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(log.columns())
-    writer.writerows(log.rows())
     path = Path(f"{prefix}_qos.csv")
-    write_text(path, text.getvalue())
+    with atomic_write(path) as stream:
+        stream.write(",".join(log.columns()).encode() + b"\n")
+        stream.writelines(_content(log))
     return path
+
+
+def _content(log: QosLog) -> Iterator[bytes]:
+    """Yield the rows of the file, some thousands at a time."""
+    plain = log.plain_rows()
+    if plain is not None:
+        yield from plain
+        return
+    rows = log.rows()
+    while part := list(itertools.islice(rows, _ROWS_AT_ONCE)):
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(part)
+        yield text.getvalue().encode()
 
 
 def _number(value: float | None) -> str:

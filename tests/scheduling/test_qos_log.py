@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import csv
+import io
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
@@ -196,6 +199,40 @@ def test_the_file_is_csv_whatever_a_reason_holds(tmp_path):
     assert path == tmp_path / "deep" / "x_qos.csv"
     with path.open(newline="") as stream:
         assert [row["reason"] for row in csv.DictReader(stream)] == ['a, "b"\nc']
+
+
+TEXTS = st.sampled_from(["", "a", 'with "', "b, c", "é"])
+JOBS = st.lists(
+    st.tuples(
+        st.integers(0, 5),
+        st.none() | st.floats(-1e12, 1e12),
+        TEXTS,
+        st.sampled_from(["waits", "starts", "is rejected", "is killed"]),
+    )
+)
+
+
+@given(JOBS, st.booleans())
+def test_the_file_holds_the_rows(tmp_path_factory, jobs, noted):
+    log = QosLog()
+    for number, deadline, category, fate in jobs:
+        qos = QosRequest(deadline=deadline, category=category) if deadline or category else None
+        job = Job(f"w0!{number}", 0.0, 1, "d", qos=qos)
+        log.jobs.append(job)
+        if fate == "starts":
+            log.started.append(job.id)
+        elif fate == "is rejected":
+            log.rejected.append(job.id)
+        elif fate == "is killed":
+            log.kills[job.id] += 1
+        if noted:
+            log.record(job.id).offered_deadline = deadline
+    expected = io.StringIO()
+    writer = csv.writer(expected, lineterminator="\n")
+    writer.writerow(log.columns())
+    writer.writerows(log.rows())
+    path = write_qos_log(log, tmp_path_factory.mktemp("log") / "x")
+    assert path.read_bytes() == expected.getvalue().encode()
 
 
 def test_a_log_without_jobs_is_a_header(tmp_path):
