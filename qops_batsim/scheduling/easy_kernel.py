@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.scheduling.kernels import kernel
+from qops_batsim.scheduling.kernels import lean_kernel
 from qops_batsim.scheduling.profile import Queue
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -36,7 +36,7 @@ def new_running(room: int) -> Running:
     return Running(np.zeros(room, np.int64), np.zeros(room), np.zeros(room, np.int64))
 
 
-@kernel
+@lean_kernel
 def remove_running(jobs: Running, count: int, gone: Ints, gone_count: int) -> int:
     """Remove jobs from the running jobs, keeping their order; return how many are left.
 
@@ -56,7 +56,7 @@ def remove_running(jobs: Running, count: int, gone: Ints, gone_count: int) -> in
     return count
 
 
-@kernel
+@lean_kernel
 def insert_running(jobs: Running, count: int, slot: int, end: float, processors: int) -> int:
     """Insert a job into the running jobs, which are sorted by expected end. O(running)."""
     place = count
@@ -71,7 +71,7 @@ def insert_running(jobs: Running, count: int, slot: int, end: float, processors:
     return count + 1
 
 
-@kernel
+@lean_kernel
 def shadow_of(
     now: float, free: int, needed: int, jobs: Running, count: int, grace: float
 ) -> tuple[float, int]:
@@ -93,7 +93,7 @@ def shadow_of(
     return shadow, available - needed
 
 
-@kernel
+@lean_kernel
 def ending(now: float, jobs: Running, count: int, grace: float) -> int:
     """Return how many processors are used by jobs of whose end the news may be under way.
 
@@ -108,7 +108,7 @@ def ending(now: float, jobs: Running, count: int, grace: float) -> int:
     return under_way
 
 
-@kernel
+@lean_kernel
 def easy_pass(
     now: float,
     grace: float,

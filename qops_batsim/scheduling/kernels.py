@@ -1,61 +1,140 @@
 """Compiling the hot loops.
 
-Kernels are small numba functions over arrays and named tuples of arrays. They are
-compiled once for each machine and kept on disk; only the first run pays for it.
+Kernels are small functions over arrays and named tuples of arrays, which numba compiles.
+They are compiled once for an installation and kept (:mod:`kernel_store`); only the first run
+pays for it. Later ones load the machine code and call it without numba, whose start would
+take longer than most runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import functools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
 
-import numba
+from qops_batsim.scheduling import kernel_store
+from qops_batsim.scheduling.kernel_call import Kind, kind_of, load, text_of
+from qops_batsim.scheduling.kernel_source import source_digest
+from qops_batsim.scheduling.kernel_store import digest_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_PYTHON = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
-def kernel(function: Function) -> Function:
-    """Compile a function with numba when it is first called, and keep the result on disk.
-
-    Where no directory for the compiled code can be written, it is compiled anew
-    in each process.
-    """
-    return _compiled(function)
+_listener: Callable[[str], None] | None = None
 
 
 def lean_kernel(function: Function) -> Function:
-    """As :func:`kernel`, for a function that makes no array and returns none.
+    """Compile a function when it is first called, and keep the result.
 
-    It borrows its arrays instead of counting references to them, which would take a third
-    of the time of a reservation in a profile.
+    It takes numbers, contiguous arrays and named tuples of these, and returns numbers, as
+    annotated; it makes no array. Where nothing can be kept, it is compiled anew in each process.
     """
-    return _compiled(function, _nrt=False)
+    return function if _PYTHON else cast(Function, Kernel(function, lean=True))
 
 
-def _compiled(function: Function, **options: Any) -> Function:
+def kernel(function: Function) -> Function:
+    """As :func:`lean_kernel`, for a function that makes arrays or returns them.
+
+    It needs numba's runtime, and with it numba, in every process.
+    """
+    return function if _PYTHON else cast(Function, Kernel(function, lean=False))
+
+
+@contextmanager
+def listening(listener: Callable[[str], None]) -> Iterator[None]:
+    """Have a function told the name of each kernel that has to be compiled in the block."""
+    global _listener
+    before, _listener = _listener, listener
     try:
-        compiled: Function = numba.njit(cache=True, **options)(function)
-    except RuntimeError:
-        # Neither the package's directory nor the user's cache can be written.
-        compiled = numba.njit(**options)(function)
-    return compiled
+        yield
+    finally:
+        _listener = before
+
+
+class Kernel:
+    """A function that is compiled for the kinds of its arguments when it is first called.
+
+    Attributes
+    ----------
+    python
+        The function itself.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, lean: bool) -> None:
+        functools.update_wrapper(self, function)
+        self.python = function
+        self.lean = lean
+        self._entries: dict[tuple[Kind, ...], Callable[..., Any]] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the machine code; what is not compiled yet is compiled now."""
+        return self.entry_for(arguments)(*arguments) if self.lean else self.dispatcher(*arguments)
+
+    def entry_for(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
+        """Return what calls the machine code for arguments of the kinds of these."""
+        if not self.lean:
+            types = tuple(self._compiler().numba_type(each) for each in arguments)
+            self.dispatcher.compile(types)
+            found: Callable[..., Any] = self.dispatcher.get_overload(types)
+            return found
+        kinds = tuple(map(kind_of, arguments))
+        entry = self._entries.get(kinds)
+        if entry is None:
+            entry = self._entries[kinds] = self._load(kinds)
+        return entry
+
+    @functools.cached_property
+    def dispatcher(self) -> Any:
+        """What numba compiles it with."""
+        dispatcher = self._compiler().dispatcher_of(self.python, lean=self.lean)
+        if not self.lean:
+            dispatcher._cache = self._compiler().NumbaCache(self.file_name, self._note)
+        return dispatcher
+
+    def file_name(self, types: str) -> str:
+        """Return the name of what is kept of it for such arguments: kernel, types, source."""
+        name = f"{self.python.__module__}.{self.python.__name__}"
+        return f"{name}-{digest_of(types)}-{self._source}"
+
+    @functools.cached_property
+    def _source(self) -> str:
+        return source_digest(self.python)
+
+    def _load(self, kinds: tuple[Kind, ...]) -> Callable[..., Any]:
+        """Load the machine code, compiled if need be."""
+        name = self.file_name(", ".join(text_of(each) for each in kinds))
+        symbol = f"{self.python.__name__}_{digest_of(name)}"
+        code = kernel_store.read(f"{name}.o")
+        if code is None:
+            self._note()
+            code = self._compiler().machine_code_of(self, kinds, symbol)
+            kernel_store.write(f"{name}.o", code)
+        return load(symbol, code)
+
+    def _note(self) -> None:
+        if _listener is not None:
+            _listener(self.python.__name__)
+
+    def _compiler(self) -> Any:
+        """Return the module that compiles; it imports numba."""
+        from qops_batsim.scheduling import kernel_compiler
+
+        return kernel_compiler
 
 
 class Steady:
-    """A kernel whose arguments have the same types at every call: they are looked at once.
-
-    Numba else looks at every array of every named tuple each time, which takes 9 µs for
-    four of them, where the call itself takes 2.
-    """
+    """A kernel whose arguments are of the same kinds at every call: they are looked at once."""
 
     def __init__(self, compiled: Callable[..., Any]) -> None:
-        self._kernel: Any = compiled
+        self._kernel = compiled
         self._entry: Callable[..., Any] | None = None
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the kernel; the first arguments settle the types."""
+        """Call the kernel; the first arguments settle the kinds."""
         if self._entry is None:
-            types = tuple(numba.typeof(each) for each in arguments)
-            self._kernel.compile(types)
-            self._entry = self._kernel.get_overload(types)
+            is_compiled = isinstance(self._kernel, Kernel)
+            self._entry = self._kernel.entry_for(arguments) if is_compiled else self._kernel
         return self._entry(*arguments)
