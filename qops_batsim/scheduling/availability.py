@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.scheduling import profile as kernels
+from qops_batsim.scheduling.kernels import Steady
 from qops_batsim.scheduling.profile import STEPS_PER_RESERVATION, Profile, grown, new_profile
 from qops_batsim.timing import duration_on_grid, end_of, on_grid
+
+_earliest_fit, _change = Steady(kernels.earliest_fit), Steady(kernels.change)
 
 
 class AvailabilityProfile:
@@ -57,7 +60,7 @@ class AvailabilityProfile:
         """
         after = max(on_grid(float(after)), float(self._profile.times[0]))
         duration = duration_on_grid(float(duration))
-        return float(kernels.earliest_fit(self._profile, after, duration, processors))
+        return float(_earliest_fit(self._profile, after, float(duration), processors))
 
     def reserve(self, start: float, duration: float, processors: int) -> None:
         """Take processors from ``start`` for ``duration`` seconds, if it is finite. O(steps).
@@ -111,7 +114,7 @@ class AvailabilityProfile:
         times, free, size = self._profile
         if size[0] + STEPS_PER_RESERVATION > len(times):
             self._profile = Profile(grown(times), grown(free), size)
-        kernels.change(self._profile, start, end, processors, True)
+        _change(self._profile, start, end, processors, True)
 
     def _check(self) -> None:
         """Verify the invariants; for tests."""

@@ -76,7 +76,7 @@ class Kernel:
     def entry_for(self, arguments: tuple[Any, ...]) -> Callable[..., Any]:
         """Return what calls the machine code for arguments of the kinds of these."""
         if not self.lean:
-            types = tuple(self._compiler().numba_type(each) for each in arguments)
+            types = tuple(map(self._compiler().numba.typeof, arguments))
             self.dispatcher.compile(types)
             found: Callable[..., Any] = self.dispatcher.get_overload(types)
             return found
@@ -122,6 +122,7 @@ class Kernel:
         """Return the module that compiles; it imports numba."""
         from qops_batsim.scheduling import kernel_compiler
 
+        kernel_compiler.introduce(Kernel)
         return kernel_compiler
 
 
@@ -135,6 +136,6 @@ class Steady:
     def __call__(self, *arguments: Any) -> Any:
         """Call the kernel; the first arguments settle the kinds."""
         if self._entry is None:
-            is_compiled = isinstance(self._kernel, Kernel)
-            self._entry = self._kernel.entry_for(arguments) if is_compiled else self._kernel
+            kernel: Any = self._kernel
+            self._entry = kernel.entry_for(arguments) if isinstance(kernel, Kernel) else kernel
         return self._entry(*arguments)
