@@ -145,6 +145,19 @@ def earliest_fit(profile: Profile, after: float, duration: float, processors: in
 
 
 @lean_kernel
+def lowest_free(profile: Profile, start: float, end: float) -> int:
+    """Return the least number of processors that are free between two dates. O(steps)."""
+    times, free, size = profile.times, profile.free, profile.size[0]
+    index = segment_at(times, size, start)
+    lowest = free[index]
+    index += 1
+    while index < size and times[index] < end:
+        lowest = min(lowest, free[index])
+        index += 1
+    return int(lowest)
+
+
+@lean_kernel
 def earliest_hosts(
     profile: Profile, after: float, duration: float, processors: int, hosts: Words
 ) -> float:

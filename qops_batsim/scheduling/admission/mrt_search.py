@@ -29,6 +29,7 @@ from qops_batsim.scheduling.profile import (
     copy_profile,
     earliest_fit,
     end_of,
+    lowest_free,
     release,
     reserve,
 )
@@ -39,14 +40,46 @@ class Room(NamedTuple):
 
     Attributes
     ----------
-    fits
-        By slot: a start at which each unscheduled job was found to fit, or NaN.
+    starts, ends
+        By slot: a time at which each unscheduled job fits and is not late.
+    spare
+        By slot: at least so many processors more than it needs are free then.
     tried
         By place of the plan: how many candidates were tried there.
     """
 
-    fits: Floats
+    starts: Floats
+    ends: Floats
+    spare: Ints
     tried: Ints
+
+
+def new_room(slots: int, jobs: int) -> Room:
+    """Return room for so many slots, and for plans of so many jobs."""
+    ints = np.int64
+    return Room(np.zeros(slots), np.zeros(slots), np.zeros(slots, ints), np.zeros(jobs + 1, ints))
+
+
+@lean_kernel
+def find_time(now: float, profile: Profile, jobs: Jobs, slot: int, room: Room) -> bool:
+    """Find a time at which a job fits and is not late; tell if there is one. O(steps).
+
+    The latest is looked at first: reservations to come will reach it last.
+    """
+    duration, needed, target = jobs.estimates[slot], jobs.processors[slot], jobs.targets[slot]
+    if target == np.inf:
+        room.starts[slot] = room.ends[slot] = np.inf
+        return True
+    start, spare = target - duration, -1
+    if now <= start and meets(start, duration, target):
+        spare = lowest_free(profile, start, end_of(start, duration)) - needed
+    if spare < 0:
+        start = earliest_fit(profile, now, duration, needed)
+        if not meets(start, duration, target):
+            return False
+        spare = lowest_free(profile, start, end_of(start, duration)) - needed
+    room.starts[slot], room.ends[slot], room.spare[slot] = start, end_of(start, duration), spare
+    return True
 
 
 @lean_kernel
@@ -55,29 +88,27 @@ def late_one(
     profile: Profile,
     line: Ints,
     start: float,
-    until: float,
-    processors: Ints,
-    estimates: Floats,
-    targets: Floats,
-    fits: Floats,
+    end: float,
+    taken: int,
+    jobs: Jobs,
+    room: Room,
 ) -> int:
     """Return an unscheduled job that would be late even alone, or ``NO_PLAN``.
 
-    The start at which a job fits stays good unless it overlaps the newest reservation,
-    from ``start`` to ``until``; only then a new one is sought. O(jobs × steps).
+    The newest reservation has ``taken`` processors from ``start`` to ``end``. Where it takes
+    more than was to spare, another time is sought. O(jobs × steps), as good as always O(jobs).
     """
     for slot in line:
-        duration = estimates[slot]
-        if end_of(fits[slot], duration) <= start or fits[slot] >= until:
+        if room.ends[slot] <= start or room.starts[slot] >= end:
             continue
-        fits[slot] = earliest_fit(profile, now, duration, processors[slot])
-        if not meets(fits[slot], duration, targets[slot]):
+        room.spare[slot] -= taken
+        if room.spare[slot] < 0 and not find_time(now, profile, jobs, slot, room):
             return int(slot)
     return NO_PLAN
 
 
 @lean_kernel
-def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, fits: Floats) -> int:
+def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, room: Room) -> int:
     """Extend the partial schedule by the candidate at a place, if it stays strongly feasible.
 
     The candidate meets its target, and so would every unscheduled job if it were next.
@@ -91,17 +122,13 @@ def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, fits: F
         return int(slot)
     reserve(draft.profile, start, duration, needed)
     lift(order, place, depth)
-    late = late_one(
-        now, draft.profile, order[depth + 1 :], start, end_of(start, duration),
-        jobs.processors, jobs.estimates, jobs.targets, fits,
-    )  # fmt: skip
+    end = end_of(start, duration)
+    late = late_one(now, draft.profile, order[depth + 1 :], start, end, needed, jobs, room)
     if late == NO_PLAN:
         draft.starts[depth] = start
         return NO_PLAN
     release(draft.profile, start, duration, needed)
     sort_slots(order, depth, total, jobs.keys)
-    # The start found for it was too late: seek it anew.
-    fits[late] = np.nan
     return late
 
 
@@ -132,11 +159,9 @@ def mrt_search(
     line_up(0, jobs, waiting, new, draft)
     copy_profile(running, draft.profile)
     for slot in order:
-        room.fits[slot] = np.nan
-    late = late_one(
-        now, draft.profile, order, now, now,
-        jobs.processors, jobs.estimates, jobs.targets, room.fits,
-    )  # fmt: skip
+        room.starts[slot], room.ends[slot], room.spare[slot] = now, np.inf, 0
+    # As if all processors had just been taken.
+    late = late_one(now, draft.profile, order, now, np.inf, 1, jobs, room)
     if late != NO_PLAN:
         return False, late, 0
     depth = backtracks = 0
@@ -146,7 +171,7 @@ def mrt_search(
         place = depth + tried[depth]
         if place < total:
             tried[depth] += 1
-            slot = extend(now, jobs, draft, depth, place, room.fits)
+            slot = extend(now, jobs, draft, depth, place, room)
             if slot == NO_PLAN:
                 depth += 1
                 tried[depth] = 0
@@ -173,13 +198,13 @@ class MrtSearch:
         self._search = Steady(mrt_search)
         self._by_laxity = options.order == "least_laxity"
         self._max_backtracks = options.max_backtracks
-        self._room = Room(np.zeros(0), np.zeros(0, np.int64))
+        self._room = new_room(0, 0)
 
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan, or which target stood in the way."""
         slots, jobs = len(q.jobs.estimates), len(q.draft.order)
-        if len(self._room.fits) < slots or len(self._room.tried) <= jobs:
-            self._room = Room(np.zeros(slots), np.zeros(jobs + 1, np.int64))
+        if len(self._room.starts) < slots or len(self._room.tried) <= jobs:
+            self._room = new_room(slots, jobs)
         found, blamed, backtracks = self._search(
             q.now, q.running, q.jobs, q.waiting, q.new, self._by_laxity, self._max_backtracks,
             q.draft, self._room,

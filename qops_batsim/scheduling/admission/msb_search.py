@@ -7,10 +7,10 @@ import numpy as np
 from qops_batsim.scheduling.admission.options import MsbOptions
 from qops_batsim.scheduling.admission.search import (
     FOUND,
-    NO_PLAN,
     Draft,
     Question,
     Verdict,
+    keep_up_to,
     meets,
     new_draft,
 )
@@ -73,24 +73,29 @@ def price_position(
 ) -> tuple[float, int]:
     """Place the new job and then those from a position on; return the price.
 
-    The price is infinite if a target is missed, and then the job's slot comes along, or if
-    it is not below the cheapest one so far. O(waiting × steps).
+    The price is infinite if a target is missed, or if it is not below the cheapest one so
+    far. Returned with it is the next position that can give another schedule: as long as
+    jobs keep their starts beside the new one, it may as well come after them.
+    O(waiting × steps).
     """
-    price = 0.0
+    price, following = 0.0, position + 1
     for index in range(position, waiting.size[0] + 1):
         slot = new if index == position else waiting.slots[index - 1]
         duration, needed = jobs.estimates[slot], jobs.processors[slot]
         start = earliest_fit(trial.profile, now, duration, needed)
         if not meets(start, duration, jobs.targets[slot]):
-            return np.inf, int(slot)
+            # Behind more jobs that stay the new one would start no earlier.
+            return np.inf, following if index > position else waiting.size[0] + 1
         trial.order[index] = slot
         trial.starts[index] = start
+        if index == following and start == jobs.starts[slot]:
+            following += 1
         since = now if slot == new else jobs.starts[slot]
         price += price_of(start - since, needed, only_delays)
         if price + least[index] >= cheapest:
-            return np.inf, NO_PLAN
+            return np.inf, following
         reserve(trial.profile, start, duration, needed)
-    return price, NO_PLAN
+    return price, following
 
 
 @lean_kernel
@@ -105,46 +110,34 @@ def msb_search(
     base: Profile,
     trial: Draft,
     least: Floats,
-) -> tuple[bool, int, int]:
-    """Look for the cheapest position of the new job among the waiting ones.
+) -> bool:
+    """Look for the cheapest position of the new job among the waiting ones; tell if there is one.
 
     At each position, the jobs before it keep their reservations (in ``base``); the new
     job and then the others, in the order of their planned starts, are placed at their
     earliest fits. A missed target rules the position out. The price is the sum of
-    delay × processors over the moved jobs and the new one.
-
-    Returns
-    -------
-    tuple
-        Whether there is a plan; if not, the slot of the job whose target stood in the
-        way at the last position tried; and the position. O(waiting² × steps).
+    delay × processors over the moved jobs and the new one. Positions that give the same
+    schedule are tried once. O(waiting² × steps).
     """
     count = waiting.size[0]
     copy_profile(running, base)
     bound_prices(now, base, jobs, waiting, only_delays, least)
-    cheapest, best, blamed = np.inf, NO_PLAN, new
-    for position in range(count + 1):
-        if position > 0:
-            slot = waiting.slots[position - 1]
-            reserve(base, jobs.starts[slot], jobs.estimates[slot], jobs.processors[slot])
+    cheapest = np.inf
+    kept = position = 0
+    while position <= count:
+        keep_up_to(position, kept, base, jobs, waiting, trial)
+        kept = position
         copy_profile(base, trial.profile)
-        price, late = price_position(
+        price, position = price_position(
             now, position, jobs, waiting, new, only_delays, least, cheapest, trial
         )
-        if late != NO_PLAN:
-            blamed = late
         if price < cheapest:
-            cheapest, best = price, position
+            cheapest = price
             copy_profile(trial.profile, draft.profile)
-            for index in range(position, count + 1):
+            for index in range(count + 1):
                 draft.order[index] = trial.order[index]
                 draft.starts[index] = trial.starts[index]
-    if best == NO_PLAN:
-        return False, blamed, count
-    for index in range(best):
-        draft.order[index] = waiting.slots[index]
-        draft.starts[index] = jobs.starts[waiting.slots[index]]
-    return True, new, best
+    return cheapest < np.inf
 
 
 class MsbSearch:
@@ -161,10 +154,11 @@ class MsbSearch:
         steps, jobs = len(q.room.times), len(q.draft.order)
         if len(self._trial.profile.times) < steps or len(self._least) < jobs:
             self._trial, self._least = new_draft(steps, jobs), np.zeros(jobs)
-        found, blamed, position = self._search(
+        found = self._search(
             q.now, q.running, q.jobs, q.waiting, q.new, self._only_delays, q.draft, q.room,
             self._trial, self._least,
         )  # fmt: skip
         if found:
             return FOUND
-        return Verdict(False, blamed, f" at each of {position + 1} positions")
+        # At the last position no waiting job stands in the way.
+        return Verdict(False, q.new, f" at each of {q.waiting.size[0] + 1} positions")

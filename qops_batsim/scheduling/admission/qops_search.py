@@ -11,6 +11,7 @@ from qops_batsim.scheduling.admission.search import (
     Draft,
     Question,
     Verdict,
+    keep_up_to,
     lift,
     line_up,
     meets,
@@ -36,16 +37,6 @@ class Rules(NamedTuple):
     stop_at_first_failure: bool
     new_job_first: bool
     by_laxity: bool
-
-
-@lean_kernel
-def keep_up_to(point: int, kept: int, base: Profile, jobs: Jobs, waiting: Queue, d: Draft) -> None:
-    """Let the waiting jobs from ``kept`` up to a point keep their reservations."""
-    for index in range(kept, point):
-        slot = waiting.slots[index]
-        reserve(base, jobs.starts[slot], jobs.estimates[slot], jobs.processors[slot])
-        d.order[index] = slot
-        d.starts[index] = jobs.starts[slot]
 
 
 @lean_kernel

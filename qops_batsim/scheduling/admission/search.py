@@ -9,7 +9,16 @@ import numpy as np
 
 from qops_batsim.scheduling.kernels import lean_kernel
 from qops_batsim.scheduling.plan_kernels import sort_slots
-from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Profile, Queue, end_of, new_profile
+from qops_batsim.scheduling.profile import (
+    Floats,
+    Ints,
+    Jobs,
+    Profile,
+    Queue,
+    end_of,
+    new_profile,
+    reserve,
+)
 from qops_batsim.scheduling.table import JobTable
 from qops_batsim.timing import DEADLINE_TOLERANCE
 
@@ -123,3 +132,13 @@ def line_up(point: int, jobs: Jobs, waiting: Queue, new: int, draft: Draft) -> N
         draft.order[index] = waiting.slots[index]
     draft.order[count] = new
     sort_slots(draft.order, point, count + 1, jobs.keys)
+
+
+@lean_kernel
+def keep_up_to(point: int, kept: int, base: Profile, jobs: Jobs, waiting: Queue, d: Draft) -> None:
+    """Let the waiting jobs from ``kept`` up to a point keep their reservations."""
+    for index in range(kept, point):
+        slot = waiting.slots[index]
+        reserve(base, jobs.starts[slot], jobs.estimates[slot], jobs.processors[slot])
+        d.order[index] = slot
+        d.starts[index] = jobs.starts[slot]
