@@ -53,7 +53,11 @@ def read_bytes(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES)
 
 def read_text(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES) -> str:
     """Return the UTF-8 text of a plain or gzip-compressed file; see :func:`read_bytes`."""
-    content = read_bytes(path, what=what, max_bytes=max_bytes)
+    return text_of(read_bytes(path, what=what, max_bytes=max_bytes), path, what=what)
+
+
+def text_of(content: bytes, path: str | Path, *, what: str) -> str:
+    """Return the UTF-8 text that was read from a file."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

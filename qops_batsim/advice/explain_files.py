@@ -41,7 +41,7 @@ class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
 def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
     """Tell what became of a job (full id, or the part behind ``!``) of any run; O(jobs)."""
     result = read_run(run)
-    ids = [str(job_id) for job_id in result.jobs["id"]]
+    ids = result.ids
     rows = {job_id: row for row, job_id in enumerate(ids)}
     job_id = find_job(name, rows, result.source)
     row = rows[job_id]
@@ -53,7 +53,7 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
         job=job_id,
         processors=int(result.column("requested_number_of_resources")[row]),
         submission=float(result.column("submission_time")[row]),
-        state=str(result.jobs["final_state"].iloc[row]),
+        state=result.text("final_state")[row],
         reason="" if qos is None else read_reasons(qos).get(job_id, ""),
     )
     return _with_times(told, result, ids, row) if result.executed[row] else told

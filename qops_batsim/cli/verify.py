@@ -72,7 +72,7 @@ def verify(
     late = lateness(result, **given)
     if late is not None:
         typer.echo(lateness_text(late))
-    size = f"{len(result.jobs)} jobs on {result.hosts} hosts"
+    size = f"{len(result.executed)} jobs on {result.hosts} hosts"
     if found:
         _print_violations(found, first, size)
         raise typer.Exit(1)

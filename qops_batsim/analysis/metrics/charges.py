@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -74,7 +75,8 @@ def reference_of_run(result: RunResult) -> dict[str, ReferenceJob]:
     columns = result.columns("execution_time", "turnaround_time", "requested_number_of_resources")
     ran = result.executed
     rows = zip(*(column[ran].tolist() for column in columns), strict=True)
-    return dict(zip(result.jobs["id"][ran], map(ReferenceJob._make, rows), strict=True))
+    ids = itertools.compress(result.ids, ran.tolist())
+    return dict(zip(ids, map(ReferenceJob._make, rows), strict=True))
 
 
 def reference_of_workload(

@@ -117,18 +117,19 @@ def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> Job
 
     The run needs its ``_qos.csv``; ``workloads`` are all that was run, by name (``"w0"``, …).
     """
-    if result.qos is None:
+    if result.decisions is None:
         raise InputError(
             f"{result.source}: the run has no _qos.csv, which says what was promised; "
             "a run with one is expected"
         )
     columns = result.columns("starting_time", "finish_time", "execution_time")
-    runs = map(_RunOfJob, result.jobs["final_state"], *(column.tolist() for column in columns))
-    promised = zip(result.qos["id"], result.qos["admitted_deadline"].tolist(), strict=True)
+    runs = map(_RunOfJob, result.text("final_state"), *(column.tolist() for column in columns))
+    qos = result.decisions
+    promised = zip(qos.ids, qos.admitted_deadlines.tolist(), strict=True)
     return _outcomes(
         result.source,
         {f"{name}!": workload for name, workload in workloads.items()},
-        zip(result.jobs["id"], runs, strict=True),
+        zip(result.ids, runs, strict=True),
         ((job_id, deadline) for job_id, deadline in promised if not math.isnan(deadline)),
         only_known=True,
     )

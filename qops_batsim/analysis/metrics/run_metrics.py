@@ -22,6 +22,7 @@ from qops_batsim.jobs import (
     COMPLETED_KILLED,
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
+    FINAL_STATES,
     REJECTED,
 )
 
@@ -115,7 +116,8 @@ def compute_metrics(
         )
     last = result.last_runs
     ran = result.executed & last
-    counts = result.jobs["final_state"][last].value_counts()
+    counts = np.bincount(result.table.states[last], minlength=len(FINAL_STATES))
+    ended = dict(zip(FINAL_STATES, counts.tolist(), strict=True))
     waiting, turnaround, run_time, stretch = (each[ran] for each in _times(result))
     begin, end = window(result)
     some = end > begin
@@ -123,11 +125,11 @@ def compute_metrics(
     return Metrics(
         hosts=result.hosts,
         jobs_submitted=int(last.sum()),
-        jobs_successful=int(counts.get(COMPLETED_SUCCESSFULLY, 0)),
-        jobs_walltime_killed=int(counts.get(COMPLETED_WALLTIME_REACHED, 0)),
-        jobs_killed=int(counts.get(COMPLETED_KILLED, 0)),
-        jobs_failed=int(counts.get(COMPLETED_FAILED, 0)),
-        jobs_rejected=int(counts.get(REJECTED, 0)),
+        jobs_successful=ended[COMPLETED_SUCCESSFULLY],
+        jobs_walltime_killed=ended[COMPLETED_WALLTIME_REACHED],
+        jobs_killed=ended[COMPLETED_KILLED],
+        jobs_failed=ended[COMPLETED_FAILED],
+        jobs_rejected=ended[REJECTED],
         runs_killed=len(result.earlier_runs),
         waiting_time=summarize(waiting),
         turnaround_time=summarize(turnaround),
@@ -155,11 +157,10 @@ def _times(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
     """
     names = ("waiting_time", "turnaround_time", "execution_time", "stretch")
     waiting, turnaround, run_time, stretch = (result.column(name).copy() for name in names)
-    profiles = result.jobs["profile"].astype(str)
-    earlier = result.earlier_runs
+    profiles, earlier = result.text("profile"), result.earlier_runs
     for row in earlier.keys() - earlier.values():
         ran, at = run_time[row], row
-        while at in earlier and goes_on(profiles.iloc[at]):
+        while at in earlier and goes_on(profiles[at]):
             at = earlier[at]
             ran += run_time[at]
         if at != row:

@@ -24,8 +24,9 @@ from qops_batsim.analysis.plots.drawing import (
     set_host_ticks,
     set_time_axis,
 )
+from qops_batsim.analysis.results.allocations import Stays
 from qops_batsim.analysis.results.restarts import original_id
-from qops_batsim.analysis.results.run import RunResult, Stays
+from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.series import step_series, window
 from qops_batsim.analysis.results.tables import Floats, Integers
 from qops_batsim.analysis.results.workloads import jobs_by_id
@@ -122,7 +123,7 @@ def class_names(result: RunResult, workloads: Mapping[str, Workload]) -> list[st
         for name, job in jobs_by_id(workloads).items()
         if job.qos is not None and job.qos.service_class is not None
     }
-    origins = (original_id(full_id, known) for full_id in result.jobs["id"])
+    origins = (original_id(full_id, known) for full_id in result.ids)
     return [UNKNOWN if origin is None else known[origin] for origin in origins]
 
 

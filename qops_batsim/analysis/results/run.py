@@ -10,25 +10,31 @@ the file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 
+from qops_batsim.analysis.results.allocations import (
+    AllocationError,
+    Allocations,
+    Stays,
+    read_allocations,
+)
 from qops_batsim.analysis.results.restarts import rows_before
 from qops_batsim.analysis.results.tables import (
     DECISIONS,
     Booleans,
+    Decisions,
     Floats,
     Integers,
+    JobTable,
+    MachineStates,
     read_jobs_table,
     read_machine_states,
     read_qos,
@@ -36,10 +42,12 @@ from qops_batsim.analysis.results.tables import (
 )
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
-from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
+from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED
 from qops_batsim.limits import MAX_HOST_ID, MAX_OCCUPATIONS
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.outages import Outage
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _Content = TypeVar("_Content")
 
@@ -70,39 +78,6 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     package_version: str | None = None
 
 
-class Stays(NamedTuple):
-    """Stays of jobs on hosts: arrays with one element for each host of each job that ran."""
-
-    rows: Integers  # of the job
-    hosts: Integers
-    start: Floats  # seconds, as is the finish
-    finish: Floats
-
-    def where(self, chosen: Booleans | Integers | slice) -> Stays:
-        """Return some of the stays, or all in another order."""
-        rows, hosts, start, finish = self
-        return Stays(rows[chosen], hosts[chosen], start[chosen], finish[chosen])
-
-    def of_each_host(self) -> Iterator[Stays]:
-        """Yield the stays on each host, where they are ordered by host."""
-        bounds = np.flatnonzero(np.diff(self.hosts, prepend=-1, append=-1)).tolist()
-        for first, last in pairwise(bounds):
-            yield self.where(slice(first, last))
-
-
-class Decisions(NamedTuple):
-    """What ``_qos.csv`` says, an element a row.
-
-    ``decisions`` are positions in :data:`DECISIONS`; dates are in seconds, NaN without one.
-    """
-
-    ids: Sequence[str]
-    decisions: npt.NDArray[np.int8]
-    admitted_deadlines: Floats
-    latest_starts: Floats
-    new_promises: Floats
-
-
 @dataclass(frozen=True, repr=False)
 class RunResult:
     """What a run produced.
@@ -110,25 +85,23 @@ class RunResult:
     ``source`` is the ``_jobs.csv`` read, ``hosts_source`` tells in words where the number of
     hosts comes from, and what has no file is None.
 
-    ``jobs`` has one row a job, in the order of the file: Batsim's columns with numbers as floats
-    (seconds, processors) and NaN where a rejected job has none, plus ``id``, the full identifier
-    ``workload_name!job_id``. ``schedule`` is ``_schedule.csv`` as numbers by column; ``qos`` is
-    ``_qos.csv``: full identifier, decision, admitted deadline and latest start (seconds; NaN
-    without one) of each job.
+    ``table`` are the columns of ``_jobs.csv``, ``schedule`` is ``_schedule.csv`` as numbers by
+    column, ``hosts_over_time`` are dates and numbers of hosts of ``_machine_states.csv``,
+    ``decisions`` what ``_qos.csv`` says of each job.
     """
 
     name: str
     source: str
-    jobs: pd.DataFrame
+    table: JobTable
     hosts: int
     hosts_source: str
     schedule: dict[str, float] | None = None
-    machine_states: pd.DataFrame | None = None
+    hosts_over_time: MachineStates | None = None
     info: RunInfo | None = None
-    qos: pd.DataFrame | None = None
+    decisions: Decisions | None = None
 
     def __repr__(self) -> str:
-        return f"<RunResult {self.name}: {len(self.jobs):,} jobs on {self.hosts:,} hosts>"
+        return f"<RunResult {self.name}: {len(self.executed):,} jobs on {self.hosts:,} hosts>"
 
     @property
     def hosts_are_assumed(self) -> bool:
@@ -140,37 +113,76 @@ class RunResult:
         """When hosts were away, as far as ``_run.json`` tells."""
         return [] if self.info is None else self.info.outages
 
+    @cached_property
+    def jobs(self) -> pd.DataFrame:
+        """One row a job, in the order of the file.
+
+        Batsim's columns with numbers as floats (seconds, processors) and NaN where a rejected
+        job has none, plus ``id``, the full identifier ``workload_name!job_id``.
+        """
+        import pandas as pd
+
+        numbers = self.table.numbers
+        columns: dict[str, Any] = {"id": pd.Series(self.ids, dtype=str)}
+        for name in self.table.names:
+            columns[name] = numbers.get(name)
+            if columns[name] is None:
+                columns[name] = pd.Series(list(self.text(name)), dtype=str)
+        return pd.DataFrame(columns)
+
+    @cached_property
+    def machine_states(self) -> pd.DataFrame | None:
+        """Dates and numbers of idle and computing hosts of ``_machine_states.csv``."""
+        import pandas as pd
+
+        if self.hosts_over_time is None:
+            return None
+        names = ("time", "nb_idle", "nb_computing")
+        return pd.DataFrame(dict(zip(names, self.hosts_over_time, strict=True)))
+
+    @cached_property
+    def qos(self) -> pd.DataFrame | None:
+        """What ``_qos.csv`` says of each job.
+
+        Full identifier, decision, admitted deadline and latest start (seconds; NaN without one),
+        and number of new promises.
+        """
+        import pandas as pd
+
+        found = self.decisions
+        if found is None:
+            return None
+        said = [DECISIONS[each] for each in found.decisions.tolist()]
+        return pd.DataFrame(
+            {
+                "id": pd.Series(list(found.ids), dtype=str),
+                "decision": pd.Series(said, dtype=str),
+                "admitted_deadline": found.admitted_deadlines,
+                "latest_start": found.latest_starts,
+                "new_promises": found.new_promises,
+            }
+        )
+
     def column(self, name: str) -> Floats:
         """Return a column of numbers, one value a job."""
-        return self.jobs[name].to_numpy(dtype=np.float64)
-
-    def id(self, row: int) -> str:
-        """Return the full identifier of a row's job."""
-        return str(self.jobs["id"].iat[row])
-
-    @property
-    def ids(self) -> Sequence[str]:
-        """The full identifiers of all rows."""
-        return self.text("id")
+        found = self.table.numbers.get(name)
+        return self.jobs[name].to_numpy(dtype=np.float64) if found is None else found
 
     def text(self, name: str) -> Sequence[str]:
         """Return a column of text, one value a job."""
-        texts: list[str] = self.jobs[name].tolist()
-        return texts
+        if name == "final_state":
+            return [FINAL_STATES[each] for each in self.table.states.tolist()]
+        return self.table.texts[name]
 
-    @cached_property
-    def decisions(self) -> Decisions | None:
-        """What ``_qos.csv`` says, if there is one."""
-        if self.qos is None:
-            return None
-        return Decisions(
-            self.qos["id"].tolist(),
-            np.array([DECISIONS.index(each) for each in self.qos["decision"]], np.int8),
-            *(
-                self.qos[each].to_numpy(np.float64)
-                for each in ("admitted_deadline", "latest_start", "new_promises")
-            ),
-        )
+    @property
+    def ids(self) -> list[str]:
+        """The full identifiers of all rows."""
+        names = map(self.text, ("workload_name", "job_id"))
+        return [f"{workload}!{job_id}" for workload, job_id in zip(*names, strict=True)]
+
+    def id(self, row: int) -> str:
+        """Return the full identifier of a row's job."""
+        return f"{self.text('workload_name')[row]}!{self.text('job_id')[row]}"
 
     def columns(self, *names: str) -> tuple[Floats, ...]:
         return tuple(self.column(name) for name in names)
@@ -182,32 +194,38 @@ class RunResult:
 
     def ended_as(self, *states: str) -> Booleans:
         """Tell which jobs ended in one of these final states."""
-        return self.jobs["final_state"].isin(states).to_numpy()
+        return np.isin(self.table.states, [FINAL_STATES.index(state) for state in states])
 
     @cached_property
     def earlier_runs(self) -> dict[int, int]:
         """Row of the run that was killed before it, for each row of a job that was run again."""
-        before = rows_before(self.jobs["id"].tolist())
+        before = rows_before(self.ids)
         killed = self.ended_as(COMPLETED_KILLED) if before else ()
         return {row: lost for row, lost in before.items() if killed[lost]}
 
     @cached_property
     def last_runs(self) -> Booleans:
         """Whether each row is the last run of its job; of most jobs it is the only one."""
-        last: Booleans = np.ones(len(self.jobs), dtype=np.bool_)
+        last: Booleans = np.ones(len(self.executed), dtype=np.bool_)
         last[list(self.earlier_runs.values())] = False
         return last
 
     @cached_property
-    def allocations(self) -> tuple[Integers, Integers, Integers]:
-        """Allocated host intervals as arrays: row of the job (ascending), first and last host."""
-        return _parse_allocations(self)
+    def allocations(self) -> Allocations:
+        """Allocated host intervals."""
+        try:
+            return read_allocations(self.text("allocated_resources"))
+        except AllocationError as error:
+            raise InputError(
+                f"{self.source}: row {error.row + 1} (job {self.id(error.row)!r}): "
+                f"allocated_resources: {error}"
+            ) from None
 
     @cached_property
     def allocation_sizes(self) -> Integers:
         """Number of hosts of each job; 0 for one that never ran."""
         rows, first, last = self.allocations
-        sizes = np.bincount(rows, weights=last - first + 1, minlength=len(self.jobs))
+        sizes = np.bincount(rows, weights=last - first + 1, minlength=len(self.executed))
         return sizes.astype(np.int64)
 
     @cached_property
@@ -358,26 +376,6 @@ def _siblings(prefix: str, jobs: Path) -> RunFiles:
         qos=_existing(prefix, "_qos.csv"),
         info=_existing(prefix, "_run.json"),
     )
-
-
-def _parse_allocations(result: RunResult) -> tuple[Integers, Integers, Integers]:
-    parsed: dict[str, list[tuple[int, int]]] = {"": []}
-    rows: list[int] = []
-    bounds: list[tuple[int, int]] = []
-    for row, text in enumerate(result.jobs["allocated_resources"]):
-        intervals = parsed.get(text)
-        if intervals is None:
-            try:
-                intervals = parsed[text] = list(HostSet.parse(text).intervals())
-            except InputError as error:
-                job = result.jobs["id"].iloc[row]
-                raise InputError(
-                    f"{result.source}: row {row + 1} (job {job!r}): allocated_resources: {error}"
-                ) from None
-        bounds += intervals
-        rows += [row] * len(intervals)
-    pairs = np.array(bounds, dtype=np.int64).reshape(-1, 2)
-    return np.array(rows, dtype=np.int64), pairs[:, 0].copy(), pairs[:, 1].copy()
 
 
 def read_info(path: Path) -> RunInfo:

@@ -5,18 +5,17 @@ Every reader raises :class:`~qops_batsim.errors.InputError` that names file, row
 
 from __future__ import annotations
 
-import csv
-import io
-import warnings
+import math
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
-from qops_batsim.errors import InputError, shown
-from qops_batsim.files import read_text
+from qops_batsim.analysis.results.csv_table import Choices, Form, Table, read_table
+from qops_batsim.errors import InputError
 from qops_batsim.jobs import FINAL_STATES, QOS_ACCEPTED, QOS_REJECTED, REJECTED
 from qops_batsim.limits import MAX_SECONDS, MAX_STRETCH
 
@@ -54,134 +53,193 @@ def mean(values: Floats) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-def _read_table(path: Path, what: str, columns: tuple[str, ...]) -> pd.DataFrame:
-    """Read a CSV file as text, without a guess about types."""
-    text = read_text(path, what=what)
-    if not text.strip():
-        raise InputError(f"{path}: empty (did the simulation abort?); {what} is expected")
-    header = next(csv.reader(io.StringIO(text[:100_000])), [])
-    missing = [name for name in columns if name not in header]
-    if missing:
-        found = " ".join(", ".join(header).split())[:200]
-        raise InputError(
-            f"{path}: column{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing "
-            f"(found: {found or 'nothing'}); {what} is expected"
-        )
-    try:
-        with warnings.catch_warnings():
-            # A row with a surplus field must not silently lose it or shift the columns.
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            return pd.read_csv(io.StringIO(text), dtype=str, na_filter=False, index_col=False)
-    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        detail = " ".join(str(error).split())
-        raise InputError(f"{path}: not a table ({detail}); {what} is expected") from None
+class JobTable(NamedTuple):
+    """The jobs of a ``_jobs.csv``, an element for each in every column.
+
+    Attributes
+    ----------
+    names
+        All columns, in the order of the file.
+    numbers
+        Columns of numbers: seconds, processors; NaN where a rejected job has none.
+    states
+        Final states: positions in :data:`~qops_batsim.jobs.FINAL_STATES`.
+    texts
+        All other columns.
+    """
+
+    names: list[str]
+    numbers: dict[str, Floats]
+    states: Choices
+    texts: dict[str, Sequence[str]]
 
 
-def _refuse(path: Path, table: pd.DataFrame, column: str, wrong: Booleans, accepted: str) -> None:
-    """Raise for the first row of ``wrong``, if any."""
-    if not wrong.any():
-        return
-    row = int(np.argmax(wrong))
-    job = f" (job {shown(str(table['job_id'].iloc[row]))})" if "job_id" in table.columns else ""
-    raise InputError(
-        f"{path}: row {row + 1}{job}: {column} is {shown(str(table[column].iloc[row]))}; "
-        f"{accepted} is expected"
-    )
+class MachineStates(NamedTuple):
+    """Dates (seconds) and numbers of idle and computing hosts of a ``_machine_states.csv``."""
+
+    times: Floats
+    idle: Floats
+    computing: Floats
 
 
-def _unchecked(table: pd.DataFrame, column: str) -> Floats:
-    return pd.to_numeric(table[column], errors="coerce").to_numpy(dtype=np.float64)
+class Decisions(NamedTuple):
+    """What a ``_qos.csv`` says of each job.
+
+    ``ids`` are full identifiers, ``decisions`` positions in :data:`DECISIONS`; dates are in
+    seconds, NaN without one.
+    """
+
+    ids: Sequence[str]
+    decisions: Choices
+    admitted_deadlines: Floats
+    latest_starts: Floats
+    new_promises: Floats
 
 
-def _numbers(
-    path: Path,
-    table: pd.DataFrame,
+def _check_numbers(
+    table: Table,
     column: str,
     *,
     limit: float = MAX_SECONDS,
     exempt: Booleans | None = None,
     rest: str = "",
 ) -> Floats:
-    """Return a text column as floats, NaN for cells of ``exempt`` that are no number.
-
-    ``rest`` says in words what these may be.
-    """
-    values = _unchecked(table, column)
+    """Return a column, all numbers but for the ``exempt``; ``rest`` says what these may be."""
+    values = table.numbers[column]
     wrong = ~(np.abs(values) <= limit)
     if exempt is not None:
         wrong &= ~exempt
-    _refuse(path, table, column, wrong, f"a number up to {limit:g}{rest}")
+    table.refuse(column, wrong, f"a number up to {limit:g}{rest}")
     return values
 
 
-def read_jobs_table(path: Path) -> pd.DataFrame:
-    """Read a ``_jobs.csv``: numbers as floats, plus ``id``, the full identifier."""
-    table = _read_table(path, "a _jobs.csv of Batsim", JOBS_COLUMNS)
-    known = table["final_state"].isin(FINAL_STATES).to_numpy()
-    _refuse(path, table, "final_state", ~known, f"one of {', '.join(FINAL_STATES)}")
-    rejected = (table["final_state"] == REJECTED).to_numpy()
-    _refuse(path, table, "job_id", (table["job_id"] == "").to_numpy(), "an identifier")
-    data: dict[str, Any] = {"id": table["workload_name"] + "!" + table["job_id"]}
-    for column in table.columns:
+_JOBS = Form(
+    what="a _jobs.csv of Batsim",
+    needed=JOBS_COLUMNS,
+    numbers=_NUMBER_COLUMNS,
+    choices={"final_state": FINAL_STATES},
+    others=True,
+)
+
+
+def read_jobs_table(path: Path) -> JobTable:
+    """Read a ``_jobs.csv``."""
+    return read_table(path, _JOBS, _jobs_of)
+
+
+def _jobs_of(table: Table) -> JobTable:
+    states = table.choices["final_state"]
+    table.refuse("final_state", states < 0, f"one of {', '.join(FINAL_STATES)}")
+    rejected = states == FINAL_STATES.index(REJECTED)
+    if "" in table.texts["job_id"]:
+        table.refuse(
+            "job_id", np.array([not each for each in table.texts["job_id"]]), "an identifier"
+        )
+    for column in table.names:
         if column not in _NUMBER_COLUMNS:
-            data[column] = table[column]
             continue
-        limit, exempt = MAX_SECONDS, np.zeros(len(table), dtype=np.bool_)
-        if column in EXECUTION_COLUMNS:
-            exempt = rejected & (table[column] == "").to_numpy()
+        limit, exempt = MAX_SECONDS, rejected & table.empty[column]
+        if column not in EXECUTION_COLUMNS:
+            exempt[:] = False
         if column == "stretch":
             # Turnaround over a run time of 0 s: a job killed as it started.
-            limit = MAX_STRETCH
-            exempt |= table[column].isin(("inf", "-inf", "nan", "-nan")).to_numpy()
-        data[column] = _numbers(path, table, column, limit=limit, exempt=exempt)
-    whole = data["requested_number_of_resources"]
+            limit, exempt = MAX_STRETCH, exempt | table.words[column]
+        _check_numbers(table, column, limit=limit, exempt=exempt)
+    whole, success = table.numbers["requested_number_of_resources"], table.numbers["success"]
     bad = (whole < 0) | (whole != np.floor(whole))
-    _refuse(path, table, "requested_number_of_resources", bad, "a whole number from 0 up")
-    _refuse(path, table, "success", ~np.isin(data["success"], (0, 1)), "0 or 1")
-    return pd.DataFrame(data)
+    table.refuse("requested_number_of_resources", bad, "a whole number from 0 up")
+    table.refuse("success", ~np.isin(success, (0, 1)), "0 or 1")
+    return JobTable(table.names, table.numbers, states, table.texts)
 
 
 def read_schedule(path: Path) -> dict[str, float]:
     """Read a ``_schedule.csv``: its values by column, NaN for what is not a number."""
     needed = ("nb_jobs", "nb_jobs_finished", "nb_computing_machines", "makespan")
-    table = _read_table(path, "a _schedule.csv of Batsim", needed)
-    if len(table) != 1:
-        raise InputError(f"{path}: {len(table)} rows; a _schedule.csv has one")
-    for column in needed:
-        _numbers(path, table, column)
-    return {str(column): float(_unchecked(table, column)[0]) for column in table.columns}
+    form = Form(what="a _schedule.csv of Batsim", needed=needed, numbers=needed, others=True)
+
+    def values_of(table: Table) -> dict[str, float]:
+        if table.size != 1:
+            raise InputError(f"{path}: {table.size} rows; a _schedule.csv has one")
+        for column in needed:
+            _check_numbers(table, column)
+        return {
+            name: _number(table.texts[name][0])
+            if name in table.texts
+            else float(table.numbers[name][0])
+            for name in table.names
+        }
+
+    return read_table(path, form, values_of)
 
 
-def read_machine_states(path: Path) -> pd.DataFrame:
-    """Read dates and numbers of idle and computing hosts of a ``_machine_states.csv``."""
-    columns = ("time", "nb_idle", "nb_computing")
-    table = _read_table(path, "a _machine_states.csv of Batsim", columns)
-    return pd.DataFrame({column: _numbers(path, table, column) for column in columns})
+def _number(text: str) -> float:
+    """Return a text as a number, NaN if it is none."""
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    if _NO_NUMBER.search(text):
+        return math.nan
+    import pandas as pd
+
+    return float(pd.to_numeric(pd.Series([text], dtype=str), errors="coerce").iloc[0])
 
 
-def read_qos(path: Path) -> pd.DataFrame:
-    """Read decisions, admitted deadlines, latest starts and new promises of a ``_qos.csv``.
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+_NO_NUMBER = re.compile("[b-dg-hj-mo-su-xzB-DG-HJ-MO-SU-XZ]")
+"""Letters that are neither in an exponent nor in a word for a number."""
 
-    Dates are NaN where there is none. A file of an earlier version has no latest starts, and
-    one of a run without new promises no numbers of them.
+
+_MACHINE_STATES = Form(
+    what="a _machine_states.csv of Batsim",
+    needed=("time", "nb_idle", "nb_computing"),
+    numbers=("time", "nb_idle", "nb_computing"),
+)
+
+
+def read_machine_states(path: Path) -> MachineStates:
+    """Read a ``_machine_states.csv``."""
+    return read_table(path, _MACHINE_STATES, _machine_states_of)
+
+
+def _machine_states_of(table: Table) -> MachineStates:
+    return MachineStates(*(_check_numbers(table, column) for column in _MACHINE_STATES.needed))
+
+
+_QOS = Form(
+    what="a _qos.csv",
+    needed=("job_id", "decision", "admitted_deadline"),
+    numbers=("admitted_deadline", "latest_start", "new_promises"),
+    choices={"decision": DECISIONS},
+    texts=("job_id",),
+)
+
+
+def read_qos(path: Path) -> Decisions:
+    """Read a ``_qos.csv``.
+
+    A file of an earlier version has no latest starts, and one of a run without new promises no
+    numbers of them.
     """
-    table = _read_table(path, "a _qos.csv", ("job_id", "decision", "admitted_deadline"))
-    known = table["decision"].isin(DECISIONS).to_numpy()
-    _refuse(path, table, "decision", ~known, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
-    dates = {}
-    for column in ("admitted_deadline", "latest_start"):
-        if column not in table.columns:
-            table[column] = ""
-        empty = (table[column] == "").to_numpy()
-        dates[column] = _numbers(path, table, column, exempt=empty, rest=", or nothing,")
-    if "new_promises" not in table.columns:
-        table["new_promises"] = "0"
-    new = _numbers(path, table, "new_promises")
-    decided = {"id": table["job_id"], "decision": table["decision"]}
-    return pd.DataFrame({**decided, **dates, "new_promises": new})
+    return read_table(path, _QOS, _decisions_of)
+
+
+def _decisions_of(table: Table) -> Decisions:
+    decisions = table.choices["decision"]
+    table.refuse("decision", decisions < 0, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
+    deadlines, starts, new = (
+        table.numbers.get(name, np.full(table.size, none))
+        for name, none in zip(_QOS.numbers, (np.nan, np.nan, 0.0), strict=True)
+    )
+    for column in table.numbers:
+        if column == "new_promises":
+            _check_numbers(table, column)
+        else:
+            exempt = table.empty[column]
+            _check_numbers(table, column, exempt=exempt, rest=", or nothing,")
+    return Decisions(table.texts["job_id"], decisions, deadlines, starts, new)
 
 
 def read_reasons(path: Path) -> dict[str, str]:
     """Read what a ``_qos.csv`` says in words about jobs, by full identifier."""
-    table = _read_table(path, "a _qos.csv", ("job_id", "reason"))
-    return dict(zip(table["job_id"], table["reason"], strict=True))
+    needed = ("job_id", "reason")
+    table = read_table(path, Form(what="a _qos.csv", needed=needed, texts=needed), lambda it: it)
+    return dict(zip(*(table.texts[name] for name in needed), strict=True))

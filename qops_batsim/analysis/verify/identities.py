@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 
 import numpy as np
@@ -41,9 +41,10 @@ class Identities:
             self._numbers[name] = dict(zip(ids, numbers, strict=True))
             self.known += len(ids)
         self._others: dict[str, int] = {}
-        self.rows: Integers = self._read(result.ids)
+        self.rows: Integers = self._of_jobs(result)
         self.owners: Integers = self._owners()
-        self.qos: Integers = self._read([] if result.decisions is None else result.decisions.ids)
+        qos = result.decisions
+        self.qos: Integers = self._of_full_ids([] if qos is None else qos.ids)
 
     def __len__(self) -> int:
         return self.known + len(self._others)
@@ -62,19 +63,33 @@ class Identities:
             number -= len(numbers)
         return list(self._others)[number]
 
-    def _read(self, full_ids: Iterable[str]) -> Integers:
-        """Return the numbers of identifiers, new ones included."""
-        numbers, others = self._numbers, self._others
-        if not numbers:
-            return np.array([others.setdefault(each, len(others)) for each in full_ids], np.int64)
-        found: list[int] = []
-        nothing: dict[str, int] = {}
-        for each in full_ids:
+    def _of_jobs(self, result: RunResult) -> Integers:
+        workloads, ids = result.text("workload_name"), result.text("job_id")
+        ran = set(workloads)
+        only = ran.pop() if len(ran) == 1 else ""
+        if only not in self._numbers:
+            return self._of_full_ids(result.ids)
+        found = list(map(self._numbers[only].get, ids))
+        return self._with_others(found, lambda row: f"{only}!{ids[row]}")
+
+    def _of_full_ids(self, full_ids: Iterable[str]) -> Integers:
+        listed = list(full_ids)
+        if not self._numbers:
+            return self._with_others([None] * len(listed), listed.__getitem__)
+        found: list[int | None] = []
+        for each in listed:
             name, _, local_id = each.partition("!")
-            number = numbers.get(name, nothing).get(local_id)
-            if number is None:
-                number = others.setdefault(each, self.known + len(others))
-            found.append(number)
+            found.append(self._numbers.get(name, {}).get(local_id))
+        return self._with_others(found, listed.__getitem__)
+
+    def _with_others(self, found: list[int | None], full_id: Callable[[int], str]) -> Integers:
+        """Return numbers of identifiers, new ones for those that no workload has."""
+        if None in found:
+            others = self._others
+            for row, number in enumerate(found):
+                if number is None:
+                    each = full_id(row)
+                    found[row] = others.setdefault(each, self.known + len(others))
         return np.array(found, np.int64)
 
     def _owners(self) -> Integers:

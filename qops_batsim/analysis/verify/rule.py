@@ -104,10 +104,10 @@ class Need:
 
 
 WORKLOAD = Need("the workload", lambda subject: bool(subject.workloads))
-QOS_FILE = Need("a _qos.csv", lambda subject: subject.result.qos is not None)
+QOS_FILE = Need("a _qos.csv", lambda subject: subject.result.decisions is not None)
 SCHEDULE = Need("a _schedule.csv", lambda subject: subject.result.schedule is not None)
 MACHINE_STATES = Need(
-    "a _machine_states.csv", lambda subject: subject.result.machine_states is not None
+    "a _machine_states.csv", lambda subject: subject.result.hosts_over_time is not None
 )
 OUTAGES = Need("", lambda subject: bool(subject.result.outages))
 NO_OUTAGES = Need("no host that was away", lambda subject: not subject.result.outages, usual=True)

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from qops_batsim.analysis.results.allocations import Stays
 from qops_batsim.analysis.results.rounding import tolerance
-from qops_batsim.analysis.results.run import Stays
 from qops_batsim.analysis.results.tables import Booleans
 from qops_batsim.analysis.verify.rule import WORKLOAD, Subject, Violation, rule
 from qops_batsim.analysis.verify.sharing import stays_by_host

@@ -105,14 +105,13 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
     file has six significant digits only, so real dates lie anywhere up to the
     midpoint between two dates of the file.
     """
-    result, states = subject.result, subject.result.machine_states
+    result, states = subject.result, subject.result.hosts_over_time
     assert states is not None
-    rows = len(states)
+    rows, times = len(states.times), states.times
     ran = int(result.executed.sum())
     if rows < 2 * ran:
         said = f"{rows} rows, but {ran} jobs started and ended: at least {2 * ran} are expected"
         yield Violation(message=f"_machine_states.csv has {said}")
-    times = states["time"].to_numpy(dtype=np.float64)
     back = np.flatnonzero(np.diff(times) < 0)
     if len(back):
         row = int(back[0]) + 1
@@ -123,7 +122,7 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
         return
     # Dates closer than the rounding of the jobs' dates cannot be told apart.
     last = np.append(np.flatnonzero(np.diff(times) > 2 * DATE_TOLERANCE), rows - 1)
-    found: Floats = states["nb_computing"].to_numpy(dtype=np.float64)[last]
+    found: Floats = states.computing[last]
     dates = times[last]
     until = np.append((dates[1:] + dates[:-1]) / 2, np.inf)
     busy = busy_hosts(result)

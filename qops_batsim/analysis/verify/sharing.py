@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from qops_batsim.analysis.results.allocations import Stays
 from qops_batsim.analysis.results.rounding import lasting
-from qops_batsim.analysis.results.run import RunResult, Stays
+from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Integers
 
 

@@ -1,0 +1,137 @@
+"""Tables read in bulk, against pandas and Python's own floats."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qops_batsim.analysis.results import csv_cells, csv_table
+from qops_batsim.analysis.results.csv_cells import Unusual
+from qops_batsim.analysis.results.csv_table import Form, Table, Texts, read_table
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import FINAL_STATES
+
+FORM = Form(
+    what="a table",
+    needed=("number", "state", "text"),
+    numbers=("number",),
+    choices={"state": ("", *FINAL_STATES)},
+    others=True,
+)
+
+
+def read_numbers(cells):
+    content = "\n".join(["number", *cells, ""]).encode()
+    parts = [csv_cells.numbers(block, 0) for block in csv_cells.blocks(content, len("number\n"), 1)]
+    return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+
+
+FLOATS = st.floats(-1e18, 1e18) | st.floats(-1e7, 1e7) | st.integers(-(10**6), 10**10)
+FORMATS = st.sampled_from(["%.6f", "%g", "%d", "%r", "%.3f", "%e", "%.0f", "%+.6f"])
+WRITTEN = st.one_of(
+    st.tuples(FORMATS, FLOATS).map(lambda pair: pair[0] % pair[1]),
+    st.from_regex(r"\A[0-9]{1,12}(\.[0-9]{0,9})?(e[+-]?[0-9]{1,2})?\Z"),
+    st.sampled_from(["", "inf", "-inf", "nan", "-nan", "0", "-0.000000", "1e+06", "9.99999e+99"]),
+)
+
+
+@given(st.lists(WRITTEN, min_size=1, max_size=40))
+def test_numbers_are_correctly_rounded(cells):
+    values, empty = read_numbers(cells)
+    expected = np.array([float(cell) if cell else np.nan for cell in cells])
+    np.testing.assert_array_equal(values, expected)
+    assert np.signbit(values).tolist() == np.signbit(expected).tolist()
+    assert empty.tolist() == [not cell for cell in cells]
+
+
+@pytest.mark.parametrize(
+    "cell", ["1_0", " 1", "1 ", "0x10", "+inf", "infinity", "-", ".", "1.2.3", "--1", "1e999", "1e"]
+)
+def test_numbers_that_pandas_must_judge(cell):
+    with pytest.raises(Unusual):
+        read_numbers(["1.000000", cell])
+
+
+CELLS = st.text("ab,\" \n'#é-1", max_size=5)
+
+
+def read(content: bytes) -> tuple[Table, bool]:
+    """Return a table, and whether it was read in bulk."""
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(content)
+        table = read_table(Path(file.name), FORM, lambda found: found)
+    return table, any(isinstance(each, Texts) for each in table.texts.values())
+
+
+def contents(table: Table):
+    return (
+        table.names,
+        table.size,
+        {name: values.tolist() for name, values in table.choices.items()},
+        {name: list(texts) for name, texts in table.texts.items()},
+        {name: values.tolist() for name, values in table.words.items()},
+        {name: values.tolist() for name, values in table.empty.items()},
+        {name: np.nan_to_num(values, nan=-7).tolist() for name, values in table.numbers.items()},
+    )
+
+
+def quoted(cell: str) -> str:
+    doubled = cell.replace('"', '""')
+    return f'"{doubled}"' if any(each in cell for each in '",\n') or not cell else cell
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            CELLS.map(quoted),
+            st.sampled_from(["1.5", "", "7", "x", "inf", '"4"', "2.500000"]),
+            st.sampled_from(["", "other", *FINAL_STATES]),
+            CELLS.map(quoted) | CELLS,
+        ),
+        max_size=5,
+    ),
+    st.sampled_from(["\n", "\n", "\n", "\r\n", ""]),
+    st.integers(1, 60),
+)
+def test_a_table_is_the_same_in_bulk_and_by_pandas(rows, end, block):
+    lines = ["text,number,state,further", *(",".join(row) for row in rows)]
+    content = ((end or "\n").join(lines) + end).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_table, "_read_in_bulk", _unusual)
+        try:
+            expected = contents(read(content)[0])
+        except InputError as error:
+            expected = str(error)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_cells, "BLOCK", block)
+        try:
+            found = contents(read(content)[0])
+        except InputError as error:
+            found = str(error)
+    if isinstance(expected, str):
+        # Each has its own temporary name.
+        found, expected = (str(each).partition(": ")[2] for each in (found, expected))
+    assert found == expected
+
+
+def _unusual(*given):
+    raise Unusual
+
+
+def test_what_batsim_writes_is_read_in_bulk():
+    metadata = '"{""decision"": ""accepted"", ""deadline"": 3.5}"'
+    table, in_bulk = read(
+        f'text,number,state,further\na,1.250000,REJECTED,{metadata}\nb,,,""\n'.encode()
+    )
+    assert in_bulk
+    assert list(table.texts["further"]) == ['{"decision": "accepted", "deadline": 3.5}', ""]
+    assert table.texts["further"][0].endswith("3.5}")
+    assert table.choices["state"].tolist() == [1 + FINAL_STATES.index("REJECTED"), 0]
+    assert table.numbers["number"][0] == 1.25
+    table, in_bulk = read(b'text,number,state,further\n"a\nb",1,,\n')
+    assert not in_bulk
+    assert table.texts["text"] == ["a\nb"]
