@@ -22,7 +22,7 @@ class Submitters:
         self._farewell = farewell
         # Reversed, so that the next job is the last of the list.
         self._queues = [
-            (name, in_order(jobs)[::-1]) for name, jobs in world.static_jobs.items() if jobs
+            (name, in_order(each.jobs)[::-1]) for name, each in world.workloads.items() if each.jobs
         ]
         self._unsubmitted = sum(len(jobs) for _, jobs in self._queues)
 

@@ -92,6 +92,17 @@ def execution_of(name: str, profiles: Profiles, *, processors: int, where: str) 
     return Execution(tuple(steps))
 
 
+def plain_delay(profile: Mapping[str, Any] | None) -> float | None:
+    """Return how long a profile sleeps (seconds) that does nothing else and ends well.
+
+    As good as all profiles are such; None for others, and for what is none.
+    """
+    if profile is None or profile.get("type") != "delay" or "ret" in profile:
+        return None
+    delay = profile.get("delay")
+    return float(delay) if _is_amount(delay) and delay > 0 else None
+
+
 def _append_steps(
     steps: list[Step],
     name: str,

@@ -178,14 +178,14 @@ class Server:
         self._mailbox = world.mailbox
         self._exchange = exchange
         self._submitted = 0
-        workloads = world.static_jobs
+        workloads = world.workloads
         self._submitters = len(workloads) + (events is not None)
         self._scheduler_ready = False
         self._ending = False
         self.over = False
         self._jobs_to_come = len(workloads)
-        for name, jobs in workloads.items():
-            dated = [(job.submission_time, job) for job in in_order(jobs)]
+        for name, workload in workloads.items():
+            dated = [(job.submission_time, job) for job in in_order(workload.jobs)]
             self._begin(self._submitter(dated, partial(self._submit, name), self._last_jobs))
         if events is not None:
             listed = [(event.timestamp, event) for event in events]

@@ -22,22 +22,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 from qops_batsim.engine.actors import Outside, Submitters
 from qops_batsim.engine.apply import apply_decision
 from qops_batsim.engine.begins import simulation_begins
+from qops_batsim.engine.execution import plain_delay
 from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.peer import DirectPeer, Peer
 from qops_batsim.engine.server import NetworkedWorld, Server
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
-from qops_batsim.jobs import REJECTED, RUNNING, SUBMITTED
+from qops_batsim.jobs import RUNNING, SUBMITTED
 from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import (
     NO_MORE_EXTERNAL_EVENTS,
     NO_MORE_STATIC_JOBS,
-    Event,
     Notify,
     SimulationEnds,
 )
@@ -48,29 +49,13 @@ from qops_batsim.workload.model import Workload
 if TYPE_CHECKING:
     import pandas as pd
 
+    from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
     from qops_batsim.engine.ended_jobs import EndedJobs
+    from qops_batsim.engine.records import JobRecord
 
 __all__ = ["EngineOptions", "Peer", "Simulation"]
 
 ENDED_PER_PROGRESS_REPORT = 256
-
-
-class Peer(Protocol):
-    """The decision side: anything that answers a message with a message."""
-
-    def exchange(self, message: Message[Event]) -> Message[Decision]:
-        """Return the decisions that answer these events."""
-
-
-@runtime_checkable
-class DirectPeer(Protocol):
-    """A decision side in this process, whose decisions take effect at once.
-
-    It needs neither the dates of events, nor those of messages.
-    """
-
-    def decisions_on(self, now: float, events: Sequence[Event]) -> Sequence[Decision]:
-        """Return the decisions that answer these events at a date (seconds)."""
 
 
 class Deadlock(SimulationError):
@@ -144,8 +129,7 @@ class Simulation:
         delays = options.message_delays and platform.master is not None and platform.has_latencies
         self._world = world = (NetworkedWorld if delays else World)(platform, options)
         self.options, self.hosts, self.energy = world.options, world.hosts, world.energy
-        self.records, self.ended = world.records, world.ended
-        self.computing_changes, self.outages = world.computing_changes, world.outages
+        self.outages = world.outages
         self._platform = platform
         self._peer = peer
         self._ask = peer.decisions_on if isinstance(peer, DirectPeer) else None
@@ -157,6 +141,7 @@ class Simulation:
         self._told_before_farewell = 0
         self._over = False
         self._ended_jobs: EndedJobs | None = None
+        self._outcome: Outcome | None = None
         for index, workload in enumerate(workloads):
             self._load(f"w{index}", workload)
 
@@ -164,6 +149,36 @@ class Simulation:
     def now(self) -> float:
         """Current date (seconds)."""
         return self._world.now
+
+    @property
+    def records(self) -> dict[str, JobRecord]:
+        self._remember()
+        return self._world.records
+
+    @property
+    def ended(self) -> list[JobRecord]:
+        self._remember()
+        return self._world.ended
+
+    @property
+    def computing_changes(self) -> list[tuple[float, int, int]]:
+        self._remember()
+        return self._world.computing_changes
+
+    @property
+    def delay_jobs(self) -> DelayJobs | None:
+        """The jobs in columns, if nothing can happen but that they sleep on hosts of their own."""
+        from qops_batsim.engine.delay_jobs import delay_jobs_in
+
+        return delay_jobs_in(self._world) if type(self._world) is World else None
+
+    def finish(self, outcome: Outcome, now: float) -> None:
+        """Be over at a date (seconds), with the outcome of another loop over :attr:`delay_jobs`."""
+        from qops_batsim.engine.delay_jobs import ended_jobs_of_columns
+
+        (workload,) = self._world.workloads.values()
+        self._world.now, self._over, self._outcome = now, True, outcome
+        self._ended_jobs = ended_jobs_of_columns(outcome, workload.columns)
 
     @property
     def has_message_delays(self) -> bool:
@@ -259,7 +274,7 @@ class Simulation:
             self._peer.exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))
         self._over = True
         if self._on_progress is not None:
-            self._on_progress(len(self.ended))
+            self._on_progress(len(self._world.ended))
 
     def _run_networked(self, world: NetworkedWorld) -> None:
         """Run the simulation with the delays of Batsim's own messages."""
@@ -277,16 +292,25 @@ class Simulation:
         del world.mailbox
         self._over = True
         if self._on_progress is not None:
-            self._on_progress(len(self.ended))
+            self._on_progress(len(self._world.ended))
+
+    def _remember(self) -> None:
+        """Remember of each job what another loop has only told in columns."""
+        if self._outcome is not None:
+            from qops_batsim.engine.delay_jobs import remember
+
+            remember(self._outcome, self._world)
+            self._outcome = None
 
     def _load(self, name: str, workload: Workload) -> None:
         world = self._world
         self._sources[name] = workload.source
         # A copy: registered profiles must not appear in the caller's workload.
         world.profiles[name] = dict(workload.profiles)
-        world.static_jobs[name] = jobs = workload.jobs
-        for profile, processors in dict.fromkeys((job.profile, job.processors) for job in jobs):
-            world.execution(name, profile, processors, where=workload.source)
+        world.workloads[name] = workload
+        for profile, processors in workload.requirements():
+            if plain_delay(workload.profiles.get(profile)) is None:
+                world.execution(name, profile, processors, where=workload.source)
 
     def _deliver(self) -> None:
         """Send the outbox and let the answer take effect, as long as that yields new events."""
@@ -339,9 +363,9 @@ class Simulation:
         self._farewells = []
 
     def _report_progress(self) -> None:
-        self._next_report = len(self.ended) + ENDED_PER_PROGRESS_REPORT
+        self._next_report = len(self._world.ended) + ENDED_PER_PROGRESS_REPORT
         if self._on_progress is not None:
-            self._on_progress(len(self.ended))
+            self._on_progress(len(self._world.ended))
 
     def _check_nothing_left(self) -> None:
         for state, trouble in _LEFT_OVER.items():
@@ -357,12 +381,13 @@ class Simulation:
         return Deadlock(str(self._world.error(f"deadlock: {trouble}")), self)
 
     def _summary(self) -> dict[str, str]:
-        ran = [record.finish for record in self.ended if record.state != REJECTED]
+        ended = self.ended_jobs
+        finishes = ended.finishes[ended.ran]
         return {
-            "jobs ended": str(len(ran)),
-            "jobs rejected": str(len(self.ended) - len(ran)),
+            "jobs ended": str(len(finishes)),
+            "jobs rejected": str(len(ended.ids) - len(finishes)),
             "hosts": str(len(self.hosts)),
-            "makespan": f"{max(ran, default=0.0):.15g} s",
+            "makespan": f"{finishes.max(initial=0.0):.15g} s",
         }
 
 

@@ -8,7 +8,7 @@ Everything else changes a :class:`World` only from here: decisions in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from qops_batsim.engine.energy import EnergyMeter
@@ -39,6 +39,7 @@ from qops_batsim.protocol.events import (
     JobSubmitted,
     RequestedCall,
 )
+from qops_batsim.workload.model import Workload
 
 
 class World:
@@ -46,9 +47,8 @@ class World:
 
     ``now`` is the current date (seconds); only :meth:`tell` adds to the ``outbox``, the events for
     the next message, and to their dates ``told_at``; ``registering`` tells whether the module may
-    still register jobs. ``outages`` are the times in which hosts are away. ``static_jobs`` are
-    those of the workloads, by the workload's name, ``records`` what is known of jobs since their
-    submission, by full identifier.
+    still register jobs. ``outages`` are the times in which hosts are away. ``records`` are what
+    is known of jobs since their submission, by full identifier, ``workloads`` what is submitted.
     """
 
     def __init__(self, platform: Platform, options: EngineOptions) -> None:
@@ -64,7 +64,7 @@ class World:
         self.occupation = HostOccupation(len(self.hosts), sharing=options.compute_sharing)
         self.energy = EnergyMeter(self.hosts) if options.energy else None
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
-        self.static_jobs: dict[str, Sequence[Job]] = {}
+        self.workloads: dict[str, Workload] = {}
         self._static_ids: set[str] | None = None
         self.registering = options.dynamic_jobs
         self.outages = outages_of(options.external_events or (), len(self.hosts))
@@ -136,7 +136,7 @@ class World:
     def submit(self, workload_name: str, job: Job) -> None:
         """Let a job of a workload be submitted, under its full identifier."""
         job_id = f"{workload_name}!{job.id}"
-        record = self.records.get(job_id) or self._new_record(workload_name, job.renamed(job_id))
+        record = self.records.get(job_id) or self.new_record(workload_name, job.renamed(job_id))
         record.state = SUBMITTED
         self.announce(record.job)
 
@@ -146,16 +146,18 @@ class World:
         O(1) if not, else O(jobs).
         """
         if self._static_ids is None:
-            workloads = self.static_jobs.items()
-            self._static_ids = {f"{name}!{job.id}" for name, jobs in workloads for job in jobs}
+            workloads = self.workloads.items()
+            self._static_ids = {f"{name}!{job.id}" for name, each in workloads for job in each.jobs}
         if job_id not in self._static_ids:
             return None
         name, _, local_id = job_id.partition("!")
-        job = next(each for each in self.static_jobs[name] if each.id == local_id)
-        return self._new_record(name, job.renamed(job_id))
+        job = next(each for each in self.workloads[name].jobs if each.id == local_id)
+        return self.new_record(name, job.renamed(job_id))
 
-    def _new_record(self, workload_name: str, job: Job) -> JobRecord:
-        execution = self._executions[workload_name, job.profile, job.processors]
+    def new_record(self, workload_name: str, job: Job) -> JobRecord:
+        """Begin to keep what is known of a job, under its full identifier."""
+        where = self.workloads[workload_name].source
+        execution = self.execution(workload_name, job.profile, job.processors, where=where)
         record = self.records[job.id] = JobRecord(job, execution)
         return record
 

@@ -23,3 +23,10 @@ class HostIntervals(Intervals):
         bounds = itertools.chain.from_iterable(itertools.chain.from_iterable(listed))
         pairs = np.fromiter(bounds, np.int64, 2 * int(offsets[-1])).reshape(-1, 2)
         return cls(offsets, pairs[:, 0].copy(), pairs[:, 1].copy())
+
+    def sets(self) -> list[HostSet]:
+        """Return the sets. O(intervals)."""
+        lengths = (self.last - self.first + 1).tolist()
+        masks = [((1 << n) - 1) << low for n, low in zip(lengths, self.first.tolist(), strict=True)]
+        # The intervals of a set are apart: their sum is their union.
+        return [HostSet(sum(masks[a:b])) for a, b in itertools.pairwise(self.offsets.tolist())]

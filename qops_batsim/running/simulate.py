@@ -16,6 +16,7 @@ from qops_batsim.engine.simulation import Deadlock, EngineOptions, Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.files import write_text
 from qops_batsim.platform.model import Platform
+from qops_batsim.running.compiled_loop import run_compiled
 from qops_batsim.running.inputs import (
     AnyEvents,
     AnyPlatform,
@@ -159,7 +160,8 @@ def _simulate(
     simulation = Simulation(platform, [workload], driver, engine, on_progress)
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, len(simulation.hosts))
-    simulation.run()
+    if not run_compiled(simulation, workload, driver, on_progress):
+        simulation.run()
     return simulation
 
 

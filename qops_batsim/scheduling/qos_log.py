@@ -12,7 +12,7 @@ import io
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,15 +123,40 @@ class QosLog:
         How often each job was really killed, by full id.
     """
 
-    __slots__ = ("_originals", "_records", "jobs", "kills", "rejected", "started")
+    __slots__ = ("_fill", "_jobs", "_originals", "_records", "_rejected", "_started", "kills")
 
     def __init__(self) -> None:
-        self.jobs: list[Job] = []
-        self.started: list[str] = []
-        self.rejected: list[str] = []
+        self._jobs: list[Job] = []
+        self._started: list[str] = []
+        self._rejected: list[str] = []
+        self._fill: Callable[[QosLog], None] | None = None
         self.kills: Counter[str] = Counter()
         self._records: dict[str, QosRecord] = {}
         self._originals: dict[str, str] = {}
+
+    @property
+    def jobs(self) -> list[Job]:
+        self._be_filled()
+        return self._jobs
+
+    @property
+    def started(self) -> list[str]:
+        self._be_filled()
+        return self._started
+
+    @property
+    def rejected(self) -> list[str]:
+        self._be_filled()
+        return self._rejected
+
+    def fill_later(self, fill: Callable[[QosLog], None]) -> None:
+        """Have the lists filled when one of them is asked for."""
+        self._fill = fill
+
+    def _be_filled(self) -> None:
+        if self._fill is not None:
+            fill, self._fill = self._fill, None
+            fill(self)
 
     def record(self, job_id: str) -> QosRecord:
         """Return the record of a job (full id), made empty at the first call. O(1).

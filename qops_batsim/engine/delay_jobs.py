@@ -1,0 +1,183 @@
+"""Simulations in which jobs only sleep, in columns: what goes in, and what comes out.
+
+Where every job of the one workload is a ``delay`` with a host of its own for each processor,
+a simulation is a few arrays. A loop over them need not know jobs as objects, nor have any of
+the machinery of :mod:`~qops_batsim.engine.world`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs
+from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, plain_delay
+from qops_batsim.engine.world import World
+from qops_batsim.jobs import (
+    COMPLETED_FAILED,
+    COMPLETED_SUCCESSFULLY,
+    COMPLETED_WALLTIME_REACHED,
+    FINAL_STATES,
+    REJECTED,
+)
+from qops_batsim.platform.host_intervals import HostIntervals
+from qops_batsim.workload.model import JobColumns
+
+
+class DelayJobs(NamedTuple):
+    """The jobs of a workload in the order of their submission.
+
+    Attributes
+    ----------
+    name
+        The workload's.
+    places
+        Where the jobs stand in the workload.
+    submission_times, processors, estimates
+        As in the workload; dates and durations in seconds.
+    run_times
+        How long each runs (seconds), until its end or its walltime.
+    states, return_codes
+        How it ends then: positions in :data:`~qops_batsim.jobs.FINAL_STATES`, and what it returns.
+    """
+
+    name: str
+    places: np.ndarray
+    submission_times: np.ndarray
+    processors: np.ndarray
+    estimates: np.ndarray
+    run_times: np.ndarray
+    states: np.ndarray
+    return_codes: np.ndarray
+
+
+class Outcome(NamedTuple):
+    """What became of them.
+
+    Attributes
+    ----------
+    jobs
+        What went in. Jobs are known by their positions in it.
+    ended
+        The jobs that ended or were rejected, in the order in which that was noted.
+    starts, finishes
+        Dates by job (seconds), NaN where there is none.
+    hosts
+        The hosts of the jobs of ``ended``, in that order.
+    change_dates, computing
+        Date of each start and end (seconds), and how many hosts compute from then on.
+    """
+
+    jobs: DelayJobs
+    ended: np.ndarray
+    starts: np.ndarray
+    finishes: np.ndarray
+    hosts: HostIntervals
+    change_dates: np.ndarray
+    computing: np.ndarray
+
+
+def delay_jobs_in(world: World) -> DelayJobs | None:
+    """Return the jobs of a simulation if nothing can happen but that they sleep, else None."""
+    options = world.options
+    if len(world.workloads) != 1 or (
+        options.compute_sharing
+        or options.energy
+        or options.dynamic_jobs
+        or options.forward_profiles
+        or options.external_events is not None
+    ):
+        return None
+    ((name, workload),) = world.workloads.items()
+    columns = workload.columns
+    used, first = np.unique(columns.profiles, return_index=True)
+    delays, codes = np.zeros((2, len(columns.profile_names)))
+    for index, place in zip(used.tolist(), first.tolist(), strict=True):
+        profile = columns.profile_names[index]
+        delay = plain_delay(workload.profiles[profile])
+        if delay is None:
+            processors = int(columns.processors[place])
+            steps = world.execution(name, profile, processors, where=workload.source).steps
+            if len(steps) > 1 or steps[0].delay is None:
+                return None
+            delay, codes[index] = steps[0].delay, steps[0].return_code
+        delays[index] = delay
+    return in_columns(name, columns, delays, codes) if len(used) else None
+
+
+def in_columns(name: str, columns: JobColumns, delays: np.ndarray, codes: np.ndarray) -> DelayJobs:
+    """Return jobs by submission, at one date by identifier.
+
+    ``delays`` (seconds) and return ``codes`` are by profile.
+    """
+    places = np.argsort(columns.submission_times, kind="stable")
+    dates = columns.submission_times[places]
+    borders = np.flatnonzero(np.diff(dates, prepend=-np.inf, append=np.inf))
+    for first, end in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
+        if end - first > 1:
+            places[first:end] = sorted(places[first:end].tolist(), key=columns.ids.__getitem__)
+    profiles, walltimes = columns.profiles[places], columns.walltimes[places]
+    delays, codes = delays[profiles], codes[profiles].astype(np.int64)
+    ends_itself = delays < walltimes
+    by_itself = np.where(
+        codes == 0, STATE_CODES[COMPLETED_SUCCESSFULLY], STATE_CODES[COMPLETED_FAILED]
+    )
+    states = np.where(ends_itself, by_itself, STATE_CODES[COMPLETED_WALLTIME_REACHED])
+    return DelayJobs(
+        name=name,
+        places=places,
+        submission_times=dates,
+        processors=columns.processors[places],
+        estimates=columns.estimates[places],
+        run_times=np.where(ends_itself, delays, walltimes),
+        states=states.astype(np.int8),
+        return_codes=np.where(ends_itself, codes, WALLTIME_RETURN_CODE),
+    )
+
+
+def ended_jobs_of_columns(outcome: Outcome, columns: JobColumns) -> EndedJobs:
+    """Return what became of the jobs of a workload, given its columns."""
+    jobs, ended = outcome.jobs, outcome.ended
+    places = jobs.places[ended]
+    listed = places.tolist()
+    starts, walltimes = outcome.starts[ended], columns.walltimes[places]
+    profiles = columns.profiles[places].tolist()
+    return EndedJobs(
+        ids=[columns.ids[place] for place in listed],
+        workloads=[jobs.name] * len(listed),
+        profiles=[columns.profile_names[each] for each in profiles],
+        submission_times=columns.submission_times[places],
+        processors=columns.processors[places],
+        walltimes=np.where(walltimes == np.inf, -1.0, walltimes),
+        states=np.where(np.isnan(starts), STATE_CODES[REJECTED], jobs.states[ended]).astype(
+            np.int8
+        ),
+        starts=starts,
+        finishes=outcome.finishes[ended],
+        hosts=outcome.hosts,
+        energy=np.full(len(listed), -1.0),
+        metadata=None,
+    )
+
+
+def remember(outcome: Outcome, world: World) -> None:
+    """Tell a world what became of the jobs, in records."""
+    jobs = outcome.jobs
+    listed = world.workloads[jobs.name].jobs
+    told = [listed[place] for place in jobs.places.tolist()]
+    records = [world.new_record(jobs.name, job.renamed(f"{jobs.name}!{job.id}")) for job in told]
+    ended = outcome.ended
+    columns = outcome.starts, outcome.finishes, jobs.states, jobs.return_codes
+    rows = zip(*(each[ended].tolist() for each in columns), outcome.hosts.sets(), strict=True)
+    for place, (start, finish, state, code, hosts) in zip(ended.tolist(), rows, strict=True):
+        record = records[place]
+        world.ended.append(record)
+        if start != start:
+            record.state = REJECTED
+            continue
+        record.state, record.return_code = FINAL_STATES[state], code
+        record.start, record.finish, record.hosts = start, finish, hosts
+    idle = len(world.hosts) - outcome.computing
+    changes = outcome.change_dates.tolist(), outcome.computing.tolist(), idle.tolist()
+    world.computing_changes.extend(zip(*changes, strict=True))

@@ -1,0 +1,126 @@
+"""Whole simulations in compiled code, where engine and scheduler are simple enough.
+
+That is where jobs only sleep, each on hosts of its own, all hosts are always there, news takes
+no time, and the scheduler is exactly one of three of ours. The schedule is the same to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qops_batsim.engine.simulation import Simulation
+from qops_batsim.platform.host_intervals import HostIntervals
+from qops_batsim.scheduling.capacity import Capacity
+from qops_batsim.scheduling.conservative import Conservative
+from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.easy import Easy
+from qops_batsim.scheduling.fcfs import Fcfs
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.qos_log import QosLog
+from qops_batsim.workload.model import Workload
+
+if TYPE_CHECKING:
+    from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
+    from qops_batsim.running.event_kernels import Events
+
+MESSAGES_AT_A_TIME = 20_000
+"""After so many messages progress is reported, and an interrupt is noticed."""
+
+
+def is_compiled(module: DecisionModule) -> bool:
+    """Tell whether there is a compiled loop for a scheduler."""
+    if type(module) is Conservative:
+        return module.options.reserve == "processors" and module.decision_log is None
+    return type(module) in (Easy, Fcfs)
+
+
+def run_compiled(
+    simulation: Simulation,
+    workload: Workload,
+    driver: ModuleDriver,
+    on_progress: Callable[[int], None] | None,
+) -> bool:
+    """Run a simulation in compiled code if that is possible; tell whether it was."""
+    if not is_compiled(driver.module):
+        return False
+    jobs = simulation.delay_jobs
+    if jobs is None:
+        return False
+    from qops_batsim.running import event_kernels as kernels
+
+    hosts = len(simulation.hosts)
+    times, processors, run_times = jobs.submission_times, jobs.processors, jobs.run_times
+    events = kernels.new_events(times, processors, run_times, hosts)
+    run = _loop(driver.module, jobs, hosts)
+    while True:
+        events.counts[kernels.LEFT] = MESSAGES_AT_A_TIME
+        said = run(events)
+        if said == kernels.OVER:
+            break
+        if said == kernels.FULL:
+            events = kernels.with_room(events)
+        elif on_progress is not None:
+            on_progress(int(events.counts[kernels.ENDED]))
+    outcome = _outcome(jobs, events)
+    simulation.finish(outcome, float(events.dates[0]))
+    _log(driver.log, workload, outcome, hosts)
+    if on_progress is not None:
+        on_progress(int(events.counts[kernels.ENDED]))
+    return True
+
+
+def _loop(module: DecisionModule, jobs: DelayJobs, hosts: int) -> Callable[[Events], int]:
+    """Return the loop of a scheduler, with the state that it keeps."""
+    from qops_batsim.running import policy_kernels as policies
+
+    count, estimates = len(jobs.processors), jobs.estimates.copy()
+    policies.durations_on_grid(estimates)
+    state: Any
+    if type(module) is Fcfs:
+        state = policies.new_fcfs_state(count, hosts)
+        return lambda events: policies.run_fcfs(events, state, hosts)
+    if type(module) is Easy:
+        state = policies.new_easy_state(count, hosts)
+        return lambda events: policies.run_easy(events, state, hosts, estimates)
+    state = policies.new_plan_state(count, hosts, jobs.processors, estimates)
+    return lambda events: policies.run_conservative(events, state, hosts)
+
+
+def _outcome(jobs: DelayJobs, events: Events) -> Outcome:
+    """Return what became of the jobs."""
+    from qops_batsim.engine.delay_jobs import Outcome
+    from qops_batsim.running import event_kernels as kernels
+
+    ended = events.ended[: events.counts[kernels.ENDED]]
+    changes = events.counts[kernels.CHANGES]
+    return Outcome(
+        jobs=jobs,
+        ended=ended,
+        starts=events.starts,
+        finishes=events.finishes,
+        hosts=HostIntervals(*kernels.intervals_of(events, ended)),
+        change_dates=events.change_dates[:changes],
+        computing=events.computing[:changes],
+    )
+
+
+def _log(log: QosLog, workload: Workload, outcome: Outcome, hosts: int) -> None:
+    """Log what was decided about the jobs, and say why those were rejected that were."""
+    places, name = outcome.jobs.places.tolist(), outcome.jobs.name
+    capacity = Capacity(hosts)
+    rejected = set()
+    for index in outcome.ended[np.isnan(outcome.starts[outcome.ended])].tolist():
+        job = workload.jobs[places[index]]
+        rejected.add(f"{name}!{job.id}")
+        log.record(f"{name}!{job.id}").reason = capacity.never_fits(job.processors)
+
+    def fill(log: QosLog) -> None:
+        for job in map(workload.jobs.__getitem__, places):
+            told = job.renamed(f"{name}!{job.id}")
+            log.jobs.append(told)
+            (log.rejected if told.id in rejected else log.started).append(told.id)
+
+    log.fill_later(fill)

@@ -1,0 +1,333 @@
+"""The events of a simulation in which jobs only sleep, compiled: dates, hosts, ends, submissions.
+
+The order of events is that of :mod:`~qops_batsim.engine.simulation`, to the last bit of each
+date. Jobs are known by their positions in the order of submission.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from qops_batsim.scheduling.kernels import lean_kernel
+from qops_batsim.scheduling.profile import Floats, Ints, Queue, grown, new_queue
+from qops_batsim.timing import SAME_DATE
+
+OVER, PAUSED, FULL = -1, -2, -3
+"""Why there is no next message: nothing happens any more, so many were told, no room is left."""
+
+NEXT, ARRIVED, BEGAN, SUBMITTER, AGAIN, LEFT, ENDED, CHANGES, BUSY, FREE, GAPS, USED = range(12)
+"""What :attr:`Events.counts` holds.
+
+The next job to submit, and the first of those told now; how many waits began, the number of the
+submitter's; whether there is another message at this date; how many messages may still be told;
+lengths of ``ended`` and of ``change_dates``; busy and free hosts; intervals of free hosts, and of
+those of jobs.
+"""
+
+
+class Events(NamedTuple):
+    """A simulation in arrays.
+
+    Attributes
+    ----------
+    submission_times, processors, run_times
+        By job (dates and durations in seconds).
+    starts, finishes
+        Dates by job (seconds); of a running job when it will end, NaN if it has not started.
+    numbers
+        When each wait for the end of a job began, among all waits.
+    waits
+        The running jobs, as a heap by end and number.
+    dates
+        Now, and the date of the next submission (seconds).
+    counts
+        See :data:`NEXT` and the others.
+    ended, change_dates, computing
+        As in :class:`~qops_batsim.engine.delay_jobs.Outcome`.
+    gap_first, gap_last
+        Intervals of free hosts, the lowest one last.
+    first, last
+        Intervals of the hosts of all jobs that have started.
+    offsets, pieces
+        Where those of each job begin, and how many they are.
+    """
+
+    submission_times: Floats
+    processors: Ints
+    run_times: Floats
+    starts: Floats
+    finishes: Floats
+    numbers: Ints
+    waits: Queue
+    dates: Floats
+    counts: Ints
+    ended: Ints
+    change_dates: Floats
+    computing: Ints
+    gap_first: Ints
+    gap_last: Ints
+    first: Ints
+    last: Ints
+    offsets: Ints
+    pieces: Ints
+
+
+def new_events(submission_times: Floats, processors: Ints, run_times: Floats, hosts: int) -> Events:
+    """Return a simulation of these jobs, at least one, that has not begun."""
+    jobs = len(processors)
+    counts = np.zeros(12, np.int64)
+    counts[BEGAN] = counts[GAPS] = 1  # The submitter waits, and all hosts are one interval.
+    counts[FREE] = hosts
+    events = Events(
+        submission_times,
+        processors,
+        run_times,
+        starts=np.full(jobs, np.nan),
+        finishes=np.full(jobs, np.nan),
+        numbers=np.zeros(jobs, np.int64),
+        waits=new_queue(min(hosts, jobs)),
+        dates=np.array([0.0, max(0.0, submission_times[0])]),
+        counts=counts,
+        ended=np.empty(jobs, np.int64),
+        change_dates=np.empty(2 * jobs),
+        computing=np.empty(2 * jobs, np.int64),
+        gap_first=np.zeros(hosts + 1, np.int64),
+        gap_last=np.zeros(hosts + 1, np.int64),
+        first=np.empty(2 * hosts + jobs, np.int64),
+        last=np.empty(2 * hosts + jobs, np.int64),
+        offsets=np.zeros(jobs, np.int64),
+        pieces=np.zeros(jobs, np.int64),
+    )
+    events.gap_last[0] = hosts - 1
+    return events
+
+
+def with_room(events: Events) -> Events:
+    """Return the same with room for twice as many intervals of hosts."""
+    return events._replace(first=grown(events.first), last=grown(events.last))
+
+
+def intervals_of(events: Events, jobs: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return where the intervals of the hosts of jobs begin, and these intervals."""
+    offsets = np.zeros(len(jobs) + 1, np.int64)
+    np.cumsum(events.pieces[jobs], out=offsets[1:])
+    first, last = np.empty((2, offsets[-1]), np.int64)
+    gather(events, jobs, first, last)
+    return offsets, first, last
+
+
+@lean_kernel
+def gather(events: Events, jobs: Ints, first: Ints, last: Ints) -> None:
+    """Write the intervals of the hosts of jobs one after the other."""
+    place = 0
+    for index in range(len(jobs)):
+        begin = events.offsets[jobs[index]]
+        for piece in range(begin, begin + events.pieces[jobs[index]]):
+            first[place], last[place] = events.first[piece], events.last[piece]
+            place += 1
+
+
+@lean_kernel
+def comes_before(events: Events, job: int, other: int) -> bool:
+    """Whether a running job ends before another one."""
+    date, later = events.finishes[job], events.finishes[other]
+    return bool(date < later or (date == later and events.numbers[job] < events.numbers[other]))
+
+
+@lean_kernel
+def push(events: Events, job: int) -> None:
+    """Wait for the end of a job. O(log running)."""
+    heap, size = events.waits
+    place = size[0]
+    size[0] += 1
+    while place > 0:
+        above = (place - 1) // 2
+        if not comes_before(events, job, heap[above]):
+            break
+        heap[place] = heap[above]
+        place = above
+    heap[place] = job
+
+
+@lean_kernel
+def pop(events: Events) -> int:
+    """Take the job out that ends first. O(log running)."""
+    heap, size = events.waits
+    first = heap[0]
+    size[0] -= 1
+    count = size[0]
+    job, place = heap[count], 0
+    while True:
+        below = 2 * place + 1
+        if below >= count:
+            break
+        if below + 1 < count and comes_before(events, heap[below + 1], heap[below]):
+            below += 1
+        if not comes_before(events, heap[below], job):
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = job
+    return int(first)
+
+
+@lean_kernel
+def take_hosts(events: Events, job: int) -> None:
+    """Give a job the lowest free hosts. O(intervals)."""
+    counts = events.counts
+    missing, gaps, used = events.processors[job], counts[GAPS], counts[USED]
+    counts[FREE] -= missing
+    events.offsets[job] = used
+    while missing > 0:
+        low, high = events.gap_first[gaps - 1], events.gap_last[gaps - 1]
+        if high - low + 1 > missing:
+            high = low + missing - 1
+            events.gap_first[gaps - 1] = high + 1
+        else:
+            gaps -= 1
+        events.first[used], events.last[used] = low, high
+        used += 1
+        missing -= high - low + 1
+    events.pieces[job] = used - counts[USED]
+    counts[GAPS], counts[USED] = gaps, used
+
+
+@lean_kernel
+def return_hosts(events: Events, job: int) -> None:
+    """Count the hosts of a job among the free ones. O(intervals × log free + free)."""
+    counts, gap_first, gap_last = events.counts, events.gap_first, events.gap_last
+    counts[FREE] += events.processors[job]
+    gaps = counts[GAPS]
+    for piece in range(events.offsets[job], events.offsets[job] + events.pieces[job]):
+        low, high = events.first[piece], events.last[piece]
+        begin, end = 0, gaps
+        while begin < end:
+            middle = (begin + end) // 2
+            if gap_first[middle] > low:
+                begin = middle + 1
+            else:
+                end = middle
+        # Those before are higher, those from there on are lower.
+        joins_higher = begin > 0 and gap_first[begin - 1] == high + 1
+        joins_lower = begin < gaps and gap_last[begin] == low - 1
+        if joins_higher and joins_lower:
+            gap_first[begin - 1] = gap_first[begin]
+            gaps -= 1
+            for place in range(begin, gaps):
+                gap_first[place], gap_last[place] = gap_first[place + 1], gap_last[place + 1]
+        elif joins_higher:
+            gap_first[begin - 1] = low
+        elif joins_lower:
+            gap_last[begin] = high
+        else:
+            for place in range(gaps, begin, -1):
+                gap_first[place], gap_last[place] = gap_first[place - 1], gap_last[place - 1]
+            gap_first[begin], gap_last[begin] = low, high
+            gaps += 1
+    counts[GAPS] = gaps
+
+
+@lean_kernel
+def count_busy(events: Events, more: int) -> None:
+    """Note that more hosts compute from now on, or fewer."""
+    counts = events.counts
+    counts[BUSY] += more
+    events.change_dates[counts[CHANGES]] = events.dates[0]
+    events.computing[counts[CHANGES]] = counts[BUSY]
+    counts[CHANGES] += 1
+
+
+@lean_kernel
+def start(events: Events, job: int) -> None:
+    """Start a job now, on the lowest free hosts."""
+    now = events.dates[0]
+    take_hosts(events, job)
+    count_busy(events, events.processors[job])
+    events.starts[job] = now
+    events.finishes[job] = now + events.run_times[job]
+    events.numbers[job] = events.counts[BEGAN]
+    events.counts[BEGAN] += 1
+    push(events, job)
+
+
+@lean_kernel
+def end(events: Events, job: int) -> None:
+    """End a job now."""
+    events.finishes[job] = events.dates[0]
+    return_hosts(events, job)
+    count_busy(events, -events.processors[job])
+    reject(events, job)
+
+
+@lean_kernel
+def reject(events: Events, job: int) -> None:
+    """Note that nothing more becomes of a job."""
+    events.ended[events.counts[ENDED]] = job
+    events.counts[ENDED] += 1
+
+
+@lean_kernel
+def submit(events: Events) -> None:
+    """Submit the jobs of this date, and wait for that of the next ones."""
+    dates, counts, jobs = events.submission_times, events.counts, len(events.submission_times)
+    job = counts[NEXT]
+    latest = max(events.dates[0], dates[job])
+    while job < jobs and dates[job] <= latest:
+        job += 1
+    counts[NEXT] = job
+    events.dates[1] = dates[job] if job < jobs else np.inf
+    counts[SUBMITTER] = counts[BEGAN]
+    if job < jobs:
+        counts[BEGAN] += 1
+    else:
+        counts[AGAIN] = 1  # That no more will come is told alone, unless an end follows.
+
+
+@lean_kernel
+def next_message(events: Events, gone: Queue) -> int:
+    """Let happen what happens next; return :data:`OVER` or another reason if nothing does.
+
+    The message tells that the jobs from :data:`ARRIVED` to :data:`NEXT` were submitted, and
+    those of ``gone`` have ended. O(ended × (log running + ended)).
+    """
+    counts, dates, waits = events.counts, events.dates, events.waits
+    gone.size[0] = 0
+    counts[ARRIVED] = counts[NEXT]
+    if counts[AGAIN]:
+        counts[AGAIN] = 0
+        return 0
+    date = dates[1]
+    if waits.size[0]:
+        date = min(date, events.finishes[waits.slots[0]])
+    if date == np.inf:
+        return OVER
+    if counts[LEFT] == 0:
+        return PAUSED
+    if len(events.first) - counts[USED] < len(events.gap_first):
+        return FULL
+    counts[LEFT] -= 1
+    dates[0] = max(dates[0], date)
+    soon = dates[0] + SAME_DATE
+    while True:
+        told = gone.size[0]
+        while waits.size[0] and events.finishes[waits.slots[0]] <= soon:
+            job, place = pop(events), gone.size[0]
+            gone.size[0] += 1
+            while place > told and events.numbers[gone.slots[place - 1]] > events.numbers[job]:
+                gone.slots[place] = gone.slots[place - 1]
+                place -= 1
+            gone.slots[place] = job
+        submits = dates[1] <= soon
+        if told == gone.size[0] and not submits:
+            return 0
+        for place in range(told, gone.size[0]):
+            job = gone.slots[place]
+            if submits and counts[SUBMITTER] < events.numbers[job]:
+                submit(events)
+                submits = False
+            counts[AGAIN] = 0
+            end(events, job)
+        if submits:
+            submit(events)
