@@ -20,6 +20,7 @@ from qops_batsim.jobs import (
     COMPLETED_WALLTIME_REACHED,
     FINAL_STATES,
     REJECTED,
+    SUBMITTED,
 )
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.workload.model import JobColumns
@@ -78,10 +79,34 @@ class Outcome(NamedTuple):
     computing: np.ndarray
 
 
-def delay_jobs_in(world: World) -> DelayJobs | None:
-    """Return the jobs of a simulation if nothing can happen but that they sleep, else None."""
+def check_profiles(world: World, name: str) -> np.ndarray:
+    """Check that the engine can run all jobs of a workload; return the delays of its profiles.
+
+    They are by position among their names (seconds), NaN where a profile is no plain delay, or
+    not used. InputError if one cannot be run.
+    """
+    workload = world.workloads[name]
+    columns = workload.columns
+    delays = np.full(len(columns.profile_names), np.nan)
+    for index in np.unique(columns.profiles).tolist():
+        delay = plain_delay(workload.profiles.get(columns.profile_names[index]))
+        if delay is not None:
+            delays[index] = delay
+    others = np.flatnonzero(np.isnan(delays)[columns.profiles])
+    pairs = zip(columns.profiles[others].tolist(), columns.processors[others].tolist(), strict=True)
+    for index, processors in dict.fromkeys(pairs):
+        profile = columns.profile_names[index]
+        world.execution(name, profile, processors, where=workload.source)
+    return delays
+
+
+def delay_jobs_in(world: World, name: str, delays: np.ndarray) -> DelayJobs | None:
+    """Return the jobs of a simulation if nothing can happen but that they sleep, else None.
+
+    ``delays`` are those of :func:`check_profiles`.
+    """
     options = world.options
-    if len(world.workloads) != 1 or (
+    if (
         options.compute_sharing
         or options.energy
         or options.dynamic_jobs
@@ -89,21 +114,18 @@ def delay_jobs_in(world: World) -> DelayJobs | None:
         or options.external_events is not None
     ):
         return None
-    ((name, workload),) = world.workloads.items()
+    workload = world.workloads[name]
     columns = workload.columns
-    used, first = np.unique(columns.profiles, return_index=True)
-    delays, codes = np.zeros((2, len(columns.profile_names)))
-    for index, place in zip(used.tolist(), first.tolist(), strict=True):
+    delays, codes = delays.copy(), np.zeros(len(delays), np.int64)
+    others = np.flatnonzero(np.isnan(delays)[columns.profiles])
+    for place in others.tolist():
+        index, processors = int(columns.profiles[place]), int(columns.processors[place])
         profile = columns.profile_names[index]
-        delay = plain_delay(workload.profiles[profile])
-        if delay is None:
-            processors = int(columns.processors[place])
-            steps = world.execution(name, profile, processors, where=workload.source).steps
-            if len(steps) > 1 or steps[0].delay is None:
-                return None
-            delay, codes[index] = steps[0].delay, steps[0].return_code
-        delays[index] = delay
-    return in_columns(name, columns, delays, codes) if len(used) else None
+        steps = world.execution(name, profile, processors, where=workload.source).steps
+        if len(steps) > 1 or steps[0].delay is None:
+            return None
+        delays[index], codes[index] = steps[0].delay, steps[0].return_code
+    return in_columns(name, columns, delays, codes) if columns.ids else None
 
 
 def in_columns(name: str, columns: JobColumns, delays: np.ndarray, codes: np.ndarray) -> DelayJobs:
@@ -118,7 +140,7 @@ def in_columns(name: str, columns: JobColumns, delays: np.ndarray, codes: np.nda
         if end - first > 1:
             places[first:end] = sorted(places[first:end].tolist(), key=columns.ids.__getitem__)
     profiles, walltimes = columns.profiles[places], columns.walltimes[places]
-    delays, codes = delays[profiles], codes[profiles].astype(np.int64)
+    delays, codes = delays[profiles], codes[profiles]
     ends_itself = delays < walltimes
     by_itself = np.where(
         codes == 0, STATE_CODES[COMPLETED_SUCCESSFULLY], STATE_CODES[COMPLETED_FAILED]
@@ -167,6 +189,8 @@ def remember(outcome: Outcome, world: World) -> None:
     listed = world.workloads[jobs.name].jobs
     told = [listed[place] for place in jobs.places.tolist()]
     records = [world.new_record(jobs.name, job.renamed(f"{jobs.name}!{job.id}")) for job in told]
+    for record in records:
+        record.state = SUBMITTED
     ended = outcome.ended
     columns = outcome.starts, outcome.finishes, jobs.states, jobs.return_codes
     rows = zip(*(each[ended].tolist() for each in columns), outcome.hosts.sets(), strict=True)

@@ -99,8 +99,8 @@ def plain_delay(profile: Mapping[str, Any] | None) -> float | None:
     """
     if profile is None or profile.get("type") != "delay" or "ret" in profile:
         return None
-    delay = profile.get("delay")
-    return float(delay) if _is_amount(delay) and delay > 0 else None
+    delay: Any = profile.get("delay")
+    return float(delay) if type(delay) in (int, float) and 0 < delay <= MAX_AMOUNT else None
 
 
 def _append_steps(

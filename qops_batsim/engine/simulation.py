@@ -21,19 +21,18 @@ of its own at the same date.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from qops_batsim.engine.actors import Outside, Submitters
 from qops_batsim.engine.apply import apply_decision
 from qops_batsim.engine.begins import simulation_begins
-from qops_batsim.engine.execution import plain_delay
+from qops_batsim.engine.left_over import left_over
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.peer import DirectPeer, Peer
 from qops_batsim.engine.server import NetworkedWorld, Server
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
-from qops_batsim.jobs import RUNNING, SUBMITTED
 from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import (
@@ -137,6 +136,7 @@ class Simulation:
         self._on_progress = on_progress
         self._next_report = ENDED_PER_PROGRESS_REPORT
         self._sources: dict[str, str] = {}
+        self._delays: dict[str, Any] = {}
         self._farewells: list[Notify] = []
         self._told_before_farewell = 0
         self._over = False
@@ -170,7 +170,10 @@ class Simulation:
         """The jobs in columns, if nothing can happen but that they sleep on hosts of their own."""
         from qops_batsim.engine.delay_jobs import delay_jobs_in
 
-        return delay_jobs_in(self._world) if type(self._world) is World else None
+        if self.has_message_delays or len(self._delays) != 1:
+            return None
+        ((name, delays),) = self._delays.items()
+        return delay_jobs_in(self._world, name, delays)
 
     def finish(self, outcome: Outcome, now: float) -> None:
         """Be over at a date (seconds), with the outcome of another loop over :attr:`delay_jobs`."""
@@ -179,6 +182,9 @@ class Simulation:
         (workload,) = self._world.workloads.values()
         self._world.now, self._over, self._outcome = now, True, outcome
         self._ended_jobs = ended_jobs_of_columns(outcome, workload.columns)
+        if len(outcome.ended) < len(workload.jobs):
+            self._remember()
+            self._check_nothing_left()
 
     @property
     def has_message_delays(self) -> bool:
@@ -303,14 +309,14 @@ class Simulation:
             self._outcome = None
 
     def _load(self, name: str, workload: Workload) -> None:
+        from qops_batsim.engine.delay_jobs import check_profiles
+
         world = self._world
         self._sources[name] = workload.source
         # A copy: registered profiles must not appear in the caller's workload.
         world.profiles[name] = dict(workload.profiles)
         world.workloads[name] = workload
-        for profile, processors in workload.requirements():
-            if plain_delay(workload.profiles.get(profile)) is None:
-                world.execution(name, profile, processors, where=workload.source)
+        self._delays[name] = check_profiles(world, name)
 
     def _deliver(self) -> None:
         """Send the outbox and let the answer take effect, as long as that yields new events."""
@@ -368,14 +374,9 @@ class Simulation:
             self._on_progress(len(self._world.ended))
 
     def _check_nothing_left(self) -> None:
-        for state, trouble in _LEFT_OVER.items():
-            left = [each.job.id for each in self.records.values() if each.state == state]
-            if left:
-                raise self._deadlock(f"{trouble.format(len(left))}: {_some(left)}")
-        if self._world.registering:
-            raise self._deadlock(
-                "dynamic jobs are enabled and the module never sent NOTIFY registration_finished"
-            )
+        trouble = left_over(self._world)
+        if trouble:
+            raise self._deadlock(trouble)
 
     def _deadlock(self, trouble: str) -> Deadlock:
         return Deadlock(str(self._world.error(f"deadlock: {trouble}")), self)
@@ -389,16 +390,3 @@ class Simulation:
             "hosts": str(len(self.hosts)),
             "makespan": f"{finishes.max(initial=0.0):.15g} s",
         }
-
-
-_LEFT_OVER = {
-    SUBMITTED: "{} jobs were submitted and neither started nor rejected, "
-    "and nothing else will happen",
-    RUNNING: "jobs run that will never end",
-}
-
-
-def _some(names: Iterable[str], shown: int = 5) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - shown} more" if len(listed) > shown else ""
-    return ", ".join(listed[:shown]) + more

@@ -87,18 +87,6 @@ class Workload(msgspec.Struct):
             profile_names=list(names),
         )
 
-    def requirements(self) -> list[tuple[str, int]]:
-        """Return each pair of a profile and a number of processors, in the order of the jobs."""
-        import numpy as np
-
-        columns = self.columns
-        if not columns.ids:
-            return []
-        pairs = columns.profiles * (int(columns.processors.max()) + 1) + columns.processors
-        first = np.sort(np.unique(pairs, return_index=True)[1])
-        names = (columns.profile_names[index] for index in columns.profiles[first].tolist())
-        return list(zip(names, columns.processors[first].tolist(), strict=True))
-
     def __repr__(self) -> str:
         return f"<Workload: {', '.join(self._facts())}>"
 

@@ -249,7 +249,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
 def test_later_runs_of_a_job_are_noted_in_its_row():
     log = QosLog()
     first = Job("w0!1", 0.0, 1, "p")
-    log.jobs += [first, first.renamed("w0!1#1"), Job("w0!2", 0.0, 1, "p")]
+    log.jobs.extend([first, first.renamed("w0!1#1"), Job("w0!2", 0.0, 1, "p")])
     log.restarted("w0!1#1", "w0!1")
     log.started += ["w0!1", "w0!1#1"]
     log.kills.update(["w0!1", "w0!1#1", "w0!1#2"])

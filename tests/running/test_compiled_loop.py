@@ -1,0 +1,192 @@
+"""The compiled loop against the plain one: the same schedule, files and log, to the byte."""
+
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.outputs import write_outputs
+from qops_batsim.engine.simulation import Simulation
+from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.running import compiled_loop, event_kernels
+from qops_batsim.running.compiled_loop import is_compiled, run_compiled
+from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.easy import Easy
+from qops_batsim.scheduling.qos_log import write_qos_log
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.shipped import find_input, shipped_names
+from qops_batsim.workload import read_workload
+from qops_batsim.workload.model import Workload
+
+COMPILED = [("fcfs", {}), ("easy", {}), ("conservative", {"reserve": "processors"})]
+
+
+class Both:
+    """The same simulation in both loops."""
+
+    def __init__(self, workload: Workload, hosts: int, scheduler: str, options: Any) -> None:
+        self.workload, self.machine = workload, make_cluster(hosts)
+        self.scheduler, self.options = scheduler, options
+
+    def outputs(self, directory: Path, *, compiled: bool) -> dict[str, Any]:
+        """Return all files that are written, and what Python users see."""
+        driver = ModuleDriver(make_scheduler(self.scheduler, self.options), any_engine=True)
+        simulation = Simulation(self.machine, [self.workload], driver)
+        if compiled:
+            assert run_compiled(simulation, self.workload, driver, None)
+        else:
+            simulation.run()
+        prefix = directory / "run"
+        paths = [*write_outputs(simulation, prefix), write_qos_log(driver.log, prefix)]
+        told: dict[str, Any] = {path.name: path.read_text() for path in paths}
+        told["records"] = [
+            (name, repr(record), record.return_code) for name, record in simulation.records.items()
+        ]
+        told["ended"] = [record.job.id for record in simulation.ended]
+        return told | {
+            "changes": simulation.computing_changes,
+            "log": (driver.log.jobs, sorted(driver.log.started), driver.log.rejected),
+            "now": simulation.now,
+            "repr": repr(simulation),
+        }
+
+    def check(self, directory: Path) -> None:
+        plain = self.outputs(directory, compiled=False)
+        for what, told in self.outputs(directory, compiled=True).items():
+            assert told == plain[what], what
+
+
+@pytest.mark.parametrize(("scheduler", "options"), COMPILED)
+@pytest.mark.parametrize("name", shipped_names("workloads"))
+def test_shipped_workloads_give_the_same_files(
+    name: str, scheduler: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    workload = read_workload(find_input(name, "workloads"))
+    if any(profile["type"] != "delay" for profile in workload.profiles.values()):
+        pytest.skip("some jobs do not only sleep")
+    Both(workload, workload.processors, scheduler, options).check(tmp_path)
+
+
+dates = st.one_of(
+    st.integers(0, 12),
+    st.floats(0, 12),
+    st.sampled_from([3.0, 3.0 + 5e-10, 3.0 + 1.5e-9, 0.1 + 0.2, 0.3, -2.5, 1e7 + 0.1]),
+)
+durations = st.one_of(
+    st.integers(1, 9),
+    st.floats(1e-9, 9),
+    st.sampled_from([1e-10, 1e-6, 0.1, 0.3, 3.0000001]),
+)
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    """Return jobs at close dates, some of them too wide or without processors."""
+    jobs, profiles = [], {}
+    count = draw(st.integers(1, 14))
+    names = draw(st.permutations([str(number) for number in range(count)]))
+    for index, name in enumerate(names):
+        delay = draw(durations)
+        # As long as the job, half as long, twice as long, or none.
+        walltime = draw(st.sampled_from([None, 1.0, 0.5, 2.0]))
+        estimate = draw(st.one_of(st.none(), durations))
+        deadline = draw(st.one_of(st.none(), st.floats(0, 30)))
+        asked = None
+        if estimate is not None or deadline is not None:
+            asked = QosRequest(estimated_runtime=estimate, deadline=deadline, category="a,b")
+        profiles[f"p{index}"] = {"type": "delay", "delay": delay}
+        if draw(st.booleans()):
+            profiles[f"p{index}"]["ret"] = draw(st.integers(0, 2))
+        jobs.append(
+            Job(
+                name,
+                float(draw(dates)),
+                draw(st.integers(0, 6)),
+                f"p{index}",
+                None if walltime is None else walltime * delay,
+                asked,
+            )
+        )
+    return Workload(jobs=jobs, profiles=profiles, processors=5)
+
+
+@pytest.mark.parametrize(("scheduler", "options"), COMPILED)
+@given(workload=workloads())
+@settings(max_examples=150)
+def test_random_workloads_give_the_same_files(
+    workload: Workload, scheduler: str, options: dict[str, str], tmp_path_factory: Any
+) -> None:
+    directory = tmp_path_factory.getbasetemp() / "both"
+    directory.mkdir(exist_ok=True)
+    Both(workload, 5, scheduler, options).check(directory)
+
+
+@pytest.mark.parametrize(("scheduler", "options"), COMPILED)
+def test_recorded_logs_give_the_same_files(
+    scheduler: str, options: dict[str, str], shared: Path, tmp_path: Path
+) -> None:
+    workload = read_workload(shared / "batsim" / "inputs" / "sdsc5k_delay.json.gz")
+    Both(workload, 128, scheduler, options).check(tmp_path)
+
+
+def test_a_simulation_goes_on_after_each_slice_and_as_room_grows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiled_loop, "MESSAGES_AT_A_TIME", 7)
+    full = event_kernels.with_room
+    grown = []
+    monkeypatch.setattr(event_kernels, "with_room", lambda events: grown.append(1) or full(events))
+    # Every other host is free again and again: each wide job has many intervals.
+    jobs = [Job(f"n{n:02}", 0.0, 1, f"p{n % 2}") for n in range(64)]
+    jobs += [Job(f"w{n}", 2.0 + 2 * n, 32, "p2") for n in range(40)]
+    profiles = {f"p{n}": {"type": "delay", "delay": d} for n, d in enumerate((1, 999, 1))}
+    workload = Workload(jobs=jobs, profiles=profiles, processors=64)
+    driver = ModuleDriver(make_scheduler("fcfs"), any_engine=True)
+    simulation = Simulation(make_cluster(64), [workload], driver)
+    heard: list[int] = []
+    assert run_compiled(simulation, workload, driver, heard.append)
+    assert heard == sorted(heard)
+    assert heard[-1] == len(jobs)
+    assert len(heard) > 5
+    assert grown
+    wide = HostSet.of(range(0, 64, 2))
+    assert {str(simulation.records[f"w0!w{n}"].hosts) for n in range(40)} == {str(wide)}
+
+
+def test_only_our_own_schedulers_are_compiled() -> None:
+    class Mine(Easy):
+        pass
+
+    assert is_compiled(Easy())
+    assert not is_compiled(Mine())
+    assert not is_compiled(make_scheduler("conservative"))
+    assert not is_compiled(make_scheduler("qops"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        EngineOptions(compute_sharing=True),
+        EngineOptions(energy=True),
+        EngineOptions(dynamic_jobs=True),
+        EngineOptions(external_events=()),
+    ],
+)
+def test_whatever_else_may_happen_takes_the_plain_loop(options: EngineOptions) -> None:
+    workload = read_workload(find_input("tiny_8", "workloads"))
+    driver = ModuleDriver(Easy(), any_engine=True)
+    simulation = Simulation(make_cluster(8), [workload], driver, options)
+    assert not run_compiled(simulation, workload, driver, None)
+
+
+def test_jobs_that_compute_take_the_plain_loop() -> None:
+    profiles = {"p": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}}
+    workload = Workload(jobs=[Job("1", 0.0, 1, "p")], profiles=profiles, processors=1)
+    driver = ModuleDriver(Easy(), any_engine=True)
+    simulation = Simulation(make_cluster(1), [workload], driver)
+    assert not run_compiled(simulation, workload, driver, None)
