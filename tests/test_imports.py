@@ -66,7 +66,7 @@ def loaded_after(code: str) -> set[str]:
         "import qops_batsim.adapters.batsim_py\n"
         "from qops_batsim.adapters.pybatsim import pybatsim_scheduler\n"
         "pybatsim_scheduler('easy', object)",
-        "import qops_batsim.cli.main",
+        "from qops_batsim.cli.main import command_line; command_line()",
     ],
     ids=["package", "rooms", "schedulers", "adapters", "command"],
 )
@@ -77,7 +77,7 @@ def test_importing_loads_nothing_heavy(code: str) -> None:
 def test_no_help_text_loads_anything_heavy() -> None:
     code = """
 import typer
-from qops_batsim.cli.main import app, main
+from qops_batsim.cli.main import command_line, main
 
 def walk(command, words):
     sys.argv = ["qops-batsim", *words, "--help"]
@@ -88,7 +88,7 @@ def walk(command, words):
     for name, inner in getattr(command, "commands", {}).items():
         walk(inner, [*words, name])
 
-walk(typer.main.get_command(app), [])
+walk(typer.main.get_command(command_line()), [])
 """
     assert loaded_after(code) == set()
 

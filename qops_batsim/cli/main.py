@@ -1,7 +1,7 @@
 """The ``qops-batsim`` command: wiring and error handling only.
 
-Every command lives in a module of this folder and imports what it needs when it
-runs, so ``--help`` stays fast.
+Every command lives in a module of this folder, which is imported when the command is named,
+and imports what it needs when it runs, so that ``--help`` is fast and commands start soon.
 """
 
 from __future__ import annotations
@@ -9,75 +9,38 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from qops_batsim.cli import (
-    charges,
-    compare,
-    diff,
-    draw,
-    explain,
-    metrics,
-    papers,
-    platform,
-    quote,
-    run,
-    schedulers,
-    serve,
-    shim,
-    verify,
-    workload,
-)
 from qops_batsim.cli.console import print_error, print_failure
 from qops_batsim.version import __version__
 
-app = typer.Typer(
-    name="qops-batsim",
-    help="Deadline and quality-of-service batch scheduling on Batsim workloads.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _show_version(value: bool) -> None:
-    if value:
-        typer.echo(f"qops-batsim {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
-    ] = False,
-) -> None:
-    pass
-
-
-COMMANDS: dict[str, Callable[..., Any]] = {
-    "run": run.run,
-    "schedulers": schedulers.schedulers,
-    "metrics": metrics.metrics,
-    "verify": verify.verify,
-    "gantt": draw.gantt,
-    "occupation": draw.occupation,
-    "plot": draw.plot,
-    "diff": diff.diff,
-    "compare": compare.compare,
-    "charges": charges.charges,
-    "explain": explain.explain,
-    "quote": quote.quote,
-    "serve": serve.serve,
-    "engine": shim.engine,
-    "shim": shim.shim,
+COMMANDS = {
+    "run": "run",
+    "schedulers": "schedulers",
+    "metrics": "metrics",
+    "verify": "verify",
+    "gantt": "draw",
+    "occupation": "draw",
+    "plot": "draw",
+    "diff": "diff",
+    "compare": "compare",
+    "charges": "charges",
+    "explain": "explain",
+    "quote": "quote",
+    "serve": "serve",
+    "engine": "shim",
+    "shim": "shim",
 }
-"""Every command by name, in the order in which ``--help`` lists them."""
+"""The module of every command, in the order in which ``--help`` lists them."""
+
+GROUPS = ("workload", "platform", "papers")
+"""Commands that have commands, each a module."""
 
 # The engine reads its command line itself, as Batsim does.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -87,10 +50,81 @@ SETTINGS: dict[str, dict[str, Any]] = {
     }
 }
 
-for _name, _command in COMMANDS.items():
-    app.command(_name, **SETTINGS.get(_name, {}))(_command)
-for _name, _group in (("workload", workload), ("platform", platform), ("papers", papers)):
-    app.add_typer(_group.app, name=_name)
+
+def command_line(only: str | None = None) -> typer.Typer:
+    """Return the command line, with all commands or only one of them, which is there sooner."""
+    app = typer.Typer(
+        name="qops-batsim",
+        help="Deadline and quality-of-service batch scheduling on Batsim workloads.",
+        cls=Group,
+        no_args_is_help=True,
+        rich_markup_mode="markdown",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for name, module in COMMANDS.items():
+        if only in (None, name):
+            function = getattr(import_module(f"qops_batsim.cli.{module}"), name)
+            app.command(name, cls=Command, **SETTINGS.get(name, {}))(function)
+    for name in GROUPS:
+        if only in (None, name):
+            app.add_typer(import_module(f"qops_batsim.cli.{name}").app, name=name)
+    return app
+
+
+class Command(TyperCommand):
+    """A command whose values go through Typer's checks only where they may need them.
+
+    Typer else loads a large package for checks, also for texts, and for options not given.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line."""
+        _check_less(self.get_params(ctx))
+        return super().parse_args(ctx, args)
+
+
+class Group(TyperGroup):
+    """A group of commands, with the checks of :class:`Command`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command line."""
+        _check_less(self.get_params(ctx))
+        return super().parse_args(ctx, args)
+
+
+def _check_less(parameters: Iterable[Any]) -> None:
+    for each in parameters:
+        # Older versions of Typer have no descriptors, and no such package.
+        if hasattr(each, "type_descriptor") and "process_value" not in vars(each):
+            each.process_value = partial(_value, each, each.process_value)
+
+
+def _value(parameter: Any, check: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    """Return the value of a parameter, as the check would."""
+    if value is None and not parameter.required:
+        value = () if parameter.multiple or parameter.nargs == -1 else None
+    elif type(value) not in (str, int, float) or (
+        type(value) is not parameter.type_descriptor.annotation
+    ):
+        return check(context, value)
+    return parameter.callback(context, parameter, value) if parameter.callback else value
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"qops-batsim {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
 
 
 # Typer exports only a subclass of the error that it raises for a wrong command line.
@@ -121,7 +155,9 @@ def main() -> None:
 def _run() -> int:
     """Run the command line; return the exit code, errors told."""
     try:
-        code = app(standalone_mode=False)
+        named = sys.argv[1] if len(sys.argv) > 1 else None
+        known = named in COMMANDS or named in GROUPS
+        code = command_line(named if known else None)(standalone_mode=False)
     except _CommandLineError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message())  # type: ignore[attr-defined]

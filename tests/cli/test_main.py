@@ -10,7 +10,7 @@ import typer
 
 import qops_batsim
 from qops_batsim.cli import console, schedulers
-from qops_batsim.cli.main import app
+from qops_batsim.cli.main import command_line
 from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError, SimulationError
 
@@ -24,7 +24,7 @@ def walk(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
         yield from walk(inner, (*words, name))
 
 
-ALL = dict(walk(typer.main.get_command(app)))
+ALL = dict(walk(typer.main.get_command(command_line())))
 GROUPS = [words for words, command in ALL.items() if hasattr(command, "commands")]
 COMMANDS = [words for words in ALL if words not in GROUPS]
 
