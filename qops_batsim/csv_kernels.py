@@ -7,13 +7,10 @@ UTF-8 bytes, one after the other, with the place at which each begins.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from qops_batsim.kernels import lean_kernel
 
 _ZERO, _POINT, _MINUS, _PLUS, _SPACE, _E = 48, 46, 45, 43, 32, 101
 
@@ -21,16 +18,7 @@ _SPLITTER = 134217729.0
 """2**27 + 1: what splits a float into two of half the digits (Dekker 1971)."""
 
 
-def compiled(function: Function) -> Function:
-    """Compile a function with numba when it is first called, and keep the result on disk."""
-    try:
-        return cast(Function, numba.njit(cache=True)(function))
-    except RuntimeError:
-        # Neither the package's directory nor the user's cache can be written.
-        return cast(Function, numba.njit(function))
-
-
-@compiled
+@lean_kernel
 def put_texts(
     buffer: np.ndarray,
     ends: np.ndarray,
@@ -49,7 +37,7 @@ def put_texts(
         ends[row] = at + 1
 
 
-@compiled
+@lean_kernel
 def put_whole(buffer: np.ndarray, ends: np.ndarray, separator: int, values: np.ndarray) -> None:
     """Write whole numbers from 0 up."""
     for row in range(len(ends)):
@@ -58,7 +46,7 @@ def put_whole(buffer: np.ndarray, ends: np.ndarray, separator: int, values: np.n
         ends[row] = at + 1
 
 
-@compiled
+@lean_kernel
 def put_fixed(buffer: np.ndarray, ends: np.ndarray, separator: int, values: np.ndarray) -> None:
     """Write numbers below 2**63 as ``%.6f`` does, and nothing for NaN."""
     for row in range(len(ends)):
@@ -81,7 +69,7 @@ def put_fixed(buffer: np.ndarray, ends: np.ndarray, separator: int, values: np.n
         ends[row] = at + 1
 
 
-@compiled
+@lean_kernel
 def put_general(buffer: np.ndarray, ends: np.ndarray, separator: int, values: np.ndarray) -> None:
     """Write whole numbers from 0 up as ``%g`` does: with six digits."""
     for row in range(len(ends)):
@@ -98,7 +86,7 @@ def put_general(buffer: np.ndarray, ends: np.ndarray, separator: int, values: np
         ends[row] = at + 1
 
 
-@compiled
+@lean_kernel
 def put_intervals(
     buffer: np.ndarray,
     ends: np.ndarray,
@@ -122,7 +110,7 @@ def put_intervals(
         ends[row] = at + 1
 
 
-@compiled
+@lean_kernel
 def close_up(buffer: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> int:
     """Move rows together, to the front of the buffer; return where the last one ends."""
     at = 0
@@ -133,7 +121,7 @@ def close_up(buffer: np.ndarray, begins: np.ndarray, ends: np.ndarray) -> int:
     return at
 
 
-@compiled
+@lean_kernel
 def _put_digits(buffer: np.ndarray, at: int, number: int, least: int) -> int:
     """Write a whole number with at least so many digits; return where it ends."""
     digits, rest = 1, number // 10
@@ -147,7 +135,7 @@ def _put_digits(buffer: np.ndarray, at: int, number: int, least: int) -> int:
     return at + digits
 
 
-@compiled
+@lean_kernel
 def _put_exponential(buffer: np.ndarray, at: int, digits: int, exponent: int) -> int:
     """Write six digits, or 1,000,000, as ``1.5e+06``; return where that ends."""
     if digits == 1_000_000:
@@ -165,7 +153,7 @@ def _put_exponential(buffer: np.ndarray, at: int, digits: int, exponent: int) ->
     return _put_digits(buffer, at + 2, exponent, 2)
 
 
-@compiled
+@lean_kernel
 def _quotient(number: int, unit: int) -> int:
     """Divide whole numbers; what lies halfway goes to the even one."""
     quotient, twice = number // unit, number % unit * 2
@@ -174,7 +162,7 @@ def _quotient(number: int, unit: int) -> int:
     return quotient
 
 
-@compiled
+@lean_kernel
 def _millionths(part: float) -> int:
     """Round a part of one to whole millionths, exactly; what lies halfway goes to the even one."""
     product = part * 1e6

@@ -15,19 +15,21 @@ BASE = {
     "csv_rows",
     "errors",
     "files",
+    "kernels",
     "limits",
     "timing",
     "jobs",
     "shipped",
     "version",
 }
-"""Modules at the top of the package, which every room may use."""
+"""Modules at the top of the package, and the room of kernels, which every room may use."""
 
 _BELOW_RUNNING = {
     *("platform", "workload", "protocol", "economics", "scheduling", "engine", "analysis"),
 }
 
 MAY_IMPORT: dict[str, set[str]] = {
+    "kernels": set(),
     "platform": set(),
     "workload": set(),
     "protocol": {"platform"},

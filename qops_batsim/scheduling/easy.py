@@ -57,8 +57,8 @@ class Easy(SpaceSharingScheduler):
 
     def begin(self, system: System) -> None:
         """Start with an empty queue."""
+        from qops_batsim.kernels import Steady
         from qops_batsim.scheduling.easy_kernel import easy_pass, new_running
-        from qops_batsim.scheduling.kernels import Steady
         from qops_batsim.scheduling.profile import new_queue
         from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable
 

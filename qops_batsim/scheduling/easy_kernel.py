@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.scheduling.kernels import lean_kernel
+from qops_batsim.kernels import lean_kernel
 from qops_batsim.scheduling.profile import Queue
 from qops_batsim.timing import PLAN_TOLERANCE
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from qops_batsim.kernels import lean_kernel
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.kernels import lean_kernel
 
 Words = npt.NDArray[np.uint64]
 

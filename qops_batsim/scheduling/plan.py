@@ -13,11 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from qops_batsim.jobs import Job
+from qops_batsim.kernels import Steady
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling import plan_kernels, profile
 from qops_batsim.scheduling.answers import Answer, Held, Observer
 from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
-from qops_batsim.scheduling.kernels import Steady
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.profile import (
     STEPS_PER_RESERVATION,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from qops_batsim.scheduling.kernels import lean_kernel
+from qops_batsim.kernels import lean_kernel
 from qops_batsim.scheduling.profile import (
     Floats,
     Ints,

@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qops_batsim import timing
+from qops_batsim.kernels import lean_kernel
 from qops_batsim.scheduling.host_words import bit_count, keep_lowest
-from qops_batsim.scheduling.kernels import lean_kernel
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from qops_batsim.kernels import Steady, lean_kernel
 from qops_batsim.scheduling.admission.options import MrtOptions
 from qops_batsim.scheduling.admission.search import (
     FOUND,
@@ -18,7 +19,6 @@ from qops_batsim.scheduling.admission.search import (
     meets,
     set_keys,
 )
-from qops_batsim.scheduling.kernels import Steady, lean_kernel
 from qops_batsim.scheduling.plan_kernels import sort_slots
 from qops_batsim.scheduling.profile import (
     Floats,

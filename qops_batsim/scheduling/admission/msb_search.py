@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from qops_batsim.kernels import Steady, lean_kernel
 from qops_batsim.scheduling.admission.options import MsbOptions
 from qops_batsim.scheduling.admission.search import (
     FOUND,
@@ -14,7 +15,6 @@ from qops_batsim.scheduling.admission.search import (
     meets,
     new_draft,
 )
-from qops_batsim.scheduling.kernels import Steady, lean_kernel
 from qops_batsim.scheduling.profile import (
     Floats,
     Jobs,

@@ -10,9 +10,9 @@ import math
 from collections.abc import Sequence
 from typing import Protocol
 
+from qops_batsim.kernels import Steady
 from qops_batsim.scheduling.admission.search import Question, Search, Verdict, new_draft
 from qops_batsim.scheduling.answers import Answer, Held, Kill
-from qops_batsim.scheduling.kernels import Steady
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.plan_kernels import adopt
 from qops_batsim.scheduling.profile import new_profile, running_profile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from qops_batsim.kernels import Steady, lean_kernel
 from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.scheduling.admission.search import (
     FOUND,
@@ -17,7 +18,6 @@ from qops_batsim.scheduling.admission.search import (
     meets,
     set_keys,
 )
-from qops_batsim.scheduling.kernels import Steady, lean_kernel
 from qops_batsim.scheduling.plan_kernels import sort_slots
 from qops_batsim.scheduling.profile import (
     Jobs,

@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from qops_batsim.kernels import kernel, lean_kernel
 from qops_batsim.scheduling.aroma.application import Application
 from qops_batsim.scheduling.aroma.book import Book
 from qops_batsim.scheduling.aroma.machine import Machine
@@ -32,7 +33,6 @@ from qops_batsim.scheduling.aroma.selection import (
     risky_hosts,
     survey,
 )
-from qops_batsim.scheduling.kernels import kernel, lean_kernel
 from qops_batsim.timing import PLAN_TOLERANCE
 
 SOONEST_LATER = 2e-5

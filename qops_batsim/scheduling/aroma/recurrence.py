@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.scheduling.kernels import kernel, lean_kernel
+from qops_batsim.kernels import kernel, lean_kernel
 from qops_batsim.timing import PLAN_TOLERANCE
 
 Ints = npt.NDArray[np.int64]

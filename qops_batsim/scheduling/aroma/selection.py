@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from qops_batsim.kernels import kernel, lean_kernel
 from qops_batsim.scheduling.aroma.recurrence import Flags, Floats, Ints, Rows
-from qops_batsim.scheduling.kernels import kernel, lean_kernel
 from qops_batsim.timing import PLAN_TOLERANCE
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.scheduling.kernels import lean_kernel
+from qops_batsim.kernels import lean_kernel
 from qops_batsim.scheduling.profile import Ints, end_of
 
 AST, AAT, DU, DC, DP, EXHAUSTIVE = range(6)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.kernels import Steady
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.kernels import Steady
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import Floats, Ints, grown, reserve
 from qops_batsim.scheduling.resizing import ResizedPlan, Resizing

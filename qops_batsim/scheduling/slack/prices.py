@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from qops_batsim.scheduling.kernels import lean_kernel
+from qops_batsim.kernels import lean_kernel
 from qops_batsim.scheduling.profile import Floats
 
 UTILIZATION, TIME, PRIORITY, FAIRNESS = range(4)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.scheduling.kernels import lean_kernel
+from qops_batsim.kernels import lean_kernel
 from qops_batsim.scheduling.plan_kernels import sort_slots
 from qops_batsim.scheduling.profile import (
     Floats,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.scheduling.kernel_store import digest_of
+from qops_batsim.kernels.store import digest_of
 
 
 def source_digest(function: Callable[..., Any]) -> str:

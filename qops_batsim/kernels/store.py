@@ -17,7 +17,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from qops_batsim.scheduling.kernel_call import processor
+from qops_batsim.kernels.calling import processor
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -61,7 +61,7 @@ def environment() -> str:
         each for each in os.environ.items() if each[0].startswith("NUMBA_") and "DIR" not in each[0]
     )
     parts = (numba.read_bytes(), llvmlite.__version__, binding.get_process_triple())
-    ours = [each.read_bytes() for each in sorted(Path(__file__).parent.glob("kernel*.py"))]
+    ours = [each.read_bytes() for each in sorted(Path(__file__).parent.glob("*.py"))]
     return f"{sys.implementation.cache_tag}-{digest_of(*parts, *processor(), settings, ours)}"
 
 

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from qops_batsim.scheduling import kernel_store
-from qops_batsim.scheduling.kernel_source import source_digest
-from qops_batsim.scheduling.kernels import Steady, kernel, lean_kernel, listening
+from qops_batsim.kernels import Steady, kernel, lean_kernel, listening, store
+from qops_batsim.kernels.source import source_digest
 
 
 class Pair(NamedTuple):
@@ -57,9 +56,9 @@ def doubled(values: Any) -> Any:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty place for kernels."""
-    monkeypatch.setattr(kernel_store, "homes", lambda: (tmp_path / "kernels",))
+    monkeypatch.setattr(store, "homes", lambda: (tmp_path / "kernels",))
     return tmp_path / "kernels"
 
 
@@ -96,22 +95,22 @@ def compiled(call: Any, *arguments: Any) -> list[str]:
     return heard
 
 
-def test_what_was_compiled_is_found_again(store: Path) -> None:
+def test_what_was_compiled_is_found_again(place: Path) -> None:
     values = np.zeros(2, np.int64)
     for call, arguments in ((filled, (values, 1)), (doubled, (values,))):
         assert compiled(call, *arguments) == [call.__name__]
         assert compiled(call, *arguments) == []
     assert compiled(filled, np.zeros(2), 1) == ["filled"], "other kinds of arguments"
     assert compiled(filled, values, 1) == []
-    names = [path.name for path in store.glob("*/*")]
+    names = [path.name for path in place.glob("*/*")]
     assert len(names) == 3
     assert all(name.endswith((".o", ".numba")) for name in names)
 
 
-def test_a_damaged_file_counts_as_none(store: Path) -> None:
+def test_a_damaged_file_counts_as_none(place: Path) -> None:
     values = np.zeros(2, np.int64)
     compiled(fill, values, 1)
-    (path,) = store.glob("*/*")
+    (path,) = place.glob("*/*")
     path.write_bytes(path.read_bytes()[:-1])
     assert compiled(fill, values, 1) == ["fill"]
     assert compiled(fill, values, 1) == []
@@ -122,7 +121,7 @@ def test_who_cannot_write_beside_the_package_writes_elsewhere(
 ) -> None:
     (tmp_path / "file").touch()
     places = [tmp_path / "file" / "kernels", tmp_path / "own"]
-    monkeypatch.setattr(kernel_store, "homes", lambda: tuple(places))
+    monkeypatch.setattr(store, "homes", lambda: tuple(places))
     values = np.zeros(2, np.int64)
     assert compiled(fill, values, 1) == ["fill"]
     assert compiled(fill, values, 1) == []
@@ -136,20 +135,20 @@ def test_who_cannot_write_beside_the_package_writes_elsewhere(
     assert compiled(fill, values, 1) == compiled(fill, values, 1) == ["fill"]
 
 
-def test_files_of_sources_and_environments_that_are_gone_are_removed(store: Path) -> None:
-    old, young = store / "old", store / "young"
+def test_files_of_sources_and_environments_that_are_gone_are_removed(place: Path) -> None:
+    old, young = place / "old", place / "young"
     for folder in (old, young):
         folder.mkdir(parents=True)
         (folder / "a-b-c.o").touch()
     os.utime(old, (0, 0))
-    kernel_store.write("a-types-source.o", b"1")
-    kernel_store.write("a-other-source.o", b"2")
-    kernel_store.write("a-types-changed.o", b"3")
+    store.write("a-types-source.o", b"1")
+    store.write("a-other-source.o", b"2")
+    store.write("a-types-changed.o", b"3")
     assert not old.exists()
     assert young.exists()
-    assert kernel_store.read("a-types-source.o") is None
-    assert kernel_store.read("a-other-source.o") == b"2"
-    assert kernel_store.read("a-types-changed.o") == b"3"
+    assert store.read("a-types-source.o") is None
+    assert store.read("a-other-source.o") == b"2"
+    assert store.read("a-types-changed.o") == b"3"
 
 
 def function_of(source: str, **names: Any) -> FunctionType:
@@ -180,7 +179,7 @@ def test_a_digest_changes_with_all_that_is_used_and_nothing_else() -> None:
 
 
 HELPER = """
-from qops_batsim.scheduling.kernels import lean_kernel
+from qops_batsim.kernels import lean_kernel
 STEP = 1
 
 @lean_kernel
@@ -189,7 +188,7 @@ def step(value: int) -> int:
 """
 PROGRAM = """
 from helper import step
-from qops_batsim.scheduling.kernels import lean_kernel, listening
+from qops_batsim.kernels import lean_kernel, listening
 
 @lean_kernel
 def twice(value: int) -> int:

@@ -42,12 +42,12 @@ def kind_of(argument: Any) -> Kind:
     kind = _NUMBERS.get(type(argument))
     if kind is not None:
         return kind
-    if isinstance(argument, np.ndarray) and argument.flags.carray:
+    if isinstance(argument, np.ndarray) and argument.flags.c_contiguous:
         return ArrayKind(argument.dtype, argument.ndim)
     if isinstance(argument, tuple) and hasattr(argument, "_fields"):
         return TupleKind(type(argument), tuple(map(kind_of, argument)))
     raise TypeError(
-        f"{argument!r}: a kernel takes numbers, contiguous writable arrays, named tuples of them"
+        f"{argument!r}: a kernel takes numbers, contiguous arrays, named tuples of them"
     )
 
 

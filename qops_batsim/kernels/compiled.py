@@ -1,10 +1,4 @@
-"""Compiling the hot loops.
-
-Kernels are small functions over arrays and named tuples of arrays, which numba compiles.
-They are compiled once for an installation and kept (:mod:`kernel_store`); only the first run
-pays for it. Later ones load the machine code and call it without numba, whose start would
-take longer than most runs.
-"""
+"""A kernel: a function that is compiled when it is first called, or found compiled."""
 
 from __future__ import annotations
 
@@ -14,10 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-from qops_batsim.scheduling import kernel_store
-from qops_batsim.scheduling.kernel_call import Kind, kind_of, load, text_of
-from qops_batsim.scheduling.kernel_source import source_digest
-from qops_batsim.scheduling.kernel_store import digest_of
+from qops_batsim.kernels import store
+from qops_batsim.kernels.calling import Kind, kind_of, load, text_of
+from qops_batsim.kernels.source import source_digest
+from qops_batsim.kernels.store import digest_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -107,11 +101,11 @@ class Kernel:
         """Load the machine code, compiled if need be."""
         name = self.file_name(", ".join(text_of(each) for each in kinds))
         symbol = f"{self.python.__name__}_{digest_of(name)}"
-        code = kernel_store.read(f"{name}.o")
+        code = store.read(f"{name}.o")
         if code is None:
             self._note()
             code = self._compiler().machine_code_of(self, kinds, symbol)
-            kernel_store.write(f"{name}.o", code)
+            store.write(f"{name}.o", code)
         return load(symbol, code)
 
     def _note(self) -> None:
@@ -120,10 +114,10 @@ class Kernel:
 
     def _compiler(self) -> Any:
         """Return the module that compiles; it imports numba."""
-        from qops_batsim.scheduling import kernel_compiler
+        from qops_batsim.kernels import compiling
 
-        kernel_compiler.introduce(Kernel)
-        return kernel_compiler
+        compiling.introduce(Kernel)
+        return compiling
 
 
 class Steady:

@@ -21,8 +21,8 @@ from numba.extending import typeof_impl
 from numba.np.arrayobj import populate_array
 from numba.np.numpy_support import from_dtype
 
-from qops_batsim.scheduling import kernel_store
-from qops_batsim.scheduling.kernel_call import ArrayKind, Kind, TupleKind, target_machine
+from qops_batsim.kernels import store
+from qops_batsim.kernels.calling import ArrayKind, Kind, TupleKind, target_machine
 
 WORD = ir.IntType(64)
 
@@ -189,7 +189,7 @@ class NumbaCache:
     def load_overload(self, signature: Any, context: Any) -> Any:
         """Return a compiled kernel, or None if there is none."""
         context.refresh()
-        data = kernel_store.read(f"{self._name_of(str(signature))}.numba")
+        data = store.read(f"{self._name_of(str(signature))}.numba")
         if data is None:
             self._note()
             return None
@@ -198,4 +198,4 @@ class NumbaCache:
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Keep a compiled kernel."""
         data = serialize.dumps(compiled._reduce())
-        kernel_store.write(f"{self._name_of(str(signature))}.numba", data)
+        store.write(f"{self._name_of(str(signature))}.numba", data)
