@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.scheduling.kernels import lean_kernel
+from qops_batsim.kernels import lean_kernel
 from qops_batsim.scheduling.profile import Floats, Ints, Queue, grown, new_queue
 from qops_batsim.timing import SAME_DATE
 

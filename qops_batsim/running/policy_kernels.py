@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from qops_batsim.kernels import lean_kernel
 from qops_batsim.running.event_kernels import (
     ARRIVED,
     FREE,
@@ -19,7 +20,6 @@ from qops_batsim.running.event_kernels import (
     start,
 )
 from qops_batsim.scheduling.easy_kernel import Running, easy_pass, new_running
-from qops_batsim.scheduling.kernels import lean_kernel
 from qops_batsim.scheduling.plan_kernels import compress, insert_by_start, place_job, rebuild
 from qops_batsim.scheduling.profile import (
     STEPS_PER_RESERVATION,
