@@ -251,7 +251,7 @@ def test_later_runs_of_a_job_are_noted_in_its_row():
     first = Job("w0!1", 0.0, 1, "p")
     log.jobs.extend([first, first.renamed("w0!1#1"), Job("w0!2", 0.0, 1, "p")])
     log.restarted("w0!1#1", "w0!1")
-    log.started += ["w0!1", "w0!1#1"]
+    log.started.extend(["w0!1", "w0!1#1"])
     log.kills.update(["w0!1", "w0!1#1", "w0!1#2"])
     log.restarted("w0!1#2", "w0!1")
     found = {row[0]: row[QOS_COLUMNS.index("kills")] for row in log.rows()}
