@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 import msgspec
 
@@ -116,6 +116,13 @@ class QosRequest(
         return None
 
 
+class WrittenFields(Protocol):
+    """Where the fields of jobs are still as they were read."""
+
+    def fields_of(self, job_id: str) -> dict[str, Any]:
+        """Return the fields of a job, made anew."""
+
+
 class Job:
     """A rigid parallel job, as a workload describes it and an engine submits it.
 
@@ -165,7 +172,7 @@ class Job:
         profile: str,
         walltime: float | None = None,
         qos: QosRequest | None = None,
-        fields: dict[str, Any] | None = None,
+        fields: dict[str, Any] | WrittenFields | None = None,
     ) -> None:
         self.id = id
         self.submission_time = submission_time
@@ -180,16 +187,21 @@ class Job:
         else:
             self.estimate = math.inf
         # Most jobs are never asked for their fields: these are put together when they are.
-        self._fields: dict[str, Any] | Job | None = fields
+        self._fields: dict[str, Any] | WrittenFields | Job | None = fields
 
     @property
     def fields(self) -> dict[str, Any]:
         fields = self._fields
         if isinstance(fields, dict):
             return fields
-        fields = self._fields = self._described() if fields is None else {**fields.fields}
-        fields["id"] = self.id
-        return fields
+        if fields is None:
+            made = self._described()
+        elif isinstance(fields, Job):
+            made = {**fields.fields, "id": self.id}
+        else:
+            made = fields.fields_of(self.id)
+        self._fields = made
+        return made
 
     def _described(self) -> dict[str, Any]:
         fields = {

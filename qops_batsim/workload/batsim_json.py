@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import json
-import math
-import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, NoReturn
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.files import read_text, write_text
+from qops_batsim.files import text_of, read_bytes, write_text
 from qops_batsim.jobs import Job, is_number, is_whole_number
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.model import Profile, Workload
+from qops_batsim.workload.strict_json import load_json
 
 PROFILE_TYPES: dict[str, tuple[str, ...]] = {
     "delay": ("delay",),
@@ -36,11 +36,6 @@ _AMOUNTS = frozenset({"cpu", "com", "bytes_to_read", "bytes_to_write", "nb_bytes
 
 _SECONDS = f"a number of seconds above 0, up to {MAX_SECONDS:g},"
 
-_MAX_DIGITS = 300
-"""Digits of a whole number that surely fits into a float."""
-
-_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
-
 
 def read_workload(path: str | Path) -> Workload:
     """Read a Batsim workload: JSON with ``nb_res``, ``jobs`` and ``profiles``, plain or gzip.
@@ -59,13 +54,18 @@ def read_workload(path: str | Path) -> Workload:
 
 def read_workload_file(path: str | Path) -> Workload:
     """Read a Batsim workload as :func:`read_workload` does, from a path only."""
-    return parse_workload(read_text(path, what="a Batsim workload (JSON)"), source=str(path))
+    from qops_batsim.workload.bulk_json import read_in_bulk
+
+    what = "a Batsim workload (JSON)"
+    content = read_bytes(path, what=what)
+    workload = read_in_bulk(content.removeprefix(codecs.BOM_UTF8), str(path))
+    return workload or parse_workload(text_of(content, path, what=what), source=str(path))
 
 
 def parse_workload(text: str, *, source: str) -> Workload:
-    """Read a workload from JSON text; see :func:`read_workload`."""
+    """Read a workload from JSON text, job by job; see :func:`read_workload`."""
     try:
-        return _read_workload(_load(text, source), source)
+        return _read_workload(load_json(text, source), source)
     except RecursionError:
         raise InputError(f"{source}: JSON nested too deeply for a Batsim workload") from None
 
@@ -116,83 +116,6 @@ def format_workload(workload: Workload) -> str:
     profiles = [f"{json.dumps(name)}: {json.dumps(body)}" for name, body in named]
     lines += ['"jobs": [', ",\n".join(jobs), "],", '"profiles": {', ",\n".join(profiles), "}", "}"]
     return "\n".join(lines) + "\n"
-
-
-def _load(text: str, source: str) -> Any:
-    """Return the JSON value, in which every number is finite and every text is encodable."""
-    beyond: list[str] = []
-
-    def read_float(digits: str) -> float:
-        value = float(digits)
-        if math.isinf(value):
-            beyond.append(digits)
-        return value
-
-    def read_int(digits: str) -> float:
-        if len(digits) > _MAX_DIGITS:
-            beyond.append(digits)
-            return math.inf
-        return int(digits)
-
-    def refuse(name: str) -> NoReturn:
-        raise InputError(f"{source}: {name} is not a JSON number; a finite number is expected")
-
-    try:
-        data = json.loads(
-            text,
-            object_pairs_hook=lambda pairs: _object_without_twins(pairs, source),
-            parse_constant=refuse,
-            parse_float=read_float,
-            parse_int=read_int,
-        )
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"{source}: line {error.lineno}, column {error.colno}: not JSON ({error.msg}); "
-            "a Batsim workload is expected"
-        ) from None
-    # Looking for the place costs a walk through everything, so only when there is a reason.
-    if beyond or _HALF_CHARACTER.search(text):
-        problem = _first_unusable(data, "")
-        if problem:
-            raise InputError(f"{source}: {problem}")
-    return data
-
-
-def _first_unusable(value: Any, place: str) -> str | None:
-    """Return where an infinite number or half a character is, or None."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return f"field {shown(place)} is {shown(value)}; half a surrogate pair is no character"
-    elif isinstance(value, float) and math.isinf(value):
-        return f"field {shown(place)} is out of the range of numbers; at most 1e308 is expected"
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            problem = _first_unusable(item, f"{place}[{index}]")
-            if problem:
-                return problem
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            inner = f"{place}.{name}" if place else name
-            problem = _first_unusable(name, inner) or _first_unusable(item, inner)
-            if problem:
-                return problem
-    return None
-
-
-def _object_without_twins(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        seen: set[str] = set()
-        for name, _ in pairs:
-            if name in seen:
-                job = f" in job {shown(result['id'])}" if "id" in result else ""
-                raise InputError(
-                    f"{source}: field {shown(name)} is given twice{job}; once is expected"
-                )
-            seen.add(name)
-    return result
 
 
 def _wrong(data: dict[str, Any], name: str, accepted: str, source: str) -> NoReturn:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,7 @@ def _updated(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 def derived(
     workload: Workload,
-    jobs: list[Job],
+    jobs: Sequence[Job],
     profiles: dict[str, Profile] | None,
     step: Mapping[str, Any],
 ) -> Workload:

@@ -201,12 +201,13 @@ def tiny_workload() -> Workload:
     columns = Columns(*np.array([row[:4] for row in rows], dtype=np.int64).T)
     provenance = {"description": "eight hand-made jobs on four processors, for documentation"}
     workload = _assemble(columns, None, 4, provenance)
-    for index, (*_, deadline) in enumerate(rows):
+    jobs = []
+    for job, (*_, deadline) in zip(workload.jobs, rows, strict=True):
+        fields = job.fields
         if deadline is not None:
-            fields = workload.jobs[index].fields
             fields["qos"] = {"deadline": deadline, "has_user_deadline": True}
-            workload.jobs[index] = Job.from_fields(fields, where="tiny_8")
-    return workload
+        jobs.append(Job.from_fields(fields, where="tiny_8"))
+    return msgspec.structs.replace(workload, jobs=jobs)
 
 
 def _check(

@@ -2,49 +2,19 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from qops_batsim.errors import require
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_PROCESSORS
-
-if TYPE_CHECKING:
-    import numpy as np
+from qops_batsim.workload.job_table import JobColumns, JobTable
 
 Profile = dict[str, Any]
 """An execution profile as in Batsim: an object with a ``type`` and its parameters."""
-
-
-class JobColumns(NamedTuple):
-    """The jobs of a workload in columns: an element for each, in the order of the file.
-
-    Attributes
-    ----------
-    ids
-        Identifiers, as in the file.
-    submission_times
-        Dates of submission (float64, seconds).
-    processors
-        Hosts that each job needs (int64).
-    walltimes, estimates
-        What kills a job, and what planning assumes (float64, seconds); infinite without.
-    profiles
-        Positions in ``profile_names`` (int64).
-    profile_names
-        Those of the workload, and any others that jobs name.
-    """
-
-    ids: list[str]
-    submission_times: np.ndarray
-    processors: np.ndarray
-    walltimes: np.ndarray
-    estimates: np.ndarray
-    profiles: np.ndarray
-    profile_names: list[str]
 
 
 class Workload(msgspec.Struct):
@@ -58,7 +28,7 @@ class Workload(msgspec.Struct):
     <Workload: 1 job on 4 processors, submitted from 0 s to 0 s, a workload>
     """
 
-    jobs: list[Job]
+    jobs: Sequence[Job]
     """The jobs, in the order of the file."""
     profiles: dict[str, Profile]
     processors: int
@@ -70,22 +40,10 @@ class Workload(msgspec.Struct):
 
     @property
     def columns(self) -> JobColumns:
-        """The jobs in columns, as they are now."""
-        import numpy as np
-
-        jobs, count = self.jobs, len(self.jobs)
-        names = {name: index for index, name in enumerate(self.profiles)}
-        limits = (math.inf if job.walltime is None else job.walltime for job in jobs)
-        profiles = (names.setdefault(job.profile, len(names)) for job in jobs)
-        return JobColumns(
-            ids=[job.id for job in jobs],
-            submission_times=np.fromiter((job.submission_time for job in jobs), float, count),
-            processors=np.fromiter((job.processors for job in jobs), np.int64, count),
-            walltimes=np.fromiter(limits, float, count),
-            estimates=np.fromiter((job.estimate for job in jobs), float, count),
-            profiles=np.fromiter(profiles, np.int64, count),
-            profile_names=list(names),
-        )
+        """The jobs in columns: as they were read, else as they are now."""
+        if isinstance(self.jobs, JobTable):
+            return self.jobs.columns
+        return JobColumns.of(self.jobs, list(self.profiles))
 
     def __repr__(self) -> str:
         return f"<Workload: {', '.join(self._facts())}>"
@@ -98,8 +56,8 @@ class Workload(msgspec.Struct):
         count = len(self.jobs)
         facts = [f"{count:,} job{'' if count == 1 else 's'} on {self.processors:,} processors"]
         if count:
-            dates = [job.submission_time for job in self.jobs]
-            facts.append(f"submitted from {min(dates):,.15g} s to {max(dates):,.15g} s")
+            dates = self.columns.submission_times
+            facts.append(f"submitted from {dates.min():,.15g} s to {dates.max():,.15g} s")
         return [*facts, self.source]
 
 

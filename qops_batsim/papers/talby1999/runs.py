@@ -146,11 +146,13 @@ def month_workload(log: SwfLog, records: Records, preferred: float, others: floa
         part, processors=PROCESSORS, repairs=Repairs(no_run_time="clip"), rebase=True
     ).workload
     if preferred or others:
+        jobs = []
         for place, job in enumerate(workload.jobs):
             priority = preferred if is_preferred(place) else others
             qos = QosRequest(user_priority=priority, political_priority=priority)
             date, size = job.submission_time, job.processors
-            workload.jobs[place] = Job(job.id, date, size, job.profile, job.walltime, qos)
+            jobs.append(Job(job.id, date, size, job.profile, job.walltime, qos))
+        workload.jobs = jobs
     return workload
 
 
