@@ -260,7 +260,7 @@ def test_registration_is_finished_acknowledged_or_not(
     found = simulate(workload_of(1, jobs), make_cluster(1), module, engine=options)
     if kill or not jobs:
         expected = simulate(workload_of(1, jobs), make_cluster(1), killer())
-        assert format_jobs(found.ended) == format_jobs(expected.ended_jobs)
+        assert format_jobs(found.ended_jobs) == format_jobs(expected.ended_jobs)
 
 
 class Engine:
@@ -358,7 +358,7 @@ def test_the_same_over_zeromq(tmp_path: Path) -> None:
         ):
             there = Simulation(make_cluster(4), [workload], peer, remote)
             there.run()
-        assert format_jobs(there.ended) == format_jobs(here.ended_jobs)
+        assert format_jobs(there.ended_jobs) == format_jobs(here.ended_jobs)
 
 
 def test_the_contract_of_schedulers() -> None:

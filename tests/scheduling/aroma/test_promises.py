@@ -124,7 +124,7 @@ def test_equal_runs_are_equal(seed) -> None:
     workload, platform = mixed_work(seed, hosts=8, gap=3.0), random_machine(seed, 8)
     first, _ = run(workload, platform)
     again, _ = run(workload, platform)
-    assert format_jobs(first.ended) == format_jobs(again.ended_jobs)
+    assert format_jobs(first.ended_jobs) == format_jobs(again.ended_jobs)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -332,7 +332,7 @@ def test_runs_are_verified_and_repeat(heuristic: str, tmp_path) -> None:
     rows.sort(key=lambda row: row.arrival)
     options = {"heuristic": heuristic, "average_wait": 60, "exhaustive_up_to": 3, "slack_factor": 2}
     outcome, again = run(6, rows, **options), run(6, rows, **options)
-    assert format_jobs(outcome.simulation.ended) == format_jobs(again.simulation.ended_jobs)
+    assert format_jobs(outcome.simulation.ended_jobs) == format_jobs(again.simulation.ended_jobs)
     write_run(
         outcome.simulation,
         tmp_path / "run",
