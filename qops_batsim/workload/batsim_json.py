@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.files import text_of, read_bytes, write_text
+from qops_batsim.files import read_bytes, text_of, write_text
 from qops_batsim.jobs import Job, is_number, is_whole_number
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.shipped import find_input

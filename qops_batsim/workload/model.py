@@ -11,7 +11,8 @@ import msgspec
 from qops_batsim.errors import require
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_PROCESSORS
-from qops_batsim.workload.job_table import JobColumns, JobTable
+from qops_batsim.workload.job_table import JobColumns as JobColumns
+from qops_batsim.workload.job_table import JobTable
 
 Profile = dict[str, Any]
 """An execution profile as in Batsim: an object with a ``type`` and its parameters."""
