@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 
 from qops_batsim.advice.history import find_job
-from qops_batsim.analysis.results.run import RunResult, find_run, read_run
+from qops_batsim.analysis.results.run import RunResult, read_run
+from qops_batsim.analysis.results.run_files import find_run
 from qops_batsim.analysis.results.tables import Booleans, read_reasons
 from qops_batsim.timing import PLAN_TOLERANCE
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 
 from qops_batsim.advice.replay import PlanState
-from qops_batsim.analysis.results.run import RunInfo, find_run, read_info
+from qops_batsim.analysis.results.run import RunInfo, read_info
+from qops_batsim.analysis.results.run_files import find_run
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.files import read_bytes
 from qops_batsim.running.run import Run

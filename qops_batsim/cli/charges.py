@@ -106,7 +106,7 @@ def _three(text: str, option: str) -> tuple[float, float, float]:
 
 def _fill(run: str, found: Comparison) -> None:
     from qops_batsim.analysis.metrics.charges import fill_qos_file
-    from qops_batsim.analysis.results.run import find_run
+    from qops_batsim.analysis.results.run_files import find_run
 
     path = find_run(run).qos
     assert path is not None

@@ -89,6 +89,14 @@ def _as_batsim_writes(written: bytes) -> Allocations | None:
     return Allocations(rows, first, last)
 
 
+def on_hosts(allocations: Allocations, hosts: Integers) -> tuple[Integers, Integers]:
+    """Return every (row, host) pair on some hosts, which ascend; O(intervals) and the pairs."""
+    low = np.searchsorted(hosts, allocations.first)
+    sizes = np.searchsorted(hosts, allocations.last, side="right") - low
+    offsets = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.repeat(allocations.rows, sizes), hosts[np.repeat(low, sizes) + offsets]
+
+
 def _of_each(texts: Sequence[str]) -> Allocations:
     parsed: dict[str, list[tuple[int, int]]] = {"": []}
     rows: list[int] = []

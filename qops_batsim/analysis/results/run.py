@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,9 +23,12 @@ from qops_batsim.analysis.results.allocations import (
     AllocationError,
     Allocations,
     Stays,
+    on_hosts,
     read_allocations,
 )
+from qops_batsim.analysis.results.occupancy import Occupancy, occupancy
 from qops_batsim.analysis.results.restarts import rows_before
+from qops_batsim.analysis.results.run_files import Name, RunFiles, find_run
 from qops_batsim.analysis.results.tables import (
     DECISIONS,
     Booleans,
@@ -50,17 +52,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _Content = TypeVar("_Content")
-
-
-class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the files of a run are; None for one that does not exist."""
-
-    name: str
-    jobs: Path
-    schedule: Path | None = None
-    machine_states: Path | None = None
-    qos: Path | None = None
-    info: Path | None = None
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,7 +101,7 @@ class RunResult:
 
     @property
     def outages(self) -> list[Outage]:
-        """When hosts were away, as far as ``_run.json`` tells."""
+        """When hosts were away, as far as is known."""
         return [] if self.info is None else self.info.outages
 
     @cached_property
@@ -245,9 +236,19 @@ class RunResult:
         offsets = np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         return np.repeat(rows, sizes), np.repeat(first, sizes) + offsets
 
-    def stays(self) -> Stays:
-        """Return the stays of executed jobs on hosts, in the order of the jobs; O(pairs)."""
-        rows, hosts = self.occupations
+    @cached_property
+    def occupancy(self) -> Occupancy:
+        """When hosts are busy, from the jobs that ran for some time."""
+        start, finish = self.columns("starting_time", "finish_time")
+        rows = np.flatnonzero(self.executed & (finish > start))
+        return occupancy(self.allocations, start, finish, rows)
+
+    def stays(self, hosts: Integers | None = None) -> Stays:
+        """Return the stays of executed jobs on hosts, in the order of the jobs; O(pairs).
+
+        On all hosts, or on some of them in ascending order.
+        """
+        rows, hosts = self.occupations if hosts is None else on_hosts(self.allocations, hosts)
         real = self.executed[rows]
         rows, hosts = rows[real], hosts[real]
         start, finish = self.columns("starting_time", "finish_time")
@@ -255,9 +256,6 @@ class RunResult:
 
 
 _ASSUMED = "the largest allocated host id + 1"
-
-Name = str | PathLike[str]
-"""The name of a run as :func:`find_run` takes it."""
 
 Run = Name | RunResult
 """A run, or its name."""
@@ -273,43 +271,6 @@ def load_run(run: Run, *, hosts: int | None = None) -> RunResult:
             "returns, is expected (simulate() writes no files)"
         )
     return read_run(run, hosts=hosts)
-
-
-def find_run(name: Name) -> RunFiles:
-    """Return the files of a run.
-
-    ``name`` is the run's prefix, a directory that holds exactly one run, or the path of a
-    ``_jobs.csv`` (or ``_jobs.csv.gz``). An existing prefix wins over a directory of the same name.
-    """
-    name = fspath(name)
-    path = Path(name)
-    if path.is_file():
-        for ending in ("_jobs.csv", "_jobs.csv.gz"):
-            if path.name.endswith(ending):
-                return _siblings(str(path).removesuffix(ending), path)
-        raise InputError(
-            f"{name}: not the file of a run; a prefix PREFIX of files PREFIX_jobs.csv …, "
-            "a directory with one run or the path of a _jobs.csv is expected"
-        )
-    prefix = name.rstrip("/") or name
-    jobs = _existing(prefix, "_jobs.csv")
-    if jobs is not None:
-        return _siblings(prefix, jobs)
-    if path.is_dir():
-        found = sorted(p for e in ("_jobs.csv", "_jobs.csv.gz") for p in path.glob(f"*{e}"))
-        if len(found) == 1:
-            return find_run(found[0])
-        if found:
-            names = ", ".join(p.name for p in found[:5]) + (", …" if len(found) > 5 else "")
-            raise InputError(
-                f"{name}: holds {len(found)} runs ({names}); name one, as in "
-                f"{path / found[0].name.partition('_jobs.csv')[0]}"
-            )
-        raise InputError(f"{name}: this directory holds no run (no file *_jobs.csv)")
-    raise InputError(
-        f"{name}: no such run; {prefix}_jobs.csv (or .csv.gz), a directory with one run "
-        "or the path of a _jobs.csv is expected"
-    )
 
 
 def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
@@ -358,24 +319,6 @@ def _read(files: RunFiles, hosts: int | None) -> RunResult:
 
 def _read_if_any(read: Callable[[Path], _Content], path: Path | None) -> _Content | None:
     return None if path is None else read(path)
-
-
-def _existing(prefix: str, ending: str) -> Path | None:
-    plain, compressed = Path(f"{prefix}{ending}"), Path(f"{prefix}{ending}.gz")
-    if plain.is_file() and compressed.is_file():
-        raise InputError(f"{plain}: exists also as {compressed.name}; one of the two is expected")
-    return plain if plain.is_file() else compressed if compressed.is_file() else None
-
-
-def _siblings(prefix: str, jobs: Path) -> RunFiles:
-    return RunFiles(
-        name=Path(prefix).name or Path(prefix).resolve().name,
-        jobs=jobs,
-        schedule=_existing(prefix, "_schedule.csv"),
-        machine_states=_existing(prefix, "_machine_states.csv"),
-        qos=_existing(prefix, "_qos.csv"),
-        info=_existing(prefix, "_run.json"),
-    )
 
 
 def read_info(path: Path) -> RunInfo:

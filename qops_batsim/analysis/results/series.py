@@ -68,20 +68,26 @@ def step_series(begins: Floats, ends: Floats, weights: Floats) -> StepSeries:
     """
     real = ends > begins
     begins, ends, weights = begins[real], ends[real], weights[real]
-    dates, position = np.unique(np.concatenate([begins, ends]), return_inverse=True)
-    changes = np.bincount(
-        position.ravel(), weights=np.concatenate([weights, -weights]), minlength=len(dates)
-    )
-    return StepSeries(dates, np.cumsum(changes))
+    return _summed(np.concatenate([begins, ends]), np.concatenate([weights, -weights]))
+
+
+def _summed(dates: Floats, changes: Floats) -> StepSeries:
+    """Return the sum of changes, several of which may be at one date."""
+    dates, position = np.unique(dates, return_inverse=True)
+    at_dates = np.bincount(position.ravel(), weights=changes, minlength=len(dates))
+    return StepSeries(dates, np.cumsum(at_dates))
 
 
 def busy_hosts(result: RunResult) -> StepSeries:
     """Return the number of hosts that run at least one job, over time.
 
-    Where jobs share a host, the host counts once. O(n log n) in the number of (job, host) pairs.
+    Where jobs share a host, the host counts once. O(n log n), and the hosts of the jobs.
     """
-    hosts, begins, ends = busy_periods(result)
-    return step_series(begins, ends, np.ones(len(hosts)))
+    opened, closed = result.occupancy.opened, result.occupancy.closed
+    start, finish = result.columns("starting_time", "finish_time")
+    begins, ends = opened > 0, closed > 0
+    dates = np.concatenate([start[begins], finish[ends]])
+    return _summed(dates, np.concatenate([opened[begins], -closed[ends]]).astype(np.float64))
 
 
 def busy_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:

@@ -6,9 +6,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, ROUNDING, differ, tolerance
+from qops_batsim.analysis.results.occupancy import occupancy
+from qops_batsim.analysis.results.rounding import (
+    DATE_TOLERANCE,
+    ROUNDING,
+    differ,
+    lasting,
+    tolerance,
+)
 from qops_batsim.analysis.results.series import running_latest
-from qops_batsim.analysis.results.tables import EXECUTION_COLUMNS, Booleans
+from qops_batsim.analysis.results.tables import EXECUTION_COLUMNS, Booleans, Integers
 from qops_batsim.analysis.verify.rule import (
     NO_SHARING,
     OUTAGES,
@@ -223,15 +230,39 @@ def hosts_present(subject: Subject) -> Iterator[Violation]:
                 yield Violation(jobs=(job,), host=host, time=date, message=said)
 
 
+HOSTS_AT_ONCE = 64
+"""Of so many hosts, the jobs are listed one by one where several share a host."""
+
+
 @rule(NO_SHARING)
 def exclusive_hosts(subject: Subject) -> Iterator[Violation]:
     """No host runs two jobs at a time."""
-    rows, hosts, start, finish = stays_by_host(subject.result)
+    seen: set[tuple[int, int]] = set()
+    shared = _shared_hosts(subject)
+    for since in range(0, len(shared), HOSTS_AT_ONCE):
+        yield from _overlaps(subject, shared[since : since + HOSTS_AT_ONCE], seen)
+
+
+def _shared_hosts(subject: Subject) -> Integers:
+    """Return the hosts on which a job starts before another has ended, if only by rounding."""
+    result, executed = subject.result, subject.executed
+    start, finish = result.columns("starting_time", "finish_time")
+    real = lasting(finish - start)
+    if real[executed].all():
+        return result.occupancy.shared
+    rows, finish = np.flatnonzero(executed), np.where(real, finish, start)
+    return occupancy(result.allocations, start, finish, rows).shared
+
+
+def _overlaps(
+    subject: Subject, chosen: Integers, seen: set[tuple[int, int]]
+) -> Iterator[Violation]:
+    """Yield the overlaps on some hosts of pairs of jobs (rows) that were not ``seen`` before."""
+    rows, hosts, start, finish = stays_by_host(subject.result, chosen)
     # On each host, a job must start after the latest finish among the earlier ones.
     before = running_latest(hosts, finish)[:-1]
     latest = finish[before]
     overlap = (hosts[1:] == hosts[:-1]) & (start[1:] < latest - tolerance(start[1:], latest))
-    seen: set[tuple[int, int]] = set()
     for place in np.flatnonzero(overlap).tolist():
         pair = (int(rows[before[place]]), int(rows[place + 1]))
         if pair in seen:

@@ -10,11 +10,15 @@ from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Integers
 
 
-def stays_by_host(result: RunResult) -> Stays:
-    """Return stays by host, start and finish; those for no time end at once."""
-    rows, hosts, start, finish = result.stays()
-    finish = np.where(lasting(finish - start), finish, start)
-    return Stays(rows, hosts, start, finish).where(np.lexsort((finish, start, hosts)))
+def stays_by_host(result: RunResult, hosts: Integers | None = None) -> Stays:
+    """Return stays by host, start and finish; those for no time end at once.
+
+    On all hosts, or on some of them.
+    """
+    stays = result.stays(hosts)
+    finish = np.where(lasting(stays.finish - stays.start), stays.finish, stays.start)
+    stays = stays._replace(finish=finish)
+    return stays.where(np.lexsort((finish, stays.start, stays.hosts)))
 
 
 def most_at_once(result: RunResult) -> Integers:

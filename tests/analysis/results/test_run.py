@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.analysis.results.run import find_run, load_run, read_jobs, read_run
+from qops_batsim.analysis.results.run import load_run, read_jobs, read_run
+from qops_batsim.analysis.results.run_files import find_run
 from qops_batsim.errors import InputError
 
 

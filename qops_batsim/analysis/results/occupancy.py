@@ -1,0 +1,119 @@
+"""How jobs follow each other on the hosts, from intervals of hosts: no list of (job, host) pairs.
+
+Jobs are taken in the order of their starts, and for each host it is kept when it is busy until.
+That tells when hosts become busy and idle again, and which run several jobs at a time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from qops_batsim.analysis.results.allocations import Allocations
+from qops_batsim.analysis.results.rounding import DATE_TOLERANCE
+from qops_batsim.analysis.results.tables import Floats, Integers
+from qops_batsim.kernels.compiled import lean_kernel
+
+
+class Occupancy(NamedTuple):
+    """What happens on the hosts as jobs start and end.
+
+    Attributes
+    ----------
+    opened
+        How many hosts were idle before each job started on them, a value a row.
+    closed
+        How many hosts are idle for some time after each job has ended.
+    busy
+        The time for which hosts run jobs, of all hosts together (seconds).
+    shared
+        Hosts on which a job starts before another has ended, in ascending order. Where dates are
+        so late that floats are coarse, that may be rounding.
+    """
+
+    opened: Integers
+    closed: Integers
+    busy: float
+    shared: Integers
+
+
+class _Jobs(NamedTuple):
+    """Rows in the order of their starts; of each row, dates and where its intervals begin."""
+
+    order: Integers
+    offsets: Integers
+    start: Floats
+    finish: Floats
+
+
+class _Hosts(NamedTuple):
+    """Of each host: since when and until when it is busy, with which row last, whether shared."""
+
+    since: Floats
+    until: Floats
+    holder: Integers
+    shared: Integers
+
+
+def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Integers) -> Occupancy:
+    """Follow some rows of a run on their hosts; O(n log n), and their hosts.
+
+    ``start`` and ``finish`` are of all rows (seconds).
+    """
+    order = rows[np.lexsort((finish[rows], start[rows]))]
+    offsets = np.searchsorted(allocations.rows, np.arange(len(start) + 1))
+    count = int(allocations.last.max(initial=-1)) + 1
+    none = np.full(count, -1)
+    hosts = _Hosts(np.zeros(count), np.full(count, -np.inf), none, np.zeros(count, np.int64))
+    opened, closed = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
+    busy = np.zeros(2)
+    jobs = _Jobs(order, offsets, start, finish)
+    _follow(jobs, allocations.first, allocations.last, hosts, opened, closed, busy, DATE_TOLERANCE)
+    return Occupancy(opened, closed, float(busy.sum()), np.flatnonzero(hosts.shared))
+
+
+@lean_kernel
+def _follow(
+    jobs: _Jobs,
+    first: np.ndarray,
+    last: np.ndarray,
+    hosts: _Hosts,
+    opened: np.ndarray,
+    closed: np.ndarray,
+    busy: np.ndarray,
+    tolerance: float,
+) -> None:
+    for place in range(len(jobs.order)):
+        row = jobs.order[place]
+        start, finish = jobs.start[row], jobs.finish[row]
+        for interval in range(jobs.offsets[row], jobs.offsets[row + 1]):
+            for host in range(first[interval], last[interval] + 1):
+                until = hosts.until[host]
+                if start > until:
+                    if hosts.holder[host] >= 0:
+                        closed[hosts.holder[host]] += 1
+                        _add(busy, until - hosts.since[host])
+                    opened[row] += 1
+                    hosts.since[host] = start
+                elif start < until - tolerance:
+                    hosts.shared[host] = 1
+                if finish > until:
+                    hosts.until[host] = finish
+                    hosts.holder[host] = row
+    for host in range(len(hosts.holder)):
+        if hosts.holder[host] >= 0:
+            closed[hosts.holder[host]] += 1
+            _add(busy, hosts.until[host] - hosts.since[host])
+
+
+@lean_kernel
+def _add(total: np.ndarray, value: float) -> None:
+    """Add to a sum of two floats: the sum, and what its rounding has lost."""
+    before = total[0]
+    after = before + value
+    if abs(before) >= abs(value):
+        total[1] += (before - after) + value
+    else:
+        total[1] += (value - after) + before
+    total[0] = after
