@@ -117,7 +117,7 @@ def _run_and_print(
     trace = load_workload(workload)
     machine = None if platform is None else load_platform(platform, trace)
     console.make_directory(out, "--out")
-    with console.announce_slow("compiling kernels for this machine (once) and running ..."):
+    with console.announce_compiling():
         grid.prepare()
     began = time.perf_counter()
     with console.progress_bar(grid.runs, "runs") as on_progress:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Timer
+from threading import Lock, Timer
 from typing import Any, Literal
 
 import typer
@@ -49,7 +49,23 @@ COMPILING = "compiling the scheduling kernels for this machine (once; later runs
 
 
 @contextmanager
-def announce_slow(message: str = COMPILING, after: float = 1.0) -> Iterator[None]:
+def announce_compiling() -> Iterator[None]:
+    """Print a note when a kernel has to be compiled in the block."""
+    from qops_batsim.kernels import listening
+
+    heard: list[str] = []
+
+    def hear(kernel: str) -> None:
+        if not heard:
+            note(COMPILING)
+        heard.append(kernel)
+
+    with listening(hear):
+        yield
+
+
+@contextmanager
+def announce_slow(message: str, after: float = 1.0) -> Iterator[None]:
     """Print the message once the block has taken longer than ``after`` seconds."""
     timer = Timer(after, note, [message])
     timer.daemon = True
@@ -62,24 +78,77 @@ def announce_slow(message: str = COMPILING, after: float = 1.0) -> Iterator[None
 
 @contextmanager
 def progress_bar(
-    total: int, title: str, quiet: bool = False
-) -> Iterator[Callable[..., None] | None]:
-    """Show a bar while things get done, on a terminal only.
+    total: int | None, title: str, quiet: bool = False, after: float = 0.3
+) -> Iterator[Bar | None]:
+    """Show a bar while things get done, on a terminal only, and not for what is done at once.
 
     The block gets a function that takes how many of ``total`` are done, and as second
-    argument another total if it turns out to be one; or None.
+    argument another total if it turns out to be one; or None. Without a total, the bar only
+    says that something is going on. It appears ``after`` so many seconds.
     """
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    bar = Bar(total, title)
+    timer = Timer(after, bar.show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield bar
+    finally:
+        timer.cancel()
+        bar.close()
 
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    stderr = Console(stderr=True)
-    with Progress(*columns, TimeElapsedColumn(), console=stderr, transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done, of=total: bar.update(task, completed=done, total=of)
+
+class Bar:
+    """A bar on the terminal, once it is shown."""
+
+    def __init__(self, total: int | None, title: str) -> None:
+        self._title, self._done, self._total = title, 0, total
+        self._progress: Any = None
+        self._lock = Lock()
+        self._closed = False
+
+    def __call__(self, done: int, total: int | None = None) -> None:
+        """Show that so many are done."""
+        self._done, self._total = done, total or self._total
+        self.say("")
+
+    def say(self, doing: str) -> None:
+        """Show what is done at the moment, behind the title."""
+        if self._progress is not None:
+            text = f"{self._title}: {doing}" if doing else self._title
+            self._progress.update(
+                self._task, description=text, completed=self._done, total=self._total
+            )
+
+    def show(self) -> None:
+        """Show the bar from now on; called by another thread."""
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
+
+        columns = [TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()]
+        if self._total is not None:
+            columns.insert(2, MofNCompleteColumn())
+        with self._lock:
+            if not self._closed:
+                progress = Progress(*columns, console=Console(stderr=True), transient=True)
+                self._task = progress.add_task(self._title, total=self._total)
+                progress.start()
+                self._progress = progress
+
+    def close(self) -> None:
+        """Take the bar away."""
+        with self._lock:
+            self._closed = True
+            if self._progress is not None:
+                self._progress.stop()
 
 
 def make_directory(path: Path, option: str) -> None:

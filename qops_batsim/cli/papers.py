@@ -100,7 +100,7 @@ def _run(paper: str, request: PaperRequest, ending: str, as_json: bool) -> None:
 
     began = time.perf_counter()
     slow, bar = console.announce_slow("running simulations ..."), console.progress_bar(1, paper)
-    with slow, bar as on_progress:
+    with console.announce_compiling(), slow, bar as on_progress:
         report = run_paper(paper, msgspec.structs.replace(request, on_progress=on_progress))
     seconds = time.perf_counter() - began
     paths = [] if request.out is None else _write(report, request.out, ending)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from qops_batsim.cli import options
-from qops_batsim.cli.console import announce_slow, note, print_error, progress_bar
+from qops_batsim.cli.console import COMPILING, Bar, note, print_error, progress_bar
 from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.shipped import (
@@ -114,15 +115,25 @@ def _run(
     quiet: bool,
 ) -> Run:
     """Run, and pass on the exit code of a Batsim that fails."""
-    from qops_batsim.running.launch import BatsimError
-    from qops_batsim.running.run import BatsimCall, Watch, run, run_again
+    from qops_batsim.running.installation import BatsimError
+    from qops_batsim.running.run import BatsimCall, Watch, run
 
     class Terminal(Watch):
-        def compiling(self) -> AbstractContextManager[None]:
-            return nullcontext() if quiet else announce_slow()
+        bar: Bar | None = None
+        compiled = 0
 
-        def simulating(self, title: str, jobs: int) -> AbstractContextManager[Any]:
-            return progress_bar(jobs, title, quiet)
+        def compiling(self, kernel: str) -> None:
+            self.compiled += 1
+            if self.compiled == 1 and not quiet:
+                note(COMPILING)
+            if self.bar is not None:
+                self.bar.say(f"compiling kernel {self.compiled}, {kernel}")
+
+        @contextmanager
+        def phase(self, title: str, steps: int | None = None) -> Iterator[Bar | None]:
+            with progress_bar(steps, title, quiet) as self.bar:
+                yield self.bar
+            self.bar = None
 
         def batsim_says(self, line: str) -> None:
             if not quiet:
@@ -134,6 +145,8 @@ def _run(
             if scheduler is None:
                 raise InputError("no scheduler; its name, FILE.py:CLASS or --again is expected")
             return run(scheduler, out=out, batsim=batsim, watch=watch, **choices)
+        from qops_batsim.running.again import run_again
+
         unset = {"settings": {}, "smaller_machine": False, "message_delays": True}
         unset["engine"] = "embedded"
         given = [f"--{name}" for name, value in choices.items() if value != unset.get(name)]

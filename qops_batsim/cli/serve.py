@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qops_batsim.cli.console import announce_slow, note, print_error, print_failure, print_table
+from qops_batsim.cli.console import (
+    announce_compiling,
+    note,
+    print_error,
+    print_failure,
+    print_table,
+)
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Quiet, Scheduler
 
@@ -87,7 +93,7 @@ def serve(
 
     given = parse_settings(settings or [])
     module = make_scheduler(scheduler, given)
-    with announce_slow():
+    with announce_compiling():
         module.prepare()
     connection, endpoint = listen(
         socket, any_interface=any_interface, timeout=timeout, max_message_bytes=max_message_bytes

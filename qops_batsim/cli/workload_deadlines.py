@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from qops_batsim.cli import options
-from qops_batsim.cli.console import announce_slow
+from qops_batsim.cli.console import announce_compiling, announce_slow
 from qops_batsim.cli.inputs import read_source
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.texts import load_text
@@ -106,7 +106,7 @@ def deadlines(
         seed=seed,
     )
     workload = read_source(source, out)
-    with announce_slow("running EASY as reference (its first run here compiles it) ..."):
+    with announce_compiling(), announce_slow("running EASY as reference ..."):
         result = give_deadlines(
             workload, choices, reference=reference, keep_estimates=keep_estimates
         )

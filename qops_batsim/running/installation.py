@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from qops_batsim.errors import InputError, shown
+from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.running.child import ChildProcess
 
 INSTALLATION_PAGE = "https://batsim.readthedocs.io/en/v4.2.1/installation.html"
@@ -16,6 +16,17 @@ INSTALLATION_PAGE = "https://batsim.readthedocs.io/en/v4.2.1/installation.html"
 
 VERSION_SECONDS = 30.0
 """Longest wait for ``batsim --version`` (seconds)."""
+
+
+class BatsimError(QopsError):
+    """Batsim failed, or ended before the simulation did.
+
+    ``exit_code`` is Batsim's as a shell gives it (128 + signal), 2 if it was 0.
+    """
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 class Batsim(msgspec.Struct, frozen=True):

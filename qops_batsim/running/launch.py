@@ -24,7 +24,7 @@ import msgspec
 
 from qops_batsim.engine.external_events import format_external_events, outages_of
 from qops_batsim.engine.options import EngineOptions
-from qops_batsim.errors import InputError, QopsError, did_you_mean
+from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.files import read_bytes
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_write import write_platform
@@ -32,7 +32,7 @@ from qops_batsim.protocol.events import JobCompleted, SimulationBegins, Simulati
 from qops_batsim.protocol.messages import decode_events, encode_message
 from qops_batsim.protocol.zeromq import ConnectionLost, listen
 from qops_batsim.running.child import ChildProcess, ending_signals_raise
-from qops_batsim.running.installation import Batsim
+from qops_batsim.running.installation import Batsim, BatsimError
 from qops_batsim.running.simulate import describe_run, refuse_smaller_machine, write_decisions
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
@@ -43,17 +43,6 @@ LOG_LEVELS = ("quiet", "network-only", "information", "debug")
 """How much Batsim says (its option ``--verbosity``)."""
 
 _EXPORT = "run"
-
-
-class BatsimError(QopsError):
-    """Batsim failed, or ended before the simulation did.
-
-    ``exit_code`` is Batsim's as a shell gives it (128 + signal), 2 if it was 0.
-    """
-
-    def __init__(self, message: str, exit_code: int = 2) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 class BatsimRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""A run from end to end: simulate, write the files, verify them; and the same once more."""
+"""A run from end to end: simulate, write the files, verify them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from qops_batsim.analysis.verify.verifier import lateness, rules_checked, verify
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, did_you_mean
-from qops_batsim.files import read_bytes
+from qops_batsim.kernels import listening
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import (
     AnyEvents,
@@ -36,7 +37,6 @@ from qops_batsim.running.inputs import (
     names_of,
 )
 from qops_batsim.running.installation import find_batsim
-from qops_batsim.running.launch import check_machine, run_batsim, write_batsim_run
 from qops_batsim.running.simulate import default_engine, simulate, write_run, writing_what_ended
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
@@ -51,14 +51,17 @@ ENGINES = ("embedded", "batsim")
 class Watch:
     """Is told what a run does; override what is of interest. This one is silent."""
 
-    def compiling(self) -> AbstractContextManager[None]:
-        """Return a context around the compilation of kernels, which may take seconds."""
-        return nullcontext()
+    def compiling(self, kernel: str) -> None:
+        """Hear that a kernel has to be compiled first, which takes about a second."""
 
-    def simulating(
-        self, title: str, jobs: int
+    def phase(
+        self, title: str, steps: int | None = None
     ) -> AbstractContextManager[Callable[[int], None] | None]:
-        """Return a context around the simulation, with what to tell the number of jobs ended."""
+        """Return a context around a part of the work, with what to tell the steps done, if any.
+
+        The parts are reading, simulating (a step is a job that ended), writing, reading back,
+        and verifying (a step is a rule).
+        """
         return nullcontext()
 
     def batsim_says(self, line: str) -> None:
@@ -234,8 +237,9 @@ class _Work:
         self.module = module
         self.smaller_machine = smaller_machine
         self.watch = watch
-        self.jobs: Workload = load_workload(given[1])
-        self.machine: Platform = load_platform(given[2], self.jobs)
+        with watch.phase("reading the workload"):
+            self.jobs: Workload = load_workload(given[1])
+            self.machine: Platform = load_platform(given[2], self.jobs)
         # Where no message takes time, the description says so, and promises are to be kept exactly.
         delays = options.message_delays and self.machine.has_latencies
         self.options = msgspec.structs.replace(options, message_delays=delays)
@@ -253,29 +257,32 @@ class _Work:
 
     def run(self, batsim: BatsimCall | None) -> Run:
         """Simulate, write, and verify the schedule as it was written."""
-        with writing_what_ended(self.prefix, self.described):
-            done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
-        result = read_run(self.prefix)
-        workloads = {"w0": self.jobs}
+        with listening(self.watch.compiling):
+            with writing_what_ended(self.prefix, self.described):
+                done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
+            with self.watch.phase("reading back"):
+                result = read_run(self.prefix)
+            workloads = {"w0": self.jobs}
+            rules = rules_checked(result, workloads=workloads)
+            with self.watch.phase("verifying", len(rules)) as tell:
+                violations = verify(result, workloads=workloads, on_rule=_counted(tell))
         return Run(
             scheduler=self.described["scheduler"],
             workload=self.described["workload"],
             prefix=self.prefix,
             compute_sharing=self.options.compute_sharing,
             result=result,
-            violations=verify(result, workloads=workloads),
-            rules=len(rules_checked(result, workloads=workloads)),
+            violations=violations,
+            rules=len(rules),
             lateness=lateness(result, workloads=workloads),
             module=self.module,
             **done._asdict(),
         )
 
     def _run_embedded(self) -> _Simulated:
-        with self.watch.compiling():
-            self.module.prepare()
         title = f"{self.described['scheduler']} on {self.described['workload']}"
         began = time.perf_counter()
-        with self.watch.simulating(title, len(self.jobs.jobs)) as on_progress:
+        with self.watch.phase(title, len(self.jobs.jobs)) as on_progress:
             simulation = simulate(
                 self.jobs,
                 self.machine,
@@ -285,16 +292,20 @@ class _Work:
                 on_progress=on_progress,
             )
         seconds = time.perf_counter() - began
-        paths = write_run(simulation, self.prefix, **self.described)
-        hosts, jobs = len(simulation.hosts), len(simulation.ended)
+        with self.watch.phase("writing"):
+            paths = write_run(simulation, self.prefix, **self.described)
+        hosts, jobs = len(simulation.hosts), len(simulation.ended_jobs.ids)
         return _Simulated(paths, "embedded", hosts, jobs, seconds, simulation)
 
     def _run_batsim(self, call: BatsimCall) -> _Simulated:
+        # It loads what talks to Batsim, which runs without one have no use for.
+        from qops_batsim.running.launch import check_machine, run_batsim, write_batsim_run
+
         check_machine(
             self.jobs, self.machine, self.options, allow_smaller_machine=self.smaller_machine
         )
         batsim = find_batsim(call.path)
-        with self.watch.compiling():
+        with self.watch.phase("preparing"):
             self.module.prepare()
         self.module.use_platform(self.machine)
         # Batsim gets the files that were given, not what was read of them.
@@ -316,84 +327,13 @@ class _Work:
         return _Simulated(paths, f"batsim {batsim.version}", run.hosts, run.jobs_ended, seconds)
 
 
+def _counted(tell: Callable[[int], None] | None) -> Callable[[object], None] | None:
+    """Return what is called for each of several things and tells how many were done before."""
+    if tell is None:
+        return None
+    done = count()
+    return lambda _: tell(next(done))
+
+
 def _as_file(given: object, kind: str) -> Path | None:
     return find_input(Path(given), kind) if isinstance(given, (str, PathLike)) else None
-
-
-class _Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``PREFIX_run.json`` has to say for its run to be made again."""
-
-    scheduler: str
-    workload: str
-    platform: str | None = None
-    options: dict[str, Any] = {}
-    engine: str = "embedded"
-    compute_sharing: bool = False
-    hosts_limit: int | None = None
-    smaller_machine: bool = False
-    events: str | None = None
-    message_delays: bool = False
-    python_objects: list[str] = []
-    sha256: dict[str, str] = {}
-
-
-def run_again(
-    description: str | Path,
-    *,
-    out: str | Path | None = None,
-    batsim: BatsimCall | None = None,
-    watch: Watch | None = None,
-) -> Run:
-    """Make a run once more from its ``PREFIX_run.json``: its files are the same to the byte.
-
-    Relative paths in it are looked for from the current directory.
-
-    Parameters
-    ----------
-    out
-        Prefix of the files to write; default ``PREFIX_again``.
-
-    Examples
-    --------
-    >>> first = run("easy", "tiny_8", out="out/tiny")
-    >>> again = run_again("out/tiny_run.json")
-    >>> again.prefix, again.metrics == first.metrics
-    ('out/tiny_again', True)
-    """
-    content = read_bytes(description, what="the description of a run (JSON)")
-    try:
-        before = msgspec.json.decode(content, type=_Description)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{description}: {error}; the description of a run is expected") from None
-    refused = f"{description}: cannot be run again"
-    if before.python_objects:
-        raise InputError(
-            f"{refused}: {' and '.join(before.python_objects)} came from a program; registered "
-            "names and files are expected"
-        )
-    inputs = before.scheduler, before.workload, before.platform
-    files = dict(zip(("scheduler", "workload", "platform"), inputs, strict=True))
-    try:
-        files["events"] = before.events
-        now = digests(files)
-    except InputError as error:
-        raise InputError(f"{refused}: {error}") from None
-    gone = [f"{what} ({files.get(what)})" for what in before.sha256 if what not in now]
-    if gone:
-        raise InputError(f"{refused}: the file of the {' and '.join(gone)} does not exist")
-    changed = [what for what, digest in before.sha256.items() if now[what] != digest]
-    if changed:
-        raise InputError(f"{refused}: the file of the {' and '.join(changed)} has changed")
-    return run(
-        *inputs,
-        before.options,
-        out=out or f"{str(description).removesuffix('_run.json')}_again",
-        engine=before.engine,
-        hosts=before.hosts_limit,
-        smaller_machine=before.smaller_machine,
-        message_delays=before.message_delays,
-        compute_sharing=before.compute_sharing,
-        events=before.events,
-        batsim=batsim,
-        watch=watch,
-    )

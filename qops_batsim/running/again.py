@@ -1,0 +1,92 @@
+"""A run once more, from its description."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from qops_batsim.errors import InputError
+from qops_batsim.files import read_bytes
+from qops_batsim.running.inputs import digests
+from qops_batsim.running.run import BatsimCall, Run, Watch, run
+
+
+class _Description(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``PREFIX_run.json`` has to say for its run to be made again."""
+
+    scheduler: str
+    workload: str
+    platform: str | None = None
+    options: dict[str, Any] = {}
+    engine: str = "embedded"
+    compute_sharing: bool = False
+    hosts_limit: int | None = None
+    smaller_machine: bool = False
+    events: str | None = None
+    message_delays: bool = False
+    python_objects: list[str] = []
+    sha256: dict[str, str] = {}
+
+
+def run_again(
+    description: str | Path,
+    *,
+    out: str | Path | None = None,
+    batsim: BatsimCall | None = None,
+    watch: Watch | None = None,
+) -> Run:
+    """Make a run once more from its ``PREFIX_run.json``: its files are the same to the byte.
+
+    Relative paths in it are looked for from the current directory.
+
+    Parameters
+    ----------
+    out
+        Prefix of the files to write; default ``PREFIX_again``.
+
+    Examples
+    --------
+    >>> first = run("easy", "tiny_8", out="out/tiny")
+    >>> again = run_again("out/tiny_run.json")
+    >>> again.prefix, again.metrics == first.metrics
+    ('out/tiny_again', True)
+    """
+    content = read_bytes(description, what="the description of a run (JSON)")
+    try:
+        before = msgspec.json.decode(content, type=_Description)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{description}: {error}; the description of a run is expected") from None
+    refused = f"{description}: cannot be run again"
+    if before.python_objects:
+        raise InputError(
+            f"{refused}: {' and '.join(before.python_objects)} came from a program; registered "
+            "names and files are expected"
+        )
+    inputs = before.scheduler, before.workload, before.platform
+    files = dict(zip(("scheduler", "workload", "platform"), inputs, strict=True))
+    try:
+        files["events"] = before.events
+        now = digests(files)
+    except InputError as error:
+        raise InputError(f"{refused}: {error}") from None
+    gone = [f"{what} ({files.get(what)})" for what in before.sha256 if what not in now]
+    if gone:
+        raise InputError(f"{refused}: the file of the {' and '.join(gone)} does not exist")
+    changed = [what for what, digest in before.sha256.items() if now[what] != digest]
+    if changed:
+        raise InputError(f"{refused}: the file of the {' and '.join(changed)} has changed")
+    return run(
+        *inputs,
+        before.options,
+        out=out or f"{str(description).removesuffix('_run.json')}_again",
+        engine=before.engine,
+        hosts=before.hosts_limit,
+        smaller_machine=before.smaller_machine,
+        message_delays=before.message_delays,
+        compute_sharing=before.compute_sharing,
+        events=before.events,
+        batsim=batsim,
+        watch=watch,
+    )

@@ -1,0 +1,64 @@
+"""What commands print beside their results."""
+
+from __future__ import annotations
+
+import io
+import time
+from contextlib import redirect_stderr
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from qops_batsim.cli.console import announce_compiling, progress_bar
+from qops_batsim.kernels import lean_kernel, store
+
+
+class Terminal(io.StringIO):
+    """Takes what a terminal would show."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_shows_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    with redirect_stderr(Terminal()) as terminal, progress_bar(9, "jobs", after=0) as bar:
+        assert bar is not None
+        while not terminal.getvalue():
+            time.sleep(0.01)
+        bar(4)
+        bar.say("compiling")
+        while "jobs: compiling" not in terminal.getvalue():
+            time.sleep(0.01)
+    assert "4/9" in terminal.getvalue()
+
+
+def test_there_is_no_bar_for_what_is_done_at_once() -> None:
+    with redirect_stderr(Terminal()) as terminal, progress_bar(None, "reading", after=60) as bar:
+        assert bar is not None
+        bar(1)
+    assert terminal.getvalue() == ""
+
+
+def test_there_is_no_bar_where_there_is_no_terminal() -> None:
+    with redirect_stderr(Terminal()), progress_bar(9, "jobs", quiet=True) as bar:
+        assert bar is None
+    with redirect_stderr(io.StringIO()), progress_bar(9, "jobs") as bar:
+        assert bar is None
+
+
+def test_compiling_is_announced_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def one(values: np.ndarray) -> int:
+        return len(values)
+
+    monkeypatch.setattr(store, "homes", lambda: (tmp_path,))
+    compiled = lean_kernel(one)
+    with announce_compiling():
+        compiled(np.zeros(1))
+        compiled(np.zeros((1, 1)))
+    with announce_compiling():
+        lean_kernel(one)(np.zeros(1))
+    assert capsys.readouterr().err.count("compiling the scheduling kernels") == 1
