@@ -104,23 +104,26 @@ class Bar:
     """A bar on the terminal, once it is shown."""
 
     def __init__(self, total: int | None, title: str) -> None:
-        self._title, self._done, self._total = title, 0, total
+        self._title = self._text = title
+        self._done, self._total = 0, total
         self._progress: Any = None
         self._lock = Lock()
         self._closed = False
 
     def __call__(self, done: int, total: int | None = None) -> None:
         """Show that so many are done."""
-        self._done, self._total = done, total or self._total
-        self.say("")
+        self._text, self._done, self._total = self._title, done, total or self._total
+        self._update()
 
     def say(self, doing: str) -> None:
-        """Show what is done at the moment, behind the title."""
+        """Show what is done at the moment, behind the title, until more is done."""
+        self._text = f"{self._title}: {doing}"
+        self._update()
+
+    def _update(self) -> None:
         if self._progress is not None:
-            text = f"{self._title}: {doing}" if doing else self._title
-            self._progress.update(
-                self._task, description=text, completed=self._done, total=self._total
-            )
+            state = {"description": self._text, "completed": self._done, "total": self._total}
+            self._progress.update(self._task, **state)
 
     def show(self) -> None:
         """Show the bar from now on; called by another thread."""
@@ -140,8 +143,9 @@ class Bar:
             if not self._closed:
                 progress = Progress(*columns, console=Console(stderr=True), transient=True)
                 self._task = progress.add_task(self._title, total=self._total)
-                progress.start()
                 self._progress = progress
+                self._update()
+                progress.start()
 
     def close(self) -> None:
         """Take the bar away."""
