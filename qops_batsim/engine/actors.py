@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 
 from qops_batsim.engine.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
+from qops_batsim.engine.waits import Wait
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.events import NO_MORE_EXTERNAL_EVENTS, NO_MORE_STATIC_JOBS, Notify
@@ -15,7 +16,10 @@ Farewell = Callable[[Notify], None]
 
 
 class Submitters:
-    """The users: every workload has a submitter, which sleeps until its next job."""
+    """The users: every workload has a submitter, which sleeps until its next job.
+
+    ``begun`` are their first waits, with the jobs that they have yet to submit, the next one last.
+    """
 
     def __init__(self, world: World, farewell: Farewell) -> None:
         self._world = world
@@ -24,7 +28,7 @@ class Submitters:
         self._queues = [
             (name, in_order(each.jobs)[::-1]) for name, each in world.workloads.items() if each.jobs
         ]
-        self._unsubmitted = sum(len(jobs) for _, jobs in self._queues)
+        self.begun: list[tuple[Wait, list[Job]]] = []
 
     def __bool__(self) -> bool:
         return bool(self._queues)
@@ -32,7 +36,9 @@ class Submitters:
     def begin(self) -> None:
         """Wait for the first job of each workload."""
         for workload in self._queues:
-            self._world.waits.at(max(0.0, workload[1][-1].submission_time), self._submit, workload)
+            date = max(0.0, workload[1][-1].submission_time)
+            wait = self._world.waits.at(date, self._submit, workload)
+            self.begun.append((wait, workload[1]))
 
     def _submit(self, workload: tuple[str, list[Job]]) -> None:
         name, queue = workload
@@ -40,10 +46,9 @@ class Submitters:
         latest = max(world.now, queue[-1].submission_time)
         while queue and queue[-1].submission_time <= latest:
             world.submit(name, queue.pop())
-            self._unsubmitted -= 1
         if queue:
             world.waits.at(queue[-1].submission_time, self._submit, workload)
-        elif not self._unsubmitted:
+        elif not any(jobs for _, jobs in self._queues):
             self._farewell(Notify.of(NO_MORE_STATIC_JOBS))
 
 
@@ -52,6 +57,40 @@ def in_order(jobs: Sequence[Job]) -> list[Job]:
     ordered = sorted(jobs, key=attrgetter("id"))
     ordered.sort(key=attrgetter("submission_time"))
     return ordered
+
+
+class Farewells:
+    """What actors that have nothing left to do notify.
+
+    It is told with the other events of its date if any of them follows, else after the answer to
+    them, at the same date.
+
+    Attributes
+    ----------
+    noted
+        What is not told yet.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.noted: list[Notify] = []
+        self._world = world
+        self._told_before = 0
+
+    def note(self, farewell: Notify) -> None:
+        self._told_before = self._told_before or len(self._world.outbox)
+        self.noted.append(farewell)
+
+    def say(self, *, is_heard: bool) -> None:
+        """Tell it now if other events of this date follow, or if these are not heard yet."""
+        told = len(self._world.outbox)
+        if told > self._told_before or not told or not is_heard:
+            self.tell()
+        self._told_before = 0
+
+    def tell(self) -> None:
+        for farewell in self.noted:
+            self._world.tell(farewell)
+        self.noted = []
 
 
 class Outside:

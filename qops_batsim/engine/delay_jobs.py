@@ -7,6 +7,8 @@ the machinery of :mod:`~qops_batsim.engine.world`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -181,6 +183,36 @@ def ended_jobs_of_columns(outcome: Outcome, columns: JobColumns) -> EndedJobs:
         energy=np.full(len(listed), -1.0),
         metadata=None,
     )
+
+
+class Columns:
+    """What another loop tells of a simulation's jobs, put together when it is asked for."""
+
+    def __init__(self, world: World, outcome: Callable[[], Outcome]) -> None:
+        self._world = world
+        self._outcome = outcome
+        self._is_remembered = False
+
+    @property
+    def submitted(self) -> int:
+        """Number of jobs submitted."""
+        return sum(len(workload.jobs) for workload in self._world.workloads.values())
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        return self._outcome()
+
+    @cached_property
+    def ended_jobs(self) -> EndedJobs:
+        """What became of the jobs, in the columns of files."""
+        name = self.outcome.jobs.name
+        return ended_jobs_of_columns(self.outcome, self._world.workloads[name].columns)
+
+    def remember(self) -> None:
+        """Tell the world what became of the jobs, in records."""
+        if not self._is_remembered:
+            self._is_remembered = True
+            remember(self.outcome, self._world)
 
 
 def remember(outcome: Outcome, world: World) -> None:

@@ -24,7 +24,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from qops_batsim.engine.actors import Outside, Submitters
+from qops_batsim.engine.actors import Farewells, Outside, Submitters
 from qops_batsim.engine.apply import apply_decision
 from qops_batsim.engine.begins import simulation_begins
 from qops_batsim.engine.left_over import left_over
@@ -48,7 +48,8 @@ from qops_batsim.workload.model import Workload
 if TYPE_CHECKING:
     import pandas as pd
 
-    from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
+    from qops_batsim.engine.delay_jobs import Columns, DelayJobs, Outcome
+    from qops_batsim.engine.delay_loop import DelayLoop
     from qops_batsim.engine.ended_jobs import EndedJobs
     from qops_batsim.engine.records import JobRecord
 
@@ -137,11 +138,10 @@ class Simulation:
         self._next_report = ENDED_PER_PROGRESS_REPORT
         self._sources: dict[str, str] = {}
         self._delays: dict[str, Any] = {}
-        self._farewells: list[Notify] = []
-        self._told_before_farewell = 0
+        self._farewells = Farewells(world)
         self._over = False
         self._ended_jobs: EndedJobs | None = None
-        self._outcome: Outcome | None = None
+        self._columns: Columns | None = None
         for index, workload in enumerate(workloads):
             self._load(f"w{index}", workload)
 
@@ -152,18 +152,21 @@ class Simulation:
 
     @property
     def records(self) -> dict[str, JobRecord]:
-        self._remember()
-        return self._world.records
+        return self._remembering().records
 
     @property
     def ended(self) -> list[JobRecord]:
-        self._remember()
-        return self._world.ended
+        return self._remembering().ended
 
     @property
     def computing_changes(self) -> list[tuple[float, int, int]]:
-        self._remember()
-        return self._world.computing_changes
+        return self._remembering().computing_changes
+
+    def _remembering(self) -> World:
+        """Return the world, with what another loop has only told in columns."""
+        if self._columns is not None:
+            self._columns.remember()
+        return self._world
 
     @property
     def delay_jobs(self) -> DelayJobs | None:
@@ -175,15 +178,15 @@ class Simulation:
         ((name, delays),) = self._delays.items()
         return delay_jobs_in(self._world, name, delays)
 
-    def finish(self, outcome: Outcome, now: float) -> None:
-        """Be over at a date (seconds), with the outcome of another loop over :attr:`delay_jobs`."""
-        from qops_batsim.engine.delay_jobs import ended_jobs_of_columns
+    def finish(self, outcome: Callable[[], Outcome], now: float, ended: int) -> None:
+        """Be over at a date (seconds), with the outcome of another loop over :attr:`delay_jobs`.
 
-        (workload,) = self._world.workloads.values()
-        self._world.now, self._over, self._outcome = now, True, outcome
-        self._ended_jobs = ended_jobs_of_columns(outcome, workload.columns)
-        if len(outcome.ended) < len(workload.jobs):
-            self._remember()
+        So many jobs have ended or were rejected; the outcome is asked for when it is needed.
+        """
+        from qops_batsim.engine.delay_jobs import Columns
+
+        self._world.now, self._columns = now, Columns(self._world, outcome)
+        if ended < self._columns.submitted:
             self._check_nothing_left()
 
     @property
@@ -194,6 +197,8 @@ class Simulation:
     @property
     def ended_jobs(self) -> EndedJobs:
         """The jobs of :attr:`ended` in columns, as they are now."""
+        if self._columns is not None:
+            return self._columns.ended_jobs
         if self._ended_jobs is not None:
             return self._ended_jobs
         from qops_batsim.engine.ended_jobs import ended_jobs_of
@@ -237,21 +242,38 @@ class Simulation:
             A decision breaks the protocol; :class:`Deadlock` if jobs are left that
             nothing will ever start.
         """
-        world, waits = self._world, self._world.waits
+        world = self._world
         if isinstance(world, NetworkedWorld):
             self._run_networked(world)
             return
         external = self.options.external_events
-        submitters = Submitters(world, self._note_farewell)
+        submitters = Submitters(world, self._farewells.note)
         submitters.begin()
-        Outside(world, external, self._note_farewell).begin()
+        Outside(world, external, self._farewells.note).begin()
         world.tell(simulation_begins(world, self._platform, self._sources))
         self._deliver()
-        if not submitters:
+        loop = self._delay_loop()
+        rest = () if loop is None else loop.run(self._on_progress)
+        if loop is not None and not rest:
+            self.finish(loop.outcome, loop.now, loop.ended_count)
+            self._say_goodbye(loop.ended_count)
+            return
+        if loop is not None:
+            loop.hand_over(world, *submitters.begun[0])
+            for decision in rest:
+                apply_decision(world, decision)
+        elif not submitters:
             world.tell(Notify.of(NO_MORE_STATIC_JOBS))
         if external is not None and not external:
             world.tell(Notify.of(NO_MORE_EXTERNAL_EVENTS))
         self._deliver()
+        self._go_on()
+        self._check_nothing_left()
+        self._say_goodbye(len(world.ended))
+
+    def _go_on(self) -> None:
+        """Let happen what will happen, date by date."""
+        world, waits = self._world, self._world.waits
         while True:
             world.settle()
             date = waits.next_date()
@@ -261,18 +283,20 @@ class Simulation:
                 self._deliver()
                 continue
             if date == math.inf:
-                break
+                return
             if date > world.now:
                 world.now = date
             soon = world.now + SAME_DATE
             waits.end(soon)
-            if self._farewells:
-                self._say_farewells()
+            if self._farewells.noted:
+                self._farewells.say(is_heard=self._peer_ready <= soon)
             if self._peer_ready <= soon:
                 self._deliver()
             if len(world.ended) >= self._next_report:
                 self._report_progress()
-        self._check_nothing_left()
+
+    def _say_goodbye(self, ended: int) -> None:
+        world = self._world
         world.now = max(world.now, self._peer_ready)
         if self._ask is not None:
             self._ask(world.now, [SimulationEnds()])
@@ -280,7 +304,19 @@ class Simulation:
             self._peer.exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))
         self._over = True
         if self._on_progress is not None:
-            self._on_progress(len(self._world.ended))
+            self._on_progress(ended)
+
+    def _delay_loop(self) -> DelayLoop | None:
+        """Return the loop for jobs that only sleep, if it can take over now."""
+        from qops_batsim.engine.delay_loop import DelayLoop
+
+        world = self._world
+        if self._ask is None or world.outbox or len(world.waits) != 1:
+            return None
+        jobs = self.delay_jobs
+        if jobs is None:
+            return None
+        return DelayLoop(jobs, world.workloads[jobs.name].jobs, len(self.hosts), self._ask)
 
     def _run_networked(self, world: NetworkedWorld) -> None:
         """Run the simulation with the delays of Batsim's own messages."""
@@ -300,14 +336,6 @@ class Simulation:
         if self._on_progress is not None:
             self._on_progress(len(self._world.ended))
 
-    def _remember(self) -> None:
-        """Remember of each job what another loop has only told in columns."""
-        if self._outcome is not None:
-            from qops_batsim.engine.delay_jobs import remember
-
-            remember(self._outcome, self._world)
-            self._outcome = None
-
     def _load(self, name: str, workload: Workload) -> None:
         from qops_batsim.engine.delay_jobs import check_profiles
 
@@ -325,15 +353,14 @@ class Simulation:
             events, dates = world.empty_outbox()
             if self._ask is not None:
                 decisions = self._ask(world.now, events)
-                if self._farewells:
-                    self._tell_farewells()
+                self._farewells.tell()
                 for decision in decisions:
                     apply_decision(world, decision)
                 continue
             told = [Stamped(date, event) for date, event in zip(dates, events, strict=True)]
             reply = self._peer.exchange(Message(world.now, told))
             self._peer_ready = max(world.now, reply.now)
-            self._tell_farewells()
+            self._farewells.tell()
             for item in reply.events:
                 if item.timestamp > reply.now:
                     raise world.error(
@@ -351,35 +378,15 @@ class Simulation:
         """Let a decision take effect that was dated later than now."""
         apply_decision(self._world, decision)
 
-    def _note_farewell(self, farewell: Notify) -> None:
-        self._told_before_farewell = self._told_before_farewell or len(self._world.outbox)
-        self._farewells.append(farewell)
-
-    def _say_farewells(self) -> None:
-        """Tell farewells now if other events of this date follow them, else after the answer."""
-        told = len(self._world.outbox)
-        follows = told > self._told_before_farewell
-        if follows or not told or self._peer_ready > self._world.now + SAME_DATE:
-            self._tell_farewells()
-        self._told_before_farewell = 0
-
-    def _tell_farewells(self) -> None:
-        for farewell in self._farewells:
-            self._world.tell(farewell)
-        self._farewells = []
-
     def _report_progress(self) -> None:
         self._next_report = len(self._world.ended) + ENDED_PER_PROGRESS_REPORT
         if self._on_progress is not None:
             self._on_progress(len(self._world.ended))
 
     def _check_nothing_left(self) -> None:
-        trouble = left_over(self._world)
+        trouble = left_over(self._remembering())
         if trouble:
-            raise self._deadlock(trouble)
-
-    def _deadlock(self, trouble: str) -> Deadlock:
-        return Deadlock(str(self._world.error(f"deadlock: {trouble}")), self)
+            raise Deadlock(str(self._world.error(f"deadlock: {trouble}")), self)
 
     def _summary(self) -> dict[str, str]:
         ended = self.ended_jobs

@@ -48,6 +48,19 @@ class Waits:
         heapq.heappush(self._heap, (date, number, wait))
         return wait
 
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def restart(self, began: int) -> None:
+        """Forget all waits; that many have begun so far."""
+        self._heap.clear()
+        self._began = began
+
+    def put(self, wait: Wait, date: float, number: int) -> None:
+        """Let a wait that began as such a number end at a date (seconds)."""
+        wait.date, wait.number = date, number
+        heapq.heappush(self._heap, (date, number, wait))
+
     def after(
         self, now: float, seconds: float, action: Callable[[Any], None], argument: Any = None
     ) -> Wait:

@@ -188,6 +188,16 @@ class World:
             record.energy = self.energy.consumed(hosts, self.now)
         self._begin_step(record)
 
+    def resume(self, record: JobRecord, start: float, hosts: HostSet, *, at_walltime: bool) -> None:
+        """Let a job that sleeps go on, which was started before; its wait has no date yet."""
+        self.occupation.take(hosts)
+        record.state, record.start, record.hosts = RUNNING, start, hosts
+        record.step_began = start
+        if record.job.walltime is not None:
+            record.walltime_left = record.job.walltime
+        action = self._reach_walltime if at_walltime else self._end_step
+        record.waits = (Wait(math.nan, 0, action, record),)
+
     def end(self, record: JobRecord, state: str, return_code: int) -> None:
         """End a running job now; what killed it reports that, else it does so itself."""
         self._leave_step(record)

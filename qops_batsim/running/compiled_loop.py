@@ -65,7 +65,7 @@ def run_compiled(
         elif on_progress is not None:
             on_progress(int(events.counts[kernels.ENDED]))
     outcome = _outcome(jobs, events)
-    simulation.finish(outcome, float(events.dates[0]))
+    simulation.finish(lambda: outcome, float(events.dates[0]), len(outcome.ended))
     _log(driver.log, workload, outcome, hosts)
     if on_progress is not None:
         on_progress(int(events.counts[kernels.ENDED]))

@@ -1,4 +1,4 @@
-"""The compiled loop against the plain one: the same schedule, files and log, to the byte."""
+"""The compiled loop against both others: the same schedule, files and log, to the byte."""
 
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,9 @@ from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.decisions import Decision
+from qops_batsim.protocol.events import Event
+from qops_batsim.protocol.messages import Message
 from qops_batsim.running import compiled_loop, event_kernels
 from qops_batsim.running.compiled_loop import is_compiled, run_compiled
 from qops_batsim.scheduling.driver import ModuleDriver
@@ -26,18 +29,29 @@ from qops_batsim.workload.model import Workload
 COMPILED = [("fcfs", {}), ("easy", {}), ("conservative", {"reserve": "processors"})]
 
 
-class Both:
-    """The same simulation in both loops."""
+class OnlyMessages:
+    """A decision side that cannot be asked directly."""
+
+    def __init__(self, driver: ModuleDriver) -> None:
+        self._driver = driver
+
+    def exchange(self, message: Message[Event]) -> Message[Decision]:
+        return self._driver.exchange(message)
+
+
+class Loops:
+    """The same simulation in all loops."""
 
     def __init__(self, workload: Workload, hosts: int, scheduler: str, options: Any) -> None:
         self.workload, self.machine = workload, make_cluster(hosts)
         self.scheduler, self.options = scheduler, options
 
-    def outputs(self, directory: Path, *, compiled: bool) -> dict[str, Any]:
+    def outputs(self, directory: Path, loop: str) -> dict[str, Any]:
         """Return all files that are written, and what Python users see."""
         driver = ModuleDriver(make_scheduler(self.scheduler, self.options), any_engine=True)
-        simulation = Simulation(self.machine, [self.workload], driver)
-        if compiled:
+        peer = OnlyMessages(driver) if loop == "messages" else driver
+        simulation = Simulation(self.machine, [self.workload], peer)
+        if loop == "compiled":
             assert run_compiled(simulation, self.workload, driver, None)
         else:
             simulation.run()
@@ -56,9 +70,10 @@ class Both:
         }
 
     def check(self, directory: Path) -> None:
-        plain = self.outputs(directory, compiled=False)
-        for what, told in self.outputs(directory, compiled=True).items():
-            assert told == plain[what], what
+        plain = self.outputs(directory, "messages")
+        for loop in ("compiled", "delays"):
+            for what, told in self.outputs(directory, loop).items():
+                assert told == plain[what], (loop, what)
 
 
 @pytest.mark.parametrize(("scheduler", "options"), COMPILED)
@@ -69,7 +84,7 @@ def test_shipped_workloads_give_the_same_files(
     workload = read_workload(find_input(name, "workloads"))
     if any(profile["type"] != "delay" for profile in workload.profiles.values()):
         pytest.skip("some jobs do not only sleep")
-    Both(workload, workload.processors, scheduler, options).check(tmp_path)
+    Loops(workload, workload.processors, scheduler, options).check(tmp_path)
 
 
 dates = st.one_of(
@@ -121,9 +136,9 @@ def workloads(draw: st.DrawFn) -> Workload:
 def test_random_workloads_give_the_same_files(
     workload: Workload, scheduler: str, options: dict[str, str], tmp_path_factory: Any
 ) -> None:
-    directory = tmp_path_factory.getbasetemp() / "both"
+    directory = tmp_path_factory.getbasetemp() / "loops"
     directory.mkdir(exist_ok=True)
-    Both(workload, 5, scheduler, options).check(directory)
+    Loops(workload, 5, scheduler, options).check(directory)
 
 
 @pytest.mark.parametrize(("scheduler", "options"), COMPILED)
@@ -131,7 +146,7 @@ def test_recorded_logs_give_the_same_files(
     scheduler: str, options: dict[str, str], shared: Path, tmp_path: Path
 ) -> None:
     workload = read_workload(shared / "batsim" / "inputs" / "sdsc5k_delay.json.gz")
-    Both(workload, 128, scheduler, options).check(tmp_path)
+    Loops(workload, 128, scheduler, options).check(tmp_path)
 
 
 def test_a_simulation_goes_on_after_each_slice_and_as_room_grows(
