@@ -90,11 +90,11 @@ def _part(column: Column, rows: slice) -> Column:
 
 
 def _plain_rows(columns: Sequence[Column]) -> bytes:
-    lines = map(",".join, zip(*map(_cells, columns), strict=True))
+    lines = map(",".join, zip(*map(cells, columns), strict=True))
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def _cells(column: Column) -> Sequence[str]:
+def cells(column: Column) -> Sequence[str]:
     """Return the texts of a column."""
     if isinstance(column, (Words, Intervals)):
         return column.texts()
@@ -153,22 +153,22 @@ def _fitting(column: Column) -> _Fitting:
     if isinstance(column, General):
         dates = column.values
         fits = (dates < _LARGEST) & (dates == np.floor(dates)) & ~np.signbit(dates)
-        return column if fits.all() else _texts(_cells(column))
+        return column if fits.all() else _texts(cells(column))
     if not isinstance(column, np.ndarray):
         return _texts(column)
     fits = ~(abs(column) >= _LARGEST) if column.dtype.kind == "f" else column >= 0
-    return np.ascontiguousarray(column) if fits.all() else _texts(_cells(column))
+    return np.ascontiguousarray(column) if fits.all() else _texts(cells(column))
 
 
-def _texts(cells: Sequence[str]) -> _Texts:
-    joined = "".join(cells)
+def _texts(texts: Sequence[str]) -> _Texts:
+    joined = "".join(texts)
     content = np.frombuffer(joined.encode(), np.uint8)
-    sized: Iterable[str | bytes] = cells
+    sized: Iterable[str | bytes] = texts
     if len(content) > len(joined):
-        sized = map(str.encode, cells)
-    begins = np.zeros(len(cells) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, sized), np.int64, len(cells)), out=begins[1:])
-    return _Texts(content, begins, np.arange(len(cells)))
+        sized = map(str.encode, texts)
+    begins = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, sized), np.int64, len(texts)), out=begins[1:])
+    return _Texts(content, begins, np.arange(len(texts)))
 
 
 def _widths(column: _Fitting) -> np.ndarray | int:

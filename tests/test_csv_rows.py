@@ -18,7 +18,9 @@ NUMBERS = st.one_of(
     st.integers(-(10**15), 10**15).map(float),
     # What lies halfway between two numbers of six decimals, or next to that.
     st.integers(-(10**13), 10**13).map(lambda n: n / 2e6),
-    st.builds(math.nextafter, st.integers(0, 10**13).map(lambda n: n / 2e6), st.floats()),
+    st.builds(
+        math.nextafter, st.integers(0, 10**13).map(lambda n: n / 2e6), st.floats(allow_nan=False)
+    ),
     # Exactly halfway: odd multiples of a millionth of a half that binary fractions can hold.
     st.builds(math.ldexp, st.integers(-(2**40), 2**40).map(float), st.integers(-30, -7)),
 )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs
+from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges
 from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, plain_delay
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import (
@@ -79,6 +79,10 @@ class Outcome(NamedTuple):
     hosts: HostIntervals
     change_dates: np.ndarray
     computing: np.ndarray
+
+    def host_changes(self, hosts: int) -> HostChanges:
+        """Return when how many of so many hosts computed and idled."""
+        return HostChanges(self.change_dates, self.computing, hosts - self.computing)
 
 
 def check_profiles(world: World, name: str) -> np.ndarray:
@@ -234,6 +238,5 @@ def remember(outcome: Outcome, world: World) -> None:
             continue
         record.state, record.return_code = FINAL_STATES[state], code
         record.start, record.finish, record.hosts = start, finish, hosts
-    idle = len(world.hosts) - outcome.computing
-    changes = outcome.change_dates.tolist(), outcome.computing.tolist(), idle.tolist()
+    changes = (column.tolist() for column in outcome.host_changes(len(world.hosts)))
     world.computing_changes.extend(zip(*changes, strict=True))

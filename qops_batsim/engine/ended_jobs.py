@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qops_batsim.csv_rows import Column, Words
+from qops_batsim.csv_rows import Column, Intervals, Words
 from qops_batsim.engine.records import SHORTEST_RUN_TIME, JobRecord
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, FINAL_STATES, REJECTED
 from qops_batsim.platform.host_intervals import HostIntervals
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 STATE_CODES = {state: code for code, state in enumerate(FINAL_STATES)}
 """The numbers by which columns tell final states."""
@@ -90,6 +93,33 @@ class EndedJobs(NamedTuple):
             "consumed_energy": np.where(self.ran, self.energy, math.nan),
             "metadata": self.metadata or Words.one("", len(self.ids)),
         }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return :meth:`table` with the texts of all hosts and states."""
+        import pandas as pd
+
+        columns = {
+            name: column.texts() if isinstance(column, (Intervals, Words)) else column
+            for name, column in self.table().items()
+        }
+        return pd.DataFrame(columns)
+
+
+class HostChanges(NamedTuple):
+    """When jobs started and ended, and how many hosts computed and idled from then on.
+
+    ``dates`` are in seconds (float64), the numbers int64.
+    """
+
+    dates: np.ndarray
+    computing: np.ndarray
+    idle: np.ndarray
+
+    @classmethod
+    def of(cls, changes: Sequence[tuple[float, int, int]]) -> HostChanges:
+        """Return in columns what the engine remembers of changes. O(changes)."""
+        dates, computing, idle = np.array(changes, float).reshape(-1, 3).T
+        return cls(dates.copy(), computing.astype(np.int64), idle.astype(np.int64))
 
 
 def ended_jobs_of(ended: Sequence[JobRecord]) -> EndedJobs:

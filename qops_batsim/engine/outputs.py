@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from qops_batsim.csv_rows import Column, General, Words, format_rows
-from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs
+from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.files import atomic_write
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
@@ -30,7 +30,7 @@ def write_outputs(
     ``simulation_time`` (wall-clock seconds there) are 0. Missing directories are made. The
     third file is left out without ``machine_states``.
     """
-    jobs, changes = simulation.ended_jobs, simulation.computing_changes
+    jobs, changes = simulation.ended_jobs, simulation.host_changes
     contents: dict[str, Iterable[bytes]] = {
         "jobs": _jobs(jobs),
         "schedule": [format_schedule(simulation).encode()],
@@ -51,7 +51,7 @@ def format_jobs(ended: EndedJobs) -> str:
     return b"".join(_jobs(ended)).decode()
 
 
-def format_machine_states(changes: Sequence[tuple[float, int, int]]) -> str:
+def format_machine_states(changes: HostChanges) -> str:
     """Return ``_machine_states.csv``: a row after every start and end."""
     return b"".join(_machine_states(changes)).decode()
 
@@ -68,17 +68,17 @@ def _jobs(ended: EndedJobs) -> Iterator[bytes]:
     yield from format_rows(list(columns.values()), rows)
 
 
-def _machine_states(changes: Sequence[tuple[float, int, int]]) -> Iterator[bytes]:
+def _machine_states(changes: HostChanges) -> Iterator[bytes]:
     yield MACHINE_STATES_COLUMNS.encode() + b"\n"
-    dates, computing, idle = np.array(changes, float).reshape(-1, 3).T
+    dates, computing, idle = changes
     none = Words.one("0", len(dates))
     columns: list[Column] = [
         General(dates),
         none,
         none,
         none,
-        idle.astype(int),
-        computing.astype(int),
+        idle,
+        computing,
     ]
     yield from format_rows(columns, len(dates))
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from qops_batsim.engine.delay_jobs import Columns, DelayJobs, Outcome
     from qops_batsim.engine.delay_loop import DelayLoop
-    from qops_batsim.engine.ended_jobs import EndedJobs
+    from qops_batsim.engine.ended_jobs import EndedJobs, HostChanges
     from qops_batsim.engine.records import JobRecord
 
 __all__ = ["EngineOptions", "Peer", "Simulation"]
@@ -169,6 +169,15 @@ class Simulation:
         return self._world
 
     @property
+    def host_changes(self) -> HostChanges:
+        """What :attr:`computing_changes` holds, in columns."""
+        from qops_batsim.engine.ended_jobs import HostChanges
+
+        if self._columns is not None:
+            return self._columns.outcome.host_changes(len(self.hosts))
+        return HostChanges.of(self.computing_changes)
+
+    @property
     def delay_jobs(self) -> DelayJobs | None:
         """The jobs in columns, if nothing can happen but that they sleep on hosts of their own."""
         from qops_batsim.engine.delay_jobs import delay_jobs_in
@@ -213,17 +222,7 @@ class Simulation:
 
         What a rejected job has not is NaN, or ``""`` for its hosts.
         """
-        import pandas as pd
-
-        from qops_batsim.csv_rows import Intervals, Words
-
-        table = self.ended_jobs.table()
-        return pd.DataFrame(
-            {
-                name: column.texts() if isinstance(column, (Intervals, Words)) else column
-                for name, column in table.items()
-            }
-        )
+        return self.ended_jobs.to_frame()
 
     def __repr__(self) -> str:
         said = (f"{name}: {value}" for name, value in self._summary().items())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from qops_batsim.engine.simulation import Simulation
+from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.conservative import Conservative
@@ -19,7 +20,7 @@ from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.easy import Easy
 from qops_batsim.scheduling.fcfs import Fcfs
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.qos_log import QosLog
+from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -123,4 +124,14 @@ def _log(log: QosLog, workload: Workload, outcome: Outcome, hosts: int) -> None:
             log.jobs.append(told)
             (log.rejected if told.id in rejected else log.started).append(told.id)
 
-    log.fill_later(fill)
+    def tell() -> ToldJobs:
+        columns = workload.columns
+        ids = [f"{name}!{columns.ids[place]}" for place in places]
+        requests = columns.requests
+        return ToldJobs(
+            ids=ids,
+            requests=requests and [requests[place] for place in places],
+            decisions=[QOS_REJECTED if each in rejected else QOS_ACCEPTED for each in ids],
+        )
+
+    log.fill_later(fill, tell)

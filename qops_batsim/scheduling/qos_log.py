@@ -7,14 +7,10 @@ reasons, charges) it adds itself, with :meth:`QosLog.record`.
 
 from __future__ import annotations
 
-import csv
-import io
-import itertools
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -40,10 +36,14 @@ QOS_COLUMNS = (
 )
 """The columns of ``PREFIX_qos.csv``."""
 
-_NOTHING_ASKED = QosRequest()
-
-_ROWS_AT_ONCE = 10_000
-"""How many rows are held in memory."""
+_NUMBERS = (
+    "offered_deadline",
+    "admitted_deadline",
+    "resource_charge",
+    "qos_charge",
+    "latest_start",
+    "wasted_processor_seconds",
+)
 
 _QUOTED = frozenset(',"\r\n')
 """Characters for which a text is quoted in CSV."""
@@ -104,6 +104,20 @@ class QosRecord(msgspec.Struct, kw_only=True):
         self.reason = f"{self.reason}; {said}" if self.reason else said
 
 
+_NOTHING_NOTED = QosRecord()
+
+
+class ToldJobs(NamedTuple):
+    """What went over the protocol, by job in the order of submission.
+
+    Full identifiers, requests (None where no job has one), and what was decided.
+    """
+
+    ids: list[str]
+    requests: Sequence[QosRequest | None] | None
+    decisions: list[str]
+
+
 class QosLog:
     """Everything noted about the jobs of one simulation.
 
@@ -123,13 +137,23 @@ class QosLog:
         How often each job was really killed, by full id.
     """
 
-    __slots__ = ("_fill", "_jobs", "_originals", "_records", "_rejected", "_started", "kills")
+    __slots__ = (
+        "_fill",
+        "_jobs",
+        "_originals",
+        "_records",
+        "_rejected",
+        "_started",
+        "_tell",
+        "kills",
+    )
 
     def __init__(self) -> None:
         self._jobs: list[Job] = []
         self._started: list[str] = []
         self._rejected: list[str] = []
         self._fill: Callable[[QosLog], None] | None = None
+        self._tell: Callable[[], ToldJobs] | None = None
         self.kills: Counter[str] = Counter()
         self._records: dict[str, QosRecord] = {}
         self._originals: dict[str, str] = {}
@@ -149,13 +173,13 @@ class QosLog:
         self._be_filled()
         return self._rejected
 
-    def fill_later(self, fill: Callable[[QosLog], None]) -> None:
-        """Have the lists filled when one of them is asked for."""
-        self._fill = fill
+    def fill_later(self, fill: Callable[[QosLog], None], tell: Callable[[], ToldJobs]) -> None:
+        """Have the lists filled when one of them is asked for; ``tell`` does without them."""
+        self._fill, self._tell = fill, tell
 
     def _be_filled(self) -> None:
         if self._fill is not None:
-            fill, self._fill = self._fill, None
+            fill, self._fill, self._tell = self._fill, None, None
             fill(self)
 
     def record(self, job_id: str) -> QosRecord:
@@ -184,60 +208,63 @@ class QosLog:
 
         A job that was registered again is in the row of the original. O(jobs).
         """
-        nothing = QosRecord()
-        width, decisions = len(self.columns()), self.decisions()
+        from qops_batsim.csv_rows import cells
+
+        return zip(*map(cells, self.table().values()), strict=True)
+
+    def table(self) -> dict[str, Column]:
+        """Return the cells of all jobs by column: see :meth:`rows`."""
+        from qops_batsim.csv_rows import Words
+
+        ids, requests, decisions = self._told()
+        found, kills = self._records, self._all_kills()
+        records = [found.get(job_id, _NOTHING_NOTED) for job_id in ids] if found else []
+
+        def noted(name: str) -> list[Any]:
+            return [getattr(record, name) for record in records]
+
+        table: dict[str, Column] = dict.fromkeys(self.columns(), Words.one("", len(ids)))
+        table["job_id"], table["decision"] = ids, decisions
+        deadlines: list[float | None] = [None] * len(ids)
+        categories: list[str] = [""] * len(ids)
+        if requests is not None:
+            deadlines = [None if each is None else each.deadline for each in requests]
+            categories = ["" if each is None else each.category or "" for each in requests]
+        if records:
+            for name in _NUMBERS:
+                table[name] = _numbers(noted(name))
+            table["reason"] = noted("reason")
+            own = noted("requested_deadline")
+            deadlines = [a if b is None else b for a, b in zip(deadlines, own, strict=True)]
+            own = noted("category")
+            categories = [b or a for a, b in zip(categories, own, strict=True)]
+            counts = zip(ids, noted("kills"), strict=True)
+            table["kills"] = [str(kills.get(job_id, 0) + more) for job_id, more in counts]
+            if NEW_PROMISES in table:
+                table[NEW_PROMISES] = list(map(str, noted(NEW_PROMISES)))
+        elif kills:
+            table["kills"] = [str(kills.get(job_id, 0)) for job_id in ids]
+        else:
+            table["kills"] = Words.one("0", len(ids))
+        table["requested_deadline"], table["category"] = _numbers(deadlines), categories
+        return table
+
+    def _told(self) -> ToldJobs:
+        if self._tell is not None:
+            return self._tell()
+        decisions = self.decisions()
+        jobs = {job.id: job for job in self.jobs if job.id not in self._originals}
+        return ToldJobs(
+            ids=list(jobs),
+            requests=[job.qos for job in jobs.values()],
+            decisions=[decisions.get(job_id, "") for job_id in jobs],
+        )
+
+    def _all_kills(self) -> Counter[str]:
         kills: Counter[str] = Counter()
         for job_id, count in self.kills.items():
             kills[self._originals.get(job_id, job_id)] += count
-        for job in {job.id: job for job in self.jobs}.values():
-            if job.id in self._originals:
-                continue
-            record = self._records.get(job.id, nothing)
-            asked = job.qos or _NOTHING_ASKED
-            requested = record.requested_deadline
-            cells = (
-                job.id,
-                _number(asked.deadline if requested is None else requested),
-                _number(record.offered_deadline),
-                decisions.get(job.id, ""),
-                record.reason,
-                _number(record.admitted_deadline),
-                record.category or asked.category or "",
-                _number(record.resource_charge),
-                _number(record.qos_charge),
-                str(kills[job.id] + record.kills),
-                _number(record.latest_start),
-                _number(record.wasted_processor_seconds),
-                str(record.new_promises),
-            )
-            yield cells[:width]
-
-    def plain_rows(self) -> Iterator[bytes] | None:
-        """Return the content of the file where no module has noted anything, made in bulk.
-
-        None if a text would have to be quoted, or there are notes. O(jobs).
-        """
-        if self._records or self._originals:
-            return None
-        import numpy as np
-
-        from qops_batsim.csv_rows import Words, format_rows
-
-        jobs = list({job.id: job for job in self.jobs}.values())
-        asked = [job.qos or _NOTHING_ASKED for job in jobs]
-        made = self.decisions()
-        ids, categories = [job.id for job in jobs], [each.category or "" for each in asked]
-        if any(not _QUOTED.isdisjoint("".join(texts)) for texts in (ids, categories)):
-            return None
-        nothing = Words.one("", len(jobs))
-        deadlines = [math.nan if each.deadline is None else each.deadline for each in asked]
-        columns: list[Column] = [nothing] * len(QOS_COLUMNS)
-        columns[0] = ids
-        columns[1] = np.array(deadlines, float)
-        columns[3] = [made.get(job_id, "") for job_id in ids]
-        columns[6] = categories
-        columns[9] = np.array([self.kills.get(job_id, 0) for job_id in ids], int)
-        return format_rows(columns, len(jobs))
+        return kills
 
     def decisions(self) -> dict[str, str]:
         """Return what was decided by full id; undecided jobs are missing. O(jobs)."""
@@ -254,25 +281,32 @@ def write_qos_log(log: QosLog, prefix: str | Path) -> Path:
 
     Dates (seconds, absolute) and charges have six decimals, as in Batsim's files.
     """
+    from qops_batsim.csv_rows import format_rows
+
     path = Path(f"{prefix}_qos.csv")
+    table = log.table()
+    columns = [_quoted(column) for column in table.values()]
     with atomic_write(path) as stream:
-        stream.write(",".join(log.columns()).encode() + b"\n")
-        stream.writelines(_content(log))
+        stream.write(",".join(table).encode() + b"\n")
+        stream.writelines(format_rows(columns, len(table["job_id"])))
     return path
 
 
-def _content(log: QosLog) -> Iterator[bytes]:
-    """Yield the rows of the file, some thousands at a time."""
-    plain = log.plain_rows()
-    if plain is not None:
-        yield from plain
-        return
-    rows = log.rows()
-    while part := list(itertools.islice(rows, _ROWS_AT_ONCE)):
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(part)
-        yield text.getvalue().encode()
+def _quoted(column: Column) -> Column:
+    """Return a column in which texts are quoted that would else not be one cell of CSV."""
+    if not isinstance(column, list) or _QUOTED.isdisjoint("".join(column)):
+        return column
+    return [
+        text if _QUOTED.isdisjoint(text) else '"{}"'.format(text.replace('"', '""'))
+        for text in column
+    ]
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.6f}"
+def _numbers(values: list[float | None]) -> Column:
+    """Return numbers to be written with six decimals, and as empty cells where there is none."""
+    import numpy as np
+
+    column = np.array(values, float)
+    if np.isnan(column).sum() > values.count(None):
+        return ["" if value is None else f"{value:.6f}" for value in values]
+    return column

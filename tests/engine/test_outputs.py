@@ -82,7 +82,7 @@ def test_files_are_those_written_row_by_row() -> None:
         assert format_jobs(simulation.ended_jobs) == plain_jobs(simulation.ended)
         assert format_schedule(simulation) == plain_schedule(simulation)
         changes = simulation.computing_changes
-        assert format_machine_states(changes) == plain_machine_states(changes)
+        assert format_machine_states(simulation.host_changes) == plain_machine_states(changes)
         rejected += any(record.state == REJECTED for record in simulation.ended)
         shared += simulation.options.compute_sharing
         away += bool(simulation.outages)

@@ -48,7 +48,7 @@ def test_ended_sessions_replay_to_the_same_events_and_files(zero_latency: list[C
         assert len(differences) == ONLY_IN_310.get(case.name, 0), f"{case.name}: {differences[:1]}"
         if case.batsim == "4.2.1":
             assert format_jobs(simulation.ended_jobs) == case.output("jobs"), case.name
-            states = format_machine_states(simulation.computing_changes)
+            states = format_machine_states(simulation.host_changes)
             assert states == case.output("machine_states"), case.name
             if not case.scheduler:
                 ours, theirs = totals(format_schedule(simulation)), totals(case.output("schedule"))
@@ -111,7 +111,7 @@ def test_networked_sessions_replay_to_the_same_events_and_files(shared: Path) ->
         simulation, peer = replay(case)
         assert not peer.differences, f"{case.name}: {peer.differences[:1]}"
         assert format_jobs(simulation.ended_jobs) == case.output("jobs"), case.name
-        states = format_machine_states(simulation.computing_changes)
+        states = format_machine_states(simulation.host_changes)
         assert states == case.output("machine_states"), case.name
         replayed.append(case.name)
     assert len(replayed) == 22

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,7 @@ from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.qos_log import QOS_COLUMNS, QosLog, write_qos_log
+from qops_batsim.scheduling.qos_log import QOS_COLUMNS, QosLog, QosRecord, write_qos_log
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
@@ -201,22 +202,71 @@ def test_the_file_is_csv_whatever_a_reason_holds(tmp_path):
         assert [row["reason"] for row in csv.DictReader(stream)] == ['a, "b"\nc']
 
 
-TEXTS = st.sampled_from(["", "a", 'with "', "b, c", "é"])
+def number(value):
+    return "" if value is None else f"{value:.6f}"
+
+
+def plain_rows(log):
+    """Yield the cells of each job, put together one by one."""
+    nothing = QosRecord()
+    width, decisions = len(log.columns()), log.decisions()
+    kills: Counter = Counter()
+    for job_id, count in log.kills.items():
+        kills[log._originals.get(job_id, job_id)] += count
+    for job in {job.id: job for job in log.jobs}.values():
+        if job.id in log._originals:
+            continue
+        record = log._records.get(job.id, nothing)
+        asked = job.qos or QosRequest()
+        requested = record.requested_deadline
+        cells = (
+            job.id,
+            number(asked.deadline if requested is None else requested),
+            number(record.offered_deadline),
+            decisions.get(job.id, ""),
+            record.reason,
+            number(record.admitted_deadline),
+            record.category or asked.category or "",
+            number(record.resource_charge),
+            number(record.qos_charge),
+            str(kills[job.id] + record.kills),
+            number(record.latest_start),
+            number(record.wasted_processor_seconds),
+            str(record.new_promises),
+        )
+        yield cells[:width]
+
+
+TEXTS = st.sampled_from(["", "a", 'with "', "b, c", "é", "two\nlines"])
+NUMBERS = st.none() | st.floats(-1e12, 1e12) | st.just(float("nan"))
 JOBS = st.lists(
     st.tuples(
         st.integers(0, 5),
-        st.none() | st.floats(-1e12, 1e12),
-        TEXTS,
+        st.none() | st.builds(QosRequest, deadline=st.none() | st.floats(0, 9), category=TEXTS),
         st.sampled_from(["waits", "starts", "is rejected", "is killed"]),
     )
 )
+RECORDS = st.dictionaries(
+    st.integers(0, 5),
+    st.builds(
+        QosRecord,
+        requested_deadline=NUMBERS,
+        offered_deadline=NUMBERS,
+        decision=st.sampled_from(["", "accepted", "rejected"]),
+        reason=TEXTS,
+        category=TEXTS,
+        resource_charge=NUMBERS,
+        latest_start=NUMBERS,
+        kills=st.integers(0, 2),
+        new_promises=st.integers(0, 1),
+    ),
+)
 
 
-@given(JOBS, st.booleans())
-def test_the_file_holds_the_rows(tmp_path_factory, jobs, noted):
+@given(JOBS, RECORDS, st.dictionaries(st.integers(3, 5), st.integers(0, 2), max_size=1))
+def test_the_file_holds_the_rows(tmp_path_factory, jobs, records, restarted):
     log = QosLog()
-    for number, deadline, category, fate in jobs:
-        qos = QosRequest(deadline=deadline, category=category) if deadline or category else None
+    for number, qos, fate in jobs:
         job = Job(f"w0!{number}", 0.0, 1, "d", qos=qos)
         log.jobs.append(job)
         if fate == "starts":
@@ -225,12 +275,17 @@ def test_the_file_holds_the_rows(tmp_path_factory, jobs, noted):
             log.rejected.append(job.id)
         elif fate == "is killed":
             log.kills[job.id] += 1
-        if noted:
-            log.record(job.id).offered_deadline = deadline
+    for number, record in records.items():
+        noted = log.record(f"w0!{number}")
+        for name in record.__struct_fields__:
+            setattr(noted, name, getattr(record, name))
+    for again, original in restarted.items():
+        log.restarted(f"w0!{again}", f"w0!{original}")
     expected = io.StringIO()
     writer = csv.writer(expected, lineterminator="\n")
     writer.writerow(log.columns())
-    writer.writerows(log.rows())
+    writer.writerows(plain_rows(log))
+    assert list(log.rows()) == list(plain_rows(log))
     path = write_qos_log(log, tmp_path_factory.mktemp("log") / "x")
     assert path.read_bytes() == expected.getvalue().encode()
 
