@@ -149,6 +149,23 @@ def numbers(block: Block, column: int) -> tuple[Floats, Booleans]:
     return values, empty
 
 
+def whole_numbers(lines: bytes, prefix: bytes = b"") -> Integers:
+    """Return the whole number of up to eight digits behind a prefix in each line; -1 for others."""
+    data = bytes(_MARGIN) + lines
+    characters = np.frombuffer(data, np.uint8)
+    words: Words = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
+    ends = np.flatnonzero(characters == _NEWLINE)
+    begins = np.concatenate([[_MARGIN], ends[:-1] + 1])[: len(ends)]
+    alike = np.ones(len(ends), np.bool_)
+    for letter in prefix:
+        alike &= characters[begins] == letter
+        begins = np.minimum(begins + 1, ends)
+    values, read = _whole(Block(characters, words, ends[None]), begins, ends)
+    # With zeros in front, it would be another text for the same number.
+    read &= alike & ((characters[begins] != ord("0")) | (ends - begins == 1)) & (begins < ends)
+    return np.where(read, values, -1.0).astype(np.int64)
+
+
 ZEROS = np.uint64(0x3030303030303030)
 _ZERO_POINT_ZEROS = np.uint64(0x3030303030302E30)
 _SECOND = np.uint64(0xFF00)

@@ -39,6 +39,21 @@ class Texts(Sequence[str]):
         """The cells with a newline behind each, if none is quoted."""
         return None if b'"' in self._written else self._written
 
+    def __contains__(self, text: object) -> bool:
+        line = f"\n{text}\n".encode()
+        if line not in b"\n" + self._written and self.written is not None:
+            return False
+        return text in self.listed()
+
+    def mention(self, letters: str) -> bool:
+        """Tell whether any cell has such letters in it, other than quotes."""
+        return letters.encode() in self._written
+
+    def are_all(self, text: str) -> bool:
+        """Tell whether all cells are this text."""
+        line = f"{text}\n".encode()
+        return self._written == line * (len(self._written) // len(line))
+
     @cached_property
     def _cells(self) -> list[str]:
         return self.listed()
@@ -62,6 +77,29 @@ class Texts(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.listed())
+
+
+class Chosen(Sequence[str]):
+    """A column of words, each by its position among a few."""
+
+    def __init__(self, words: Sequence[str], which: Choices) -> None:
+        self._words = words
+        self._which = which
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self._words[each] for each in self._which[index].tolist()]
+        return self._words[self._which[index]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self[:])
 
 
 def _unquoted(cell: str) -> str:

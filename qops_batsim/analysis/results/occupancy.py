@@ -15,6 +15,9 @@ from qops_batsim.analysis.results.rounding import DATE_TOLERANCE
 from qops_batsim.analysis.results.tables import Floats, Integers
 from qops_batsim.kernels.compiled import lean_kernel
 
+_SPLITTER = 2.0**27 + 1
+"""What splits a float into two of half the digits (Dekker 1971)."""
+
 
 class Occupancy(NamedTuple):
     """What happens on the hosts as jobs start and end.
@@ -88,23 +91,47 @@ def _follow(
         row = jobs.order[place]
         start, finish = jobs.start[row], jobs.finish[row]
         for interval in range(jobs.offsets[row], jobs.offsets[row + 1]):
-            for host in range(first[interval], last[interval] + 1):
+            host = first[interval]
+            while host <= last[interval]:
+                end = _end_of_alike(hosts, host, last[interval] + 1)
                 until = hosts.until[host]
                 if start > until:
-                    if hosts.holder[host] >= 0:
-                        closed[hosts.holder[host]] += 1
-                        _add(busy, until - hosts.since[host])
-                    opened[row] += 1
-                    hosts.since[host] = start
+                    _close(hosts, host, end, closed, busy)
+                    opened[row] += end - host
+                    hosts.since[host:end] = start
                 elif start < until - tolerance:
-                    hosts.shared[host] = 1
+                    hosts.shared[host:end] = 1
                 if finish > until:
-                    hosts.until[host] = finish
-                    hosts.holder[host] = row
-    for host in range(len(hosts.holder)):
-        if hosts.holder[host] >= 0:
-            closed[hosts.holder[host]] += 1
-            _add(busy, hosts.until[host] - hosts.since[host])
+                    hosts.until[host:end] = finish
+                    hosts.holder[host:end] = row
+                host = end
+    host = 0
+    while host < len(hosts.holder):
+        end = _end_of_alike(hosts, host, len(hosts.holder))
+        _close(hosts, host, end, closed, busy)
+        host = end
+
+
+@lean_kernel
+def _end_of_alike(hosts: _Hosts, host: int, end: int) -> int:
+    """Return where the hosts end, before ``end``, on which the same happened as on one of them."""
+    since, holder = hosts.since[host], hosts.holder[host]
+    behind = host + 1
+    while behind < end and hosts.holder[behind] == holder and hosts.since[behind] == since:
+        behind += 1
+    return behind
+
+
+@lean_kernel
+def _close(hosts: _Hosts, host: int, end: int, closed: np.ndarray, busy: np.ndarray) -> None:
+    """Note that some hosts, on which the same happened, are no longer busy."""
+    if hosts.holder[host] >= 0:
+        closed[hosts.holder[host]] += end - host
+        period = hosts.until[host] - hosts.since[host]
+        # A product with either half of the digits is exact.
+        upper = _SPLITTER * period - (_SPLITTER * period - period)
+        _add(busy, (end - host) * upper)
+        _add(busy, (end - host) * (period - upper))
 
 
 @lean_kernel

@@ -26,6 +26,7 @@ from qops_batsim.analysis.results.allocations import (
     on_hosts,
     read_allocations,
 )
+from qops_batsim.analysis.results.csv_table import Chosen, Texts
 from qops_batsim.analysis.results.occupancy import Occupancy, occupancy
 from qops_batsim.analysis.results.restarts import rows_before
 from qops_batsim.analysis.results.run_files import Name, RunFiles, find_run
@@ -35,7 +36,7 @@ from qops_batsim.analysis.results.tables import (
     Decisions,
     Floats,
     Integers,
-    JobTable,
+    JobsFile,
     MachineStates,
     read_jobs_table,
     read_machine_states,
@@ -83,7 +84,7 @@ class RunResult:
 
     name: str
     source: str
-    table: JobTable
+    table: JobsFile
     hosts: int
     hosts_source: str
     schedule: dict[str, float] | None = None
@@ -162,7 +163,7 @@ class RunResult:
     def text(self, name: str) -> Sequence[str]:
         """Return a column of text, one value a job."""
         if name == "final_state":
-            return [FINAL_STATES[each] for each in self.table.states.tolist()]
+            return Chosen(FINAL_STATES, self.table.states)
         return self.table.texts[name]
 
     @property
@@ -190,6 +191,9 @@ class RunResult:
     @cached_property
     def earlier_runs(self) -> dict[int, int]:
         """Row of the run that was killed before it, for each row of a job that was run again."""
+        ids = self.text("job_id")
+        if isinstance(ids, Texts) and not ids.mention("#"):
+            return {}
         before = rows_before(self.ids)
         killed = self.ended_as(COMPLETED_KILLED) if before else ()
         return {row: lost for row, lost in before.items() if killed[lost]}

@@ -53,7 +53,7 @@ def mean(values: Floats) -> float | None:
     return float(values.mean()) if len(values) else None
 
 
-class JobTable(NamedTuple):
+class JobsFile(NamedTuple):
     """The jobs of a ``_jobs.csv``, an element for each in every column.
 
     Attributes
@@ -122,12 +122,12 @@ _JOBS = Form(
 )
 
 
-def read_jobs_table(path: Path) -> JobTable:
+def read_jobs_table(path: Path) -> JobsFile:
     """Read a ``_jobs.csv``."""
     return read_table(path, _JOBS, _jobs_of)
 
 
-def _jobs_of(table: Table) -> JobTable:
+def _jobs_of(table: Table) -> JobsFile:
     states = table.choices["final_state"]
     table.refuse("final_state", states < 0, f"one of {', '.join(FINAL_STATES)}")
     rejected = states == FINAL_STATES.index(REJECTED)
@@ -149,7 +149,7 @@ def _jobs_of(table: Table) -> JobTable:
     bad = (whole < 0) | (whole != np.floor(whole))
     table.refuse("requested_number_of_resources", bad, "a whole number from 0 up")
     table.refuse("success", ~np.isin(success, (0, 1)), "0 or 1")
-    return JobTable(table.names, table.numbers, states, table.texts)
+    return JobsFile(table.names, table.numbers, states, table.texts)
 
 
 def read_schedule(path: Path) -> dict[str, float]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
+from qops_batsim.analysis.results.csv_cells import whole_numbers
+from qops_batsim.analysis.results.csv_table import Texts
 from qops_batsim.analysis.results.restarts import without_number
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
-from qops_batsim.workload.model import Workload
 
 
 class Identities:
@@ -31,66 +32,90 @@ class Identities:
         The number of each row of ``_qos.csv``.
     """
 
-    def __init__(self, result: RunResult, workloads: Mapping[str, Workload]) -> None:
+    def __init__(self, result: RunResult, ids: Mapping[str, Sequence[str]]) -> None:
         self._result = result
-        self._numbers: dict[str, dict[str, int]] = {}
-        self.known = 0
-        for name, workload in workloads.items():
-            ids = workload.columns.ids
-            numbers = range(self.known, self.known + len(ids))
-            self._numbers[name] = dict(zip(ids, numbers, strict=True))
-            self.known += len(ids)
+        self._ids = ids
+        """Identifiers of the jobs of each workload, by its name."""
+        self.known = sum(map(len, ids.values()))
         self._others: dict[str, int] = {}
-        self.rows: Integers = self._of_jobs(result)
+        self.rows: Integers = self._of_rows(result)
         self.owners: Integers = self._owners()
-        qos = result.decisions
-        self.qos: Integers = self._of_full_ids([] if qos is None else qos.ids)
+        self.qos: Integers = self._of_decisions(result)
 
     def __len__(self) -> int:
         return self.known + len(self._others)
 
     def number(self, full_id: str) -> int | None:
         """Return the number of an identifier; None where neither file nor workload has it."""
-        name, _, local_id = full_id.partition("!")
-        found = self._numbers.get(name, {}).get(local_id)
+        found = self._numbers.get(full_id)
         return self._others.get(full_id) if found is None else found
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """The number of each job of the workloads, by its full identifier."""
+        each = (f"{name}!{local_id}" for name, ids in self._ids.items() for local_id in ids)
+        return {full_id: number for number, full_id in enumerate(each)}
 
     def name(self, number: int) -> str:
         """Return the full identifier with a number."""
-        for name, numbers in self._numbers.items():
-            if number < len(numbers):
-                return f"{name}!{list(numbers)[number]}"
-            number -= len(numbers)
+        for name, ids in self._ids.items():
+            if number < len(ids):
+                return f"{name}!{ids[number]}"
+            number -= len(ids)
         return list(self._others)[number]
 
-    def _of_jobs(self, result: RunResult) -> Integers:
-        workloads, ids = result.text("workload_name"), result.text("job_id")
-        ran = set(workloads)
-        only = ran.pop() if len(ran) == 1 else ""
-        if only not in self._numbers:
-            return self._of_full_ids(result.ids)
-        found = list(map(self._numbers[only].get, ids))
-        return self._with_others(found, lambda row: f"{only}!{ids[row]}")
+    def _of_rows(self, result: RunResult) -> Integers:
+        workloads, only = result.text("workload_name"), next(iter(self._ids), "")
+        same = isinstance(workloads, Texts) and workloads.are_all(only)
+        found = self._in_bulk(result.text("job_id")) if same else self._not_found(len(workloads))
+        return self._completed(found, result.ids if (found < 0).any() else ())
 
-    def _of_full_ids(self, full_ids: Iterable[str]) -> Integers:
-        listed = list(full_ids)
-        if not self._numbers:
-            return self._with_others([None] * len(listed), listed.__getitem__)
-        found: list[int | None] = []
-        for each in listed:
-            name, _, local_id = each.partition("!")
-            found.append(self._numbers.get(name, {}).get(local_id))
-        return self._with_others(found, listed.__getitem__)
+    def _of_decisions(self, result: RunResult) -> Integers:
+        ids = () if result.decisions is None else result.decisions.ids
+        return self._completed(self._in_bulk(ids, f"{next(iter(self._ids), '')}!"), ids)
 
-    def _with_others(self, found: list[int | None], full_id: Callable[[int], str]) -> Integers:
-        """Return numbers of identifiers, new ones for those that no workload has."""
-        if None in found:
-            others = self._others
-            for row, number in enumerate(found):
-                if number is None:
-                    each = full_id(row)
-                    found[row] = others.setdefault(each, self.known + len(others))
-        return np.array(found, np.int64)
+    def _in_bulk(self, texts: Sequence[str], prefix: str = "") -> Integers:
+        """Return the numbers of identifiers behind a prefix, -1 for those not found in bulk.
+
+        Found are whole numbers, where there is one workload.
+        """
+        written = texts.written if isinstance(texts, Texts) else None
+        if len(self._ids) != 1 or not written:
+            return self._not_found(len(texts))
+        jobs, order = self._whole_numbers
+        wanted = whole_numbers(written, prefix.encode())
+        if not len(jobs):
+            return self._not_found(len(texts))
+        place = np.searchsorted(jobs, wanted, side="right") - 1
+        found: Integers = order[np.maximum(place, 0)]
+        found[(jobs[place] != wanted) | (wanted < 0)] = -1
+        return found
+
+    @cached_property
+    def _whole_numbers(self) -> tuple[Integers, Integers]:
+        """Identifiers that are whole numbers, ascending, and the number of the job of each.
+
+        Of a single workload; none if that is of no use.
+        """
+        (ids,) = self._ids.values()
+        jobs = whole_numbers("\n".join([*ids, ""]).encode())
+        if len(jobs) != len(ids):
+            jobs = jobs[:0]
+        order = np.argsort(jobs, kind="stable")
+        return jobs[order], order
+
+    def _not_found(self, rows: int) -> Integers:
+        return np.full(rows, -1)
+
+    def _completed(self, found: Integers, full_ids: Sequence[str]) -> Integers:
+        """Look up one by one what was not found in bulk, and number what no workload has."""
+        for row in np.flatnonzero(found < 0).tolist():
+            full_id = full_ids[row]
+            number = self._numbers.get(full_id)
+            if number is None:
+                number = self._others.setdefault(full_id, self.known + len(self._others))
+            found[row] = number
+        return found
 
     def _owners(self) -> Integers:
         owners = self.rows.copy()
@@ -111,7 +136,7 @@ class Identities:
         if origin is None:
             return None
         number = self.number(origin)
-        if self._numbers:
+        if self._ids:
             return number if number is not None and number < self.known else None
         # Without a workload, whatever is no later run of another row is a job.
         before = without_number(origin)

@@ -17,7 +17,7 @@ from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
 from qops_batsim.analysis.verify.identities import Identities
 from qops_batsim.analysis.verify.sharing import most_at_once
 from qops_batsim.jobs import is_number
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.model import JobColumns, Workload
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,15 @@ class Subject:
     @cached_property
     def identities(self) -> Identities:
         """Which job each row of the files is about."""
-        return Identities(self.result, self.workloads)
+        ids = {
+            name: columns.ids for name, columns in zip(self.workloads, self.columns, strict=True)
+        }
+        return Identities(self.result, ids)
+
+    @cached_property
+    def columns(self) -> list[JobColumns]:
+        """The jobs of each workload in columns."""
+        return [workload.columns for workload in self.workloads.values()]
 
     @cached_property
     def most_at_once(self) -> Integers:
@@ -69,15 +77,13 @@ class Subject:
 
     def asked(self, name: str) -> Floats:
         """Return a column of the workloads by number of the job; NaN for what is no job of them."""
-        columns = (getattr(workload.columns, name) for workload in self.workloads.values())
-        return self._by_number(columns)
+        return self._by_number(getattr(columns, name) for columns in self.columns)
 
     @cached_property
     def delays(self) -> Floats:
         """Seconds that each job with a ``delay`` profile runs, by number; NaN for others."""
         found = []
-        for workload in self.workloads.values():
-            columns = workload.columns
+        for workload, columns in zip(self.workloads.values(), self.columns, strict=True):
             profiles = [workload.profiles.get(name, {}) for name in columns.profile_names]
             delays = [
                 float(each["delay"]) if each.get("type") == "delay" else math.nan

@@ -54,9 +54,9 @@ def _dedicated(subject: Subject) -> Booleans:
     """Tell which jobs of the run are of class dedicated, what goes on of them included."""
     identities = subject.identities
     dedicated = np.zeros(len(identities), np.bool_)
-    dedicated[: identities.known] = [
-        job.qos is not None and job.qos.service_class == DEDICATED
-        for workload in subject.workloads.values()
-        for job in workload.jobs
-    ]
+    begin = 0
+    for columns in subject.columns:
+        for number, request in enumerate(columns.requests or (), begin):
+            dedicated[number] = request is not None and request.service_class == DEDICATED
+        begin += len(columns.ids)
     return dedicated[identities.owners]

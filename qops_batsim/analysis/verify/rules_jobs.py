@@ -190,6 +190,8 @@ def _divides_its_work(name: str, workload: Workload) -> bool:
     """Tell whether Batsim runs a profile on any number of hosts: totals and sequences of them."""
     profile = workload.profiles[name]
     kinds = [profile["type"]]
+    if kinds == ["delay"]:
+        return False
     if kinds == ["composed"]:
         kinds = [workload.profiles[step]["type"] for step in profile["seq"]]
     return all(kind == "parallel_homogeneous_total" for kind in kinds)

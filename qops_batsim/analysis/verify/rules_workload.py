@@ -22,8 +22,8 @@ def workload_jobs(subject: Subject) -> Iterator[Violation]:
     present = np.zeros(len(identities), np.bool_)
     present[identities.rows] = True
     begin = 0
-    for name, workload in subject.workloads.items():
-        ids = workload.columns.ids
+    for (name, workload), columns in zip(subject.workloads.items(), subject.columns, strict=True):
+        ids = columns.ids
         for index in np.flatnonzero(~present[begin : begin + len(ids)]).tolist():
             full = f"{name}!{ids[index]}"
             yield Violation(

@@ -45,7 +45,8 @@ def test_rows_are_grouped_as_by_name(rows, asked):
     ran = [Ran(name, 0, 1, start, 5, [0] if runs else None) for name, start, runs in rows]
     with tempfile.TemporaryDirectory() as directory:
         result = read_run(Writer(Path(directory))(ran))
-    identities = Identities(result, workloads)
+    ids = {name: workload.columns.ids for name, workload in workloads.items()}
+    identities = Identities(result, ids)
     names = [f"w0!{name}" for name, _, _ in rows]
     expected = runs_by_name(names, result.column("starting_time"), jobs)
     everything = np.ones(len(identities), np.bool_)
