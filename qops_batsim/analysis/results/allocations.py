@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.analysis.results.csv_cells import LAST, ZEROS, eight_digits
+from qops_batsim.analysis.results.csv_cells import MARGIN, eight_bytes, eight_digits
 from qops_batsim.analysis.results.csv_table import Texts
 from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
 from qops_batsim.errors import InputError
@@ -64,13 +64,12 @@ def read_allocations(texts: Sequence[str]) -> Allocations:
 
 def _as_batsim_writes(written: bytes) -> Allocations | None:
     """Read allocations, a line each, if they are ascending maximal intervals."""
-    margin = 8
-    data = bytes(margin) + written
+    data = bytes(MARGIN) + written
     characters = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero((characters < ord("0")) | (characters > ord("9")))[margin:]
+    ends = np.flatnonzero((characters < ord("0")) | (characters > ord("9")))[MARGIN:]
     behind = characters[ends]
     before = np.concatenate([[ord("\n")], behind[:-1]]).astype(np.uint8)
-    widths = np.diff(ends, prepend=margin - 1) - 1
+    widths = np.diff(ends, prepend=MARGIN - 1) - 1
     newline, hyphen = behind == ord("\n"), behind == ord("-")
     after_hyphen = before == ord("-")
     nothing = (widths == 0) & newline & (before == ord("\n"))
@@ -78,8 +77,7 @@ def _as_batsim_writes(written: bytes) -> Allocations | None:
         return None
     if ((widths > 8) | (widths == 0) & ~nothing).any():
         return None
-    words = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
-    numbers = eight_digits((words[ends - 8] ^ ZEROS) & LAST[widths]).astype(np.int64)
+    numbers, _ = eight_digits(eight_bytes(data), ends, widths)
     places = np.flatnonzero(~(nothing | after_hyphen))
     rows = (np.cumsum(newline) - newline)[places]
     first, last = numbers[places], numbers[places + hyphen[places]]

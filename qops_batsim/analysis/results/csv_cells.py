@@ -1,7 +1,6 @@
 """Finding the cells of a CSV file in bulk, and reading numbers from them.
 
-A file is taken a block of rows at a time. Where its cells end is found by comparing all its bytes
-at once; numbers are read eight digits at a time, as one integer of 64 bits. That knows the usual
+A file is taken a block of rows at a time, by compiled loops (``cell_kernels``) that know the usual
 ways to write a table. For all others there is :class:`Unusual`, which makes the caller take a
 general reader.
 """
@@ -9,11 +8,19 @@ general reader.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from qops_batsim.analysis.results.cell_kernels import (
+    NEWLINE,
+    POWERS,
+    copy_lines,
+    find_cells,
+    read_numbers,
+)
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
@@ -24,8 +31,10 @@ Booleans = npt.NDArray[np.bool_]
 BLOCK = 1 << 20
 """Bytes of a block, which should fit into the caches with the columns made from it."""
 
-_MARGIN = 16
-_QUOTE, _COMMA, _MINUS, _NEWLINE = b'",-\n'
+SHORT = 1 << 17
+"""Bytes of a file below which compiled loops would take longer to load than to run as Python."""
+
+MARGIN = 8
 
 
 class Unusual(Exception):
@@ -33,87 +42,67 @@ class Unusual(Exception):
 
 
 class Block(NamedTuple):
-    """Some rows of a table.
+    """Some rows of a table; ``ends`` has the position behind each cell: shape (columns, rows)."""
 
-    ``ends`` has the position behind each cell: shape (columns, rows). ``words[i]`` are the
-    eight bytes from position i on.
-    """
-
-    characters: Bytes
-    words: Words
+    data: bytes
     ends: Integers
+    short: bool
+
+    @property
+    def characters(self) -> Bytes:
+        return np.frombuffer(self.data, np.uint8)
+
+    @property
+    def words(self) -> Words:
+        """The eight bytes from each position on."""
+        return eight_bytes(self.data)
 
     def begins(self, column: int) -> Integers:
         """Return where the cells of a column begin."""
         begins: Integers = np.roll(self.ends[-1], 1) if column == 0 else self.ends[column - 1]
         begins = begins + 1
-        begins[:1] = begins[:1] if column else _MARGIN
+        begins[:1] = begins[:1] if column else MARGIN
         return begins
+
+
+def eight_bytes(data: bytes) -> Words:
+    """Return the eight bytes from each position on, as one number each."""
+    return np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
 
 
 def blocks(content: bytes, begin: int, columns: int) -> Iterator[Block]:
     """Yield the rows of a table from a position on; O(bytes)."""
+    short = len(content) < SHORT
+    find: Callable[..., bool] = _as_it_stands(find_cells) if short else find_cells
     while begin < len(content):
         end = content.rfind(b"\n", begin, begin + BLOCK) + 1
         if not end:
             end = content.find(b"\n", begin) + 1 or len(content)
         rows = content[begin:end]
-        # The margin lets a word end at the first cell.
-        data = b"".join([bytes(_MARGIN), rows, b"" if rows.endswith(b"\n") else b"\n"])
+        # The margin lets eight bytes end at the first cell.
+        data = b"".join([bytes(MARGIN), rows, b"" if rows.endswith(b"\n") else b"\n"])
         characters = np.frombuffer(data, np.uint8)
-        words: Words = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
-        yield Block(characters, words, _ends(characters, columns))
+        ends = np.zeros((columns, np.count_nonzero(characters == NEWLINE)), np.int64)
+        if not find(data if short else characters, MARGIN, ends):
+            raise Unusual
+        yield Block(data, ends, short)
         begin = end
 
 
-def _ends(characters: Bytes, columns: int) -> Integers:
-    special = np.flatnonzero(characters[_MARGIN:] <= _COMMA) + _MARGIN
-    which = characters[special]
-    if (which[which < ord(" ")] != _NEWLINE).any():
-        raise Unusual
-    separators = special[(which == _COMMA) | (which == _NEWLINE)]
-    quotes = special[which == _QUOTE]
-    if len(quotes):
-        separators = _outside_quotes(characters, separators, quotes)
-    if len(separators) % columns:
-        raise Unusual
-    ends: Integers = separators.reshape(-1, columns).T.copy()
-    if np.count_nonzero(which == _NEWLINE) != ends.shape[1]:
-        raise Unusual
-    if (characters[ends[-1]] != _NEWLINE).any():
-        raise Unusual
-    return ends
-
-
-def _outside_quotes(characters: Bytes, separators: Integers, quotes: Integers) -> Integers:
-    """Return the separators that no quotes enclose."""
-    opening, closing = quotes[::2], quotes[1::2]
-    if len(opening) != len(closing):
-        raise Unusual
-    before, after = characters[opening - 1], characters[closing + 1]
-    before[opening == _MARGIN] = _NEWLINE
-    # A quote within quotes is doubled: it closes, and opens again at once.
-    for neighbours in (before, after):
-        if not np.isin(neighbours, (_QUOTE, _COMMA, _NEWLINE)).all():
-            raise Unusual
-    first, last = np.searchsorted(separators, opening), np.searchsorted(separators, closing)
-    if (first == last).all():
-        return separators
-    size = len(separators) + 1
-    depth = np.cumsum(np.bincount(first, minlength=size) - np.bincount(last, minlength=size))
-    outside: Integers = separators[depth[:-1] == 0]
-    return outside
+def _as_it_stands(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the Python function of a kernel."""
+    function: Callable[..., Any] = getattr(kernel, "python", kernel)
+    return function
 
 
 def text(block: Block, column: int) -> bytes:
     """Return the cells of a column, quoted as they are, with a newline behind each."""
     begins, ends = block.begins(column), block.ends[column]
-    lengths = ends - begins + 1
-    behind = np.cumsum(lengths)
-    places = np.arange(behind[-1] if len(behind) else 0)
-    places += np.repeat(begins - behind + lengths, lengths)
-    found = block.characters[places]
-    found[behind - 1] = _NEWLINE
+    if block.short:
+        places = zip(begins.tolist(), ends.tolist(), strict=True)
+        return b"".join([block.data[begin:end] + b"\n" for begin, end in places])
+    found = np.empty(int((ends - begins).sum()) + len(ends), np.uint8)
+    copy_lines(block.characters, begins, ends, found)
     return found.tobytes()
 
 
@@ -134,115 +123,52 @@ def choices(block: Block, column: int, known: Sequence[str]) -> npt.NDArray[np.i
 def numbers(block: Block, column: int) -> tuple[Floats, Booleans]:
     """Return a column as numbers, correctly rounded, and which cells are empty: these are NaN."""
     begins, ends = block.begins(column), block.ends[column]
-    empty = begins == ends
-    values, rest = np.full(len(ends), np.nan), ~empty
-    for kind, letter, place in _KINDS:
-        if not rest.any():
-            break
-        alike = rest & (block.characters[ends - place] == letter) if letter else rest
-        rows = slice(None) if alike.all() else np.flatnonzero(alike)
-        found, read = kind(block, begins[rows], ends[rows])
-        values[rows] = np.where(read, found, np.nan)
-        rest[rows] = ~read
-    if rest.any():
-        values[rest] = _others(block, begins[rest], ends[rest])
-    return values, empty
+    values, unread = np.empty(len(ends)), np.zeros(len(ends), np.bool_)
+    if block.short:
+        places = begins.tolist(), ends.tolist(), POWERS.tolist()
+        _as_it_stands(read_numbers)(block.data, *places, values, unread)
+    else:
+        read_numbers(block.characters, begins, ends, POWERS, values, unread)
+    if unread.any():
+        values[unread] = _others(block, begins[unread], ends[unread])
+    return values, begins == ends
 
 
 def whole_numbers(lines: bytes, prefix: bytes = b"") -> Integers:
     """Return the whole number of up to eight digits behind a prefix in each line; -1 for others."""
-    data = bytes(_MARGIN) + lines
+    data = bytes(MARGIN) + lines
     characters = np.frombuffer(data, np.uint8)
-    words: Words = np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
-    ends = np.flatnonzero(characters == _NEWLINE)
-    begins = np.concatenate([[_MARGIN], ends[:-1] + 1])[: len(ends)]
+    ends = np.flatnonzero(characters == NEWLINE)
+    begins = np.concatenate([[MARGIN], ends[:-1] + 1])[: len(ends)]
     alike = np.ones(len(ends), np.bool_)
     for letter in prefix:
         alike &= characters[begins] == letter
         begins = np.minimum(begins + 1, ends)
-    values, read = _whole(Block(characters, words, ends[None]), begins, ends)
-    # With zeros in front, it would be another text for the same number.
-    read &= alike & ((characters[begins] != ord("0")) | (ends - begins == 1)) & (begins < ends)
-    return np.where(read, values, -1.0).astype(np.int64)
-
-
-ZEROS = np.uint64(0x3030303030303030)
-_ZERO_POINT_ZEROS = np.uint64(0x3030303030302E30)
-_SECOND = np.uint64(0xFF00)
-LAST = np.array([(1 << 64) - (1 << 8 * (8 - count)) for count in range(9)], np.uint64)
-"""Bits of the last so many letters of a word."""
-
-_POWERS = 10.0 ** np.arange(23)
-"""Powers of ten that floats hold exactly."""
-
-
-def _six_decimals(block: Block, begins: Integers, ends: Integers) -> tuple[Floats, Booleans]:
-    """Read ``-12.345678`` of up to nine digits before the point; tell which cells are such."""
-    negative = block.characters[begins] == _MINUS
-    widths = ends - begins - negative
-    right = block.words[ends - 8] ^ _ZERO_POINT_ZEROS
-    left = (block.words[ends - 16] ^ ZEROS) & LAST[np.clip(widths - 8, 0, 8)]
-    read = (widths >= 8) & (widths <= 16) & _are_digits(left) & _are_digits(right)
-    read &= (right & _SECOND) == 0
-    # As read, there is a digit 0 in place of the point.
-    before_point = right & np.uint64(0xFF)
-    digits = eight_digits(left) * np.uint64(10**7) + eight_digits(right)
-    values = (digits - before_point * np.uint64(9 * 10**6)).astype(np.float64) / 1e6
-    np.negative(values, out=values, where=negative)
-    return values, read
-
-
-def _whole(block: Block, begins: Integers, ends: Integers) -> tuple[Floats, Booleans]:
-    """Read whole numbers of up to eight digits; tell which cells are such."""
     widths = ends - begins
-    digits = (block.words[ends - 8] ^ ZEROS) & LAST[np.clip(widths, 0, 8)]
-    read = (widths <= 8) & _are_digits(digits)
-    return eight_digits(digits).astype(np.float64), read
+    values, are_digits = eight_digits(eight_bytes(data), ends, np.minimum(widths, 8))
+    # With zeros in front, it would be another text for the same number.
+    alike &= are_digits & (widths > 0) & (widths <= 8)
+    alike &= (characters[begins] != ord("0")) | (widths == 1)
+    return np.where(alike, values, -1)
 
 
-def _with_exponent(block: Block, begins: Integers, ends: Integers) -> tuple[Floats, Booleans]:
-    """Read ``1.2345e+07``, as of dates in ``_machine_states.csv``; tell which cells are such."""
-    end = ends - 4
-    widths = end - begins
-    digits = block.words[np.maximum(end - 8, 0)] ^ ZEROS
-    # The point is the second letter; in its place, a digit 0 is read.
-    place = np.clip(8 * (9 - widths), 0, 56).astype(np.uint64)
-    point = np.uint64(ord(".") ^ ord("0")) << place
-    has_point = ((digits ^ point) >> place) & np.uint64(0xFF) == 0
-    digits = (digits ^ point) & LAST[np.clip(widths, 0, 8)]
-    exponents = block.words[ends - 8] >> np.uint64(32) ^ np.uint64(0x30302B65)
-    read = (widths >= 3) & (widths <= 8) & has_point & _are_digits(digits)
-    read &= _are_digits(exponents) & (exponents & np.uint64(0xFFFF) == 0)
-    decimals = np.clip(widths - 2, 0, 6)
-    whole = eight_digits(digits)
-    first = block.characters[begins].astype(np.uint64) - np.uint64(ord("0"))
-    whole -= first * np.uint64(9) * np.uint64(10) ** decimals.astype(np.uint64)
-    power = eight_digits(exponents << np.uint64(32)).astype(np.int64) - decimals
-    read &= (power >= 0) & (power < len(_POWERS))
-    return whole * _POWERS[np.clip(power, 0, len(_POWERS) - 1)], read
+_ZEROS = np.uint64(0x3030303030303030)
+_LAST = np.array([(1 << 64) - (1 << 8 * (8 - count)) for count in range(9)], np.uint64)
+"""Bits of the last so many letters of eight."""
 
 
-_KINDS = ((_six_decimals, ord("."), 7), (_with_exponent, ord("e"), 4), (_whole, 0, 0))
-"""Ways to write a number, with a letter that is so many places before the end."""
-
-
-def _are_digits(words: Words) -> Booleans:
-    """Tell which words have a number from 0 to 9 in each byte."""
-    high = (words | (words + np.uint64(0x0606060606060606))) & np.uint64(0xF0F0F0F0F0F0F0F0)
-    digits: Booleans = high == 0
-    return digits
-
-
-def eight_digits(words: Words) -> Words:
-    """Return the numbers of eight digits whose first one is in the lowest byte."""
+def eight_digits(words: Words, ends: Integers, widths: Integers) -> tuple[Integers, Booleans]:
+    """Return the numbers of up to eight letters that end somewhere, and which are all digits."""
+    digits = (words[ends - 8] ^ _ZEROS) & _LAST[widths]
+    high = (digits | (digits + np.uint64(0x0606060606060606))) & np.uint64(0xF0F0F0F0F0F0F0F0)
     for ones, factor, bits in (
         (0x0F0F0F0F0F0F0F0F, 10 << 8 | 1, 8),
         (0x00FF00FF00FF00FF, 100 << 16 | 1, 16),
         (0x0000FFFF0000FFFF, 10_000 << 32 | 1, 32),
     ):
         # Neighbours become one number: two digits, then four, then eight.
-        words = (words & np.uint64(ones)) * np.uint64(factor) >> np.uint64(bits)
-    return words
+        digits = (digits & np.uint64(ones)) * np.uint64(factor) >> np.uint64(bits)
+    return digits.astype(np.int64), high == 0
 
 
 _IN_NUMBERS = np.isin(np.arange(256), np.frombuffer(b"0123456789+-.eEinfa", np.uint8))
@@ -253,7 +179,9 @@ _NOT_FINITE = {word.encode() for word in NOT_FINITE}
 
 def _others(block: Block, begins: Integers, ends: Integers) -> Floats:
     """Read numbers however they are written, some words included."""
-    texts = [bytes(block.characters[begin:end]) for begin, end in zip(begins, ends, strict=True)]
+    texts = [
+        block.data[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+    ]
     if not _IN_NUMBERS[np.frombuffer(b"".join(texts), np.uint8)].all():
         raise Unusual
     try:

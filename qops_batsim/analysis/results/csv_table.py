@@ -96,7 +96,7 @@ class Chosen(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
             return [self._words[each] for each in self._which[index].tolist()]
-        return self._words[self._which[index]]
+        return str(self._words[self._which[index]])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self[:])

@@ -1,7 +1,7 @@
 """Allocations read in bulk, against reading each by itself."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim.analysis.results.allocations import AllocationError, read_allocations
@@ -21,6 +21,7 @@ def outcome(texts):
         return error.row, str(error)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(USUAL + ODD) | HOSTS, max_size=8))
 def test_in_bulk_and_one_by_one_are_the_same(texts):
     written = Texts("".join(f"{text}\n" for text in texts).encode())

@@ -38,9 +38,12 @@ WRITTEN = st.one_of(
 )
 
 
-@given(st.lists(WRITTEN, min_size=1, max_size=40))
-def test_numbers_are_correctly_rounded(cells):
-    values, empty = read_numbers(cells)
+@settings(deadline=None)
+@given(st.lists(WRITTEN, min_size=1, max_size=40), st.booleans())
+def test_numbers_are_correctly_rounded(cells, short):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(csv_cells, "SHORT", short << 17)
+        values, empty = read_numbers(cells)
     expected = np.array([float(cell) if cell else np.nan for cell in cells])
     np.testing.assert_array_equal(values, expected)
     assert np.signbit(values).tolist() == np.signbit(expected).tolist()
@@ -96,8 +99,9 @@ def quoted(cell: str) -> str:
     ),
     st.sampled_from(["\n", "\n", "\n", "\r\n", ""]),
     st.integers(1, 60),
+    st.booleans(),
 )
-def test_a_table_is_the_same_in_bulk_and_by_pandas(rows, end, block):
+def test_a_table_is_the_same_in_bulk_and_by_pandas(rows, end, block, short):
     lines = ["text,number,state,further", *(",".join(row) for row in rows)]
     content = ((end or "\n").join(lines) + end).encode()
     with pytest.MonkeyPatch.context() as patch:
@@ -108,6 +112,7 @@ def test_a_table_is_the_same_in_bulk_and_by_pandas(rows, end, block):
             expected = str(error)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(csv_cells, "BLOCK", block)
+        patch.setattr(csv_cells, "SHORT", short << 17)
         try:
             found = contents(read(content)[0])
         except InputError as error:
