@@ -15,6 +15,7 @@ BASE = {
     "csv_rows",
     "errors",
     "files",
+    "garbage",
     "kernels",
     "limits",
     "timing",

@@ -12,6 +12,7 @@ from qops_batsim.cli import options
 from qops_batsim.cli.console import COMPILING, Bar, note, print_error, progress_bar
 from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import (
     DEFAULT_DEADLINE_WORKLOAD,
     DEFAULT_SHARING_PLATFORM,
@@ -94,7 +95,8 @@ def run(
         "engine": engine,
     }
     call = {"path": batsim, "log_level": "quiet" if quiet else batsim_log, "timeout": timeout}
-    _report(_run(scheduler, again, choices, call, out, quiet), as_json, quiet)
+    with without_garbage_collection():
+        _report(_run(scheduler, again, choices, call, out, quiet), as_json, quiet)
 
 
 def _check_engine(engine: str, batsim: str | None, delays: bool, again: str | None) -> None:

@@ -23,6 +23,7 @@ from qops_batsim.analysis.verify.verifier import lateness, rules_checked, verify
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.kernels import listening
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import (
@@ -217,8 +218,9 @@ def run(
     allowed: dict[str, Any] = {"hosts": hosts, "events": events, "message_delays": message_delays}
     options = default_engine(module, compute_sharing=compute_sharing, **allowed)
     given = scheduler, workload, platform, events
-    work = _Work(given, module, options, smaller_machine, out, watch or Watch())
-    return work.run(batsim or BatsimCall() if engine == "batsim" else None)
+    with without_garbage_collection():
+        work = _Work(given, module, options, smaller_machine, out, watch or Watch())
+        return work.run(batsim or BatsimCall() if engine == "batsim" else None)
 
 
 class _Work:

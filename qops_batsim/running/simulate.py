@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Deadlock, EngineOptions, Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.files import write_text
+from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.compiled_loop import run_compiled
 from qops_batsim.running.inputs import (
@@ -90,7 +90,7 @@ def simulate(
     engine = engine or default_engine(module)
     if events is not None:
         engine = msgspec.structs.replace(engine, external_events=load_events(events))
-    with _without_garbage_collection():
+    with without_garbage_collection():
         return _simulate(workload, machine, module, engine, allow_smaller_machine, on_progress)
 
 
@@ -127,21 +127,6 @@ def default_engine(
         profile_reuse=dynamic,
         message_delays=message_delays,
     )
-
-
-@contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """Keep the collector from walking through all jobs again and again.
-
-    A simulation makes no reference cycles while it runs: what it drops goes at once.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _simulate(
