@@ -185,7 +185,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=10_000, help="of the log; 0 leaves it out")
     parser.add_argument("--picture", type=Path, help="draw the growth here")
     arguments = parser.parse_args()
-    Aroma.prepare()
+    Aroma().prepare()
     if arguments.jobs:
         log_times(arguments.jobs)
     growths(arguments.picture)

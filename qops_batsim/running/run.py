@@ -218,9 +218,9 @@ def run(
     allowed: dict[str, Any] = {"hosts": hosts, "events": events, "message_delays": message_delays}
     options = default_engine(module, compute_sharing=compute_sharing, **allowed)
     given = scheduler, workload, platform, events
+    call = batsim or BatsimCall() if engine == "batsim" else None
     with without_garbage_collection():
-        work = _Work(given, module, options, smaller_machine, out, watch or Watch())
-        return work.run(batsim or BatsimCall() if engine == "batsim" else None)
+        return _Work(given, module, options, smaller_machine, out, watch or Watch()).run(call)
 
 
 class _Work:

@@ -44,15 +44,6 @@ class Conservative(SpaceSharingScheduler):
     Options = ConservativeOptions
     options: ConservativeOptions
 
-    @classmethod
-    def prepare(cls) -> None:
-        """Compile the kernels of both kinds of plan."""
-        from qops_batsim.scheduling.plan import Plan
-        from qops_batsim.scheduling.warm_up import warm_up
-
-        for by_host in (True, False):
-            warm_up(Plan(1, by_host=by_host))
-
     def new_plan(self, machine_size: int) -> Plan:
         """Return an empty plan in which every job gets its earliest fit."""
         from qops_batsim.scheduling.plan import Plan

@@ -48,8 +48,7 @@ class Easy(SpaceSharingScheduler):
         """
         raise NotImplementedError
 
-    @classmethod
-    def prepare(cls) -> None:
+    def prepare(self) -> None:
         """Compile the kernel by one empty pass."""
         module = Easy()
         module.begin(System(hosts=()))

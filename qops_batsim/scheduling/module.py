@@ -146,8 +146,7 @@ class DecisionModule:
         """What the scheduler, with its options, needs of an engine beside running jobs."""
         return EngineNeeds()
 
-    @classmethod
-    def prepare(cls) -> None:
+    def prepare(self) -> None:
         """Load what is slow to load (compiled kernels) before the first message."""
 
     def use_platform(self, platform: Platform) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 from qops_batsim.errors import SimulationError
@@ -99,10 +100,9 @@ class SpaceSharingScheduler(DecisionModule):
         """Return an empty plan with this scheduler's options, or None if it keeps none."""
         return None
 
-    @classmethod
-    def prepare(cls) -> None:
+    def prepare(self) -> None:
         """Compile the kernels of the plan, if there is one: each of them works once."""
-        plan = cls().new_plan(1)
+        plan = copy(self).new_plan(1)
         if plan is not None:
             from qops_batsim.scheduling.warm_up import warm_up
 

@@ -134,9 +134,9 @@ def run_trial(trial: Trial, path: Path) -> Outcome:
     """Simulate a trial on the jobs of its log, and measure."""
     workload = trial_workload(trial, path)
     kind = TimedAroma if trial.scheduler == "aroma" else scheduler_class(trial.scheduler)
-    kind.prepare()
     settings = SETTINGS.get(trial.scheduler, {})
     module = kind(read_options(trial.scheduler, kind, settings))
+    module.prepare()
     simulation = simulate(workload, make_cluster(HOSTS, speed=SPEED), module)
     return outcome_of(workload, simulation.ended, module)
 

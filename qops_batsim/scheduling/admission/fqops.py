@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from qops_batsim.economics.tolerance import FixedTolerance, RandomTolerance, Tolerance
@@ -60,19 +61,18 @@ class Fqops(SpaceSharingScheduler):
         kills = self.options.kill_and_restart
         return EngineNeeds(dynamic_jobs=kills, profile_reuse=kills, why="kill_and_restart is on")
 
-    @classmethod
-    def prepare(cls) -> None:
+    def prepare(self) -> None:
         """Compile the kernels by a small plan in which each of them works once."""
         from qops_batsim.platform.hostset import HostSet
         from qops_batsim.scheduling.warm_up import warm_up
 
-        plan = cls(FqopsOptions(kill_and_restart=True, tolerance_factor=2.0)).new_plan(1)
+        plan = Fqops(FqopsOptions(kill_and_restart=True, tolerance_factor=2.0)).new_plan(1)
         # B is admitted by killing A, C gets an offer.
         for name, date, deadline in (("A", 0.0, None), ("B", 2.0, 7.0), ("C", 2.0, 8.0)):
             qos = QosRequest(deadline=deadline, estimated_runtime=5.0)
             plan.arrived(Job(name, date, 1, "none", qos=qos))
             plan.decide(date, HostSet.first(1))
-        warm_up(cls().new_plan(1))
+        warm_up(copy(self).new_plan(1))
 
     def tolerance(self) -> Tolerance:
         """Return who speaks for the users."""

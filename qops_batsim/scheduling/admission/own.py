@@ -52,8 +52,7 @@ class DeadlineScheduler(SpaceSharingScheduler):
         """
         raise NotImplementedError
 
-    @classmethod
-    def prepare(cls) -> None:
+    def prepare(self) -> None:
         """Compile the kernels of a plan; :meth:`admit` is only asked about real jobs."""
         from qops_batsim.scheduling.plan import Plan
         from qops_batsim.scheduling.warm_up import warm_up

@@ -57,8 +57,7 @@ class Aroma(DecisionModule):
         super().__init__(options)
         self._platform: Platform | None = None
 
-    @classmethod
-    def prepare(cls) -> None:
+    def prepare(self) -> None:
         """Compile the kernels by mapping a few applications."""
         from qops_batsim.scheduling.aroma.planner import warm_up
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import TYPE_CHECKING
 
 from qops_batsim.jobs import Job
@@ -38,12 +39,11 @@ class Slack(SpaceSharingScheduler):
         super().__init__(options)
         self.options.check()
 
-    @classmethod
-    def prepare(cls) -> None:
+    def prepare(self) -> None:
         """Compile the kernels by a small plan in which each of them works once."""
         from qops_batsim.scheduling.slack.plan import warm_up
 
-        warm_up(cls().new_plan(1))
+        warm_up(copy(self).new_plan(1))
 
     def new_plan(self, machine_size: int) -> SlackPlan:
         """Return an empty plan with these options."""
