@@ -64,7 +64,12 @@ def put_fixed(buffer: np.ndarray, ends: np.ndarray, separator: int, values: np.n
                 millionths = 0
             at = _put_digits(buffer, at, whole, 1)
             buffer[at] = _POINT
-            at = _put_digits(buffer, at + 1, millionths, 6)
+            if millionths == 0:
+                for place in range(at + 1, at + 7):
+                    buffer[place] = _ZERO
+                at += 7
+            else:
+                at = _put_digits(buffer, at + 1, millionths, 6)
         buffer[at] = separator
         ends[row] = at + 1
 

@@ -29,6 +29,14 @@ class Words(NamedTuple):
         """Return a column of the same text in so many rows."""
         return cls([word], np.zeros(rows, np.int64))
 
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Words:
+        """Return a column of texts, many of which are equal."""
+        words: dict[str, int] = {}
+        which = (words.setdefault(text, len(words)) for text in texts)
+        column = np.fromiter(which, np.int64, len(texts))
+        return cls(list(words), column)
+
     def texts(self) -> list[str]:
         """Return the text of each row."""
         return [self.words[index] for index in self.which.tolist()]
@@ -72,21 +80,14 @@ Column = Sequence[str] | np.ndarray | Words | General | Intervals
 
 def format_rows(columns: Sequence[Column], rows: int) -> Iterator[bytes]:
     """Yield so many rows of a table, some thousands at a time; nothing is quoted."""
+    if rows < FEW_ROWS:
+        yield _plain_rows(columns)
+        return
+    shared = [_texts(each.words) if isinstance(each, Words) else None for each in columns]
     for since in range(0, rows, ROWS_AT_ONCE):
         part = slice(since, min(since + ROWS_AT_ONCE, rows))
-        parts = [_part(column, part) for column in columns]
-        few = rows < FEW_ROWS
-        yield _plain_rows(parts) if few else _compiled_rows(parts, part.stop - since)
-
-
-def _part(column: Column, rows: slice) -> Column:
-    if isinstance(column, Words):
-        return Words(column.words, column.which[rows])
-    if isinstance(column, General):
-        return General(column.values[rows])
-    if isinstance(column, Intervals):
-        return Intervals(column.offsets[rows.start : rows.stop + 1], column.first, column.last)
-    return column[rows]
+        parts = [_part(*each, part) for each in zip(columns, shared, strict=True)]
+        yield _compiled_rows(parts, part.stop - since)
 
 
 def _plain_rows(columns: Sequence[Column]) -> bytes:
@@ -107,31 +108,6 @@ def cells(column: Column) -> Sequence[str]:
     return list(map(str, column.tolist()))
 
 
-def _compiled_rows(columns: Sequence[Column], rows: int) -> bytes:
-    from qops_batsim import csv_kernels
-
-    fitting = [_fitting(column) for column in columns]
-    begins = np.zeros(rows + 1, np.int64)
-    for column in fitting:
-        begins[1:] += _widths(column)
-    np.cumsum(begins, out=begins)
-    buffer, ends = np.empty(begins[-1], np.uint8), begins[:-1].copy()
-    separators = [_SEPARATOR] * (len(columns) - 1) + [_LINE_END]
-    for column, separator in zip(fitting, separators, strict=True):
-        given = buffer, ends, separator
-        if isinstance(column, _Texts):
-            csv_kernels.put_texts(*given, *column)
-        elif isinstance(column, Intervals):
-            csv_kernels.put_intervals(*given, *column)
-        elif isinstance(column, General):
-            csv_kernels.put_general(*given, column.values.astype(np.int64))
-        elif column.dtype.kind == "f":
-            csv_kernels.put_fixed(*given, column)
-        else:
-            csv_kernels.put_whole(*given, column)
-    return buffer[: csv_kernels.close_up(buffer, begins, ends)].tobytes()
-
-
 class _Texts(NamedTuple):
     """Texts as bytes, where each begins (and the last ends), and which each row has."""
 
@@ -144,20 +120,45 @@ _Fitting = _Texts | np.ndarray | General | Intervals
 """A column as the compiled loops take it."""
 
 
-def _fitting(column: Column) -> _Fitting:
-    """Return a column for the compiled loops; as texts, if they could not write it."""
-    if isinstance(column, Words):
-        return _texts(column.words)._replace(which=column.which.astype(np.int64))
+def _part(column: Column, words: _Texts | None, rows: slice) -> _Fitting:
+    """Return some rows of a column for the compiled loops; as texts, if they cannot write them."""
+    if isinstance(column, Words) and words is not None:
+        return words._replace(which=column.which[rows].astype(np.int64))
     if isinstance(column, Intervals):
-        return column
+        return Intervals(column.offsets[rows.start : rows.stop + 1], column.first, column.last)
     if isinstance(column, General):
-        dates = column.values
+        dates = column.values[rows]
         fits = (dates < _LARGEST) & (dates == np.floor(dates)) & ~np.signbit(dates)
-        return column if fits.all() else _texts(cells(column))
-    if not isinstance(column, np.ndarray):
-        return _texts(column)
-    fits = ~(abs(column) >= _LARGEST) if column.dtype.kind == "f" else column >= 0
-    return np.ascontiguousarray(column) if fits.all() else _texts(cells(column))
+        return General(dates) if fits.all() else _texts(cells(General(dates)))
+    values = column[rows]
+    if not isinstance(values, np.ndarray):
+        return _texts(values)
+    fits = ~(abs(values) >= _LARGEST) if values.dtype.kind == "f" else values >= 0
+    return np.ascontiguousarray(values) if fits.all() else _texts(cells(values))
+
+
+def _compiled_rows(columns: Sequence[_Fitting], rows: int) -> bytes:
+    from qops_batsim import csv_kernels
+
+    begins = np.zeros(rows + 1, np.int64)
+    for column in columns:
+        begins[1:] += _widths(column)
+    np.cumsum(begins, out=begins)
+    buffer, ends = np.empty(begins[-1], np.uint8), begins[:-1].copy()
+    separators = [_SEPARATOR] * (len(columns) - 1) + [_LINE_END]
+    for column, separator in zip(columns, separators, strict=True):
+        given = buffer, ends, separator
+        if isinstance(column, _Texts):
+            csv_kernels.put_texts(*given, *column)
+        elif isinstance(column, Intervals):
+            csv_kernels.put_intervals(*given, *column)
+        elif isinstance(column, General):
+            csv_kernels.put_general(*given, column.values.astype(np.int64))
+        elif column.dtype.kind == "f":
+            csv_kernels.put_fixed(*given, column)
+        else:
+            csv_kernels.put_whole(*given, column)
+    return buffer[: csv_kernels.close_up(buffer, begins, ends)].tobytes()
 
 
 def _texts(texts: Sequence[str]) -> _Texts:

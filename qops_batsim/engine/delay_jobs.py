@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from qops_batsim.csv_rows import Words
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges
 from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, plain_delay
 from qops_batsim.engine.world import World
@@ -170,11 +171,10 @@ def ended_jobs_of_columns(outcome: Outcome, columns: JobColumns) -> EndedJobs:
     places = jobs.places[ended]
     listed = places.tolist()
     starts, walltimes = outcome.starts[ended], columns.walltimes[places]
-    profiles = columns.profiles[places].tolist()
     return EndedJobs(
         ids=[columns.ids[place] for place in listed],
-        workloads=[jobs.name] * len(listed),
-        profiles=[columns.profile_names[each] for each in profiles],
+        workloads=Words.one(jobs.name, len(listed)),
+        profiles=Words(columns.profile_names, columns.profiles[places]),
         submission_times=columns.submission_times[places],
         processors=columns.processors[places],
         walltimes=np.where(walltimes == np.inf, -1.0, walltimes),

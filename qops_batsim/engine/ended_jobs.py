@@ -46,8 +46,8 @@ class EndedJobs(NamedTuple):
     """
 
     ids: list[str]
-    workloads: list[str]
-    profiles: list[str]
+    workloads: Words
+    profiles: Words
     submission_times: np.ndarray
     processors: np.ndarray
     walltimes: np.ndarray
@@ -132,8 +132,8 @@ def ended_jobs_of(ended: Sequence[JobRecord]) -> EndedJobs:
 
     return EndedJobs(
         ids=[local_id for _, _, local_id in names],
-        workloads=[workload for workload, _, _ in names],
-        profiles=[record.job.profile for record in ended],
+        workloads=Words.of([workload for workload, _, _ in names]),
+        profiles=Words.of([record.job.profile for record in ended]),
         submission_times=numbers(np.float64, lambda each: each.job.submission_time),
         processors=numbers(np.int64, lambda each: each.job.processors),
         walltimes=numbers(

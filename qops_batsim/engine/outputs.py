@@ -204,12 +204,31 @@ def _jobs_on(hosts: HostIntervals, host: int) -> np.ndarray:
 def _last_finishes(jobs: EndedJobs, hosts: int) -> np.ndarray:
     """Return each host's last finish in the order in which ends were noted (seconds), else 0.
 
+    Looks at the last intervals first, and at more of them only where these leave hosts out.
+    """
+    first, last = jobs.hosts.first, jobs.hosts.last
+    begun, ended = (np.bincount(each, minlength=hosts + 1) for each in (first, last + 1))
+    used = np.cumsum(begun - ended)[:hosts] > 0
+    job = _jobs_by_interval(jobs.hosts)
+    latest = np.full(hosts, -1)
+    end, looked_at = len(first), 8 * hosts
+    while (used & (latest < 0)).any():
+        part = slice(max(0, end - looked_at), end)
+        found = _last_cover(first[part], last[part], job[part], hosts)
+        latest = np.where(latest < 0, found, latest)
+        end, looked_at = part.start, 2 * looked_at
+    # A host without any has -1, which is the element appended.
+    finishes: np.ndarray = np.append(jobs.finishes, 0.0)[latest]
+    return finishes
+
+
+def _last_cover(first: np.ndarray, last: np.ndarray, job: np.ndarray, hosts: int) -> np.ndarray:
+    """Return the greatest job whose interval covers each host, -1 without.
+
     O(intervals + hosts log hosts): an interval is covered by two, which may overlap, whose
     length is the largest power of 2 that it holds. The last job of each of these is handed down
     to its halves.
     """
-    first, last = jobs.hosts.first, jobs.hosts.last
-    job = _jobs_by_interval(jobs.hosts)
     powers = np.frexp(last - first + 1)[1] - 1
     latest = np.full(hosts, -1)
     for power in range(hosts.bit_length() - 1, -1, -1):
@@ -219,9 +238,7 @@ def _last_finishes(jobs: EndedJobs, hosts: int) -> np.ndarray:
         if power:
             halves = latest[: hosts - length // 2].copy()
             np.maximum(latest[length // 2 :], halves, out=latest[length // 2 :])
-    # A host without any has -1, which is the element appended.
-    finishes: np.ndarray = np.append(jobs.finishes, 0.0)[latest]
-    return finishes
+    return latest
 
 
 def _computing_by_host(jobs: EndedJobs, hosts: int) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qops_batsim.csv_rows import Words
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
 from qops_batsim.platform.host_intervals import HostIntervals
@@ -131,7 +132,9 @@ def _log(log: QosLog, workload: Workload, outcome: Outcome, hosts: int) -> None:
         return ToldJobs(
             ids=ids,
             requests=requests and [requests[place] for place in places],
-            decisions=[QOS_REJECTED if each in rejected else QOS_ACCEPTED for each in ids],
+            decisions=Words.of([QOS_REJECTED if each in rejected else QOS_ACCEPTED for each in ids])
+            if rejected
+            else Words.one(QOS_ACCEPTED, len(ids)),
         )
 
     log.fill_later(fill, tell)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from qops_batsim.files import atomic_write
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
 
 if TYPE_CHECKING:
-    from qops_batsim.csv_rows import Column
+    from qops_batsim.csv_rows import Column, Words
 
 QOS_COLUMNS = (
     "job_id",
@@ -36,6 +36,8 @@ QOS_COLUMNS = (
 )
 """The columns of ``PREFIX_qos.csv``."""
 
+_NOTHING_ASKED = QosRequest()
+
 _NUMBERS = (
     "offered_deadline",
     "admitted_deadline",
@@ -45,7 +47,7 @@ _NUMBERS = (
     "wasted_processor_seconds",
 )
 
-_QUOTED = frozenset(',"\r\n')
+_QUOTED = ',"\r\n'
 """Characters for which a text is quoted in CSV."""
 
 NEW_PROMISES = "new_promises"
@@ -115,7 +117,7 @@ class ToldJobs(NamedTuple):
 
     ids: list[str]
     requests: Sequence[QosRequest | None] | None
-    decisions: list[str]
+    decisions: Sequence[str] | Words
 
 
 class QosLog:
@@ -218,35 +220,30 @@ class QosLog:
 
         ids, requests, decisions = self._told()
         found, kills = self._records, self._all_kills()
-        records = [found.get(job_id, _NOTHING_NOTED) for job_id in ids] if found else []
-
-        def noted(name: str) -> list[Any]:
-            return [getattr(record, name) for record in records]
-
         table: dict[str, Column] = dict.fromkeys(self.columns(), Words.one("", len(ids)))
         table["job_id"], table["decision"] = ids, decisions
-        deadlines: list[float | None] = [None] * len(ids)
-        categories: list[str] = [""] * len(ids)
-        if requests is not None:
-            deadlines = [None if each is None else each.deadline for each in requests]
-            categories = ["" if each is None else each.category or "" for each in requests]
-        if records:
-            for name in _NUMBERS:
-                table[name] = _numbers(noted(name))
-            table["reason"] = noted("reason")
-            own = noted("requested_deadline")
-            deadlines = [a if b is None else b for a, b in zip(deadlines, own, strict=True)]
-            own = noted("category")
-            categories = [b or a for a, b in zip(categories, own, strict=True)]
-            counts = zip(ids, noted("kills"), strict=True)
-            table["kills"] = [str(kills.get(job_id, 0) + more) for job_id, more in counts]
-            if NEW_PROMISES in table:
-                table[NEW_PROMISES] = list(map(str, noted(NEW_PROMISES)))
-        elif kills:
-            table["kills"] = [str(kills.get(job_id, 0)) for job_id in ids]
-        else:
-            table["kills"] = Words.one("0", len(ids))
-        table["requested_deadline"], table["category"] = _numbers(deadlines), categories
+        table["kills"] = Words.one("0", len(ids))
+        if not found and not kills and requests is None:
+            return table
+        records = [found.get(job_id, _NOTHING_NOTED) for job_id in ids]
+        asked = [each or _NOTHING_ASKED for each in requests or [None] * len(ids)]
+        table["requested_deadline"] = _numbers(
+            [
+                request.deadline if record.requested_deadline is None else record.requested_deadline
+                for request, record in zip(asked, records, strict=True)
+            ]
+        )
+        table["category"] = [
+            record.category or request.category or ""
+            for request, record in zip(asked, records, strict=True)
+        ]
+        for name in _NUMBERS:
+            table[name] = _numbers([getattr(record, name) for record in records])
+        table["reason"] = [record.reason for record in records]
+        counts = zip(ids, records, strict=True)
+        table["kills"] = [str(kills.get(job_id, 0) + record.kills) for job_id, record in counts]
+        if NEW_PROMISES in table:
+            table[NEW_PROMISES] = [str(record.new_promises) for record in records]
         return table
 
     def _told(self) -> ToldJobs:
@@ -254,9 +251,10 @@ class QosLog:
             return self._tell()
         decisions = self.decisions()
         jobs = {job.id: job for job in self.jobs if job.id not in self._originals}
+        requests = [job.qos for job in jobs.values()]
         return ToldJobs(
             ids=list(jobs),
-            requests=[job.qos for job in jobs.values()],
+            requests=requests if any(each is not None for each in requests) else None,
             decisions=[decisions.get(job_id, "") for job_id in jobs],
         )
 
@@ -294,12 +292,15 @@ def write_qos_log(log: QosLog, prefix: str | Path) -> Path:
 
 def _quoted(column: Column) -> Column:
     """Return a column in which texts are quoted that would else not be one cell of CSV."""
-    if not isinstance(column, list) or _QUOTED.isdisjoint("".join(column)):
+    if not isinstance(column, list) or not _needs_quotes("".join(column)):
         return column
     return [
-        text if _QUOTED.isdisjoint(text) else '"{}"'.format(text.replace('"', '""'))
-        for text in column
+        '"{}"'.format(text.replace('"', '""')) if _needs_quotes(text) else text for text in column
     ]
+
+
+def _needs_quotes(text: str) -> bool:
+    return any(each in text for each in _QUOTED)
 
 
 def _numbers(values: list[float | None]) -> Column:

@@ -19,7 +19,7 @@ from qops_batsim.workload.strict_json import load_json
 _LOOKED_FOR = 64
 """Bytes of a value by which its place in the file is found."""
 
-_IN_NO_NAME = frozenset(',"\r\n')
+_IN_NO_NAME = ',"\r\n'
 """Characters that would break Batsim's output files."""
 
 _LARGEST_ID = 2**63
@@ -136,7 +136,7 @@ def _columns(values: dict[str, list[Any]], profile_names: list[str]) -> JobColum
         and ((limits > 0) & ((limits <= MAX_SECONDS) | (limits == math.inf))).all()
         and not any(each is not None and each.problem() for each in requests or ())
         and names.keys() >= used
-        and _IN_NO_NAME.isdisjoint("".join(used))
+        and not _holds("".join(used), _IN_NO_NAME)
     ):
         return None
     estimates = limits
@@ -165,4 +165,9 @@ def _ids(given: list[Any]) -> list[str] | None:
         given = list(map(str, given))
     different = set(given)
     usable = len(different) == len(given) and "" not in different
-    return given if usable and _IN_NO_NAME.union("!").isdisjoint("".join(given)) else None
+    return given if usable and not _holds("".join(given), _IN_NO_NAME + "!") else None
+
+
+def _holds(text: str, characters: str) -> bool:
+    """Tell whether any of the characters is in a text."""
+    return any(each in text for each in characters)

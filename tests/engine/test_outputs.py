@@ -94,8 +94,8 @@ def test_columns_hold_what_the_records_hold() -> None:
         jobs = simulation.ended_jobs
         assert simulation.ended_jobs is jobs
         for index, record in enumerate(simulation.ended):
-            assert f"{jobs.workloads[index]}!{jobs.ids[index]}" == record.job.id
-            assert jobs.profiles[index] == record.job.profile
+            assert f"{jobs.workloads.texts()[index]}!{jobs.ids[index]}" == record.job.id
+            assert jobs.profiles.texts()[index] == record.job.profile
             assert jobs.submission_times[index] == record.submission_time
             assert jobs.processors[index] == record.job.processors
             assert jobs.states[index] == STATE_CODES[record.state]
