@@ -215,12 +215,11 @@ def run(
     if workload is None:
         workload, shipped = default_inputs(module)
         platform = platform or shipped
-    allowed: dict[str, Any] = {"hosts": hosts, "events": events, "message_delays": message_delays}
-    options = default_engine(module, compute_sharing=compute_sharing, **allowed)
+    others: dict[str, Any] = {"events": events, "message_delays": message_delays}
+    options = default_engine(module, hosts=hosts, compute_sharing=compute_sharing, **others)
     given = scheduler, workload, platform, events
-    call = batsim or BatsimCall() if engine == "batsim" else None
-    with without_garbage_collection():
-        return _Work(given, module, options, smaller_machine, out, watch or Watch()).run(call)
+    work = _Work(given, module, options, smaller_machine, out, watch or Watch())
+    return work.run(batsim or BatsimCall() if engine == "batsim" else None)
 
 
 class _Work:
@@ -239,7 +238,7 @@ class _Work:
         self.module = module
         self.smaller_machine = smaller_machine
         self.watch = watch
-        with watch.phase("reading the workload"):
+        with watch.phase("reading the workload"), without_garbage_collection():
             self.jobs: Workload = load_workload(given[1])
             self.machine: Platform = load_platform(given[2], self.jobs)
         # Where no message takes time, the description says so, and promises are to be kept exactly.
@@ -257,6 +256,7 @@ class _Work:
         self.described: dict[str, Any] = {**names, "module": module, "further": further}
         self.prefix = str(out or f"out/{short_name(self.described['scheduler'])}")
 
+    @without_garbage_collection()
     def run(self, batsim: BatsimCall | None) -> Run:
         """Simulate, write, and verify the schedule as it was written."""
         with listening(self.watch.compiling):
