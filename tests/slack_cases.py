@@ -61,7 +61,7 @@ def random_case(rng: random.Random, *, null: bool, jobs: int = 5, endless: float
 def ask(case: Case, heuristic: str, *, compresses: bool = False) -> Schedule | None:
     """The kernel's schedule of a case, or None; its profile is checked."""
     slots = 10 + len(case.running)
-    columns = np.zeros((7, slots))
+    columns = np.zeros((len(Jobs._fields) - 2, slots))
     slacks = Slacks(*np.zeros((3, slots)))
     processors = np.zeros(slots, np.int64)
     jobs = Jobs(processors, columns[0], processors, *columns[1:])

@@ -20,7 +20,15 @@ from qops_batsim.running.event_kernels import (
     start,
 )
 from qops_batsim.scheduling.easy_kernel import Running, easy_pass, new_running
-from qops_batsim.scheduling.plan_kernels import compress, insert_by_start, place_job, rebuild
+from qops_batsim.scheduling.plan_kernels import (
+    Given,
+    compress,
+    give_back,
+    insert_by_start,
+    new_given,
+    place_job,
+    rebuild,
+)
 from qops_batsim.scheduling.profile import (
     STEPS_PER_RESERVATION,
     Floats,
@@ -28,7 +36,6 @@ from qops_batsim.scheduling.profile import (
     Jobs,
     Profile,
     Queue,
-    change,
     end_of,
     new_profile,
     new_queue,
@@ -134,7 +141,7 @@ class PlanState(NamedTuple):
 
     Attributes
     ----------
-    jobs, profile, waiting, running
+    jobs, profile, waiting, running, given
         As there.
     lags
         By how much each running job started later than planned (seconds).
@@ -149,6 +156,7 @@ class PlanState(NamedTuple):
     profile: Profile
     waiting: Queue
     running: Queue
+    given: Given
     lags: Floats
     places: Ints
     soonest: Floats
@@ -166,12 +174,16 @@ def new_plan_state(jobs: int, hosts: int, processors: Ints, estimates: Floats) -
         np.zeros(jobs),
         np.zeros(jobs),
         never,
+        np.full(jobs, np.inf),
+        np.full(jobs, -np.inf),
     )
     profile = new_profile(hosts, STEPS_PER_RESERVATION * (jobs + min(hosts, jobs) + 2))
     running = new_queue(hosts + 1)
     lags, places = np.zeros(jobs), np.zeros(jobs, np.int64)
     waiting, soonest = new_queue(jobs), np.full(1, np.inf)
-    return PlanState(new_queue(hosts), columns, profile, waiting, running, lags, places, soonest)
+    return PlanState(
+        new_queue(hosts), columns, profile, waiting, running, new_given(0), lags, places, soonest
+    )
 
 
 @lean_kernel
@@ -211,7 +223,8 @@ def forget_gone(state: PlanState, now: float) -> bool:
     for index in range(state.gone.size[0]):
         job = state.gone.slots[index]
         if state.jobs.ends[job] > now + GRID_TOLERANCE:
-            change(state.profile, now, state.jobs.ends[job], state.jobs.reserved[job], True)
+            end = state.jobs.ends[job]
+            give_back(state.profile, now, end, state.jobs.reserved[job], state.given)
             early = True
         size[0] -= 1
         moved, place = slots[size[0]], state.places[job]
@@ -297,7 +310,7 @@ def run_conservative(events: Events, state: PlanState, hosts: int) -> int:
             rebuild(now, state.profile, hosts, running, state.jobs, waiting)
         elif early:
             line = waiting.slots[: waiting.size[0]]
-            compress(now, state.profile, state.jobs, waiting, line, False)
+            compress(now, state.profile, state.jobs, waiting, line, state.given)
         is_trimmed = False
         for job in range(counts[ARRIVED], counts[NEXT]):
             if accept(events, job, hosts):

@@ -43,6 +43,15 @@ def bit_count(words: Words) -> int:
 
 
 @lean_kernel
+def same_hosts(one: Words, other: Words) -> bool:
+    """Whether two rows are the same. O(words)."""
+    for word in range(len(one)):  # noqa: SIM110 - all() would make a generator
+        if one[word] != other[word]:
+            return False
+    return True
+
+
+@lean_kernel
 def keep_lowest(words: Words, wanted: int) -> None:
     """Clear all but the ``wanted`` lowest bits that are set. O(bits)."""
     for index in range(len(words)):

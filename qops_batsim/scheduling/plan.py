@@ -87,8 +87,9 @@ class Plan:
         What became of new jobs, by slot, until it is emptied.
     held_back
         Slots of waiting jobs that must not start yet.
-    freed
-        Whether something was given back beside ends of jobs since the last decision.
+    freed, given
+        Whether something was given back beside ends of jobs since the last decision, and what
+        was since the last compression.
     observer
         Told of every answer to a new job, if any.
     everything, resizing
@@ -113,11 +114,12 @@ class Plan:
         self.answers: dict[int, Answer] = {}
         self.held_back: set[int] = set()
         self.freed = False
+        self.given = plan_kernels.new_given(words)
         self.observer: Observer | None = None
         self.resizing = Resizing(machine_size, words, promises=policy is not None)
         self._by_host = by_host
         self._gone: list[int] = []
-        self._trim, self._change = Steady(profile.trim), Steady(profile.change)
+        self._trim, self._put_back = Steady(profile.trim), Steady(plan_kernels.give_back)
         self._place, self._insert = Steady(plan_kernels.place), Steady(plan_kernels.insert_by_start)
         self._compress, self._rebuild = Steady(plan_kernels.compress), Steady(plan_kernels.rebuild)
 
@@ -201,6 +203,7 @@ class Plan:
         plan_kernels.reserve_all(
             now, self.profile, self.everything, self.running, self.jobs, self.waiting
         )
+        self.given.dates[:] = plan_kernels.EVER
         if self.policy is not None:
             self.policy.resume(held)
 
@@ -291,9 +294,8 @@ class Plan:
     def _has_missed_start(self, now: float) -> bool:
         """Whether a job should have started before: its processors come free only now."""
         slots, size = self.waiting
-        if not size[0]:
-            return False
-        return bool(self.table.numbers.starts[slots[0]] < now - self.news.tolerance)
+        due = now - self.news.tolerance
+        return bool(size[0] and self.table.numbers.starts[slots[0]] < due)
 
     def _take_new(self, now: float) -> None:
         """Place the new jobs, or ask the policy about each."""
@@ -309,11 +311,12 @@ class Plan:
         self.decided = end
 
     def _ask(self, policy: Policy, now: float, slot: int) -> None:
-        if self.observer is not None:
-            self.observer.asked(now, slot)
+        observer = self.observer
+        if observer is not None:
+            observer.asked(now, slot)
         answer = self.answers[slot] = policy.take(self, self.nominal(now), slot)
-        if self.observer is not None:
-            self.observer.answered(now, slot, answer)
+        if observer is not None:
+            observer.answered(now, slot, answer)
 
     def _start_due(
         self, now: float, free: HostSet
@@ -321,11 +324,9 @@ class Plan:
         """Start what is due and fits; tell whether the plan has to know that it was late."""
         started: list[tuple[Job, HostSet | None]] = []
         late = False
-        if not free:
-            return started, late
         jobs, waiting = self.table.numbers, self.waiting
         soon, in_time = now + GRID_TOLERANCE, now - self.news.most_lag
-        count = int(waiting.size[0])
+        count = int(waiting.size[0]) if free else 0
         while len(started) < count:
             slot = int(waiting.slots[len(started)])
             start = float(jobs.starts[slot])
@@ -340,9 +341,8 @@ class Plan:
             self._run(slot, end_of(start, float(jobs.estimates[slot])), lag)
             started.append((self.table.jobs[slot], hosts))
         if started:
-            left = count - len(started)
+            waiting.size[0] = left = count - len(started)
             waiting.slots[:left] = waiting.slots[len(started) : count]
-            waiting.size[0] = left
         return started, late
 
     def _hosts_for(self, slot: int, free: HostSet) -> HostSet | None:
@@ -364,7 +364,7 @@ class Plan:
     def compress(self, now: float) -> None:
         """Move waiting jobs up to their earliest fits, by start, or by arrival if by host."""
         line = np.sort(self.waiting_slots) if self._by_host else self.waiting_slots
-        self._compress(now, self.profile, self.jobs, self.waiting, line, self._by_host)
+        self._compress(now, self.profile, self.jobs, self.waiting, line, self.given)
 
     def rebuild(self, now: float) -> None:
         """Make the plan anew, because running jobs will not end when it assumed."""
@@ -390,7 +390,7 @@ class Plan:
             self.profile = Profile(grown(times), grown(free), size)
 
     def _give_back(self, slot: int, start: float, end: float) -> None:
-        self._change(self.profile, start, end, self.jobs.reserved[slot], True)
+        self._put_back(self.profile, start, end, self.jobs.reserved[slot], self.given)
 
     def _run(self, slot: int, end: float, lag: float) -> None:
         """Count a job among the running ones. O(log running)."""

@@ -8,20 +8,25 @@ take ``steps × words`` instead of one for each step that a fit looks at.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from qops_batsim.kernels import lean_kernel
+from qops_batsim.scheduling.host_fits import change_hosts, earlier_in, fit_in, keeps_hosts
 from qops_batsim.scheduling.profile import (
     Floats,
     Ints,
     Jobs,
     Profile,
     Queue,
+    Words,
+    change,
     end_of,
-    fit_in,
     release,
     reserve,
     running_profile,
+    segment_at,
 )
 from qops_batsim.timing import DEADLINE_TOLERANCE
 
@@ -56,6 +61,37 @@ def insert_by_start(waiting: Queue, starts: Floats, slot: int) -> None:
     slots[place] = slot
 
 
+class Given(NamedTuple):
+    """What others than waiting jobs have given up since the last compression.
+
+    Attributes
+    ----------
+    dates
+        First and last date of it (seconds).
+    hosts
+        Room for a row of hosts.
+    """
+
+    dates: Floats
+    hosts: Words
+
+
+EVER = -np.inf, np.inf
+"""First and last date of what may have been given up at any date."""
+
+
+def new_given(words: int) -> Given:
+    """Return that nothing was given up, with room for rows of so many words."""
+    return Given(np.array([np.inf, -np.inf]), np.zeros(words, np.uint64))
+
+
+@lean_kernel
+def give_back(profile: Profile, start: float, end: float, amount: Any, given: Given) -> None:
+    """Give processors or hosts back that waiting jobs may move to. O(steps × words)."""
+    change(profile, start, end, amount, True)
+    given.dates[0], given.dates[1] = min(given.dates[0], start), max(given.dates[1], end)
+
+
 @lean_kernel
 def place_job(now: float, profile: Profile, jobs: Jobs, slot: int) -> None:
     """Plan a job at its earliest fit. O(steps)."""
@@ -64,6 +100,7 @@ def place_job(now: float, profile: Profile, jobs: Jobs, slot: int) -> None:
         profile.free, profile, now, duration, jobs.processors[slot], jobs.reserved[slot]
     )
     reserve(profile, jobs.starts[slot], duration, jobs.reserved[slot])
+    jobs.given_from[slot], jobs.given_until[slot] = np.inf, -np.inf
 
 
 @lean_kernel
@@ -78,24 +115,76 @@ def place(now: float, profile: Profile, jobs: Jobs, waiting: Queue, first: int, 
 
 
 @lean_kernel
+def place_again(
+    now: float, profile: Profile, jobs: Jobs, slot: int, first: float, last: float, hosts: Words
+) -> bool:
+    """Move a planned job to its earliest fit, and tell whether it has moved; O(steps).
+
+    Only between two dates others have given something up since it was placed, so it fits in
+    earlier only where it touches that time. Hosts are chosen anew even where the start stays;
+    ``hosts`` is room for them.
+    """
+    times, size, rows = profile.times, profile.size[0], jobs.reserved
+    planned, duration, needed = jobs.starts[slot], jobs.estimates[slot], jobs.processors[slot]
+    after, limit = max(now, times[segment_at(times, size, first - duration)]), min(last, planned)
+    start = earlier_in(rows, profile, after, duration, needed, limit, planned, rows[slot], hosts)
+    if start == planned and (start == np.inf or keeps_hosts(rows, slot, hosts)):
+        return False
+    release(profile, planned, duration, rows[slot])
+    change_hosts(rows, slot, hosts)
+    jobs.starts[slot] = start
+    reserve(profile, start, duration, rows[slot])
+    return True
+
+
+@lean_kernel
 def compress(
-    now: float, profile: Profile, jobs: Jobs, waiting: Queue, line: Ints, by_host: bool
+    now: float, profile: Profile, jobs: Jobs, waiting: Queue, line: Ints, given: Given
 ) -> None:
     """Move the waiting jobs to their earliest fits, one by one in the order of a line.
 
-    Numbers of processors never move to a later start, because the old place is free;
-    hosts are chosen anew even where the start stays. O(waiting × steps).
+    No start moves to a later date, because the old place is free. A job is looked at where
+    others have given something up since it was placed or looked at: running jobs (``given``),
+    or waiting ones that have moved. O(waiting × steps), O(waiting) if none does.
     """
-    for index in range(len(line)):
-        slot = line[index]
-        before, duration = jobs.starts[slot], jobs.estimates[slot]
-        release(profile, before, duration, jobs.reserved[slot])
-        start = fit_in(
-            profile.free, profile, now, duration, jobs.processors[slot], jobs.reserved[slot]
-        )
-        jobs.starts[slot] = start if by_host else min(before, start)
-        reserve(profile, jobs.starts[slot], duration, jobs.reserved[slot])
-    sort_slots(waiting.slots, 0, waiting.size[0], jobs.starts)
+    any_moved, dates = False, given.dates
+    for slot in line:
+        start, duration = jobs.starts[slot], jobs.estimates[slot]
+        end = end_of(start, duration)
+        first = min(dates[0], jobs.given_from[slot])
+        last = max(dates[1], jobs.given_until[slot])
+        jobs.given_from[slot], jobs.given_until[slot] = np.inf, -np.inf
+        if start < now:
+            # Rounding made it late. A number of processors is the same at any date.
+            if profile.free.ndim == 1:
+                continue
+            release(profile, start, duration, jobs.reserved[slot])
+            place_job(now, profile, jobs, slot)
+        elif (
+            first >= end
+            or last <= now
+            or not place_again(now, profile, jobs, slot, first, last, given.hosts)
+        ):
+            continue
+        any_moved = True
+        if start < np.inf:
+            jobs.given_from[slot], jobs.given_until[slot] = start, end
+            dates[0], dates[1] = min(dates[0], start), max(dates[1], end)
+    dates[0], dates[1] = np.inf, -np.inf
+    if any_moved:
+        tell_earlier(jobs, line)
+        sort_slots(waiting.slots, 0, waiting.size[0], jobs.starts)
+
+
+@lean_kernel
+def tell_earlier(jobs: Jobs, line: Ints) -> None:
+    """Note for each job of a line what those behind it have given up, in place of what it has."""
+    first, last = np.inf, -np.inf
+    for place in range(len(line) - 1, -1, -1):
+        slot = line[place]
+        own_first, own_last = jobs.given_from[slot], jobs.given_until[slot]
+        jobs.given_from[slot], jobs.given_until[slot] = first, last
+        first, last = min(first, own_first), max(last, own_last)
 
 
 @lean_kernel
@@ -131,7 +220,9 @@ def reserve_all(
 
 
 @lean_kernel
-def adopt(order: Ints, planned: Floats, count: int, jobs: Jobs, waiting: Queue) -> None:
+def adopt(
+    order: Ints, planned: Floats, count: int, jobs: Jobs, waiting: Queue, given: Given
+) -> None:
     """Make a new plan the plan: slots and their starts, in any order.
 
     O(count²), and linear if they are nearly in order of start.
@@ -139,5 +230,6 @@ def adopt(order: Ints, planned: Floats, count: int, jobs: Jobs, waiting: Queue) 
     for index in range(count):
         waiting.slots[index] = order[index]
         jobs.starts[order[index]] = planned[index]
+    given.dates[0], given.dates[1] = EVER
     waiting.size[0] = count
     sort_slots(waiting.slots, 0, count, jobs.starts)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from qops_batsim import timing
 from qops_batsim.kernels import lean_kernel
-from qops_batsim.scheduling.host_words import bit_count, keep_lowest
+from qops_batsim.scheduling.host_words import same_hosts
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -58,6 +58,9 @@ class Jobs(NamedTuple):
         Planned or actual start; expected end of a running job.
     keys
         What an order of jobs compares, the least first.
+    given_from, given_until
+        Dates between which others have given up reservations since a waiting job was placed;
+        see :func:`~qops_batsim.scheduling.plan_kernels.compress`.
     """
 
     processors: Ints
@@ -69,6 +72,8 @@ class Jobs(NamedTuple):
     starts: Floats
     ends: Floats
     keys: Floats
+    given_from: Floats
+    given_until: Floats
 
 
 class Queue(NamedTuple):
@@ -126,17 +131,32 @@ def earliest_fit(profile: Profile, after: float, duration: float, processors: in
     The profile is one of numbers. The date is ``after``, which must not be before the
     first step, or that of a step; infinite if there is none. O(steps).
     """
+    return earlier_fit(profile, after, duration, processors, np.inf, np.inf)
+
+
+@lean_kernel
+def earlier_fit(
+    profile: Profile, after: float, duration: float, processors: int, limit: float, planned: float
+) -> float:
+    """As :func:`earliest_fit`, for a job that has reserved the processors from ``planned`` on.
+
+    Returned is the planned date if there is no earlier one; those beyond ``limit`` are
+    not tried.
+    """
     times, free, size = profile.times, profile.free, profile.size[0]
+    last = size if limit == np.inf else segment_at(times, size, limit) + 1
     index = segment_at(times, size, after)
     start = after
     while True:
-        while free[index] < processors:
+        if free[index] < processors:
             # The job cannot overlap this segment: try from its end on.
             index += 1
-            if index == size:
-                return np.inf
+            while index < last and free[index] < processors:
+                index += 1
+            if index >= last:
+                return planned
             start = times[index]
-        end = end_of(start, duration)
+        end = min(end_of(start, duration), planned)
         index += 1
         while index < size and times[index] < end and free[index] >= processors:
             index += 1
@@ -155,44 +175,6 @@ def lowest_free(profile: Profile, start: float, end: float) -> int:
         lowest = min(lowest, free[index])
         index += 1
     return int(lowest)
-
-
-@lean_kernel
-def earliest_hosts(
-    profile: Profile, after: float, duration: float, processors: int, hosts: Words
-) -> float:
-    """As :func:`earliest_fit`, where the same hosts are free for the whole duration.
-
-    ``hosts`` is filled with the lowest ones; without meaning if there are none.
-    O(steps² × words).
-    """
-    times, free, size = profile.times, profile.free, profile.size[0]
-    first = segment_at(times, size, after)
-    for begin in range(first, size):
-        start = after if begin == first else times[begin]
-        end = end_of(start, duration)
-        for word in range(len(hosts)):
-            hosts[word] = free[begin, word]
-        index = begin + 1
-        while bit_count(hosts) >= processors:
-            if index == size or times[index] >= end:
-                keep_lowest(hosts, processors)
-                return start
-            for word in range(len(hosts)):
-                hosts[word] &= free[index, word]
-            index += 1
-    return np.inf
-
-
-@lean_kernel
-def fit_in(
-    rows: Rows, profile: Profile, after: float, duration: float, processors: int, reserved: Any
-) -> float:
-    """Return the earliest fit in a profile with these rows; hosts are written to ``reserved``."""
-    if rows.ndim == 1:
-        return earliest_fit(profile, after, duration, processors)
-    else:  # noqa: RET505 - numba leaves out the branch that does not apply
-        return earliest_hosts(profile, after, duration, processors, reserved)
 
 
 @lean_kernel
@@ -237,10 +219,7 @@ def same_rows(free: Rows, one: int, other: int) -> bool:
     if free.ndim == 1:
         return bool(free[one] == free[other])
     else:  # noqa: RET505 - numba leaves out the branch that does not apply
-        for word in range(free.shape[1]):  # noqa: SIM110 - all() would make a generator
-            if free[one, word] != free[other, word]:
-                return False
-        return True
+        return same_hosts(free[one], free[other])
 
 
 @lean_kernel

@@ -17,7 +17,7 @@ import numpy as np
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.host_words import words_of
-from qops_batsim.scheduling.plan_kernels import compress, reserve_all
+from qops_batsim.scheduling.plan_kernels import EVER, Given, compress, reserve_all
 from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Profile, Queue
 from qops_batsim.scheduling.table import JobTable
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of
@@ -46,6 +46,7 @@ class ResizedPlan(Protocol):
     profile: Profile
     waiting: Queue
     everything: Any
+    given: Given
 
     @property
     def jobs(self) -> Jobs: ...
@@ -123,10 +124,11 @@ class Resizing:
         if anew or self._lost:
             plan.rebuild(now)
         else:
-            date, by_host = plan.nominal(now), self._words > 0
+            date = plan.nominal(now)
             reserve_all(date, plan.profile, plan.everything, plan.running, plan.jobs, plan.waiting)
-            line = np.sort(waiting) if by_host else waiting
-            compress(date, plan.profile, plan.jobs, plan.waiting, line, by_host)
+            plan.given.dates[:] = EVER
+            line = np.sort(waiting) if self._words else waiting
+            compress(date, plan.profile, plan.jobs, plan.waiting, line, plan.given)
         if self._lost and self._promises:
             are = "host" if self._lost == 1 else "hosts"
             reason = f"machine lost {self._lost} {are} at {now:g} s"

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.scheduling.host_fits import earliest_hosts
 from qops_batsim.scheduling.host_words import bit_count, keep_lowest
-from qops_batsim.scheduling.profile import change, earliest_hosts, new_profile
+from qops_batsim.scheduling.profile import change, new_profile
 
 HOSTS = 70
 HORIZON = 40
@@ -24,6 +25,7 @@ def mask_of(row: np.ndarray) -> int:
     return int(row[0]) | int(row[1]) << 64
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**HOSTS - 1), st.integers(0, HOSTS))
 def test_bits_are_counted_and_the_lowest_kept(mask: int, wanted: int) -> None:
     row = words(mask)

@@ -105,7 +105,7 @@ class Admission:
     def install(self, plan: Plan, jobs: int = 1) -> None:
         """Make the draft, with so many jobs more, the plan."""
         count = plan.waiting_count + jobs
-        self._adopt(self.draft.order, self.draft.starts, count, plan.jobs, plan.waiting)
+        self._adopt(self.draft.order, self.draft.starts, count, plan.jobs, plan.waiting, plan.given)
         profile, plan.profile = plan.profile, self.draft.profile
         self.draft = self.draft._replace(profile=profile)
 

@@ -12,6 +12,7 @@ from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.kernels import Steady
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.plan import Plan
+from qops_batsim.scheduling.plan_kernels import EVER
 from qops_batsim.scheduling.profile import Floats, Ints, grown, reserve
 from qops_batsim.scheduling.resizing import ResizedPlan, Resizing
 from qops_batsim.scheduling.slack.options import SlackOptions
@@ -277,6 +278,7 @@ class SlackPlan(Plan):
             return math.inf
         if changed:
             self._adopt(position, room.rows, self.jobs, self.waiting)
+            self.given.dates[:] = EVER
             # The schedule's profile is the new one; the old arrays serve the next search.
             self._room = room._replace(best=self.profile)
             self.profile = room.best

@@ -36,6 +36,7 @@ from qops_batsim.scheduling.slack.prices import (
     price_of_wait,
     rate_of_moves,
 )
+from qops_batsim.scheduling.soonest import clear, copy_bounds, new_bounds, soonest_fit
 
 Schedule = tuple[bool, int, float, float, int]
 """Whether waiting jobs move, from which position on, start of the new job, price, moved jobs."""
@@ -87,6 +88,8 @@ class Room(NamedTuple):
     ----------
     base, trial, best
         Profiles: of what keeps its place, of a schedule that is tried, of the cheapest.
+    base_bounds, bounds
+        On the earliest fits in the first two.
     rows, line
         The waiting jobs, and their places in the order of the heuristic.
     """
@@ -94,6 +97,8 @@ class Room(NamedTuple):
     base: Profile
     trial: Profile
     best: Profile
+    base_bounds: Floats
+    bounds: Floats
     rows: Rows
     line: Ints
 
@@ -101,7 +106,8 @@ class Room(NamedTuple):
 def new_room(steps: int, jobs: int) -> Room:
     """Return room for profiles and waiting jobs of these sizes."""
     base, trial, best = (new_profile(0, steps) for _ in range(3))
-    return Room(base, trial, best, np.zeros(jobs, WAITING), np.zeros(jobs, np.int64))
+    bounds = new_bounds(), new_bounds()
+    return Room(base, trial, best, *bounds, np.zeros(jobs, WAITING), np.zeros(jobs, np.int64))
 
 
 @lean_kernel
@@ -115,6 +121,7 @@ def list_waiting(
     new_priority: float,
     weights: Floats,
     heuristic: int,
+    bounds: Floats,
     rows: Rows,
 ) -> None:
     """Write the waiting jobs, what moving each costs and what it can gain at most.
@@ -138,7 +145,7 @@ def list_waiting(
         row.rate = rate_of_moves(row.processors, priority, first, slack, new_priority, weights)
         row.key = key_of(heuristic, index, priority, row)
         if index >= fixed:
-            soonest = earliest_fit(base, now, row.estimate, row.processors)
+            soonest = soonest_fit(base, now, row.estimate, row.processors, bounds)
             row.least = min(0.0, cost_of_move(soonest - row.start, row.rate, False, weights))
 
 
@@ -150,10 +157,11 @@ def place_delayed(
     limit: float,
     least_moved: int,
     profile: Profile,
+    bounds: Floats,
     rows: Rows,
     line: Ints,
     weights: Floats,
-) -> tuple[float, int]:
+) -> tuple[float, int, int]:
     """Place the jobs from a position on at their earliest fit, and add up what this costs.
 
     The profile has the running jobs, the jobs before the position and the new job,
@@ -163,11 +171,12 @@ def place_delayed(
     Returns
     -------
     tuple
-        Price and number of moved jobs. The price is infinite if a job would start after
-        its latest start, or if the schedule cannot win. O(waiting × steps).
+        Price and number of moved jobs, and the next position that can give another schedule:
+        as long as jobs keep their starts beside the new one, it may as well come after them.
+        The price is infinite if a job would start after its latest start, or if the schedule
+        cannot win. O(waiting × steps).
     """
-    count = len(rows)
-    moved = 0
+    count, moved, following, placed = len(rows), 0, position, position
     # What the jobs still to place can gain at most.
     hope = 0.0
     for index in range(position, count):
@@ -176,23 +185,26 @@ def place_delayed(
     for place in range(count + 1):
         bound = price + hope if place < count else price
         if bound > limit + tolerance or (bound >= limit - tolerance and moved >= least_moved):
-            return np.inf, moved
+            return np.inf, moved, following + 1
         if place == count:
             break
         if line[place] < position:
             continue
         row = rows[line[place]]
-        start = earliest_fit(profile, now, row.estimate, row.processors)
+        start = soonest_fit(profile, now, row.estimate, row.processors, bounds)
         if start > row.latest:
-            return np.inf, moved
+            return np.inf, moved, following + 1
         row.trial = start
+        if placed == following == line[place] and start == row.start:
+            following += 1
+        placed += 1
         delay = start - row.start
         if delay != 0.0 and not np.isnan(delay):
             moved += 1
             price += cost_of_move(delay, row.rate, row.over_quota, weights)
         hope -= row.least
         reserve(profile, start, row.estimate, row.processors)
-    return price, moved
+    return price, moved, following + 1
 
 
 @lean_kernel
@@ -275,26 +287,37 @@ def cheapest_schedule(
     """
     base, rows, line = room.base, room.rows[: waiting.size[0]], room.line
     running_profile(base, everything, now, running, jobs)
+    clear(room.base_bounds)
     for index in range(fixed):
         slot = waiting.slots[index]
         reserve(base, jobs.starts[slot], jobs.estimates[slot], jobs.processors[slot])
     list_waiting(
-        now, base, jobs, waiting, fixed, slacks, new.priority, rules.weights, rules.heuristic, rows
+        now,
+        base,
+        jobs,
+        waiting,
+        fixed,
+        slacks,
+        new.priority,
+        rules.weights,
+        rules.heuristic,
+        room.base_bounds,
+        rows,
     )
     sort_line(line, rows)
     best = schedule_in_place(now, fixed, new, rules, plan, room.best, rows)
-    for position in range(fixed, len(rows)):
-        if position > fixed:
-            row = rows[position - 1]
+    kept = position = fixed
+    while position < len(rows):
+        for index in range(kept, position):
+            row = rows[index]
+            soonest_fit(base, now, row.estimate, row.processors, room.base_bounds)
             reserve(base, row.start, row.estimate, row.processors)
-        start = now
+        kept, start = position, now
         if new.processors > 0:
-            start = earliest_fit(base, now, new.estimate, new.processors)
+            start = soonest_fit(base, now, new.estimate, new.processors, room.base_bounds)
             if start > new.latest:
-                continue
-        best = best_order(
-            now, position, start, best, base, room.trial, room.best, rows, line, new, rules
-        )
+                break  # Behind more jobs it would start no earlier.
+        best, position = best_order(now, position, start, best, room, rows, new, rules)
     return best
 
 
@@ -304,39 +327,39 @@ def best_order(
     position: int,
     start: float,
     best: Schedule,
-    base: Profile,
-    trial: Profile,
-    cheapest: Profile,
+    room: Room,
     rows: Rows,
-    line: Ints,
     new: NewJob,
     rules: Rules,
-) -> Schedule:
+) -> tuple[Schedule, int]:
     """Place the new job at a start, and those from a position on in the orders to try.
 
-    Returns the cheapest of these schedules if it is cheaper than the best one so far.
+    Returns the cheapest of these schedules if it is cheaper than the best one so far, and
+    the next position to try.
     """
     weights, count, is_null = rules.weights, len(rows), new.processors == 0
+    trial, line = room.trial, room.line
     price = 0.0 if is_null else price_of_wait(start - now, new.processors, weights)
     if rules.heuristic == EXHAUSTIVE:
         for index in range(count):
             line[index] = index
     more = True
     while more:
-        copy_profile(base, trial)
+        copy_profile(room.base, trial)
+        copy_bounds(room.base_bounds, room.bounds)
         if not is_null:
             reserve(trial, start, new.estimate, new.processors)
-        total, moved = place_delayed(
-            now, position, price, best[3], best[4], trial, rows, line, weights
+        total, moved, following = place_delayed(
+            now, position, price, best[3], best[4], trial, room.bounds, rows, line, weights
         )
         # A finite price wins or ties: the others were given up on the way.
         if total < np.inf:
-            copy_profile(trial, cheapest)
+            copy_profile(trial, room.best)
             for index in range(position, count):
                 rows[index].best = rows[index].trial
             best = True, position, start, total, moved
         more = rules.heuristic == EXHAUSTIVE and next_permutation(line, position, count)
-    return best
+    return best, position + 1 if rules.heuristic == EXHAUSTIVE else following
 
 
 @lean_kernel
