@@ -28,12 +28,23 @@ def read_bytes(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES)
     Compression is recognised by content, not by name; ``max_bytes`` counts after
     decompression. ``what`` the file should be ("a workload") is for the message.
     """
+    return b"".join(read_parts(path, max_bytes + 1, what=what, max_bytes=max_bytes))
+
+
+def read_parts(
+    path: str | Path, size: int, *, what: str, max_bytes: int = MAX_INPUT_BYTES
+) -> Iterator[bytes]:
+    """Yield the content of a file, so many bytes at a time; see :func:`read_bytes`."""
+    total = 0
     try:
         with open(path, "rb") as raw:
             # Peeking also works for pipes, which cannot go back.
             compressed = raw.peek(2)[:2] == _GZIP_MAGIC
             stream = gzip.GzipFile(fileobj=raw) if compressed else raw
-            content = stream.read(max_bytes + 1)
+            while total <= max_bytes and (part := stream.read(size)):
+                total += len(part)
+                if total <= max_bytes:
+                    yield part
     except FileNotFoundError:
         raise InputError(f"{path}: no such file ({what} was expected)") from None
     except IsADirectoryError:
@@ -46,9 +57,8 @@ def read_bytes(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES)
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     except ValueError as error:
         raise InputError(f"{str(path)!r} is no name of a file ({error})") from None
-    if len(content) > max_bytes:
+    if total > max_bytes:
         raise InputError(f"{path}: larger than {max_bytes} bytes, the most accepted for {what}")
-    return content
 
 
 def read_text(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES) -> str:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.analysis.results.csv_cells import MARGIN, eight_bytes, eight_digits
+from qops_batsim.analysis.results.cell_kernels import read_intervals
+from qops_batsim.analysis.results.csv_cells import SHORT, as_it_stands
 from qops_batsim.analysis.results.csv_table import Texts
 from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
 from qops_batsim.errors import InputError
@@ -64,27 +65,13 @@ def read_allocations(texts: Sequence[str]) -> Allocations:
 
 def _as_batsim_writes(written: bytes) -> Allocations | None:
     """Read allocations, a line each, if they are ascending maximal intervals."""
-    data = bytes(MARGIN) + written
-    characters = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero((characters < ord("0")) | (characters > ord("9")))[MARGIN:]
-    behind = characters[ends]
-    before = np.concatenate([[ord("\n")], behind[:-1]]).astype(np.uint8)
-    widths = np.diff(ends, prepend=MARGIN - 1) - 1
-    newline, hyphen = behind == ord("\n"), behind == ord("-")
-    after_hyphen = before == ord("-")
-    nothing = (widths == 0) & newline & (before == ord("\n"))
-    if not np.all(newline | hyphen | (behind == ord(" "))) or (after_hyphen & hyphen).any():
-        return None
-    if ((widths > 8) | (widths == 0) & ~nothing).any():
-        return None
-    numbers, _ = eight_digits(eight_bytes(data), ends, widths)
-    places = np.flatnonzero(~(nothing | after_hyphen))
-    rows = (np.cumsum(newline) - newline)[places]
-    first, last = numbers[places], numbers[places + hyphen[places]]
-    apart = (first[1:] > last[:-1] + 1) | (rows[1:] > rows[:-1])
-    if (first > last).any() or not apart.all() or last.max(initial=0) > MAX_HOST_ID:
-        return None
-    return Allocations(rows, first, last)
+    most = written.count(b" ") + written.count(b"\n")
+    found = Allocations(*(np.empty(most, np.int64) for _ in range(3)))
+    if len(written) < SHORT:
+        count = as_it_stands(read_intervals)(written, *found, MAX_HOST_ID)
+    else:
+        count = read_intervals(np.frombuffer(written, np.uint8), *found, MAX_HOST_ID)
+    return None if count < 0 else Allocations(*(each[:count] for each in found))
 
 
 def on_hosts(allocations: Allocations, hosts: Integers) -> tuple[Integers, Integers]:

@@ -126,3 +126,43 @@ def read_numbers(
             value = number * powers[power] if power >= 0 else number / powers[-power]
             values[row] = -value if negative else value
             unread[row] = False
+
+
+@lean_kernel
+def read_intervals(
+    characters: np.ndarray, rows: np.ndarray, first: np.ndarray, last: np.ndarray, highest: int
+) -> int:
+    """Read sets of whole numbers such as ``0-3 5``, one a line; return how many intervals.
+
+    Or -1, if one is not of ascending maximal intervals up to the ``highest`` number.
+    """
+    count = row = number = digits = 0
+    low = -1  # before a hyphen
+    previous = -2  # the last number of the line
+    for at in range(len(characters)):
+        letter = characters[at]
+        if _ZERO <= letter <= _ZERO + 9:
+            number = number * 10 + (letter - _ZERO)
+            digits += 1
+            if digits > _DIGITS:
+                return -1
+            continue
+        if letter == _MINUS:
+            if digits == 0 or low >= 0:
+                return -1
+            low = number
+        elif digits > 0 and letter in (_SPACE, NEWLINE):
+            begin = number if low < 0 else low
+            if begin <= previous + 1 or number < begin or number > highest:
+                return -1
+            rows[count], first[count], last[count] = row, begin, number
+            count += 1
+            previous = number
+            low = -1
+        elif letter != NEWLINE or previous >= 0 or low >= 0:
+            return -1
+        if letter == NEWLINE:
+            row += 1
+            previous = -2
+        number = digits = 0
+    return count

@@ -8,7 +8,7 @@ general reader.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,10 +29,10 @@ Floats = npt.NDArray[np.float64]
 Booleans = npt.NDArray[np.bool_]
 
 BLOCK = 1 << 20
-"""Bytes of a block, which should fit into the caches with the columns made from it."""
+"""Bytes to read at once, which should fit into the caches with the columns made from them."""
 
 SHORT = 1 << 17
-"""Bytes of a file below which compiled loops would take longer to load than to run as Python."""
+"""Bytes of a file below which loading compiled loops would take longer than plain Python."""
 
 MARGIN = 8
 
@@ -70,26 +70,33 @@ def eight_bytes(data: bytes) -> Words:
     return np.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
 
 
-def blocks(content: bytes, begin: int, columns: int) -> Iterator[Block]:
-    """Yield the rows of a table from a position on; O(bytes)."""
-    short = len(content) < SHORT
-    find: Callable[..., bool] = _as_it_stands(find_cells) if short else find_cells
-    while begin < len(content):
-        end = content.rfind(b"\n", begin, begin + BLOCK) + 1
-        if not end:
-            end = content.find(b"\n", begin) + 1 or len(content)
-        rows = content[begin:end]
-        # The margin lets eight bytes end at the first cell.
-        data = b"".join([bytes(MARGIN), rows, b"" if rows.endswith(b"\n") else b"\n"])
-        characters = np.frombuffer(data, np.uint8)
-        ends = np.zeros((columns, np.count_nonzero(characters == NEWLINE)), np.int64)
-        if not find(data if short else characters, MARGIN, ends):
-            raise Unusual
-        yield Block(data, ends, short)
-        begin = end
+def whole_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the parts of a text, cut anew so that none ends within a line."""
+    rest = b""
+    for part in parts:
+        end = part.rfind(b"\n") + 1
+        if end:
+            yield rest + part[:end]
+            rest = part[end:]
+        else:
+            rest += part
+    if rest:
+        yield rest + b"\n"
 
 
-def _as_it_stands(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def find_block(lines: bytes, columns: int, *, short: bool) -> Block:
+    """Find the cells of some rows; O(bytes)."""
+    # The margin lets eight bytes end at the first cell.
+    data = bytes(MARGIN) + lines
+    characters = np.frombuffer(data, np.uint8)
+    ends = np.zeros((columns, np.count_nonzero(characters == NEWLINE)), np.int64)
+    find: Callable[..., bool] = as_it_stands(find_cells) if short else find_cells
+    if not find(data if short else characters, MARGIN, ends):
+        raise Unusual
+    return Block(data, ends, short)
+
+
+def as_it_stands(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Return the Python function of a kernel."""
     function: Callable[..., Any] = getattr(kernel, "python", kernel)
     return function
@@ -126,7 +133,7 @@ def numbers(block: Block, column: int) -> tuple[Floats, Booleans]:
     values, unread = np.empty(len(ends)), np.zeros(len(ends), np.bool_)
     if block.short:
         places = begins.tolist(), ends.tolist(), POWERS.tolist()
-        _as_it_stands(read_numbers)(block.data, *places, values, unread)
+        as_it_stands(read_numbers)(block.data, *places, values, unread)
     else:
         read_numbers(block.characters, begins, ends, POWERS, values, unread)
     if unread.any():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ import numpy.typing as npt
 from qops_batsim.analysis.results import csv_cells
 from qops_batsim.analysis.results.csv_cells import Booleans, Floats, Unusual
 from qops_batsim.errors import InputError, shown
-from qops_batsim.files import read_bytes, text_of
+from qops_batsim.files import read_bytes, read_parts, text_of
 
 Choices = npt.NDArray[np.int8]
 _Content = TypeVar("_Content")
@@ -167,18 +168,20 @@ class Form:
 
 def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Content:
     """Return what is made of a table; whatever is wrong is found by reading it with pandas."""
-    content = read_bytes(path, what=form.what)
+    kept = [] if path.is_file() else [read_bytes(path, what=form.what)]  # a pipe is read once
+    parts = kept or read_parts(path, csv_cells.BLOCK, what=form.what)
     try:
-        return make(_read_in_bulk(content, form))
+        return make(_read_in_bulk(csv_cells.whole_lines(parts), form))
     except (Unusual, UnicodeDecodeError):
+        content = kept[0] if kept else read_bytes(path, what=form.what)
         return make(_read_with_pandas(path, text_of(content, path, what=form.what), form))
 
 
-def _read_in_bulk(content: bytes, form: Form) -> Table:
-    if not content.isascii():
-        content.decode()
-    end = content.find(b"\n")
-    header = content[: max(end, 0)].decode().split(",")
+def _read_in_bulk(parts: Iterator[bytes], form: Form) -> Table:
+    begin = next(parts, b"")
+    short = len(begin) < csv_cells.SHORT
+    line, _, begin = begin.partition(b"\n")
+    header = line.decode().split(",")
     if len(set(header)) < len(header) or not set(form.needed).issubset(header):
         raise Unusual
     if not all(name.isidentifier() for name in header):
@@ -190,7 +193,10 @@ def _read_in_bulk(content: bytes, form: Form) -> Table:
     written: dict[str, list[bytes]] = {name: [] for name in texts}
     place = {name: index for index, name in enumerate(header)}
     size = 0
-    for block in csv_cells.blocks(content, end + 1, len(header)):
+    for lines in itertools.chain([begin], parts):
+        if not lines.isascii():
+            lines.decode()
+        block = csv_cells.find_block(lines, len(header), short=short)
         size += block.ends.shape[1]
         for name in numbers:
             found, nothing = csv_cells.numbers(block, place[name])

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qops_batsim.analysis.results import allocations
 from qops_batsim.analysis.results.allocations import AllocationError, read_allocations
 from qops_batsim.analysis.results.csv_table import Texts
 
@@ -22,10 +23,12 @@ def outcome(texts):
 
 
 @settings(deadline=None)
-@given(st.lists(st.sampled_from(USUAL + ODD) | HOSTS, max_size=8))
-def test_in_bulk_and_one_by_one_are_the_same(texts):
+@given(st.lists(st.sampled_from(USUAL + ODD) | HOSTS, max_size=8), st.booleans())
+def test_in_bulk_and_one_by_one_are_the_same(texts, short):
     written = Texts("".join(f"{text}\n" for text in texts).encode())
-    assert outcome(written) == outcome(texts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(allocations, "SHORT", short << 17)
+        assert outcome(written) == outcome(texts)
 
 
 @pytest.mark.parametrize("odd", ["10000001", "123456789", *ODD[:6]])

@@ -23,10 +23,9 @@ FORM = Form(
 )
 
 
-def read_numbers(cells):
-    content = "\n".join(["number", *cells, ""]).encode()
-    parts = [csv_cells.numbers(block, 0) for block in csv_cells.blocks(content, len("number\n"), 1)]
-    return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+def read_numbers(cells, *, short=True):
+    lines = "\n".join([*cells, ""]).encode()
+    return csv_cells.numbers(csv_cells.find_block(lines, 1, short=short), 0)
 
 
 FLOATS = st.floats(-1e18, 1e18) | st.floats(-1e7, 1e7) | st.integers(-(10**6), 10**10)
@@ -41,9 +40,7 @@ WRITTEN = st.one_of(
 @settings(deadline=None)
 @given(st.lists(WRITTEN, min_size=1, max_size=40), st.booleans())
 def test_numbers_are_correctly_rounded(cells, short):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(csv_cells, "SHORT", short << 17)
-        values, empty = read_numbers(cells)
+    values, empty = read_numbers(cells, short=short)
     expected = np.array([float(cell) if cell else np.nan for cell in cells])
     np.testing.assert_array_equal(values, expected)
     assert np.signbit(values).tolist() == np.signbit(expected).tolist()
