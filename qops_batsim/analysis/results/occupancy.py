@@ -65,7 +65,8 @@ def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Int
     ``start`` and ``finish`` are of all rows (seconds).
     """
     order = rows[np.lexsort((finish[rows], start[rows]))]
-    offsets = np.searchsorted(allocations.rows, np.arange(len(start) + 1))
+    offsets = np.zeros(len(start) + 1, np.int64)
+    np.cumsum(np.bincount(allocations.rows, minlength=len(start)), out=offsets[1:])
     count = int(allocations.last.max(initial=-1)) + 1
     none = np.full(count, -1)
     hosts = _Hosts(np.zeros(count), np.full(count, -np.inf), none, np.zeros(count, np.int64))
