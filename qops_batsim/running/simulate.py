@@ -34,6 +34,9 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.version import __version__
 from qops_batsim.workload.model import Workload
 
+FEW_JOBS = 2_000
+"""Fewer are simulated sooner than the compiled loop is loaded, let alone compiled."""
+
 
 def simulate(
     workload: AnyWorkload,
@@ -145,7 +148,8 @@ def _simulate(
     simulation = Simulation(platform, [workload], driver, engine, on_progress)
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, len(simulation.hosts))
-    if not run_compiled(simulation, workload, driver, on_progress):
+    is_long = len(workload.jobs) >= FEW_JOBS
+    if not (is_long and run_compiled(simulation, workload, driver, on_progress)):
         simulation.run()
     return simulation
 
