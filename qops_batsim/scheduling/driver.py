@@ -57,8 +57,6 @@ class ModuleDriver:
         self._checks_answers = not is_ours(type(module))
         self.log = module.qos_log = QosLog()
         self._handlers: dict[type, Callable[[Any], None]] = {
-            JobSubmitted: self._submitted,
-            JobCompleted: module.completed,
             JobKilled: self._killed,
             RequestedCall: lambda _: module.call(),
             Notify: module.notified,
@@ -82,17 +80,24 @@ class ModuleDriver:
 
         This is how an engine in the same process asks, without messages.
         """
-        handlers = self._handlers
+        module = self.module
+        kind: type = type(None)
         for event in events:
-            handler = handlers.get(type(event))
-            if handler is not None:
-                handler(event)
-        if events and type(events[-1]) is SimulationEnds:
+            # This runs for every job: the most frequent classes come first.
+            kind = type(event)
+            if kind is JobCompleted:
+                module.completed(event)  # type: ignore[arg-type]
+            elif kind is JobSubmitted:
+                self._submitted(event)  # type: ignore[arg-type]
+            elif kind in self._handlers:
+                self._handlers[kind](event)
+        if kind is SimulationEnds:
             return []
-        decisions = self.module.decide(now)
-        problem = decision_problem(decisions) if self._checks_answers else None
-        if problem is not None:
-            raise SimulationError(f"at {now:.6f} s: {problem}")
+        decisions = module.decide(now)
+        if self._checks_answers and (decisions or type(decisions) is not list):
+            problem = decision_problem(decisions)
+            if problem is not None:
+                raise SimulationError(f"at {now:.6f} s: {problem}")
         if decisions:
             self._note(decisions)
         return decisions
@@ -100,7 +105,6 @@ class ModuleDriver:
     def _note(self, decisions: list[Decision]) -> None:
         log = self.log
         for decision in decisions:
-            # This runs for every job: the most frequent class comes first.
             if type(decision) is ExecuteJob:
                 log.started.append(decision.job_id)
             elif type(decision) is RejectJob:

@@ -148,7 +148,8 @@ class SpaceSharingScheduler(DecisionModule):
         job, start, hosts = running
         if self._listens:
             self._left.append((job, start))
-        self._give_back(hosts.mask & ~self.capacity.away.mask)
+        away = self.capacity.away.mask
+        self._give_back(hosts.mask & ~away if away else hosts.mask)
         self.left(job)
 
     def notified(self, notification: Notify) -> None:
