@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_HOST_ID
@@ -41,6 +42,10 @@ class HostSet:
     @classmethod
     def parse(cls, text: str) -> HostSet:
         """Read intervals such as ``"0-3 5"`` (commas are accepted as separators)."""
+        return _parsed_before(text) if len(text) <= _LONGEST_KEPT else cls._parsed(text)
+
+    @classmethod
+    def _parsed(cls, text: str) -> HostSet:
         mask = 0
         for part in text.replace(",", " ").split():
             first, hyphen, last = part.partition("-")
@@ -120,6 +125,16 @@ class HostSet:
 
     def __repr__(self) -> str:
         return f"HostSet.parse({str(self)!r})"
+
+
+_LONGEST_KEPT = 200
+"""Sets with longer texts are read anew each time."""
+
+
+@lru_cache(maxsize=1024)
+def _parsed_before(text: str) -> HostSet:
+    """Read a set; the same few come again and again where jobs get the lowest free hosts."""
+    return HostSet._parsed(text)
 
 
 def lowest_bits(mask: int, count: int) -> int:

@@ -7,6 +7,8 @@ there is no second description of any type.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -46,8 +48,26 @@ class _WireMessage(msgspec.Struct):
     events: list[_WireItem]
 
 
+def _usual_messages(kinds: Mapping[str, type]) -> msgspec.json.Decoder[Any]:
+    """Return what reads messages at once of which each event has its data, of a known type."""
+    items = [
+        msgspec.defstruct(
+            f"_{kind.__name__}Item",
+            [("timestamp", float), ("data", kind)],
+            tag_field="type",
+            tag=name,
+            gc=False,
+        )
+        for name, kind in kinds.items()
+    ]
+    # This is how a union of types is made that are known only now.
+    item: Any = functools.reduce(operator.or_, items)
+    message = msgspec.defstruct("_UsualMessage", [("now", float), ("events", list[item])])
+    return msgspec.json.Decoder(message, dec_hook=_decode_custom)
+
+
 def _encode_custom(value: Any) -> Any:
-    if isinstance(value, HostSet):
+    if type(value) is HostSet:
         return str(value)
     if isinstance(value, (Job, OpenObject)):
         return value.fields
@@ -72,6 +92,8 @@ def _decode_custom(kind: type, value: Any) -> Any:
     raise NotImplementedError(f"no Python form for {kind.__name__}")
 
 
+_usual_events = _usual_messages(EVENT_TYPES)
+_usual_decisions = _usual_messages(DECISION_TYPES)
 _encoder = msgspec.json.Encoder(enc_hook=_encode_custom)
 _wire_decoder = msgspec.json.Decoder(_WireMessage)
 _body_decoders: dict[str, msgspec.json.Decoder[Any]] = {
@@ -104,21 +126,27 @@ def decode_events(
     >>> decode_events('{"now": 4.0, "events": [{"timestamp": 4.0, "type": "REQUESTED_CALL"}]}')
     Message(now=4.0, events=[Stamped(timestamp=4.0, body=RequestedCall())])
     """
-    return _decode_shallow(text, EVENT_TYPES, on_unknown)
+    return _decode_shallow(text, _usual_events, EVENT_TYPES, on_unknown)
 
 
 def decode_decisions(text: bytes | str) -> Message[Decision]:
     """Read what a decision module says."""
-    return _decode_shallow(text, DECISION_TYPES)
+    return _decode_shallow(text, _usual_decisions, DECISION_TYPES)
 
 
 def _decode_shallow(
     text: bytes | str,
+    usual: msgspec.json.Decoder[Any],
     known: Mapping[str, type],
     on_unknown: Callable[[str, float], None] | None = None,
 ) -> Message[Any]:
     try:
-        return _decode(text, known, on_unknown)
+        try:
+            raw = usual.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, InputError):
+            # Step by step, it is found what is wrong, or only unusual.
+            return _decode(text, known, on_unknown)
+        return Message(raw.now, [Stamped(item.timestamp, item.data) for item in raw.events])
     except RecursionError:
         raise InputError("message: nested too deeply for a Batsim protocol message") from None
 

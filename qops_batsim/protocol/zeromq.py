@@ -13,9 +13,10 @@ import stat
 import struct
 import time
 from collections.abc import Callable
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import zmq
+from zmq.backend import Socket as BackendSocket
 
 from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.limits import MAX_MESSAGE_BYTES
@@ -32,6 +33,9 @@ _FAILED_HANDSHAKES = (
     | zmq.EVENT_HANDSHAKE_FAILED_AUTH
 )
 
+
+_option: Callable[[zmq.Socket[bytes], int], Any] = BackendSocket.get
+"""Reads an option, without a look at what kind of option it is: that takes longer."""
 
 _MONITORED = struct.Struct("=H")
 """How a message of a monitor begins: with the number of the event."""
@@ -165,8 +169,8 @@ class MessageSocket:
             self._context.term()
 
     def _whole(self, frame: bytes) -> bytes:
-        if self.socket.getsockopt(zmq.RCVMORE):
-            while self.socket.getsockopt(zmq.RCVMORE):
+        if _option(self.socket, zmq.RCVMORE):
+            while _option(self.socket, zmq.RCVMORE):
                 self.socket.recv()
             raise InputError("message of several frames; one frame is expected")
         return frame
