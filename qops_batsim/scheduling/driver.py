@@ -55,7 +55,7 @@ class ModuleDriver:
         self.module = module
         self._any_engine = any_engine
         self._checks_answers = not is_ours(type(module))
-        self.log = module.qos_log = QosLog()
+        self._begin_log()
         self._handlers: dict[type, Callable[[Any], None]] = {
             JobKilled: self._killed,
             RequestedCall: lambda _: module.call(),
@@ -103,18 +103,22 @@ class ModuleDriver:
         return decisions
 
     def _note(self, decisions: list[Decision]) -> None:
-        log = self.log
         for decision in decisions:
             if type(decision) is ExecuteJob:
-                log.started.append(decision.job_id)
+                self._started.append(decision.job_id)
             elif type(decision) is RejectJob:
-                log.rejected.append(decision.job_id)
+                self.log.rejected.append(decision.job_id)
             elif type(decision) is RegisterJob:
-                log.jobs.append(_with_full_id(decision))
+                self._jobs.append(_with_full_id(decision))
+
+    def _begin_log(self) -> None:
+        self.log = self.module.qos_log = QosLog()
+        # Noted for every job: the log itself would look each time whether they are filled.
+        self._jobs, self._started = self.log.jobs, self.log.started
 
     def _begins(self, event: SimulationBegins) -> None:
         self._check_needs(event)
-        self.log = self.module.qos_log = QosLog()
+        self._begin_log()
         self.module.begin(system_of(event))
 
     def _check_needs(self, event: SimulationBegins) -> None:
@@ -130,7 +134,7 @@ class ModuleDriver:
         )
 
     def _submitted(self, event: JobSubmitted) -> None:
-        self.log.jobs.append(event.job)
+        self._jobs.append(event.job)
         self.module.submitted(event.job)
 
     def _killed(self, event: JobKilled) -> None:
