@@ -102,7 +102,7 @@ def metrics(
 def compute_metrics(
     result: RunResult, *, bounded_slowdown_threshold: float = BOUNDED_SLOWDOWN_THRESHOLD
 ) -> Metrics:
-    """Compute the metrics of a run; O(n log n) in its (job, host) pairs."""
+    """Compute the metrics of a run; O(n log n) in its jobs, plus the hosts of each."""
     if not 0 < bounded_slowdown_threshold < float("inf"):
         raise InputError(
             f"bounded slowdown threshold is {bounded_slowdown_threshold}; "

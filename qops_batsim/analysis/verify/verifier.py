@@ -45,7 +45,8 @@ def verify(
 ) -> list[Violation]:
     """Return what is wrong in a run's output by every rule that applies, in their order.
 
-    O(n log n) in the number of (job, host) pairs.
+    O(n log n) in the number of jobs, plus the hosts of each; with sharing or outages, in the number
+    of (job, host) pairs.
 
     ``workloads`` are those that it ran, by name (``"w0"``, ``"w1"``, …); without them, what the
     jobs asked for is taken from the run's own files. ``compute_sharing`` is by default what

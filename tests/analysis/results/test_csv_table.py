@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qops_batsim.analysis.results import csv_cells, csv_table
 from qops_batsim.analysis.results.csv_cells import Unusual
-from qops_batsim.analysis.results.csv_table import Form, Table, Texts, read_table
+from qops_batsim.analysis.results.csv_table import Chosen, Form, Table, Texts, read_table
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import FINAL_STATES
 
@@ -137,3 +137,33 @@ def test_what_batsim_writes_is_read_in_bulk():
     table, in_bulk = read(b'text,number,state,further\n"a\nb",1,,\n')
     assert not in_bulk
     assert table.texts["text"] == ["a\nb"]
+
+
+@given(st.lists(st.from_regex(r"\A(w0!)?[0-9a#]{0,10}\Z"), max_size=12))
+def test_whole_numbers_of_lines(lines):
+    found = csv_cells.whole_numbers("".join(f"{line}\n" for line in lines).encode(), b"w0!")
+    behind = [line.removeprefix("w0!") if line.startswith("w0!") else "" for line in lines]
+    usual = [text.isdigit() and len(text) <= 8 and text == str(int(text)) for text in behind]
+    expected = [int(text) if whole else -1 for text, whole in zip(behind, usual, strict=True)]
+    assert found.tolist() == expected
+
+
+@given(st.text("ab\n", max_size=30), st.integers(1, 9))
+def test_lines_stay_whole(text, size):
+    content = text.encode()
+    parts = [content[at : at + size] for at in range(0, len(content), size)]
+    lines = list(csv_cells.whole_lines(parts))
+    assert all(each.endswith(b"\n") for each in lines)
+    assert b"".join(lines) == content + b"\n" * (bool(content) and not text.endswith("\n"))
+
+
+def test_texts_and_words_are_sequences():
+    texts = Texts(b'a,b\n\n"say ""no"""\n')
+    assert list(texts) == ["a,b", "", 'say "no"'] == texts[:]
+    assert (len(texts), texts[2], "" in texts, "b" in texts) == (3, 'say "no"', True, False)
+    assert texts.written is None
+    plain = Texts(b"w0\nw0\n")
+    assert (plain.are_all("w0"), plain.are_all("w"), plain.mention("#")) == (True, False, False)
+    assert ("w0" in plain, "0" in plain) == (True, False)
+    states = Chosen(FINAL_STATES, np.array([4, 0], np.int8))
+    assert (len(states), states[0], list(states)) == (2, "REJECTED", ["REJECTED", FINAL_STATES[0]])
