@@ -70,10 +70,17 @@ class EndedJobs(NamedTuple):
         later = self.finishes > self.starts
         return np.where(later, self.finishes, self.starts + SHORTEST_RUN_TIME)
 
+    @property
+    def stretches(self) -> np.ndarray:
+        """Turnaround times over run times; infinite where dates are too late to tell a run time."""
+        finish = self.written_finishes
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: np.ndarray = (finish - self.submission_times) / (finish - self.starts)
+        return found
+
     def table(self) -> dict[str, Column]:
         """Return the columns of ``_jobs.csv``; numbers that a rejected job has not are NaN."""
         finish = self.written_finishes
-        turnaround, run_time = finish - self.submission_times, finish - self.starts
         return {
             "job_id": self.ids,
             "workload_name": self.workloads,
@@ -84,11 +91,11 @@ class EndedJobs(NamedTuple):
             "success": (self.states == STATE_CODES[COMPLETED_SUCCESSFULLY]).astype(np.int64),
             "final_state": Words(FINAL_STATES, self.states),
             "starting_time": self.starts,
-            "execution_time": run_time,
+            "execution_time": finish - self.starts,
             "finish_time": finish,
             "waiting_time": self.starts - self.submission_times,
-            "turnaround_time": turnaround,
-            "stretch": turnaround / run_time,
+            "turnaround_time": finish - self.submission_times,
+            "stretch": self.stretches,
             "allocated_resources": self.hosts,
             "consumed_energy": np.where(self.ran, self.energy, math.nan),
             "metadata": self.metadata or Words.one("", len(self.ids)),

@@ -95,7 +95,7 @@ def format_schedule(simulation: Simulation) -> str:
         dates[ran] for dates in (jobs.submission_times, jobs.starts, jobs.written_finishes)
     )
     waits, turnarounds = started - submitted, finished - submitted
-    slowdowns = turnarounds / (finished - started)
+    slowdowns = jobs.stretches[ran]
     successes = int((jobs.states == STATE_CODES[COMPLETED_SUCCESSFULLY]).sum())
     computing, idle, unavailable = _host_times(simulation, jobs)
     meter = simulation.energy

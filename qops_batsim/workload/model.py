@@ -30,7 +30,7 @@ class Workload(msgspec.Struct):
     """
 
     jobs: Sequence[Job]
-    """The jobs, in the order of the file."""
+    """The jobs, in the order of the file: a list, or what makes them when they are asked for."""
     profiles: dict[str, Profile]
     processors: int
     """Processors of the machine the workload is for (``nb_res``)."""
