@@ -49,14 +49,14 @@ COMPILING = "compiling the scheduling kernels for this machine (once; later runs
 
 
 @contextmanager
-def announce_compiling() -> Iterator[None]:
+def announce_compiling(quiet: bool = False) -> Iterator[None]:
     """Print a note when a kernel has to be compiled in the block."""
     from qops_batsim.kernels import listening
 
     heard: list[str] = []
 
     def hear(kernel: str) -> None:
-        if not heard:
+        if not (heard or quiet):
             note(COMPILING)
         heard.append(kernel)
 

@@ -93,7 +93,7 @@ def serve(
 
     given = parse_settings(settings or [])
     module = make_scheduler(scheduler, given)
-    with announce_compiling():
+    with announce_compiling(quiet):
         module.prepare()
     connection, endpoint = listen(
         socket, any_interface=any_interface, timeout=timeout, max_message_bytes=max_message_bytes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli.console import note
+from qops_batsim.cli.console import note, progress_bar
 from qops_batsim.cli.inputs import read_runs
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Hosts, Run, WorkloadsOfRun, rows_to_list
@@ -62,11 +62,14 @@ def verify(
         from qops_batsim.shipped import find_input
 
         hosts = len(read_platform(find_input(platform, "platforms")).compute_hosts)
-    (result,) = read_runs([run], hosts)
-    workloads = read_workloads(workload or recorded_workloads(result))
+    with progress_bar(None, "reading"):
+        (result,) = read_runs([run], hosts)
+        workloads = read_workloads(workload or recorded_workloads(result))
     given: dict[str, Any] = {"workloads": workloads, "compute_sharing": compute_sharing}
     checked = rules_checked(result, **given)
-    found = check(result, any_allocation_size=any_allocation_size, **given)
+    with progress_bar(len(checked), "verifying") as bar:
+        tell = None if bar is None else lambda rule: bar(checked.index(rule))
+        found = check(result, any_allocation_size=any_allocation_size, on_rule=tell, **given)
     for needs, names in rules_unchecked(result, **given).items():
         note(f"not checked for want of {needs}: {', '.join(names)}")
     late = lateness(result, **given)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -267,7 +266,8 @@ class _Work:
             workloads = {"w0": self.jobs}
             rules = rules_checked(result, workloads=workloads)
             with self.watch.phase("verifying", len(rules)) as tell:
-                violations = verify(result, workloads=workloads, on_rule=_counted(tell))
+                on_rule = None if tell is None else lambda rule: tell(rules.index(rule))
+                violations = verify(result, workloads=workloads, on_rule=on_rule)
         return Run(
             scheduler=self.described["scheduler"],
             workload=self.described["workload"],
@@ -327,14 +327,6 @@ class _Work:
         seconds = time.perf_counter() - began
         paths = write_batsim_run(run, batsim, self.prefix, options=self.options, **self.described)
         return _Simulated(paths, f"batsim {batsim.version}", run.hosts, run.jobs_ended, seconds)
-
-
-def _counted(tell: Callable[[int], None] | None) -> Callable[[object], None] | None:
-    """Return what is called for each of several things and tells how many were done before."""
-    if tell is None:
-        return None
-    done = count()
-    return lambda _: tell(next(done))
 
 
 def _as_file(given: object, kind: str) -> Path | None:
