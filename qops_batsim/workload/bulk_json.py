@@ -75,6 +75,11 @@ def read_in_bulk(content: bytes, source: str) -> Workload | None:
     columns = _columns(values, list(profiles))
     if columns is None:
         return None
+    # The identifiers lie scattered among all that was decoded. Without them it goes as a whole.
+    joined = "\n".join(columns.ids)
+    columns = columns._replace(ids=[])
+    values.clear()
+    columns = columns._replace(ids=joined.split("\n") if joined else [])
     table = JobTable(columns, WrittenJobs(written, columns.ids))
     return Workload(table, profiles, processors, provenance, source)
 
@@ -160,7 +165,8 @@ def _columns(values: dict[str, list[Any]], profile_names: list[str]) -> JobColum
 def _ids(given: list[Any]) -> list[str] | None:
     """Return identifiers as texts, or None if one will not do."""
     if set(map(type, given)) - {str}:
-        if any(isinstance(each, int) and abs(each) >= _LARGEST_ID for each in given):
+        numbers = [each for each in given if isinstance(each, int)]
+        if max(numbers) >= _LARGEST_ID or min(numbers) <= -_LARGEST_ID:
             return None
         given = list(map(str, given))
     different = set(given)

@@ -148,6 +148,29 @@ def test_texts_that_the_plain_reader_refuses_are_left_to_it(
         check(changed)
 
 
+@pytest.mark.parametrize(
+    ("once", "twice"),
+    [
+        ('"res": 2', '"res": 2, "res": 2'),
+        ('"d": {', '"d": {"type": "delay", "delay": 10}, "d": {'),
+        ('"delay": 10', '"delay": 10, "delay": 10'),
+        ('"nb_res": 4', '"nb_res": 4, "nb_res": 4'),
+        ('"qos": {}', '"qos": {"deadline": 1, "deadline": 1}'),
+        ('"qos": {}', '"qos": {}, "qos": {}'),
+        ("{}", '{"a": 1, "a": 1}'),
+    ],
+)
+def test_what_is_given_twice_is_left_to_the_plain_reader(once: str, twice: str) -> None:
+    data = {"qops_batsim": {}, **GOOD, "jobs": [JOB | {"qos": {}}]}
+    text = json.dumps(data)
+    assert once in text
+    assert check(text)
+    changed = text.replace(once, twice, 1)
+    assert read_in_bulk(changed.encode(), "w.json") is None
+    with pytest.raises(InputError, match="given twice"):
+        parse_workload(changed, source="w.json")
+
+
 def test_numbers_of_a_field_are_forwarded_as_written() -> None:
     table = parse(FULL).jobs
     assert [type(job.fields["subtime"]) for job in table[:3]] == [int, float, int]
