@@ -85,10 +85,11 @@ class ModuleDriver:
         for event in events:
             # This runs for every job: the most frequent classes come first.
             kind = type(event)
-            if kind is JobCompleted:
-                module.completed(event)  # type: ignore[arg-type]
-            elif kind is JobSubmitted:
-                self._submitted(event)  # type: ignore[arg-type]
+            if isinstance(event, JobCompleted):
+                module.completed(event)
+            elif isinstance(event, JobSubmitted):
+                self._jobs.append(event.job)
+                module.submitted(event.job)
             elif kind in self._handlers:
                 self._handlers[kind](event)
         if kind is SimulationEnds:
@@ -98,11 +99,6 @@ class ModuleDriver:
             problem = decision_problem(decisions)
             if problem is not None:
                 raise SimulationError(f"at {now:.6f} s: {problem}")
-        if decisions:
-            self._note(decisions)
-        return decisions
-
-    def _note(self, decisions: list[Decision]) -> None:
         for decision in decisions:
             if type(decision) is ExecuteJob:
                 self._started.append(decision.job_id)
@@ -110,6 +106,7 @@ class ModuleDriver:
                 self.log.rejected.append(decision.job_id)
             elif type(decision) is RegisterJob:
                 self._jobs.append(_with_full_id(decision))
+        return decisions
 
     def _begin_log(self) -> None:
         self.log = self.module.qos_log = QosLog()
@@ -132,10 +129,6 @@ class ModuleDriver:
             f"scheduler {registered_name(kind) or kind.__name__!r}: {why}the engine was not "
             f"started with {' '.join(missing)}"
         )
-
-    def _submitted(self, event: JobSubmitted) -> None:
-        self._jobs.append(event.job)
-        self.module.submitted(event.job)
 
     def _killed(self, event: JobKilled) -> None:
         self.log.kills.update(event.job_ids)

@@ -132,7 +132,7 @@ class SpaceSharingScheduler(DecisionModule):
         capacity = self.capacity
         fits = 1 <= job.processors <= capacity.machine_size and not capacity.is_final
         reason = "" if fits else capacity.never_fits(job.processors)
-        if not reason:
+        if fits or not reason:
             self._newest = job
             self.arrived(job)
             return
@@ -149,7 +149,8 @@ class SpaceSharingScheduler(DecisionModule):
         if self._listens:
             self._left.append((job, start))
         away = self.capacity.away.mask
-        self._give_back(hosts.mask & ~away if away else hosts.mask)
+        self._free = free = self._free | (hosts.mask & ~away if away else hosts.mask)
+        self.free_count = free.bit_count()
         self.left(job)
 
     def notified(self, notification: Notify) -> None:
@@ -171,7 +172,8 @@ class SpaceSharingScheduler(DecisionModule):
             capacity.away -= hosts
             for _, _, used in self._running.values():
                 hosts -= used
-            self._give_back(hosts.mask)
+            self._free |= hosts.mask
+            self.free_count = self._free.bit_count()
         self.resized()
 
     def decide(self, now: float) -> list[Decision]:
@@ -359,7 +361,3 @@ class SpaceSharingScheduler(DecisionModule):
                 f"{type(self).__name__} has to implement arrived, left and schedule, or new_plan"
             )
         return self._plan
-
-    def _give_back(self, mask: int) -> None:
-        self._free |= mask
-        self.free_count = self._free.bit_count()
