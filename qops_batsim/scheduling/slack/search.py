@@ -292,18 +292,9 @@ def cheapest_schedule(
         slot = waiting.slots[index]
         reserve(base, jobs.starts[slot], jobs.estimates[slot], jobs.processors[slot])
     list_waiting(
-        now,
-        base,
-        jobs,
-        waiting,
-        fixed,
-        slacks,
-        new.priority,
-        rules.weights,
-        rules.heuristic,
-        room.base_bounds,
-        rows,
-    )
+        now, base, jobs, waiting, fixed, slacks, new.priority, rules.weights, rules.heuristic,
+        room.base_bounds, rows,
+    )  # fmt: skip
     sort_line(line, rows)
     best = schedule_in_place(now, fixed, new, rules, plan, room.best, rows)
     kept = position = fixed
