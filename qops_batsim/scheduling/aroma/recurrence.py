@@ -65,6 +65,9 @@ HOST = np.dtype(
 )
 """A host."""
 
+USER = np.dtype([("index", np.int64), ("need", np.float64)])
+"""A user of a host: its place among the applications, and how long its task there takes alone."""
+
 PROGRESS = np.dtype(
     [
         ("left", np.float64),  # t_c^k as a share of the work, at the date since
@@ -228,7 +231,7 @@ def _connected(slots: Ints, seed: int, mapped: Rows, tasks: Rows, hosts: Rows) -
         waiting -= 1
         user_of = hosts[todo[waiting]]
         for place in range(user_of.first_user, user_of.end_user):
-            index = users[place]
+            index = users[place].index
             if found[index]:
                 continue
             found[index] = True
@@ -245,8 +248,8 @@ def _connected(slots: Ints, seed: int, mapped: Rows, tasks: Rows, hosts: Rows) -
 
 
 @kernel
-def _list_users(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Ints:
-    """Return who uses each host, as places in ``slots``; ``hosts`` says where to look.
+def _list_users(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Rows:
+    """Return who uses each host, as :data:`USER`; ``hosts`` says where to look.
 
     O(hosts + entries).
     """
@@ -255,12 +258,13 @@ def _list_users(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Ints:
     for host in range(len(hosts)):
         hosts[host].first_user = hosts[host].end_user = total
         total += hosts[host].load
-    users = np.empty(total, np.int64)
+    users = np.empty(total, USER)
     for index in range(len(slots)):
         row = mapped[slots[index]]
         for entry in range(row.first, row.first + row.count):
             host = tasks[entry].host
-            users[hosts[host].end_user] = index
+            user = users[hosts[host].end_user]
+            user.index, user.need = index, tasks[entry].need
             hosts[host].end_user += 1
     return users
 
@@ -361,21 +365,31 @@ def _share_anew(
     mapped: Rows,
     tasks: Rows,
     hosts: Rows,
-    users: Ints,
+    users: Rows,
     progress: Rows,
 ) -> None:
-    """Settle the rates on the hosts of an application that has come (1) or left (0)."""
+    """Settle the rates on the hosts of an application that has come (1) or left (0).
+
+    Who comes can only slow others, to what is left at the common host. Who leaves matters to
+    those that got their rate from a common host: only then all their hosts are looked at.
+    """
     for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
         host = hosts[tasks[entry].host]
         if host.load < host.processors + come:
             continue  # Nothing there had to share before, or has to now.
+        share = host.processors / (host.load + 1 - come)
         for place in range(host.first_user, host.end_user):
-            other = users[place]
+            other = users[place].index
             if not progress[other].runs or progress[other].touched == event:
                 continue
-            progress[other].touched = event
-            rate = granted_rate(slots[other], mapped, tasks, hosts)
-            old = progress[other].rate
+            old, rate = progress[other].rate, share / users[place].need
+            if come:
+                rate = min(rate, old)
+            elif rate > old:
+                continue
+            else:
+                progress[other].touched = event
+                rate = granted_rate(slots[other], mapped, tasks, hosts)
             if rate != old:
                 done = old * (date - progress[other].since)
                 progress[other].left = max(0.0, progress[other].left - done)
