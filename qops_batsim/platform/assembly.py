@@ -46,7 +46,7 @@ class Parts:
     """
 
     def __init__(self, source: str, master_host: str = "master_host") -> None:
-        self.hosts: list[tuple[str, Host]] = []
+        self.hosts: list[tuple[object, Host]] = []
         self.zones: dict[str, Zone] = {}
         self.clusters: list[Cluster] = []
         self.links: dict[str, Link] = {}
@@ -56,7 +56,7 @@ class Parts:
         self._source = source
         self._master_host = master_host
 
-    def claim(self, name: str, zone: str, where: str) -> str:
+    def claim(self, name: str, zone: str, where: object) -> str:
         """Take a name for a host, router, zone or cluster; ``zone`` is empty for the last two."""
         if name in self.zone_of:
             raise InputError(
@@ -253,7 +253,7 @@ class Parts:
         return full_name
 
 
-def _role(host: Host, master_host: str, where: str) -> str:
+def _role(host: Host, master_host: str, where: object) -> str:
     """Return the role of a host.
 
     The text may be a list: Batsim itself adds roles given on its command line

@@ -125,8 +125,11 @@ def check_element(tag: str, parent: str, where: str) -> str:
     return name
 
 
-def check_attributes(name: str, attributes: dict[str, str], where: str) -> None:
-    """Make sure that an element has what it must have, nothing unknown and no trace file."""
+def check_attributes(name: str, attributes: dict[str, str], where: object) -> None:
+    """Make sure that an element has what it must have, nothing unknown and no trace file.
+
+    ``where`` it is becomes a text only for a message.
+    """
     element = ELEMENTS[name]
     for attribute in element.required:
         if attribute not in attributes:

@@ -15,7 +15,16 @@ from qops_batsim.files import read_bytes
 from qops_batsim.limits import MAX_HOSTS, MAX_PLATFORM_BYTES
 from qops_batsim.platform.assembly import Parts, PendingHostLink, PendingRoute
 from qops_batsim.platform.cluster import parse_radical
-from qops_batsim.platform.model import ROUTINGS, SHARING_POLICIES, Host, Link, Platform, Route, Zone
+from qops_batsim.platform.model import (
+    ROUTINGS,
+    SHARING_POLICIES,
+    Coordinates,
+    Host,
+    Link,
+    Platform,
+    Route,
+    Zone,
+)
 from qops_batsim.platform.simgrid_elements import (
     ELEMENTS,
     check_attributes,
@@ -105,6 +114,9 @@ class _Builder:
         self._open: list[OpenElement] = []
         self._zone_path: list[str] = []
         self._count = 0
+        self._alike: dict[
+            tuple[tuple[str, str], ...], tuple[tuple[float, ...], int, Coordinates | None]
+        ] = {}
 
     def place(self) -> str:
         return f"{self._source}: line {self._lines_before + self.expat.CurrentLineNumber}"
@@ -119,21 +131,19 @@ class _Builder:
         parent = self._open[-1] if self._open else None
         place = self.place()
         name = check_element(tag, parent.name if parent else "", place)
-        label = attributes.get("id", "")
-        where = f"{place}: <{tag}{f' id={shown(label)}' if label else ''}>"
-        check_attributes(name, attributes, where)
+        element = OpenElement(name, tag, attributes, place)
+        check_attributes(name, attributes, element)
         if len(self._open) > _MAX_DEPTH:
-            raise InputError(f"{where}: more than {_MAX_DEPTH} elements inside each other")
-        if "id" in ELEMENTS[name].required and not label:
-            raise InputError(f"{where}: id is empty; a name is expected")
-        element = OpenElement(name, attributes, where)
+            raise InputError(f"{element}: more than {_MAX_DEPTH} elements inside each other")
+        if "id" in ELEMENTS[name].required and not attributes["id"]:
+            raise InputError(f"{element}: id is empty; a name is expected")
         if name == "platform":
             _check_version(element)
         elif parent and parent.name == "platform" and name != "config":
             if self._parts.zone_of:
-                raise InputError(f"{where}: a second outermost zone; one is expected")
+                raise InputError(f"{element}: a second outermost zone; one is expected")
         elif parent and parent.name == "zone":
-            self._check_mixture(parent, name, where)
+            self._check_mixture(parent, name, element)
         self._open.append(element)
         if name == "zone":
             self._begin_zone(element)
@@ -183,9 +193,15 @@ class _Builder:
 
     def _end_host(self, element: OpenElement) -> None:
         zone = self._zone()
-        speeds = element.speeds()
-        power_state = element.whole_number("pstate", default="0", low=0, high=len(speeds) - 1)
-        coordinates = element.coordinates()
+        # Most hosts are alike: what their attributes mean is found out once.
+        alike = tuple(each for each in element.attributes.items() if each[0] != "id")
+        values = self._alike.get(alike)
+        if values is None:
+            speeds = element.speeds()
+            power_state = element.whole_number("pstate", default="0", low=0, high=len(speeds) - 1)
+            values = speeds, power_state, element.coordinates()
+            self._alike[alike] = values
+        speeds, power_state, coordinates = values
         if zone.routing == "Vivaldi" and coordinates is None:
             raise InputError(
                 f"{element.where}: attribute coordinates is missing; zone {zone.name!r} has "
@@ -201,7 +217,7 @@ class _Builder:
             power_state=power_state,
             coordinates=coordinates,
         )
-        self._parts.hosts.append((element.where, host))
+        self._parts.hosts.append((element, host))
 
     def _end_router(self, element: OpenElement) -> None:
         zone = self._zone()
@@ -290,7 +306,7 @@ class _Builder:
 
     _end_zoneRoute = _end_bypassRoute = _end_bypassZoneRoute = _end_route  # noqa: N815
 
-    def _check_mixture(self, zone: OpenElement, name: str, where: str) -> None:
+    def _check_mixture(self, zone: OpenElement, name: str, where: object) -> None:
         if name in _INNER:
             zone.inner = name
         elif name in _LEAF:
@@ -317,7 +333,7 @@ class _Builder:
         return self._parts.zones[self._zone_path[-1]]
 
     def _claim(self, element: OpenElement, zone: str) -> str:
-        return self._parts.claim(element.attributes["id"], zone, element.where)
+        return self._parts.claim(element.attributes["id"], zone, element)
 
     def _add_hosts(self, count: int, element: OpenElement) -> None:
         self._count += count

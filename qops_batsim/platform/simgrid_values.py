@@ -13,20 +13,30 @@ from qops_batsim.platform.units import parse_bandwidth, parse_speed, parse_time
 class OpenElement:
     """An element whose end has not been seen yet.
 
-    ``where`` is file, line and element for messages; ``properties`` and ``links`` are the
-    ``<prop>`` and ``<link_ctn>`` seen inside (names and directions). ``inner`` and ``leaf`` are
-    elements seen inside a zone that belong to a zone of zones, or to one of hosts.
+    ``tag`` is its name as written, ``place`` file and line for messages. ``properties`` and
+    ``links`` are the ``<prop>`` and ``<link_ctn>`` seen inside (names and directions), ``inner``
+    and ``leaf`` elements seen inside a zone that belong to a zone of zones, or to one of hosts.
     """
 
-    __slots__ = ("attributes", "inner", "leaf", "links", "name", "properties", "where")
+    __slots__ = ("attributes", "inner", "leaf", "links", "name", "place", "properties", "tag")
 
-    def __init__(self, name: str, attributes: dict[str, str], where: str) -> None:
+    def __init__(self, name: str, tag: str, attributes: dict[str, str], place: str) -> None:
         self.name = name
+        self.tag = tag
         self.attributes = attributes
-        self.where = where
+        self.place = place
         self.properties: dict[str, str] = {}
         self.links: list[tuple[str, str]] = []
         self.inner = self.leaf = ""
+
+    @property
+    def where(self) -> str:
+        """File, line and element, for messages."""
+        label = self.attributes.get("id", "")
+        return f"{self.place}: <{self.tag}{f' id={shown(label)}' if label else ''}>"
+
+    def __str__(self) -> str:
+        return self.where
 
     def wrong(self, attribute: str, accepted: str) -> InputError:
         """Return the error for an attribute's value."""
