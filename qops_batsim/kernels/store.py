@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,8 +44,13 @@ def homes() -> tuple[Path, ...]:
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen:
         return (Path(chosen) / of_installation,)
-    own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    return _PACKAGE / "__pycache__" / "kernels", own / "qops-batsim" / "kernels" / of_installation
+    beside = _PACKAGE / "__pycache__" / "kernels"
+    try:
+        own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    except RuntimeError:
+        # The user has no home.
+        return (beside,)
+    return beside, own / "qops-batsim" / "kernels" / of_installation
 
 
 @cache
@@ -56,6 +62,7 @@ def environment() -> str:
     spec = find_spec("numba")
     assert spec is not None
     assert spec.origin is not None
+    # Asking importlib for the version would take longer than all else here.
     numba = Path(spec.origin).with_name("_version.py")
     settings = sorted(
         each for each in os.environ.items() if each[0].startswith("NUMBA_") and "DIR" not in each[0]
@@ -93,12 +100,10 @@ def write(name: str, data: bytes) -> None:
             _write_whole(folder / name, content)
         except OSError:
             continue
-        kernel = name.rpartition("-")[0]
-        for other in folder.glob(f"{kernel}-*"):
-            if other.name != name and other.name.rpartition("-")[0] == kernel:
-                other.unlink(missing_ok=True)
-        if is_new:
-            _remove_unused(home, folder)
+        with suppress(OSError):
+            _remove_older(folder, name)
+            if is_new:
+                _remove_unused(home, folder)
         return
 
 
@@ -113,6 +118,14 @@ def _write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         os.unlink(part)
         raise
+
+
+def _remove_older(folder: Path, name: str) -> None:
+    """Remove what was kept of a kernel before its source changed."""
+    kernel = name.rpartition("-")[0]
+    for other in folder.glob(f"{kernel}-*"):
+        if other.name != name and other.name.rpartition("-")[0] == kernel:
+            other.unlink(missing_ok=True)
 
 
 def _remove_unused(home: Path, used: Path) -> None:
