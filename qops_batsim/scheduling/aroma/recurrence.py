@@ -17,6 +17,8 @@ application are the rows ``first`` to ``first + count - 1`` of ``tasks``.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -148,8 +150,8 @@ def predict(
     """
     ends = np.full(len(slots), np.inf)
     hosts = hosts.copy()
-    users = _list_users(slots, mapped, tasks, hosts)
-    progress, order, starts = _present(now, slots, mapped, tasks, hosts)
+    users = _new_lists(slots, mapped, tasks, hosts)
+    progress, order, starts = _present(now, slots, mapped, tasks, hosts, users)
     begun = 0
     event = 0
     while True:
@@ -166,7 +168,7 @@ def predict(
             ends[index] = date
             if checked and date > mapped[slot].deadline + PLAN_TOLERANCE:
                 return slot, -1, ends
-            _leave(index, slot, mapped, tasks, hosts, progress)
+            _leave(index, slot, mapped, tasks, hosts, users, progress)
         else:
             date, index, come = next_start, order[begun], 1
             begun += 1
@@ -175,7 +177,7 @@ def predict(
                 blamed, where = _disturbed(slot, mapped, tasks, hosts)
                 if blamed != KEPT:
                     return blamed, where, ends
-            _enter(index, slot, mapped, tasks, hosts, progress)
+            _enter(index, slot, mapped, tasks, hosts, users, progress)
             progress[index].touched = event
             _go_on(date, index, granted_rate(slot, mapped, tasks, hosts), progress)
         _share_anew(date, event, slot, come, slots, mapped, tasks, hosts, users, progress)
@@ -253,25 +255,47 @@ def _list_users(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Rows:
 
     O(hosts + entries).
     """
+    users = _new_lists(slots, mapped, tasks, hosts)
+    for index in range(len(slots)):
+        row = mapped[slots[index]]
+        for entry in range(row.first, row.first + row.count):
+            _list(index, tasks[entry], hosts, users)
+    return users
+
+
+@kernel
+def _new_lists(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Rows:
+    """Return room for lists of who uses each host, which ``hosts`` says are empty."""
     _count_loads(slots, mapped, tasks, hosts)
     total = 0
     for host in range(len(hosts)):
         hosts[host].first_user = hosts[host].end_user = total
         total += hosts[host].load
-    users = np.empty(total, USER)
-    for index in range(len(slots)):
-        row = mapped[slots[index]]
-        for entry in range(row.first, row.first + row.count):
-            host = tasks[entry].host
-            user = users[hosts[host].end_user]
-            user.index, user.need = index, tasks[entry].need
-            hosts[host].end_user += 1
-    return users
+    return np.empty(total, USER)
+
+
+@lean_kernel
+def _list(index: int, task: Any, hosts: Rows, users: Rows) -> None:
+    """Add an application to the users of the host of one of its tasks."""
+    user = users[hosts[task.host].end_user]
+    user.index, user.need = index, task.need
+    hosts[task.host].end_user += 1
+
+
+@lean_kernel
+def _strike_out(index: int, host: Any, users: Rows) -> None:
+    """Take an application out of the users of a host."""
+    place = host.first_user
+    while users[place].index != index:
+        place += 1
+    host.end_user -= 1
+    users[place].index = users[host.end_user].index
+    users[place].need = users[host.end_user].need
 
 
 @kernel
 def _present(
-    now: float, slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows
+    now: float, slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows, users: Rows
 ) -> tuple[Rows, Ints, Floats]:
     """Return the progress at this date, what waits in the order of starts, and the starts."""
     progress = np.zeros(len(slots), PROGRESS)
@@ -290,7 +314,7 @@ def _present(
         if row.running:
             starts[index] = -np.inf
             running += 1
-            _enter(index, slots[index], mapped, tasks, hosts, progress)
+            _enter(index, slots[index], mapped, tasks, hosts, users, progress)
     for index in range(len(slots)):
         if progress[index].runs:
             _go_on(now, index, granted_rate(slots[index], mapped, tasks, hosts), progress)
@@ -322,24 +346,30 @@ def _disturbed(slot: int, mapped: Rows, tasks: Rows, hosts: Rows) -> tuple[int, 
 
 
 @lean_kernel
-def _enter(index: int, slot: int, mapped: Rows, tasks: Rows, hosts: Rows, progress: Rows) -> None:
+def _enter(
+    index: int, slot: int, mapped: Rows, tasks: Rows, hosts: Rows, users: Rows, progress: Rows
+) -> None:
     """Let an application use its hosts."""
     progress[index].runs = True
     for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
         host = tasks[entry].host
         hosts[host].load += 1
+        _list(index, tasks[entry], hosts, users)
         if mapped[slot].exclusive:
             hosts[host].alone = slot
 
 
 @lean_kernel
-def _leave(index: int, slot: int, mapped: Rows, tasks: Rows, hosts: Rows, progress: Rows) -> None:
+def _leave(
+    index: int, slot: int, mapped: Rows, tasks: Rows, hosts: Rows, users: Rows, progress: Rows
+) -> None:
     """Let an application free its hosts."""
     progress[index].runs = False
     progress[index].end = np.inf
     for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
         host = tasks[entry].host
         hosts[host].load -= 1
+        _strike_out(index, hosts[host], users)
         if hosts[host].alone == slot:
             hosts[host].alone = -1
 
@@ -380,7 +410,7 @@ def _share_anew(
         share = host.processors / (host.load + 1 - come)
         for place in range(host.first_user, host.end_user):
             other = users[place].index
-            if not progress[other].runs or progress[other].touched == event:
+            if progress[other].touched == event:
                 continue
             old, rate = progress[other].rate, share / users[place].need
             if come:
