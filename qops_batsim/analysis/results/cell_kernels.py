@@ -102,7 +102,7 @@ def read_numbers(
         point = -1
         while at < end and (_ZERO <= characters[at] <= _ZERO + 9 or characters[at] == _POINT):
             if characters[at] != _POINT:
-                number = number * 10 + (characters[at] - _ZERO)
+                number = number * 10 + (int(characters[at]) - _ZERO)
             elif point >= 0:
                 break
             else:
@@ -117,7 +117,7 @@ def read_numbers(
             exponent = 0
             at += 2
             while at < end and _ZERO <= characters[at] <= _ZERO + 9 and exponent <= _POWER:
-                exponent = exponent * 10 + (characters[at] - _ZERO)
+                exponent = exponent * 10 + (int(characters[at]) - _ZERO)
                 at += 1
             if sign != _PLUS and sign != _MINUS:
                 at = -1
@@ -142,7 +142,7 @@ def read_intervals(
     for at in range(len(characters)):
         letter = characters[at]
         if _ZERO <= letter <= _ZERO + 9:
-            number = number * 10 + (letter - _ZERO)
+            number = number * 10 + (int(letter) - _ZERO)
             digits += 1
             if digits > _DIGITS:
                 return -1
