@@ -17,12 +17,17 @@ application are the rows ``first`` to ``first + count - 1`` of ``tasks``.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from qops_batsim.kernels import kernel, lean_kernel
+from qops_batsim.scheduling.aroma.users import (
+    add_user,
+    count_loads,
+    list_users,
+    new_lists,
+    strike_out,
+)
 from qops_batsim.timing import PLAN_TOLERANCE
 
 Ints = npt.NDArray[np.int64]
@@ -67,9 +72,6 @@ HOST = np.dtype(
 )
 """A host."""
 
-USER = np.dtype([("index", np.int64), ("need", np.float64)])
-"""A user of a host: its place among the applications, and how long its task there takes alone."""
-
 PROGRESS = np.dtype(
     [
         ("left", np.float64),  # t_c^k as a share of the work, at the date since
@@ -110,22 +112,12 @@ def granted_rate(slot: int, mapped: Rows, tasks: Rows, hosts: Rows) -> float:
 
 
 @lean_kernel
-def _count_loads(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> None:
-    """Write how many of the applications use each host. O(hosts + tasks)."""
-    for host in range(len(hosts)):
-        hosts[host].load = 0
-    for slot in slots:
-        for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
-            hosts[tasks[entry].host].load += 1
-
-
-@lean_kernel
 def settle_rates(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> None:
     """Write the present rates of the running applications ``slots`` and the hosts' loads.
 
     O(hosts + entries).
     """
-    _count_loads(slots, mapped, tasks, hosts)
+    count_loads(slots, mapped, tasks, hosts)
     for slot in slots:
         mapped[slot].rate = granted_rate(slot, mapped, tasks, hosts)
 
@@ -150,7 +142,7 @@ def predict(
     """
     ends = np.full(len(slots), np.inf)
     hosts = hosts.copy()
-    users = _new_lists(slots, mapped, tasks, hosts)
+    users = new_lists(slots, mapped, tasks, hosts)
     progress, order, starts = _present(now, slots, mapped, tasks, hosts, users)
     begun = 0
     event = 0
@@ -216,7 +208,7 @@ def _connected(slots: Ints, seed: int, mapped: Rows, tasks: Rows, hosts: Rows) -
     these, and so on. An application that is alone on its hosts passes nothing on: its
     end is fixed. O(hosts + entries).
     """
-    users = _list_users(slots, mapped, tasks, hosts)
+    users = list_users(slots, mapped, tasks, hosts)
     reached = np.zeros(len(hosts), np.bool_)
     found = np.zeros(len(slots), np.bool_)
     todo = np.empty(len(hosts), np.int64)
@@ -247,50 +239,6 @@ def _connected(slots: Ints, seed: int, mapped: Rows, tasks: Rows, hosts: Rows) -
                     todo[waiting] = host
                     waiting += 1
     return slots[found]
-
-
-@kernel
-def _list_users(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Rows:
-    """Return who uses each host, as :data:`USER`; ``hosts`` says where to look.
-
-    O(hosts + entries).
-    """
-    users = _new_lists(slots, mapped, tasks, hosts)
-    for index in range(len(slots)):
-        row = mapped[slots[index]]
-        for entry in range(row.first, row.first + row.count):
-            _list(index, tasks[entry], hosts, users)
-    return users
-
-
-@kernel
-def _new_lists(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Rows:
-    """Return room for lists of who uses each host, which ``hosts`` says are empty."""
-    _count_loads(slots, mapped, tasks, hosts)
-    total = 0
-    for host in range(len(hosts)):
-        hosts[host].first_user = hosts[host].end_user = total
-        total += hosts[host].load
-    return np.empty(total, USER)
-
-
-@lean_kernel
-def _list(index: int, task: Any, hosts: Rows, users: Rows) -> None:
-    """Add an application to the users of the host of one of its tasks."""
-    user = users[hosts[task.host].end_user]
-    user.index, user.need = index, task.need
-    hosts[task.host].end_user += 1
-
-
-@lean_kernel
-def _strike_out(index: int, host: Any, users: Rows) -> None:
-    """Take an application out of the users of a host."""
-    place = host.first_user
-    while users[place].index != index:
-        place += 1
-    host.end_user -= 1
-    users[place].index = users[host.end_user].index
-    users[place].need = users[host.end_user].need
 
 
 @kernel
@@ -354,7 +302,7 @@ def _enter(
     for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
         host = tasks[entry].host
         hosts[host].load += 1
-        _list(index, tasks[entry], hosts, users)
+        add_user(index, tasks[entry], hosts, users)
         if mapped[slot].exclusive:
             hosts[host].alone = slot
 
@@ -369,7 +317,7 @@ def _leave(
     for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
         host = tasks[entry].host
         hosts[host].load -= 1
-        _strike_out(index, hosts[host], users)
+        strike_out(index, hosts[host], users)
         if hosts[host].alone == slot:
             hosts[host].alone = -1
 
