@@ -3,7 +3,8 @@
     python benchmarks/bench_admission.py [--rounds 3] [--picture growth.png]
 
 Whole runs are the KTH log (QOPS_SHARED, default ../shared) at load 1.3 with deadlines of
-stringency 0.2, about 36,000 jobs, in process on one core after a first run to warm up; the
+stringency 0.2, about 36,000 jobs, and the first 5,000 jobs of the CTC log on 338 processors at
+load 1.6 (8,000 jobs, long queues), in process on one core after a first run to warm up; the
 schedulers take turns and are compared with EASY of the same round. Single decisions are about one
 new job beside a number of waiting jobs whose deadlines leave room, on a machine that is full.
 """
@@ -14,6 +15,7 @@ import argparse
 import os
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,45 +33,63 @@ PROCESSORS = 100
 QUEUES = (25, 50, 100, 200, 400)
 
 
-def kth_with_deadlines() -> Workload | None:
-    """Return the KTH log at load 1.3 with deadlines, or None where the log is not at hand."""
+class Log(NamedTuple):
+    """A log to run: its file, and how it is made a workload."""
+
+    name: str
+    path: str
+    processors: int
+    load: float
+    first: int | None
+    schedulers: tuple[str, ...]
+
+
+LOGS = (
+    Log("KTH", "KTH-SP2-1996-2.swf.gz", PROCESSORS, 1.3, None, SCHEDULERS),
+    Log("CTC", "CTC-SP2-1996-rebuilt.swf.gz", 338, 1.6, 5000, (*SCHEDULERS, "conservative")),
+)
+
+
+def with_deadlines(log: Log) -> Workload | None:
+    """Return a log at its load with deadlines, or None where it is not at hand."""
     from qops_batsim.experiments.deadline_workload import deadline_workload
     from qops_batsim.workload.deadlines import DeadlineChoices
     from qops_batsim.workload.from_swf import convert_swf
     from qops_batsim.workload.swf import read_swf
 
-    path = SHARED / "traces" / "KTH-SP2-1996-2.swf.gz"
+    path = SHARED / "traces" / log.path
     if not path.is_file():
         return None
-    trace = convert_swf(read_swf(path), processors=PROCESSORS).workload
+    trace = convert_swf(read_swf(path), processors=log.processors).workload
     choices = DeadlineChoices(stringency=0.2, seed=1)
-    return deadline_workload(trace, choices, load=1.3, first=len(trace.jobs))
+    return deadline_workload(trace, choices, load=log.load, first=log.first or len(trace.jobs))
 
 
-def whole_runs(rounds: int) -> None:
+def whole_runs(log: Log, rounds: int) -> None:
     from qops_batsim.platform.generate import make_cluster
     from qops_batsim.running.simulate import simulate
 
-    workload = kth_with_deadlines()
+    workload = with_deadlines(log)
     if workload is None:
-        print("the KTH log is not at hand (set QOPS_SHARED)")
+        print(f"the {log.name} log is not at hand (set QOPS_SHARED)")
         return
-    machine = make_cluster(PROCESSORS)
+    machine = make_cluster(log.processors)
     best: dict[str, float] = {}
-    ratios: dict[str, list[float]] = {name: [] for name in SCHEDULERS}
+    ratios: dict[str, list[float]] = {name: [] for name in log.schedulers}
     for _ in range(rounds):
         seconds = {}
-        for name in SCHEDULERS:
+        for name in log.schedulers:
             make_scheduler(name).prepare()
             began = time.process_time()
             simulate(workload, machine, name)
             seconds[name] = time.process_time() - began
             best[name] = min(best.get(name, np.inf), seconds[name])
-        for name in SCHEDULERS:
+        for name in log.schedulers:
             ratios[name].append(seconds[name] / seconds["easy"])
-    print(f"KTH at load 1.3: {len(workload.jobs):,} jobs, {PROCESSORS} processors, S = 0.2")
+    jobs = f"{len(workload.jobs):,} jobs, {log.processors} processors"
+    print(f"{log.name} at load {log.load}: {jobs}, S = 0.2")
     print(f"{'scheduler':<12}{'CPU seconds':>12}{'time/easy':>12}")
-    for name in SCHEDULERS:
+    for name in log.schedulers:
         ratio = sorted(ratios[name])[len(ratios[name]) // 2]
         print(f"{name:<12}{best[name]:>12.2f}{ratio:>12.2f}")
 
@@ -146,7 +166,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--picture", type=Path, help="draw the growth with the queue here")
     arguments = parser.parse_args()
-    whole_runs(arguments.rounds)
+    for log in LOGS:
+        whole_runs(log, arguments.rounds)
     single_decisions(arguments.picture)
 
 

@@ -3,9 +3,11 @@
     python benchmarks/bench_slack.py speed [--rounds 3]
     python benchmarks/bench_slack.py choices
     python benchmarks/bench_slack.py overruns
+    python benchmarks/bench_slack.py queue
 
-All take the months from September 1996 to August 1997 of KTH-SP2-1996-2.swf.gz (QOPS_SHARED,
-default ../shared), each on its own, on 128 processors. Speed is processor time in process after
+The last measures single decisions beside long queues. The others take the months from September
+1996 to August 1997 of KTH-SP2-1996-2.swf.gz (QOPS_SHARED, default ../shared), each on its own, on
+128 processors. Speed is processor time in process after
 a first run to warm up. Choices are compared by the mean wait over all months with that of
 conservative backfilling. For the overruns, the walltimes become estimates, so that the scheduler
 decides about the jobs which ran longer than they asked for.
@@ -21,12 +23,17 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.jobs import COMPLETED_KILLED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.from_swf import convert_swf
 from qops_batsim.workload.model import Workload
@@ -82,6 +89,55 @@ def speed(rounds: int) -> None:
             best[name] = min(times)
         row = f"{best['slack']:10.3f} {best['conservative']:17.3f}"
         print(f"{month:8} {len(workload.jobs):5} {row}", flush=True)
+
+
+def queue() -> None:
+    print(f"{'waiting':>7} {'slowest of 5 arrivals (s)':>26} {'early end (s)':>14}")
+    for waiting in (250, 500, 1000, 2500):
+        print(f"{waiting:7} {'{:26.3f} {:14.3f}'.format(*decisions_beside(waiting))}", flush=True)
+
+
+def decisions_beside(waiting: int) -> tuple[float, float]:
+    """Return the seconds of the slowest of five arrivals, and of an early end.
+
+    The jobs that wait have got the latest starts that they would have without the search.
+    """
+    random = np.random.default_rng(1)
+    scheduler = make_scheduler("slack")
+    assert isinstance(scheduler, Slack)
+    scheduler.prepare()
+    plan = scheduler.new_plan(PROCESSORS)
+
+    def arrive(processors: int, walltime: float) -> None:
+        plan.arrived(Job(f"j{len(plan.table)}", 0.0, processors, "none", walltime=walltime))
+
+    def decide(now: float, free: int = 0) -> float:
+        began = time.process_time()
+        plan.decide(now, HostSet.first(free))
+        return time.process_time() - began
+
+    arrive(100, 50_000.0)
+    arrive(28, 40_000.0)
+    decide(0.0, PROCESSORS)
+    for _ in range(waiting):
+        arrive(int(random.integers(1, 65)), float(random.integers(60, 20_001)))
+    insert = plan.place
+
+    def place(now: float, first: int, end: int) -> None:
+        for slot in range(first, end):
+            Plan.place(plan, now, slot, slot + 1)
+            plan._slacks.priorities[slot] = 0.5
+            plan._promise(slot, now)
+
+    plan.place = place  # type: ignore[method-assign]
+    decide(1.0)
+    plan.place = insert  # type: ignore[method-assign]
+    slowest = 0.0
+    for number in range(5):
+        arrive(int(random.integers(1, 65)), float(random.integers(60, 20_001)))
+        slowest = max(slowest, decide(2.0 + number))
+    plan.left("j1")
+    return slowest, decide(20.0)
 
 
 def choices() -> None:
@@ -159,10 +215,12 @@ def show(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=("speed", "choices", "overruns"))
+    parser.add_argument("what", choices=("speed", "choices", "overruns", "queue"))
     parser.add_argument("--rounds", type=int, default=3, help="runs of which the fastest counts")
     arguments = parser.parse_args()
-    if not (SHARED / "traces" / "KTH-SP2-1996-2.swf.gz").is_file():
+    if arguments.what == "queue":
+        queue()
+    elif not (SHARED / "traces" / "KTH-SP2-1996-2.swf.gz").is_file():
         print("the KTH log is not at hand (set QOPS_SHARED)")
     elif arguments.what == "speed":
         speed(arguments.rounds)
