@@ -6,6 +6,6 @@ Later ones load the machine code and call it without numba, whose start takes lo
 runs.
 """
 
-from qops_batsim.kernels.compiled import Steady, kernel, lean_kernel, listening
+from qops_batsim.kernels.compiled import Steady, interpreted, kernel, lean_kernel, listening
 
-__all__ = ["Steady", "kernel", "lean_kernel", "listening"]
+__all__ = ["Steady", "interpreted", "kernel", "lean_kernel", "listening"]

@@ -6,6 +6,7 @@ import functools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from qops_batsim.kernels import store
@@ -104,7 +105,13 @@ class Kernel:
         code = store.read(f"{name}.o")
         if code is None:
             self._note()
-            code = self._compiler().machine_code_of(self, kinds, symbol)
+            try:
+                code = self._compiler().machine_code_of(self, kinds, symbol)
+            except (ImportError, AttributeError, TypeError) as error:
+                # Parts of numba are used here that another version may not have.
+                from qops_batsim.kernels.unkept import left_to_numba
+
+                return left_to_numba(self.python, Kernel, error)
             store.write(f"{name}.o", code)
         return load(symbol, code)
 
@@ -118,6 +125,26 @@ class Kernel:
 
         compiling.introduce(Kernel)
         return compiling
+
+
+@functools.cache
+def interpreted(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel, and those that it calls, as Python: for so little that loading costs more.
+
+    >>> @lean_kernel
+    ... def doubled(value: int) -> int:
+    ...     return 2 * value
+    >>> interpreted(doubled)(4)
+    8
+    """
+    if not isinstance(compiled, Kernel):
+        return compiled
+    function = compiled.python
+    scope = dict(function.__globals__)
+    for name in function.__code__.co_names:
+        if isinstance(scope.get(name), Kernel):
+            scope[name] = interpreted(scope[name])
+    return FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
 
 
 class Steady:

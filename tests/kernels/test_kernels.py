@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from qops_batsim.kernels import Steady, kernel, lean_kernel, listening, store
+from qops_batsim.kernels import Steady, interpreted, kernel, lean_kernel, listening, store
 from qops_batsim.kernels.source import source_digest
 
 
@@ -85,6 +85,35 @@ def test_what_no_kernel_takes_is_an_error() -> None:
     steady(np.zeros(2, np.int64), 1)
     with pytest.raises(TypeError):
         steady(np.zeros(2, np.int64), "one")
+
+
+def test_a_kernel_and_those_it_calls_run_as_python() -> None:
+    values = np.zeros(2, np.int64)
+    heard: list[str] = []
+    with listening(heard.append):
+        assert interpreted(filled)(values, 1) == 8
+        assert interpreted(fill)([0, 0], 1) is None
+    assert values.tolist() == [7, 7]
+    assert heard == []
+    assert interpreted(len) is len
+
+
+def test_what_cannot_be_kept_is_left_to_numba(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from qops_batsim.kernels import compiling
+
+    def fails(*_: Any) -> bytes:
+        raise AttributeError("numba has no attribute 'cgutils'")
+
+    monkeypatch.setattr(compiling, "machine_code_of", fails)
+    values = np.zeros(2, np.int64)
+    for call in (lean_kernel(filled.python), Steady(lean_kernel(filled.python))):
+        with pytest.warns(RuntimeWarning, match="numba .* is not supported .*cgutils.*anew"):
+            assert call(values, 1) == 8
+        assert call(values, 2) == 9
+    rows, pair = np.arange(6.0).reshape(2, 3), Pair(np.array([1, 0, 2]), 0.5)
+    with pytest.warns(RuntimeWarning):
+        assert lean_kernel(weighted.python)(rows, pair, False) == (6.5, 6, True)
+    assert list(place.glob("*/*.o")) == []
 
 
 def compiled(call: Any, *arguments: Any) -> list[str]:

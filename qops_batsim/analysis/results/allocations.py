@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.analysis.results.cell_kernels import read_intervals
-from qops_batsim.analysis.results.csv_cells import SHORT, as_it_stands
+from qops_batsim.analysis.results.csv_cells import SHORT
 from qops_batsim.analysis.results.csv_table import Texts
 from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
 from qops_batsim.errors import InputError
+from qops_batsim.kernels import interpreted
 from qops_batsim.limits import MAX_HOST_ID
 from qops_batsim.platform.hostset import HostSet
 
@@ -68,7 +69,7 @@ def _as_batsim_writes(written: bytes) -> Allocations | None:
     most = written.count(b" ") + written.count(b"\n")
     found = Allocations(*(np.empty(most, np.int64) for _ in range(3)))
     if len(written) < SHORT:
-        count = as_it_stands(read_intervals)(written, *found, MAX_HOST_ID)
+        count = interpreted(read_intervals)(written, *found, MAX_HOST_ID)
     else:
         count = read_intervals(np.frombuffer(written, np.uint8), *found, MAX_HOST_ID)
     return None if count < 0 else Allocations(*(each[:count] for each in found))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from qops_batsim.analysis.results.cell_kernels import (
     find_cells,
     read_numbers,
 )
+from qops_batsim.kernels import interpreted
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]
@@ -90,16 +91,10 @@ def find_block(lines: bytes, columns: int, *, short: bool) -> Block:
     data = bytes(MARGIN) + lines
     characters = np.frombuffer(data, np.uint8)
     ends = np.zeros((columns, np.count_nonzero(characters == NEWLINE)), np.int64)
-    find: Callable[..., bool] = as_it_stands(find_cells) if short else find_cells
+    find: Callable[..., bool] = interpreted(find_cells) if short else find_cells
     if not find(data if short else characters, MARGIN, ends):
         raise Unusual
     return Block(data, ends, short)
-
-
-def as_it_stands(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the Python function of a kernel."""
-    function: Callable[..., Any] = getattr(kernel, "python", kernel)
-    return function
 
 
 def text(block: Block, column: int) -> bytes:
@@ -133,7 +128,7 @@ def numbers(block: Block, column: int) -> tuple[Floats, Booleans]:
     values, unread = np.empty(len(ends)), np.zeros(len(ends), np.bool_)
     if block.short:
         places = begins.tolist(), ends.tolist(), POWERS.tolist()
-        as_it_stands(read_numbers)(block.data, *places, values, unread)
+        interpreted(read_numbers)(block.data, *places, values, unread)
     else:
         read_numbers(block.characters, begins, ends, POWERS, values, unread)
     if unread.any():

@@ -13,7 +13,10 @@ import numpy as np
 from qops_batsim.analysis.results.allocations import Allocations
 from qops_batsim.analysis.results.rounding import DATE_TOLERANCE
 from qops_batsim.analysis.results.tables import Floats, Integers
-from qops_batsim.kernels.compiled import lean_kernel
+from qops_batsim.kernels import interpreted, lean_kernel
+
+FEW_INTERVALS = 1_000
+"""Intervals of hosts up to which plain Python is as fast as loading compiled code."""
 
 _SPLITTER = 2.0**27 + 1
 """What splits a float into two of half the digits (Dekker 1971)."""
@@ -73,7 +76,9 @@ def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Int
     opened, closed = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
     busy = np.zeros(2)
     jobs = _Jobs(order, offsets, start, finish)
-    _follow(jobs, allocations.first, allocations.last, hosts, opened, closed, busy, DATE_TOLERANCE)
+    first, last = allocations.first, allocations.last
+    follow = _follow if len(first) > FEW_INTERVALS else interpreted(_follow)
+    follow(jobs, first, last, hosts, opened, closed, busy, DATE_TOLERANCE)
     return Occupancy(opened, closed, float(busy.sum()), np.flatnonzero(hosts.shared))
 
 
