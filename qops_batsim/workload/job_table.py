@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import msgspec
 
-from qops_batsim.jobs import Job, QosRequest, WrittenFields
+from qops_batsim.jobs import Job, QosRequest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,12 +67,16 @@ class JobColumns(NamedTuple):
 
 
 class WrittenJobs:
-    """The JSON list of jobs as it was read, in which each has a known identifier."""
+    """The JSON list of jobs as it was read, in which each has a known identifier.
 
-    def __init__(self, content: bytes, ids: Sequence[str]) -> None:
+    ``is_changed`` tells that the jobs made of it may say something else by now.
+    """
+
+    def __init__(self, content: bytes, ids: Sequence[str], is_changed: bool = False) -> None:
         self._content = content
         self._ids = ids
         self._fields: dict[str, msgspec.Raw] | None = None
+        self.is_changed = is_changed
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
         """Return the fields of a job, made anew. O(1) after the first call."""
@@ -82,20 +86,42 @@ class WrittenJobs:
         fields: dict[str, Any] = msgspec.json.decode(self._fields[job_id])
         return fields
 
-    def __reduce__(self) -> tuple[type, tuple[bytes, Sequence[str]]]:
-        return WrittenJobs, (self._content, self._ids)
+    def __reduce__(self) -> tuple[type, tuple[bytes, Sequence[str], bool]]:
+        return WrittenJobs, (self._content, self._ids, self.is_changed)
+
+
+class ReadJob(Job):
+    """A job of a table, whose columns count no longer once the job may have been changed."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        written = getattr(self, "_fields", None)
+        if isinstance(written, WrittenJobs):
+            written.is_changed = True
+        object.__setattr__(self, name, value)
 
 
 class JobTable(Sequence[Job]):
     """A sequence of the jobs in columns, each of which is made when it is first asked for."""
 
-    def __init__(self, columns: JobColumns, written: WrittenFields) -> None:
-        self.columns = columns
+    def __init__(self, columns: JobColumns, written: WrittenJobs) -> None:
+        self._columns = columns
         self._written = written
         self._made: list[Job] | None = None
 
+    @property
+    def columns(self) -> JobColumns:
+        """The jobs in columns: as they were read, or as they are now if they may have changed."""
+        if self._made is not None and self._written.is_changed:
+            return JobColumns.of(self._made, self._columns.profile_names)
+        return self._columns
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ if self._written.is_changed else {**self.__dict__, "_made": None}
+
     def __len__(self) -> int:
-        return len(self.columns.ids)
+        return len(self._columns.ids)
 
     @overload
     def __getitem__(self, place: int) -> Job: ...
@@ -117,7 +143,7 @@ class JobTable(Sequence[Job]):
 
     def _all(self) -> list[Job]:
         if self._made is None:
-            columns, names = self.columns, self.columns.profile_names
+            columns, names = self._columns, self._columns.profile_names
             self._made = [
                 Job(
                     job_id,
@@ -138,4 +164,6 @@ class JobTable(Sequence[Job]):
                     strict=True,
                 )
             ]
+            for job in self._made:
+                job.__class__ = ReadJob
         return self._made
