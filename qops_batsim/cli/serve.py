@@ -128,6 +128,7 @@ class _Server:
 
     def serve_one(self) -> int:
         """Serve one simulation; return the exit code that it deserves."""
+        from qops_batsim.garbage import without_garbage_collection
         from qops_batsim.protocol.zeromq import ConnectionLost
         from qops_batsim.scheduling.session import DecisionSession
 
@@ -135,7 +136,8 @@ class _Server:
             self.scheduler, self.settings, any_engine=self.any_engine, on_warning=note
         )
         try:
-            self._converse(session)
+            with without_garbage_collection():
+                self._converse(session)
             return 0
         except ConnectionLost as error:
             if session.messages:

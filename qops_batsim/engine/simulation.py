@@ -33,6 +33,7 @@ from qops_batsim.engine.peer import DirectPeer, Peer
 from qops_batsim.engine.server import NetworkedWorld, Server
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
+from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import (
@@ -232,6 +233,7 @@ class Simulation:
         rows = (f"<tr><th>{n}</th><td>{value}</td></tr>" for n, value in self._summary().items())
         return f"<table>{''.join(rows)}</table>"
 
+    @without_garbage_collection()
     def run(self) -> None:
         """Run the simulation to its end.
 

@@ -35,7 +35,8 @@ _FAILED_HANDSHAKES = (
 
 
 _option: Callable[[zmq.Socket[bytes], int], Any] = BackendSocket.get
-"""Reads an option, without a look at what kind of option it is: that takes longer."""
+_send: Callable[[zmq.Socket[bytes], bytes], Any] = BackendSocket.send
+"""Read an option and send a frame, without a look at what kind of either it is."""
 
 _MONITORED = struct.Struct("=H")
 """How a message of a monitor begins: with the number of the event."""
@@ -119,7 +120,7 @@ class MessageSocket:
 
     def send(self, text: bytes) -> None:
         """Hand a message over; it is lost if the peer has left."""
-        self.socket.send(text)
+        _send(self.socket, text)
 
     def dismiss(self, last_word: bytes, patience: float) -> None:
         """Answer, for the last time, what the peer has said or says within ``patience`` seconds.

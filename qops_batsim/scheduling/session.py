@@ -105,12 +105,14 @@ class DecisionSession:
                 f"message at {message.now:g} s after one at {self.now:g} s; "
                 "a date that is not earlier is expected"
             )
-        new = message.events if self._driver is not None else message.events[1:]
-        if any(type(item.body) is SimulationBegins for item in new):
-            raise InputError(
-                f"SIMULATION_BEGINS at {message.now:g} s within a simulation; "
-                "one engine at a time is served"
-            )
+        is_first = self._driver is None
+        for item in message.events:
+            if type(item.body) is SimulationBegins and not is_first:
+                raise InputError(
+                    f"SIMULATION_BEGINS at {message.now:g} s within a simulation; "
+                    "one engine at a time is served"
+                )
+            is_first = False
 
     def _ignore(self, kind: str, date: float) -> None:
         if kind not in self._unknown and self._on_warning is not None:
