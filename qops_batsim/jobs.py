@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from typing import Any, Protocol, TypeGuard
 
 import msgspec
@@ -225,42 +226,35 @@ class Job:
         >>> Job.from_fields({"id": 7, "subtime": 3, "res": 4, "profile": "p"}, where="a.json")
         Job('7', submission_time=3.0, processors=4, walltime=None, profile='p')
         """
-        job_id = fields.get("id")
-        if is_whole_number(job_id) and is_number(job_id):
-            job_id = str(job_id)
-        if not isinstance(job_id, str) or not job_id:
-            raise _field_error(fields, where, "id", "a string or a whole number")
-        where = f"{where} (job {shown(job_id)})"
-        submission_time = fields.get("subtime")
-        if not (is_number(submission_time) and abs(submission_time) <= MAX_SECONDS):
-            raise _field_error(
-                fields, where, "subtime", f"a number of seconds up to {MAX_SECONDS:g}"
-            )
-        processors = fields.get("res")
-        if not is_whole_number(processors) or not 0 <= processors <= MAX_PROCESSORS:
-            raise _field_error(
-                fields, where, "res", f"a whole number of processors from 0 to {MAX_PROCESSORS}"
-            )
-        profile = fields.get("profile")
-        if not isinstance(profile, str):
-            raise _field_error(fields, where, "profile", "the name of a profile")
-        walltime = fields.get("walltime")
+        found: Callable[[str], Any] = fields.get
+        job_id, submission_time, processors, profile, walltime = map(found, _FIELDS)
         if walltime == -1:
             walltime = None
-        elif walltime is not None and not (is_number(walltime) and 0 < walltime <= MAX_SECONDS):
-            raise _field_error(
-                fields,
-                where,
-                "walltime",
-                f"a number of seconds above 0, up to {MAX_SECONDS:g}, or -1 for none",
-            )
+        # This runs for every job: what is as usual is seen without a call.
+        is_usual = (
+            type(job_id) is str
+            and job_id
+            and type(submission_time) in (float, int)
+            and abs(submission_time) <= MAX_SECONDS
+            and type(processors) is int
+            and 0 <= processors <= MAX_PROCESSORS
+            and type(profile) is str
+            and (walltime is None or type(walltime) in (float, int))
+            and (walltime is None or 0 < walltime <= MAX_SECONDS)
+        )
+        if not is_usual:
+            job_id = _checked_id(fields, where)
+            _check_fields(fields, f"{where} (job {shown(job_id)})")
+        qos = None
+        if "qos" in fields or "extra_data" in fields:
+            qos = _read_qos(fields, f"{where} (job {shown(job_id)})")
         return cls(
             job_id,
             float(submission_time),
             processors,
             profile,
             None if walltime is None else float(walltime),
-            _read_qos(fields, where),
+            qos,
             fields,
         )
 
@@ -303,6 +297,38 @@ def is_number(value: object) -> TypeGuard[float]:
 def is_whole_number(value: object) -> TypeGuard[int]:
     """Tell whether a JSON value is a whole number; truth values are none."""
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+_FIELDS = ("id", "subtime", "res", "profile", "walltime")
+"""What Batsim knows of a job."""
+
+
+def _checked_id(fields: dict[str, Any], where: str) -> str:
+    job_id = fields.get("id")
+    if is_whole_number(job_id) and is_number(job_id):
+        job_id = str(job_id)
+    if not isinstance(job_id, str) or not job_id:
+        raise _field_error(fields, where, "id", "a string or a whole number")
+    return job_id
+
+
+def _check_fields(fields: dict[str, Any], where: str) -> None:
+    submission_time = fields.get("subtime")
+    if not (is_number(submission_time) and abs(submission_time) <= MAX_SECONDS):
+        accepted = f"a number of seconds up to {MAX_SECONDS:g}"
+        raise _field_error(fields, where, "subtime", accepted)
+    processors = fields.get("res")
+    if not is_whole_number(processors) or not 0 <= processors <= MAX_PROCESSORS:
+        accepted = f"a whole number of processors from 0 to {MAX_PROCESSORS}"
+        raise _field_error(fields, where, "res", accepted)
+    if not isinstance(fields.get("profile"), str):
+        raise _field_error(fields, where, "profile", "the name of a profile")
+    walltime = fields.get("walltime")
+    if walltime is None or walltime == -1:
+        return
+    if not (is_number(walltime) and 0 < walltime <= MAX_SECONDS):
+        accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, or -1 for none"
+        raise _field_error(fields, where, "walltime", accepted)
 
 
 def _field_error(fields: dict[str, Any], where: str, name: str, accepted: str) -> InputError:
