@@ -74,10 +74,11 @@ def easy(jobs: list[ReferenceJob], processors: int) -> list[float]:
                 is_reserved = True
                 extra = free
                 for end, returned in sorted(expected.values()):
+                    if end > shadow:
+                        break
                     extra += returned
                     if extra >= needed:
                         shadow = end
-                        break
                 extra -= needed
             left.append(index)
         waiting = left
