@@ -36,6 +36,7 @@ TOLERATED = 0.7
 """A ratio to the reference may fall to so much of the baseline's."""
 
 CHECKED_JOBS = 30_000
+MOST_JOBS_FOR_PEERS = 30_000
 OVER_ZEROMQ = "easy over ZeroMQ"
 
 
@@ -51,7 +52,7 @@ def throughput(case: Case, rounds: int, peers: list[str]) -> dict[str, Any]:
     say(f"{case.title}: {OVER_ZEROMQ}")
     rows[OVER_ZEROMQ] = {"in_process": in_child(over_zeromq.__name__, case, "easy", rounds)}
     measured = {}
-    for name in peers:
+    for name in peers if case.jobs <= MOST_JOBS_FOR_PEERS else ():
         say(f"{case.title}: {TITLES[name]}")
         measured[TITLES[name]] = beside(name, case, rounds)
     return {
