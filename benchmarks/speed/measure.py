@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from cases import CONTESTANTS, HERE, Case
@@ -44,22 +45,41 @@ class Used(NamedTuple):
     mebibytes: float
 
 
+LAUNCH = """
+import json, os, subprocess, sys
+process = subprocess.Popen(sys.argv[2:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+with open(sys.argv[1], "w") as file:
+    json.dump([usage.ru_utime + usage.ru_stime, usage.ru_maxrss], file)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+"""A small process that starts a command: a new one counts the memory of who made it as its own."""
+
+
+class Started:
+    """A command that runs; :meth:`used` waits for its end."""
+
+    def __init__(self, command: Sequence[str], **options: Any) -> None:
+        self._command = command
+        number, self._report = tempfile.mkstemp()
+        os.close(number)
+        launch = [sys.executable, "-S", "-c", LAUNCH, self._report, *command]
+        self._process = subprocess.Popen(launch, stderr=subprocess.PIPE, text=True, **options)
+
+    def used(self) -> Used:
+        """Return what it took; SystemExit with what it said if it failed."""
+        _, said = self._process.communicate()
+        text = Path(self._report).read_text()
+        os.unlink(self._report)
+        if self._process.returncode:
+            raise SystemExit(f"{' '.join(self._command)} failed:\n{said}")
+        seconds, memory = json.loads(text)
+        return Used(seconds, memory * KIB_PER_UNIT / 1024)
+
+
 def spent(command: Sequence[str], **options: Any) -> Used:
-    """Run a command to its end; SystemExit with what it said if that fails."""
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(command, stdout=said, stderr=said, **options)
-        used = waited(process)
-        if process.returncode:
-            said.seek(0)
-            raise SystemExit(f"{' '.join(command)} failed:\n{said.read()}")
-    return used
-
-
-def waited(process: subprocess.Popen[Any]) -> Used:
-    """Wait for a process."""
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return Used(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * KIB_PER_UNIT / 1024)
+    """Run a command to its end."""
+    return Started(command, **options).used()
 
 
 def in_child(what: str, *arguments: object) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from measure import QUEUES
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 Results = dict[str, Any]
@@ -109,13 +110,19 @@ def _growth(points: dict[str, dict[str, float]]) -> str:
 
 def _latency(found: dict[str, Any]) -> str:
     rows = [
-        [name, f"{row['from']:,} and more", f"{row['answers']:,}"]
+        [name, _class_of(row["from"]), f"{row['answers']:,}"]
         + [f"{row[column]:.3f}" for column in ("p50", "p99", "max")]
         for name, each in found.items()
         for row in each
     ]
     head = ["scheduler", "waiting jobs", "answers", "p50 ms", "p99 ms", "longest ms"]
     return "### Latency of answers, by queue length\n\n" + table(head, rows) if rows else ""
+
+
+def _class_of(first: int) -> str:
+    """Return a class of :data:`~measure.QUEUES` in words."""
+    beyond = [each for each in QUEUES if each > first]
+    return f"{first:,} to {beyond[0] - 1:,}" if beyond else f"{first:,} and more"
 
 
 def write_into(document: Path, text: str) -> None:

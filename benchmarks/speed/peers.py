@@ -6,14 +6,13 @@ import importlib.util
 import json
 import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from cases import Case
-from measure import COMMAND, Used, spent, waited
+from measure import COMMAND, Started, Used, spent
 from reference import reference_jobs
 
 from qops_batsim.workload import read_workload
@@ -31,15 +30,24 @@ Simulator("jobs.swf", "machine.json", EASYBackfilling(FirstFit())).start_simulat
 def batsim(case: Case, directory: Path) -> Used:
     """Run the real Batsim with batsched's EASY: CPU seconds and MiB of both together."""
     socket = f"ipc://{directory}/socket"
-    decide = ["batsched", "-v", "easy_bf", "-d", "0", "-s", socket, "--verbosity", "silent"]
+    decide = [
+        "timeout",
+        "1800",
+        "batsched",
+        "-v",
+        "easy_bf",
+        "-d",
+        "0",
+        "-s",
+        socket,
+        "--verbosity",
+        "silent",
+    ]
     simulate = ["timeout", "1800", "batsim", "-p", case.platform, "-w", case.workload]
     simulate += ["-e", str(directory / "batsim"), "-s", socket, "-q"]
-    deciding = subprocess.Popen(decide, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        first = spent(simulate)
-        second = waited(deciding)
-    finally:
-        deciding.kill()
+    deciding = Started(decide)
+    first = spent(simulate)
+    second = deciding.used()
     return Used(first.seconds + second.seconds, first.mebibytes + second.mebibytes)
 
 
