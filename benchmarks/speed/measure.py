@@ -130,6 +130,7 @@ def whole_command(case: Case, contestant: str, rounds: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as directory:
         inputs = ["-w", case.workload, "-p", case.platform, "--out", f"{directory}/x"]
         command = [*COMMAND, "run", scheduler, "--quiet", *inputs, *settings]
+        spent(command)  # The first run compiles.
         for _ in range(rounds):
             speed = in_child("reference", case, 1)["jobs_per_second"]
             used = spent(command)
