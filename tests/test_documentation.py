@@ -44,8 +44,10 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_in_docstrings_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+def test_examples_in_docstrings_run(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
     found = doctest.testmod(importlib.import_module(name.removesuffix(".__init__")))
     assert found.attempted
     assert not found.failed
