@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from qops_batsim.engine.world import World
 from qops_batsim.platform.model import Host, Platform
 from qops_batsim.protocol.events import EngineConfig, HostDescription, SimulationBegins
 
 
-def simulation_begins(
-    world: World, platform: Platform, sources: Mapping[str, str]
-) -> SimulationBegins:
-    """Return what is told of hosts and options; ``sources`` are those of workloads, by name."""
+def simulation_begins(world: World, platform: Platform) -> SimulationBegins:
+    """Return what is told of hosts, options and workloads."""
     options, hosts, storage = world.options, world.hosts, platform.storage_hosts
     return SimulationBegins(
         nb_resources=len(hosts) + len(storage),
@@ -30,7 +28,7 @@ def simulation_begins(
         ),
         compute_resources=_described(hosts, 0),
         storage_resources=_described(storage, len(hosts)),
-        workloads=dict(sources),
+        workloads={name: each.source for name, each in world.workloads.items()},
         profiles=world.profiles,
     )
 

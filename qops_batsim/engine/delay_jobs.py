@@ -34,7 +34,7 @@ class DelayJobs(NamedTuple):
 
     Attributes
     ----------
-    name
+    name, columns
         The workload's.
     places
         Where the jobs stand in the workload.
@@ -47,6 +47,7 @@ class DelayJobs(NamedTuple):
     """
 
     name: str
+    columns: JobColumns
     places: np.ndarray
     submission_times: np.ndarray
     processors: np.ndarray
@@ -92,8 +93,7 @@ def check_profiles(world: World, name: str) -> np.ndarray:
     They are by position among their names (seconds), NaN where a profile is no plain delay, or
     not used. InputError if one cannot be run.
     """
-    workload = world.workloads[name]
-    columns = workload.columns
+    workload, columns = world.workloads[name], world.columns[name]
     delays = np.full(len(columns.profile_names), np.nan)
     for index in np.unique(columns.profiles).tolist():
         delay = plain_delay(workload.profiles.get(columns.profile_names[index]))
@@ -121,8 +121,7 @@ def delay_jobs_in(world: World, name: str, delays: np.ndarray) -> DelayJobs | No
         or options.external_events is not None
     ):
         return None
-    workload = world.workloads[name]
-    columns = workload.columns
+    workload, columns = world.workloads[name], world.columns[name]
     delays, codes = delays.copy(), np.zeros(len(delays), np.int64)
     others = np.flatnonzero(np.isnan(delays)[columns.profiles])
     for place in others.tolist():
@@ -143,9 +142,9 @@ def in_columns(name: str, columns: JobColumns, delays: np.ndarray, codes: np.nda
     places = np.argsort(columns.submission_times, kind="stable")
     dates = columns.submission_times[places]
     borders = np.flatnonzero(np.diff(dates, prepend=-np.inf, append=np.inf))
-    for first, end in zip(borders[:-1].tolist(), borders[1:].tolist(), strict=True):
-        if end - first > 1:
-            places[first:end] = sorted(places[first:end].tolist(), key=columns.ids.__getitem__)
+    several = np.flatnonzero(np.diff(borders) > 1)
+    for first, end in zip(borders[several].tolist(), borders[several + 1].tolist(), strict=True):
+        places[first:end] = sorted(places[first:end].tolist(), key=columns.ids.__getitem__)
     profiles, walltimes = columns.profiles[places], columns.walltimes[places]
     delays, codes = delays[profiles], codes[profiles]
     ends_itself = delays < walltimes
@@ -155,6 +154,7 @@ def in_columns(name: str, columns: JobColumns, delays: np.ndarray, codes: np.nda
     states = np.where(ends_itself, by_itself, STATE_CODES[COMPLETED_WALLTIME_REACHED])
     return DelayJobs(
         name=name,
+        columns=columns,
         places=places,
         submission_times=dates,
         processors=columns.processors[places],
@@ -165,9 +165,9 @@ def in_columns(name: str, columns: JobColumns, delays: np.ndarray, codes: np.nda
     )
 
 
-def ended_jobs_of_columns(outcome: Outcome, columns: JobColumns) -> EndedJobs:
-    """Return what became of the jobs of a workload, given its columns."""
-    jobs, ended = outcome.jobs, outcome.ended
+def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
+    """Return what became of the jobs of a workload."""
+    jobs, ended, columns = outcome.jobs, outcome.ended, outcome.jobs.columns
     places = jobs.places[ended]
     listed = places.tolist()
     starts, walltimes = outcome.starts[ended], columns.walltimes[places]
@@ -209,8 +209,7 @@ class Columns:
     @cached_property
     def ended_jobs(self) -> EndedJobs:
         """What became of the jobs, in the columns of files."""
-        name = self.outcome.jobs.name
-        return ended_jobs_of_columns(self.outcome, self._world.workloads[name].columns)
+        return ended_jobs_of_outcome(self.outcome)
 
     def remember(self) -> None:
         """Tell the world what became of the jobs, in records."""

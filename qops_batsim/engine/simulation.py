@@ -137,7 +137,6 @@ class Simulation:
         self._peer_ready = 0.0
         self._on_progress = on_progress
         self._next_report = ENDED_PER_PROGRESS_REPORT
-        self._sources: dict[str, str] = {}
         self._delays: dict[str, Any] = {}
         self._farewells = Farewells(world)
         self._over = False
@@ -251,7 +250,7 @@ class Simulation:
         submitters = Submitters(world, self._farewells.note)
         submitters.begin()
         Outside(world, external, self._farewells.note).begin()
-        world.tell(simulation_begins(world, self._platform, self._sources))
+        world.tell(simulation_begins(world, self._platform))
         self._deliver()
         loop = self._delay_loop()
         rest = () if loop is None else loop.run(self._on_progress)
@@ -322,7 +321,7 @@ class Simulation:
     def _run_networked(self, world: NetworkedWorld) -> None:
         """Run the simulation with the delays of Batsim's own messages."""
         server = Server(world, self._peer.exchange, self.options.external_events)
-        server.begin(simulation_begins(world, self._platform, self._sources))
+        server.begin(simulation_begins(world, self._platform))
         world.mailbox.run()
         while not server.over:
             if not world.step():
@@ -341,10 +340,10 @@ class Simulation:
         from qops_batsim.engine.delay_jobs import check_profiles
 
         world = self._world
-        self._sources[name] = workload.source
         # A copy: registered profiles must not appear in the caller's workload.
         world.profiles[name] = dict(workload.profiles)
         world.workloads[name] = workload
+        world.columns[name] = workload.columns
         self._delays[name] = check_profiles(world, name)
 
     def _deliver(self) -> None:

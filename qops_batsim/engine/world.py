@@ -39,7 +39,7 @@ from qops_batsim.protocol.events import (
     JobSubmitted,
     RequestedCall,
 )
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.model import JobColumns, Workload
 
 
 class World:
@@ -48,7 +48,8 @@ class World:
     ``now`` is the current date (seconds); only :meth:`tell` adds to the ``outbox``, the events for
     the next message, and to their dates ``told_at``; ``registering`` tells whether the module may
     still register jobs. ``outages`` are the times in which hosts are away. ``records`` are what
-    is known of jobs since their submission, by full identifier, ``workloads`` what is submitted.
+    is known of jobs since their submission, by full identifier, ``workloads`` what is submitted,
+    ``columns`` the jobs of these.
     """
 
     def __init__(self, platform: Platform, options: EngineOptions) -> None:
@@ -65,6 +66,7 @@ class World:
         self.energy = EnergyMeter(self.hosts) if options.energy else None
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
         self.workloads: dict[str, Workload] = {}
+        self.columns: dict[str, JobColumns] = {}
         self._static_ids: set[str] | None = None
         self.registering = options.dynamic_jobs
         self.outages = outages_of(options.external_events or (), len(self.hosts))

@@ -111,13 +111,13 @@ def _outcome(jobs: DelayJobs, events: Events) -> Outcome:
 
 def _log(log: QosLog, workload: Workload, outcome: Outcome, hosts: int) -> None:
     """Log what was decided about the jobs, and say why those were rejected that were."""
-    places, name = outcome.jobs.places.tolist(), outcome.jobs.name
+    places, name, columns = outcome.jobs.places.tolist(), outcome.jobs.name, outcome.jobs.columns
     capacity = Capacity(hosts)
     rejected = set()
     for index in outcome.ended[np.isnan(outcome.starts[outcome.ended])].tolist():
-        job = workload.jobs[places[index]]
-        rejected.add(f"{name}!{job.id}")
-        log.record(f"{name}!{job.id}").reason = capacity.never_fits(job.processors)
+        job_id = f"{name}!{columns.ids[places[index]]}"
+        rejected.add(job_id)
+        log.record(job_id).reason = capacity.never_fits(int(outcome.jobs.processors[index]))
 
     def fill(log: QosLog) -> None:
         for job in map(workload.jobs.__getitem__, places):
@@ -126,7 +126,6 @@ def _log(log: QosLog, workload: Workload, outcome: Outcome, hosts: int) -> None:
             (log.rejected if told.id in rejected else log.started).append(told.id)
 
     def tell() -> ToldJobs:
-        columns = workload.columns
         ids = [f"{name}!{columns.ids[place]}" for place in places]
         requests = columns.requests
         return ToldJobs(

@@ -39,9 +39,10 @@ from qops_batsim.scheduling.profile import (
     end_of,
     new_profile,
     new_queue,
+    on_grid,
     trim,
 )
-from qops_batsim.timing import GRID, GRID_END, GRID_TOLERANCE, SAME_DATE
+from qops_batsim.timing import GRID, GRID_TOLERANCE, SAME_DATE
 
 
 @lean_kernel
@@ -187,18 +188,12 @@ def new_plan_state(jobs: int, hosts: int, processors: Ints, estimates: Floats) -
 
 
 @lean_kernel
-def to_grid(date: float) -> float:
-    """As :func:`~qops_batsim.timing.on_grid`."""
-    return round(date * GRID) / GRID if -GRID_END < date < GRID_END else date
-
-
-@lean_kernel
 def up_to_grid(date: float) -> float:
     """As :func:`~qops_batsim.timing.up_to_grid`."""
     if np.floor(date) == date:
         return date
-    rounded = to_grid(date)
-    return to_grid(rounded + 1 / GRID) if date - rounded > SAME_DATE else rounded
+    rounded = on_grid(date)
+    return on_grid(rounded + 1 / GRID) if date - rounded > SAME_DATE else rounded
 
 
 @lean_kernel
@@ -246,7 +241,7 @@ def extend_overdue(state: PlanState, now: float) -> bool:
         end = ends[job]
         if end < due:
             found = True
-            starts[job] = to_grid(starts[job] + state.lags[job])
+            starts[job] = on_grid(starts[job] + state.lags[job])
             state.lags[job] = 0.0
             end = end_of(now, max(now - starts[job], 1.0))
         expect(state, job, end)
@@ -265,7 +260,7 @@ def start_due(events: Events, state: PlanState, now: float) -> tuple[int, bool]:
             break
         late = late or planned < now - GRID_TOLERANCE
         start(events, job)
-        state.lags[job] = 0.0 if planned == now else to_grid(now - planned)
+        state.lags[job] = 0.0 if planned == now else on_grid(now - planned)
         place = state.running.size[0]
         state.running.slots[place], state.places[job] = job, place
         state.running.size[0] += 1
@@ -284,8 +279,8 @@ def take_up_lags(state: PlanState) -> None:
     for index in range(state.running.size[0]):
         job = state.running.slots[index]
         if lags[job] != 0.0:
-            starts[job] = to_grid(starts[job] + lags[job])
-            expect(state, job, to_grid(ends[job] + lags[job]))
+            starts[job] = on_grid(starts[job] + lags[job])
+            expect(state, job, on_grid(ends[job] + lags[job]))
             lags[job] = 0.0
 
 

@@ -112,6 +112,7 @@ def grown(array: Any) -> Any:
 # Kernels
 
 end_of = lean_kernel(timing.end_of)
+on_grid = lean_kernel(timing.on_grid)
 
 
 @lean_kernel
@@ -119,7 +120,12 @@ def segment_at(times: Floats, size: int, date: float) -> int:
     """Return the index of the step that holds a date, at least 0. O(log steps)."""
     if size == 1 or date < times[1]:
         return 0  # As for most questions about now.
-    low, high = 1, size
+    return last_until(times, 1, size, date)
+
+
+@lean_kernel
+def last_until(times: Floats, low: int, high: int, date: float) -> int:
+    """Return the last step from ``low`` to ``high - 1`` that begins by a date, else ``low``."""
     while high - low > 1:
         middle = (low + high) // 2
         if times[middle] <= date:
@@ -208,13 +214,7 @@ def step_at(times: Floats, free: Rows, size: Ints, low: int, date: float) -> int
     while low + stride < count and times[low + stride] <= date:
         low += stride
         stride *= 2
-    high = min(low + stride, count)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if times[middle] <= date:
-            low = middle
-        else:
-            high = middle
+    low = last_until(times, low, min(low + stride, count), date)
     if times[low] >= date:
         return low
     for place in range(count, low + 1, -1):

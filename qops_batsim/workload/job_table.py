@@ -99,7 +99,13 @@ class ReadJob(Job):
         written = getattr(self, "_fields", None)
         if isinstance(written, WrittenJobs):
             written.is_changed = True
+            if name == "id":  # By which they are found.
+                object.__setattr__(self, "_fields", written.fields_of(self.id))
         object.__setattr__(self, name, value)
+
+    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
+        for name, value in state[1].items():
+            object.__setattr__(self, name, value)
 
 
 class JobTable(Sequence[Job]):

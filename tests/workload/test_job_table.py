@@ -40,4 +40,8 @@ def test_fields_that_were_asked_for_stay_as_they_were_read() -> None:
     before = dict(job.fields)
     job.processors = 1
     assert job.fields == before
+    other = workload.jobs[1]
+    other.id = "another"
+    assert other.fields["id"] == read_workload("tiny_8").jobs[1].id
+    assert workload.columns.ids[1] == "another"
     assert workload.columns.processors[0] == 1
