@@ -1,0 +1,178 @@
+"""What the parts of the soak share: cases by seed, in child processes that are watched.
+
+A part is a module with a function ``case(seed, folder, tally)`` that does what the seed says in
+an empty folder of its own, counts what it tried (``tally.count("files")``) and tells what failed
+(``tally.fail("exit 1", "all that helps")``; failures of one kind are shown together). An
+exception that it lets out is a failure as well, and so is a case that takes longer than the
+part's limit, or that ends its process.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Part:
+    """A kind of cases: the module that does them, and how long one may take (seconds)."""
+
+    module: str
+    limit: float = 180.0
+
+
+PARTS = {
+    "runs": Part("random_runs"),
+}
+"""The parts by name, in order."""
+
+ADDRESS_SPACE = 8 << 30
+"""Most memory that a worker may map (bytes), so that a fault does not take the machine along."""
+
+
+class Tally:
+    """What a case tried, and what failed."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.failures: list[tuple[str, str]] = []
+
+    def count(self, what: str, number: int = 1) -> None:
+        """Note that so many were tried."""
+        self.counts[what] += number
+
+    def fail(self, kind: str, detail: str = "") -> None:
+        """Note a failure; those of one kind are shown as one."""
+        self.failures.append((kind, detail))
+
+
+@dataclass
+class Findings:
+    """What the cases of a part did."""
+
+    cases: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    failures: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
+    """Seed and detail of each failure, by kind."""
+
+
+def soak(
+    name: str, part: Part, first: int, cases: int | None, seconds: float | None, workers: int
+) -> Findings:
+    """Do so many cases of a part, or as many as fit into so many seconds."""
+    findings = Findings()
+    end = None if seconds is None else time.monotonic() + seconds
+    last = None if cases is None else first + cases
+    running = {}
+    for place in range(workers):
+        worker = _Worker(part, range(first + place, sys.maxsize, workers), last, end)
+        running[worker.connection] = worker
+    while running:
+        for ready in wait(list(running), timeout=1.0):
+            worker = running[ready]  # type: ignore[index]
+            if worker.hear(findings):
+                continue
+            del running[worker.connection]
+            if worker.process.exitcode != 0:
+                code = worker.process.exitcode
+                after = worker.give_up(findings, f"ended its process (exit code {code})")
+                running[after.connection] = after
+        for worker in list(running.values()):
+            if worker.is_late():
+                del running[worker.connection]
+                after = worker.give_up(findings, "took too long")
+                running[after.connection] = after
+        if sys.stderr.isatty():
+            failed = sum(map(len, findings.failures.values()))
+            print(
+                f"\r{name}: {findings.cases:,} cases, {failed:,} failures", end="", file=sys.stderr
+            )
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr)
+    return findings
+
+
+class _Worker:
+    """A child process that does every so many-th case."""
+
+    def __init__(self, part: Part, seeds: range, last: int | None, end: float | None) -> None:
+        self.part, self.seeds, self.last, self.end = part, seeds, last, end
+        self.connection, theirs = multiprocessing.Pipe()
+        # A fresh interpreter: cases must not depend on what the others did to ours.
+        context = multiprocessing.get_context("spawn")
+        self.process = context.Process(
+            target=_work, args=(theirs, part, seeds, last, end), daemon=True
+        )
+        self.process.start()
+        theirs.close()
+        self.seed = seeds.start
+        self.since: float | None = None
+
+    def hear(self, findings: Findings) -> bool:
+        """Take in what the worker tells; return whether there may be more."""
+        try:
+            told: Any = self.connection.recv()
+        except EOFError:
+            self.process.join(5)
+            return False
+        if isinstance(told, int):
+            self.seed, self.since = told, time.monotonic()
+            return True
+        counts, failures = told
+        self.since = None
+        findings.cases += 1
+        findings.counts.update(counts)
+        for kind, detail in failures:
+            findings.failures[kind].append((self.seed, detail))
+        return True
+
+    def is_late(self) -> bool:
+        """Tell whether the case takes longer than the part allows."""
+        return self.since is not None and time.monotonic() > self.since + self.part.limit
+
+    def give_up(self, findings: Findings, why: str) -> _Worker:
+        """Note that the case failed; return a worker for those that follow."""
+        self.process.kill()
+        self.process.join()
+        if self.since is None:
+            sys.exit(f"a worker {why} outside of its cases")
+        findings.cases += 1
+        findings.failures[why].append((self.seed, ""))
+        return _Worker(
+            self.part, self.seeds[self.seeds.index(self.seed) + 1 :], self.last, self.end
+        )
+
+
+def _work(
+    connection: Connection, part: Part, seeds: range, last: int | None, end: float | None
+) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.environ |= {"NO_COLOR": "1", "COLUMNS": "120"}
+    case = importlib.import_module(part.module).case
+    for seed in seeds:
+        if (last is not None and seed >= last) or (end is not None and time.monotonic() >= end):
+            break
+        connection.send(seed)
+        tally = Tally()
+        with tempfile.TemporaryDirectory(prefix="soak") as folder:
+            try:
+                case(seed, Path(folder), tally)
+            except Exception as error:  # noqa: BLE001
+                tally.fail(f"{type(error).__name__} let out", traceback.format_exc())
+        connection.send((tally.counts, tally.failures))
+    connection.close()
+    sys.stdout.flush()
