@@ -13,7 +13,8 @@ from qops_batsim.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from qops_batsim.experiments.compare import Comparison
-    from qops_batsim.experiments.grid import Contestant, Grid
+    from qops_batsim.experiments.contestants import Contestant
+    from qops_batsim.experiments.grid import Grid
     from qops_batsim.experiments.intervals import Interval
 
 DEFAULT_WORKLOAD = "sdsc_sp2_1000"
@@ -22,8 +23,8 @@ MOST_LOADS = 1000
 
 _about = manual(
     """
-    SCHEDULER...: Schedulers to compare, registered ones or my_file.py:MyScheduler. Default: easy
-        conservative msb mrt qops.
+    SCHEDULER...: Schedulers to compare, registered ones or my_file.py:MyScheduler, with options as
+        in qops:k_factor=1,order=earliest_deadline. Default: easy conservative msb mrt qops.
     --workload, -w FILE: Trace: a Batsim workload of delay jobs (JSON, also .gz), or a shipped
         one. Deadlines it has are replaced.
     --loads FROM:TO:STEP: Relative loads, both ends included; or a list: 1,1.3.
@@ -56,6 +57,7 @@ def compare(
     settings: Annotated[list[str] | None, _about("--set")] = None,
     baseline: Annotated[str | None, _about("--baseline", show_default=False)] = None,
     jobs_parallel: options.Processes = 1,
+    dask: options.Dask = None,
     as_json: Annotated[bool, _about("--json")] = False,
 ) -> None:
     """Compare schedulers on deadline workloads over loads and seeds (Islam et al. 2003).
@@ -64,7 +66,8 @@ def compare(
     scale` and `workload deadlines` do, and runs every scheduler on it. All estimates are
     exact, and a missed promise ends the comparison with an error.
 
-    Writes to DIR compare.csv, one row a run; compare.json, means over the seeds with 95 %
+    Runs that were finished when the command was interrupted are kept in DIR and not made
+    again. Writes to DIR compare.csv, one row a run; compare.json, means over the seeds with 95 %
     bootstrap intervals, and paired differences to the baseline; and pictures. Schedulers
     without admission admit every job; the table tells how many deadlines they miss.
 
@@ -75,8 +78,9 @@ def compare(
     - Figures 4 and 6 of the paper:
       `qops-batsim compare easy conservative msb mrt qops --workload ctc.json --out out/ctc`
 
-    - A fifth of the jobs with deadlines, and an option of one scheduler:
-      `qops-batsim compare easy qops -w ctc.json --deadline-share 0.2 --set qops.k_factor=20`
+    - Several settings of one scheduler: `qops-batsim compare msb qops qops:k_factor=20`
+
+    - A fifth of the jobs: `qops-batsim compare easy qops -w ctc.json --deadline-share 0.2`
     """
     from qops_batsim.experiments.grid import Grid
     from qops_batsim.workload.deadlines import DeadlineChoices
@@ -94,7 +98,7 @@ def compare(
         first=first or None,
         message_delays=message_delays,
     )
-    _run_and_print(grid, workload, platform, baseline, out, jobs_parallel, as_json)
+    _run_and_print(grid, workload, platform, baseline, out, dask or jobs_parallel, as_json)
 
 
 def _run_and_print(
@@ -103,12 +107,14 @@ def _run_and_print(
     platform: str | None,
     baseline: str | None,
     out: Path,
-    workers: int,
+    workers: int | str,
     as_json: bool,
 ) -> None:
+    from qops_batsim.analysis.metrics.admission import AdmissionMetrics
     from qops_batsim.experiments.compare import Comparison, baseline_of
     from qops_batsim.experiments.grid import run_grid
-    from qops_batsim.running.inputs import load_platform, load_workload
+    from qops_batsim.experiments.kept import KeptRuns
+    from qops_batsim.running.inputs import digests, load_platform, load_workload
 
     if baseline is not None and baseline not in grid.names:
         hint = did_you_mean(baseline, grid.names)
@@ -120,12 +126,17 @@ def _run_and_print(
     with console.announce_compiling():
         grid.prepare()
     began = time.perf_counter()
-    with console.progress_bar(grid.runs, "runs") as on_progress:
-        rows = run_grid(trace, grid, platform=machine, workers=workers, on_progress=on_progress)
-    seconds = time.perf_counter() - began
     inputs = {"workload": workload, "platform": platform}
+    made_of = [digests(inputs), grid.message_delays]
+    kept = KeptRuns(out / "unfinished", AdmissionMetrics, made_of)
+    with console.progress_bar(grid.runs, "runs") as on_progress:
+        rows = run_grid(
+            trace, grid, platform=machine, workers=workers, kept=kept, on_progress=on_progress
+        )
+    seconds = time.perf_counter() - began
     found = Comparison(grid, rows, baseline_of(grid, baseline), inputs)
     paths = found.write(out)
+    kept.clear()
     if as_json:
         console.print_json(found.document())
     else:
@@ -161,7 +172,7 @@ def read_loads(text: str) -> tuple[float, ...]:
 
 def _contestants(schedulers: list[str], assignments: list[str]) -> tuple[Contestant, ...]:
     """Return the schedulers with their options."""
-    from qops_batsim.experiments.grid import contestants_of
+    from qops_batsim.experiments.contestants import contestants_of
     from qops_batsim.scheduling.registry import parse_settings
 
     names = [each.name for each in contestants_of(schedulers, {})]

@@ -56,7 +56,9 @@ _to_run = manual(
     --batsim PATH: The batsim to start; only with --engine batsim. Default: the one on PATH.
     --batsim-log LEVEL: How much batsim says: quiet, network-only, information or debug.
     --timeout SECONDS: Longest wait for batsim's next message; then it is stopped.
-    --jobs-parallel N: Processes; results do not depend on it.
+    --jobs-parallel, --workers N: Processes; results do not depend on it.
+    --dask ADDRESS: Run on a Dask cluster instead: the address of its scheduler, as
+        tcp://HOST:8786. Its workers have this package; needs the extra dask.
     """
 )
 Scheduler = Annotated[str, _to_run("scheduler")]
@@ -72,6 +74,7 @@ Batsim = Annotated[str | None, _to_run("--batsim")]
 BatsimLog = Annotated[str, _to_run("--batsim-log")]
 BatsimTimeout = Annotated[float, _to_run("--timeout", min=0.001)]
 Processes = Annotated[int, _to_run("--jobs-parallel", min=1)]
+Dask = Annotated[str | None, _to_run("--dask")]
 
 _of_workloads = manual(
     """

@@ -16,8 +16,10 @@ import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.grid import Contestant, Grid, Row, contestants_of, run_grid
+from qops_batsim.experiments.contestants import Contestant, contestants_of
+from qops_batsim.experiments.grid import Grid, Row, run_grid
 from qops_batsim.experiments.intervals import Interval, mean_interval, paired_difference
+from qops_batsim.experiments.pool import Workers
 from qops_batsim.files import write_text
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
 from qops_batsim.version import __version__
@@ -124,7 +126,7 @@ def compare(
     platform: AnyPlatform | None = None,
     message_delays: bool = True,
     baseline: str | None = None,
-    workers: int = 1,
+    workers: Workers = 1,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Compare schedulers on deadline workloads over loads and seeds.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -55,6 +56,13 @@ class KeptRuns(Generic[Run]):
         parts = (msgspec.Raw(each) for each in (self._made_of, key, msgspec.json.encode(run)))
         file = _File(__version__, *parts)
         write_text(self._path(key), msgspec.json.encode(file).decode() + "\n")
+
+    def clear(self) -> None:
+        """Remove the directory's kept runs, and the directory if nothing else is in it."""
+        for path in self._directory.glob("*.json"):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._directory.rmdir()
 
     def _path(self, key: bytes) -> Path:
         parts = b"\n".join((__version__.encode(), self._made_of, key))

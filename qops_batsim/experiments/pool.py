@@ -1,82 +1,167 @@
-"""The one way in which many cases are run: in this process or in several, finished ones kept.
+"""The one way in which many cases are run: here, in processes or on a Dask cluster.
 
 A comparison, a paper's study or a campaign has a list of cases, each with its seed, and a
-function that makes the run of one case.
+function that makes the run of one case. Finished runs are kept at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from qops_batsim.errors import InputError
+import msgspec
+
+from qops_batsim.errors import InputError, QopsError
 from qops_batsim.experiments.kept import KeptRuns
 
 Case = TypeVar("Case", bound=Hashable)
 Run = TypeVar("Run")
+
+Workers = int | str
+"""Number of processes, or the address of the scheduler of a Dask cluster, as ``tcp://HOST:8786``."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a case has no run."""
+
+    error: str
 
 
 def run_cases(
     work: Callable[[Case], Run],
     cases: Iterable[Case],
     *,
-    workers: int = 1,
+    workers: Workers = 1,
     kept: KeptRuns[Run] | None = None,
+    failures: KeptRuns[Failure] | None = None,
+    together: Callable[[Case], Hashable] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> dict[Case, Run]:
     """Make the run of every case once, and return them in the order of the cases.
 
-    ``work`` is copied once into each of the ``workers`` processes, so it holds what all cases
-    share, and may remember what the next case is likely to need again. Processes are started
-    afresh and import the calling script, which needs its ``if __name__ == "__main__":``.
-    ``on_progress`` is called with the number of runs done and to do.
+    ``work`` is copied once into each process, so it holds what all cases share, and may remember
+    what the next case is likely to need again: cases for which ``together`` is equal are run one
+    after the other in the same process. Processes are started afresh and import the calling
+    script, which needs its ``if __name__ == "__main__":``. ``on_progress`` is called with the
+    number of runs done and to do.
+
+    An error ends the work, unless ``failures`` are kept: then a case that fails is left out of
+    the result, and is not tried again as long as its failure is kept.
     """
-    if workers < 1:
+    if isinstance(workers, int) and workers < 1:
         raise InputError(f"number of workers is {workers}; a whole number above 0 is expected")
     wanted = list(dict.fromkeys(cases))
-    found: dict[Case, Run] = {}
-    if kept is not None:
-        found = {case: run for case in wanted if (run := kept.find(case)) is not None}
-    missing = [case for case in wanted if case not in found]
+    found: dict[Case, Run | Failure] = {}
+    for case in wanted:
+        run = _kept_run(case, kept, failures)
+        if run is not None:
+            found[case] = run
     if found and on_progress is not None:
         on_progress(len(found), len(wanted))
-    for case, run in zip(missing, _runs(work, missing, workers), strict=True):
+    groups: dict[Hashable, list[Case]] = {}
+    for case in wanted:
+        if case not in found:
+            groups.setdefault(together(case) if together else case, []).append(case)
+    maker = _Maker(work, kept, failures)
+    for case, run in _runs(maker, list(groups.values()), workers):
         found[case] = run
-        if kept is not None:
-            kept.add(case, run)
         if on_progress is not None:
             on_progress(len(found), len(wanted))
-    return {case: found[case] for case in wanted}
+    return {case: run for case in wanted if not isinstance(run := found[case], Failure)}
 
 
-def _runs(work: Callable[[Case], Run], cases: Sequence[Case], workers: int) -> Iterator[Run]:
-    """Yield the run of each case, in their order."""
-    workers = min(workers, len(cases))
+@dataclass(frozen=True)
+class _Maker(Generic[Case, Run]):
+    """Makes runs, and keeps them or why there are none."""
+
+    work: Callable[[Case], Run]
+    kept: KeptRuns[Run] | None
+    failures: KeptRuns[Failure] | None
+
+    def make(self, case: Case) -> Run | Failure:
+        """Return the run of a case, or why there is none."""
+        try:
+            return self.work(case)
+        except Exception as error:
+            # A scheduler may be somebody's own, and raise anything.
+            if self.failures is None:
+                raise
+            return Failure(_told(error))
+
+    def keep(self, case: Case, run: Run | Failure) -> None:
+        """Keep what came out."""
+        if isinstance(run, Failure):
+            if self.failures is not None:
+                self.failures.add(case, run)
+        elif self.kept is not None:
+            self.kept.add(case, run)
+
+
+def _kept_run(
+    case: Any, kept: KeptRuns[Run] | None, failures: KeptRuns[Failure] | None
+) -> Run | Failure | None:
+    run = None if kept is None else kept.find(case)
+    return failures.find(case) if run is None and failures is not None else run
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, QopsError) else f"{type(error).__name__}: {error}"
+
+
+def _runs(
+    maker: _Maker[Case, Run], groups: Sequence[Sequence[Case]], workers: Workers
+) -> Iterator[tuple[Case, Run | Failure]]:
+    """Yield the cases of each group with what came out, kept."""
+    if isinstance(workers, str):
+        from qops_batsim.experiments.cluster import results_on_cluster
+
+        for case, run in results_on_cluster(workers, make_group, maker, groups):
+            # The machines of a cluster need not see our files.
+            maker.keep(case, run)
+            yield case, run
+        return
+    workers = min(workers, len(groups))
     if workers <= 1:
-        yield from map(work, cases)
+        for case in (case for group in groups for case in group):
+            run = maker.make(case)
+            maker.keep(case, run)
+            yield case, run
         return
     # Fresh processes behave alike on every system.
     with ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(work,)
+        workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(maker,)
     ) as pool:
         try:
-            yield from pool.map(_run_in_worker, cases)
+            for future in as_completed([pool.submit(_make_and_keep, group) for group in groups]):
+                yield from future.result()
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
 
 
-# What a worker process does with each case, set once at its start.
-_work: Callable[[Any], Any] | None = None
+def make_group(maker: _Maker[Case, Run], cases: Sequence[Case]) -> list[tuple[Case, Run | Failure]]:
+    """Return cases with what came out."""
+    return [(case, maker.make(case)) for case in cases]
 
 
-def _begin(work: Callable[[Any], Any]) -> None:
-    global _work
-    _work = work
+# What makes the runs of a worker process, set once at its start.
+_maker: _Maker[Any, Any] | None = None
 
 
-def _run_in_worker(case: Any) -> Any:
-    assert _work is not None
-    return _work(case)
+def _begin(maker: _Maker[Any, Any]) -> None:
+    global _maker
+    _maker = maker
+
+
+def _make_and_keep(cases: Sequence[Any]) -> list[tuple[Any, Any]]:
+    assert _maker is not None
+    made = []
+    for case in cases:
+        run = _maker.make(case)
+        # At once: the group may not come to its end.
+        _maker.keep(case, run)
+        made.append((case, run))
+    return made

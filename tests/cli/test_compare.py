@@ -10,6 +10,7 @@ import pytest
 
 from qops_batsim.cli.compare import read_loads
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.deadline_runs import DeadlineRuns
 
 SMALL = ("--workload", "sdsc_sp2_1000", "--first", "100", "--loads", "1.2,1.4", "--seeds", "2")
 
@@ -42,6 +43,36 @@ def test_files_are_written_and_equal_again(cli, tmp_path: Path) -> None:
     for name in names:
         one, two = ((tmp_path / each / name).read_bytes() for each in ("one", "two"))
         assert one == two, name
+
+
+def test_an_interrupted_comparison_keeps_what_it_had(
+    cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, made = DeadlineRuns.__call__, []
+
+    def interrupted(self, case):
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        made.append(case)
+        return real(self, case)
+
+    arguments = ("compare", "easy", "qops", "qops:k_factor=1", *SMALL, "--out", tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(DeadlineRuns, "__call__", interrupted)
+        assert cli(*arguments).exit_code == 130
+    assert len(list((tmp_path / "unfinished").iterdir())) == 3
+
+    def counted(self, case):
+        assert case not in made
+        return real(self, case)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeadlineRuns, "__call__", counted)
+        assert cli(*arguments).exit_code == 0
+    assert not (tmp_path / "unfinished").exists()
+    whole = (tmp_path / "compare.csv").read_bytes()
+    assert cli(*arguments).exit_code == 0
+    assert (tmp_path / "compare.csv").read_bytes() == whole
 
 
 def test_mixed_jobs_and_json(cli, tmp_path: Path) -> None:

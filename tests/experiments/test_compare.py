@@ -10,9 +10,10 @@ import pytest
 
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.experiments import grid as module
+from qops_batsim.experiments import deadline_runs as module
 from qops_batsim.experiments.compare import compare, csv_text, summarize
-from qops_batsim.experiments.grid import Contestant, Grid, Row, run_grid
+from qops_batsim.experiments.contestants import Contestant
+from qops_batsim.experiments.grid import Grid, Row, run_grid
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
@@ -67,7 +68,9 @@ def test_the_number_of_workers_does_not_matter(trace: Workload, rows: list[Row])
     done: list[tuple[int, int]] = []
     again = run_grid(trace, GRID, workers=2, on_progress=lambda *each: done.append(each))
     assert again == rows
-    assert done == [(4, 16), (8, 16), (12, 16), (16, 16)]
+    # At load 1 both seeds are one run.
+    assert done == [(number, 12) for number in range(1, 13)]
+    assert [row.repeated for row in rows] == [False] * 4 + [True] * 4 + [False] * 8
 
 
 def test_settings_reach_the_scheduler(trace: Workload) -> None:
@@ -165,6 +168,37 @@ def test_a_comparison_from_names_is_that_of_objects(trace: Workload, rows: list[
     assert list(frame.columns[:4]) == ["scheduler", "load", "seed", "jobs"]
     assert list(frame.unadmitted_jobs) == [row.metrics.unadmitted_jobs for row in rows]
     assert "qops" in found._repr_html_()
+
+
+def test_several_settings_of_one_scheduler_take_part(trace: Workload) -> None:
+    names = ["qops", "qops:k_factor=1", "qops:k_factor=3,order=earliest_deadline"]
+    found = compare(
+        trace, names, loads=[1.0], seeds=1, first=20, settings={"qops": {"k_factor": 9}}
+    )
+    assert found.grid.names == names
+    assert [each.settings for each in found.grid.contestants] == [
+        {"k_factor": 9},
+        {"k_factor": 1},
+        {"k_factor": 3, "order": "earliest_deadline"},
+    ]
+    with pytest.raises(InputError, match="scheduler 'qops' has no option 'k'"):
+        compare(trace, ["qops:k=1"])
+
+
+def test_equal_settings_are_one_run(trace: Workload) -> None:
+    default = Contestant(name="default", scheduler="qops", settings={"k_factor": 5})
+    done: list[tuple[int, int]] = []
+    found = compare(
+        trace,
+        ["qops", default],
+        loads=[1.0],
+        seeds=3,
+        first=20,
+        on_progress=lambda *each: done.append(each),
+    )
+    assert len(found.rows) == 6
+    assert done == [(1, 1)]
+    assert [row.repeated for row in found.rows] == [False] * 2 + [True] * 4
 
 
 def test_options_go_to_the_scheduler_that_they_name(trace: Workload) -> None:

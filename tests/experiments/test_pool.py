@@ -11,7 +11,7 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.experiments import kept as module
 from qops_batsim.experiments.kept import KeptRuns
-from qops_batsim.experiments.pool import run_cases
+from qops_batsim.experiments.pool import Failure, run_cases
 
 
 def squared(case: int) -> dict[str, int]:
@@ -75,6 +75,47 @@ def test_an_interrupted_study_keeps_what_it_had(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run_cases(interrupted, [1, 2, 3, 4], kept=store(tmp_path))
     assert [store(tmp_path).find(case) for case in (1, 2, 3)] == [squared(1), squared(2), None]
+
+
+def test_a_group_that_is_interrupted_keeps_what_it_had_in_every_process(tmp_path: Path) -> None:
+    kept = KeptRuns(tmp_path, float, "roots")
+    with pytest.raises(ValueError, match="domain|nonnegative"):
+        run_cases(math.sqrt, [4, 9, -1], workers=2, kept=kept, together=lambda case: case > 9)
+    assert [kept.find(case) for case in (4, 9)] == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_failure_is_kept_and_the_rest_goes_on(tmp_path: Path, workers: int) -> None:
+    kept = KeptRuns(tmp_path / "runs", float, "roots")
+    failures = KeptRuns(tmp_path / "failed", Failure, "roots")
+    seen: list[tuple[int, int]] = []
+    for _ in range(2):
+        found = run_cases(
+            math.sqrt,
+            [1, -1, 4],
+            workers=workers,
+            kept=kept,
+            failures=failures,
+            on_progress=lambda *each: seen.append(each),
+        )
+        assert found == {1: 1.0, 4: 2.0}
+    failure = failures.find(-1)
+    assert failure is not None
+    assert failure.error.startswith("ValueError: ")
+    assert seen == [(1, 3), (2, 3), (3, 3), (3, 3)]
+
+
+def test_cases_that_go_together_are_run_one_after_the_other() -> None:
+    order: list[int] = []
+    run_cases(order.append, [1, 2, 3, 4, 5], together=lambda case: case % 2)
+    assert order == [1, 3, 5, 2, 4]
+
+
+def test_kept_runs_can_be_removed(tmp_path: Path) -> None:
+    run_cases(squared, [1, 2], kept=store(tmp_path / "runs"))
+    store(tmp_path / "runs").clear()
+    assert not list(tmp_path.iterdir())
+    store(tmp_path / "runs").clear()
 
 
 def test_runs_of_something_else_are_not_taken(

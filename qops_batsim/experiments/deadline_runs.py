@@ -1,0 +1,163 @@
+"""One run of a scheduler on a deadline workload: what it is made of, and making it.
+
+Comparisons, campaigns and the reproduction of the QoPS paper have such cases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics, broken_rule
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes, outcomes_of_simulation
+from qops_batsim.errors import SimulationError
+from qops_batsim.experiments.deadline_workload import deadline_workload
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.model import Platform
+from qops_batsim.running.simulate import default_engine, simulate
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.deadlines import DeadlineChoices
+from qops_batsim.workload.model import Workload
+from qops_batsim.workload.subset import PAPER_JOBS
+
+Settings = tuple[tuple[str, Any], ...]
+"""Options of a scheduler that are not its defaults, sorted by name."""
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A deadline workload: a stretch of a log, its load, its deadlines.
+
+    The parameters are those of :func:`~.deadline_workload.deadline_workload` and of
+    :class:`~qops_batsim.workload.deadlines.DeadlineChoices`; ``log`` is what identifies the log
+    among those of a :class:`DeadlineRuns`.
+    """
+
+    log: str
+    skip: int = 0
+    first: int | None = PAPER_JOBS
+    load: float = 1.0
+    method: str = "duplication"
+    same_time: bool = False
+    reference: str = "scaled"
+    stringency: float = 0.2
+    share: float = 1.0
+    artificial: str = "run-time"
+    relaxation: float = 2.0
+    seed: int = 1
+
+    def canonical(self) -> Scenario:
+        """Return the scenario that stands for all those that are the same workload.
+
+        The seed matters only where jobs are drawn, to be submitted again or to have a deadline;
+        the artificial deadlines only where there are any.
+        """
+        changes: dict[str, Any] = {}
+        if not (0 < self.share < 1 or (self.method == "duplication" and self.load > 1)):
+            changes["seed"] = 1
+        if self.share == 1:
+            changes |= {"artificial": "run-time", "relaxation": 2.0}
+        elif self.artificial == "none":
+            changes["relaxation"] = 2.0
+        if self.share == 0:
+            changes["stringency"] = 0.2
+        return msgspec.structs.replace(self, **changes)
+
+    @property
+    def choices(self) -> DeadlineChoices:
+        """How jobs get deadlines."""
+        return DeadlineChoices(
+            stringency=self.stringency,
+            share=self.share,
+            artificial=self.artificial,
+            relaxation=self.relaxation,
+            seed=self.seed,
+        )
+
+
+class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One run: a scheduler with its options on a scenario.
+
+    ``code`` is a digest of the scheduler's file, if it is somebody's own.
+    """
+
+    scenario: Scenario
+    scheduler: str
+    settings: Settings = ()
+    code: str = ""
+
+    def canonical(self) -> DeadlineCase:
+        """Return the case that stands for all those that are the same run."""
+        return msgspec.structs.replace(self, scenario=self.scenario.canonical())
+
+
+@dataclass
+class DeadlineRuns:
+    """Makes the runs of cases on some logs, jobs of type ``delay``, by what identifies each.
+
+    Without platform there are as many equal hosts as a log is for. Remembers the last workload.
+    """
+
+    logs: Mapping[str, Workload]
+    platform: Platform | None = None
+    message_delays: bool = True
+    _last: tuple[Scenario, Workload] | None = field(default=None, init=False)
+
+    def __call__(self, case: DeadlineCase) -> AdmissionMetrics:
+        """Return the metrics of a run, its schedule checked."""
+        workload = self.workload(case.scenario)
+        machine = self.platform or make_cluster(workload.processors)
+        module = make_scheduler(case.scheduler, dict(case.settings))
+        seed = f"at load {case.scenario.load:g} with seed {case.scenario.seed}"
+        options = "".join(f" {name}={value}" for name, value in case.settings)
+        what = f"{case.scheduler}{options} {seed}"
+        delays = self.message_delays
+        outcomes = checked_outcomes(workload, machine, module, what, message_delays=delays)
+        return admission_metrics(*outcomes)
+
+    def workload(self, scenario: Scenario) -> Workload:
+        """Return the workload of a scenario."""
+        if self._last is None or self._last[0] != scenario:
+            made = deadline_workload(
+                self.logs[scenario.log],
+                scenario.choices,
+                load=scenario.load,
+                method=scenario.method,
+                same_time=scenario.same_time,
+                skip=scenario.skip,
+                first=scenario.first,
+                reference=scenario.reference,
+            )
+            self._last = scenario, made
+        return self._last[1]
+
+
+def checked_outcomes(
+    workload: Workload,
+    platform: Platform,
+    module: DecisionModule,
+    what: str,
+    *,
+    message_delays: bool = True,
+) -> tuple[JobOutcomes, int]:
+    """Run a scheduler on a workload of exact estimates, and check its schedule.
+
+    Returns the jobs' outcomes and the number of hosts; ``what`` was run, for messages.
+    """
+    options = default_engine(module, message_delays=message_delays)
+    simulation = simulate(workload, platform, module, engine=options)
+    promised = {
+        record.local_id: deadline
+        for record in simulation.ended
+        if (deadline := module.qos_log.record(record.job.id).admitted_deadline) is not None
+    }
+    outcomes = outcomes_of_simulation(simulation.ended, workload, promised)
+    hosts = len(simulation.hosts)
+    grace = getattr(module.options, "grace", 0.0) if simulation.has_message_delays else 0.0
+    broken = broken_rule(outcomes, hosts, grace=grace)
+    if broken is not None:
+        raise SimulationError(f"{what}: {broken}")
+    return outcomes, hosts
