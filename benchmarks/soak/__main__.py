@@ -52,8 +52,8 @@ def show(name: str, findings: Findings, seconds: float) -> None:
     for kind, found in sorted(findings.failures.items(), key=lambda item: -len(item[1])):
         seeds = ", ".join(str(seed) for seed, _ in found[:5])
         print(f"  FAILED {len(found):,} times: {kind} (--only {name} --cases 1 --seed {seeds})")
-        for line in found[0][1].splitlines()[-25:]:
-            print(f"    {line[:500]}")
+        for line in found[0][1].splitlines()[-12:]:
+            print(f"    {line[:300]}")
 
 
 if __name__ == "__main__":

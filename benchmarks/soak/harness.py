@@ -2,7 +2,8 @@
 
 A part is a module with a function ``case(seed, folder, tally)`` that does what the seed says in
 an empty folder of its own, counts what it tried (``tally.count("files")``) and tells what failed
-(``tally.fail("exit 1", "all that helps")``; failures of one kind are shown together). An
+(``tally.fail("exit 1", "all that helps")``; failures of one kind are shown together). If it
+has a function ``prepare()``, that is called first in each process, and may take its time. An
 exception that it lets out is a failure as well, and so is a case that takes longer than the
 part's limit, or that ends its process.
 """
@@ -34,6 +35,7 @@ class Part:
 
 
 PARTS = {
+    "files": Part("mutated_files", 30.0),
     "runs": Part("random_runs"),
 }
 """The parts by name, in order."""
@@ -162,7 +164,10 @@ def _work(
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ |= {"NO_COLOR": "1", "COLUMNS": "120"}
-    case = importlib.import_module(part.module).case
+    module = importlib.import_module(part.module)
+    case, prepare = module.case, getattr(module, "prepare", None)
+    if prepare is not None:
+        prepare()
     for seed in seeds:
         if (last is not None and seed >= last) or (end is not None and time.monotonic() >= end):
             break
