@@ -29,6 +29,8 @@ MEMORY = 1 << 30
 
 LONGEST_MESSAGE = 2048
 
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
 GROUPS = command_line.GROUPS
 
 # The same command again is there at once.
@@ -164,6 +166,8 @@ def judge(
     tally.count(f"exit {ended.code}")
     if ended.code not in allowed:
         tally.fail(f"{what}: exit {ended.code}", detail + ended.output[-1000:])
+    if CONTROLS.search(ended.output):
+        tally.fail(f"{what}: output that controls the terminal", repr(ended.output[-2000:]))
     if ended.code != 2:
         return ended
     lines = [line for line in ended.errors.splitlines() if line.startswith("qops-batsim: error: ")]

@@ -36,6 +36,7 @@ class Part:
 
 PARTS = {
     "files": Part("mutated_files", 30.0),
+    "options": Part("random_options", 30.0),
     "runs": Part("random_runs"),
 }
 """The parts by name, in order."""
