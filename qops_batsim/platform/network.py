@@ -3,7 +3,9 @@
 Routes are found as SimGrid does: inside a zone by the zone's routing, between
 zones through the gateways of the route between them, one level after the other.
 A pair without a route is an error here; SimGrid lets the first half of such a
-way pass as if it took no time. Nothing is computed before it is asked for, and no route is kept.
+way pass as if it took no time. Only where a Full zone names no route between a member and the
+gateway through which its way leaves or enters, it takes none here either. Nothing is computed
+before it is asked for, and no route is kept.
 """
 
 from __future__ import annotations
@@ -100,11 +102,19 @@ class Network:
         latency = self._walk(source, destination, names, 0.0)
         return NetworkPath(tuple(self._link(name) for name in names), latency)
 
-    def _walk(self, source: str, destination: str, names: list[str], latency: float) -> float:
+    def _walk(
+        self,
+        source: str,
+        destination: str,
+        names: list[str],
+        latency: float,
+        *,
+        to_gateway: bool = False,
+    ) -> float:
         """Append the links between two nodes to ``names``; return the latency with theirs.
 
-        It is summed in SimGrid's order, to the last bit: the route between two zones comes before
-        the ways to its gateways.
+        One of them may be the gateway of a longer way. The latency is summed in SimGrid's order, to
+        the last bit: the route between two zones comes before the ways to its gateways.
         """
         outer = self._ancestors(source)
         other = self._ancestors(destination)
@@ -116,7 +126,7 @@ class Network:
         if bypass is not None:
             step = bypass
         elif len(outer) == len(other) == depth:
-            step = self._local(common, source, destination)
+            step = self._local(common, source, destination, to_gateway=to_gateway)
         elif depth and depth < min(len(outer), len(other)):
             step = self._local(common, outer[depth], other[depth])
             if not (step.source_gateway and step.destination_gateway):
@@ -128,10 +138,11 @@ class Network:
         latency += step.latency
         # After a bypass, SimGrid also adds a gateway's way to itself (its loopback).
         if step.source_gateway and (bypass or step.source_gateway != source):
-            latency = self._walk(source, step.source_gateway, names, latency)
+            latency = self._walk(source, step.source_gateway, names, latency, to_gateway=True)
         names += step.links
         if step.destination_gateway and (bypass or step.destination_gateway != destination):
-            latency = self._walk(step.destination_gateway, destination, names, latency)
+            entered = step.destination_gateway
+            latency = self._walk(entered, destination, names, latency, to_gateway=True)
         return latency
 
     def _ancestors(self, node: str) -> list[str]:
@@ -161,7 +172,9 @@ class Network:
             (table[outer[i], other[j]] for i, j in pairs if (outer[i], other[j]) in table), None
         )
 
-    def _local(self, zone_name: str, source: str, destination: str) -> _Step:
+    def _local(
+        self, zone_name: str, source: str, destination: str, *, to_gateway: bool = False
+    ) -> _Step:
         """Find the way between two members of one zone: nodes, or zones inside it."""
         if zone_name in self._clusters:
             cluster = self._clusters[zone_name]
@@ -180,9 +193,9 @@ class Network:
         if zone.routing == "Cluster":
             return direct or _Step(_star_links(zone, source, destination))
         if zone.routing == "Full" or (direct and source == destination):
-            if direct is None:
+            if direct is None and not to_gateway:
                 raise self._no_route(zone_name, source, destination)
-            return direct
+            return direct or _Step([])
         return self._shortest(zone_name, source, destination)
 
     def _distance(self, source: str, destination: str) -> float:

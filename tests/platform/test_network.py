@@ -192,3 +192,22 @@ def test_a_large_cluster_keeps_no_links() -> None:
 def test_hosts_without_zones_are_next_to_each_other() -> None:
     hosts = tuple(Host(name=name, speeds=(1.0,)) for name in "ab")
     assert Network(Platform(compute_hosts=hosts)).path("a", "b") == NetworkPath((), 0.0)
+
+
+def test_a_full_zone_need_not_name_the_way_to_its_gateway() -> None:
+    """As in SimGrid 3.34: between a member and the gateway, what is not named takes nothing."""
+    network = Network(
+        parse(
+            '<platform version="4.1"><zone id="root" routing="Full"><zone id="in" routing="Full">'
+            '<host id="h1" speed="1f"/><host id="h2" speed="1f"/><router id="door"/></zone>'
+            '<zone id="out" routing="Full"><host id="o" speed="1f"/></zone>'
+            '<link id="wan" bandwidth="1MBps" latency="2s"/>'
+            '<zoneRoute src="in" dst="out" gw_src="door" gw_dst="o"><link_ctn id="wan"/>'
+            "</zoneRoute></zone></platform>"
+        )
+    )
+    for source, destination in (("h1", "o"), ("o", "h2")):
+        path = network.path(source, destination)
+        assert (names(path), path.latency) == (["wan"], 2.0)
+    with pytest.raises(InputError, match="no route from 'h1' to 'h2' in zone 'in'"):
+        network.path("h1", "h2")
