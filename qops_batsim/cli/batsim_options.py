@@ -17,7 +17,8 @@ def _named(text: str) -> dict[str, str]:
 VALUES = _named(
     """
     --platform -p  --workload -w  --export -e  --socket-endpoint -s  --master-host -m  --events
-    --sched-cfg  --sched-cfg-file  --mmax  --verbosity -v  --timeout  --max-message-bytes
+    --sched-cfg  --sched-cfg-file  --mmax  --verbosity -v  --redis-hostname  --redis-port
+    --redis-prefix  --timeout  --max-message-bytes
     """
 )
 """Options with a value, with their short names. The last two are ours, not Batsim's."""
@@ -26,7 +27,7 @@ SWITCHES = _named(
     """
     --energy -E  --enable-compute-sharing  --disable-storage-sharing  --enable-dynamic-jobs
     --acknowledge-dynamic-jobs  --enable-profile-reuse  --forward-profiles-on-submission
-    --mmax-workload  --disable-schedule-tracing  --disable-machine-state-tracing
+    --mmax-workload  --enable-redis  --disable-schedule-tracing  --disable-machine-state-tracing
     --forward-unknown-events  --no-message-delays  --quiet -q  --help -h  --version
     """
 )
@@ -37,8 +38,7 @@ REPEATABLE = ("--workload", "--events")
 
 REFUSED = _named(
     """
-    --workflow -W  --workflow-start  --WS  --add-role-to-hosts -r  --enable-redis
-    --redis-hostname  --redis-port  --redis-prefix  --workflow-jobs-limit
+    --workflow -W  --workflow-start  --WS  --add-role-to-hosts -r  --workflow-jobs-limit
     --ignore-beyond-last-workflow  --dump-execution-context  --no-sched  --sg-cfg  --sg-log
     --simgrid-version
     """

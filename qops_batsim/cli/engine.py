@@ -18,6 +18,7 @@ from qops_batsim.version import __version__
 if TYPE_CHECKING:
     from qops_batsim.engine.simulation import EngineOptions, Simulation
     from qops_batsim.platform.model import Platform
+    from qops_batsim.protocol.redis_descriptions import RedisDescriptions
     from qops_batsim.workload.model import Workload
 
 VERSION = f"v4.2.1 (its options and protocol; the embedded engine of qops-batsim {__version__})"
@@ -47,6 +48,11 @@ Decision process:
   --enable-dynamic-jobs              Let it register jobs and profiles.
   --acknowledge-dynamic-jobs         Announce registered jobs as submitted.
   --enable-profile-reuse             Told to it; the engine keeps all profiles anyway.
+  --enable-redis                     Describe jobs through a Redis server, not in messages;
+                                     needs the extra qops-batsim[redis].
+  --redis-hostname <name>            Where that is [default: 127.0.0.1].
+  --redis-port <nb>                  Its port [default: 6379].
+  --redis-prefix <text>              First part of the keys used [default: default].
   --timeout <seconds>                Give up when it says nothing for so long (not in Batsim).
   --max-message-bytes <nb>           Longest answer accepted (not in Batsim) [default: 268435456].
 
@@ -61,8 +67,8 @@ Output:
   -e, --export <prefix>              Prefix of the files written [default: out].
   --disable-schedule-tracing         Accepted: the engine writes no Paje trace in any case.
   --disable-machine-state-tracing    Do not write <prefix>_machine_states.csv.
-  -v, --verbosity <level>            quiet, network-only, information or debug
-                                     [default: information].
+  -v, --verbosity <level>            quiet, network-only, information or debug: all but the
+                                     first show each message [default: information].
   -q, --quiet                        The same as --verbosity quiet.
   --version                          Print the version of Batsim that this resembles.
   -h, --help                         Print this.
@@ -184,7 +190,8 @@ def _simulate(
         options.value("--socket-endpoint", "tcp://localhost:28000"),
         timeout=options.seconds("--timeout"),
         max_message_bytes=options.whole_number("--max-message-bytes", MAX_MESSAGE_BYTES, least=1),
-        on_message=_trace if verbosity in ("network-only", "debug") else None,
+        on_message=None if verbosity == "quiet" else _trace,
+        descriptions=_descriptions(options),
     ) as peer:
         simulation = Simulation(platform, workloads, peer, engine_options)
         if verbosity in ("information", "debug"):
@@ -192,6 +199,18 @@ def _simulate(
             _say(f"{jobs:,} jobs on {len(simulation.hosts)} hosts, decided at {peer.endpoint}")
         simulation.run()
     return simulation
+
+
+def _descriptions(options: BatsimOptions) -> RedisDescriptions | None:
+    if "--enable-redis" not in options.switches:
+        return None
+    from qops_batsim.protocol.redis_descriptions import RedisDescriptions
+
+    return RedisDescriptions(
+        options.value("--redis-hostname", "127.0.0.1"),
+        options.whole_number("--redis-port", 6379, least=1),
+        options.value("--redis-prefix", "default"),
+    )
 
 
 def _write(simulation: Simulation, options: BatsimOptions, verbosity: str) -> None:
@@ -204,8 +223,8 @@ def _write(simulation: Simulation, options: BatsimOptions, verbosity: str) -> No
         _say(f"wrote {', '.join(map(str, paths))}")
 
 
-def _trace(direction: str, text: bytes) -> None:
-    _say(f"{direction} {text.decode(errors='backslashreplace')}")
+def _trace(now: float, action: str, text: bytes) -> None:
+    _say(f"[{now:.6f}] [network/INFO] {action} '{text.decode(errors='backslashreplace')}'")
 
 
 def _say(line: str) -> None:

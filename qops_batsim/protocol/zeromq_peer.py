@@ -9,6 +9,7 @@ from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event, SimulationEnds
 from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
+from qops_batsim.protocol.redis_descriptions import RedisDescriptions
 from qops_batsim.protocol.zeromq import Bounds, ConnectionLost, connect
 
 _WORDS_SHOWN = 200
@@ -22,25 +23,29 @@ class RemotePeer:
 
     The decision process listens at ``tcp://HOST:PORT`` or ``ipc://PATH``, and may start later. The
     timeout among the :class:`~qops_batsim.protocol.zeromq.Bounds` also holds for the first answer.
-    ``on_message`` is called with ``"sent"`` or ``"received"`` and the text of each message.
+    ``on_message`` is called with the date (seconds), ``"Sending"`` or ``"Received"``, and the text
+    of each message. With ``descriptions``, those of jobs travel by that way.
     """
 
     def __init__(
         self,
         endpoint: str,
         *,
-        on_message: Callable[[str, bytes], None] | None = None,
+        on_message: Callable[[float, str, bytes], None] | None = None,
+        descriptions: RedisDescriptions | None = None,
         **bounds: Unpack[Bounds],
     ) -> None:
         self.endpoint = endpoint
         self._on_message = on_message
+        self._descriptions = descriptions
         self._socket = connect(endpoint, **bounds)
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
         """Return what the decision process answers; SimulationError if it fails to."""
-        text = encode_message(message)
+        descriptions = self._descriptions
+        text = encode_message(message if descriptions is None else descriptions.take_out(message))
         if self._on_message is not None:
-            self._on_message("sent", text)
+            self._on_message(message.now, "Sending", text)
         try:
             self._socket.send(text)
             answer = self._socket.receive()
@@ -54,9 +59,9 @@ class RemotePeer:
         except InputError as error:
             raise self._misunderstood(message.now, str(error)) from None
         if self._on_message is not None:
-            self._on_message("received", answer)
+            self._on_message(message.now, "Received", answer)
         try:
-            return decode_decisions(answer)
+            return decode_decisions(answer if descriptions is None else descriptions.put_in(answer))
         except InputError as error:
             trouble = str(error)
             if not answer.lstrip().startswith(b"{"):
@@ -66,6 +71,8 @@ class RemotePeer:
 
     def close(self) -> None:
         self._socket.close()
+        if self._descriptions is not None:
+            self._descriptions.close()
 
     def __enter__(self) -> RemotePeer:
         return self

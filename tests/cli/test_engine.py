@@ -3,6 +3,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from decision_process import (
     recorded_process,
     scheduler_process,
 )
+from fake_redis import fake_redis
 from qops_batsim.cli.shim import MARK
 from recordings import Case, cases, close
 
@@ -223,7 +225,7 @@ def test_the_default_prefix_is_batsims(cli, machine, tmp_path, monkeypatch):
         (["-v", "quiet"], 0, False),
         (["-v", "debug", "-q"], 0, False),
         (["-v", "network-only"], 10, True),
-        ([], 3, False),
+        ([], 13, True),
         (["-v", "debug"], 13, True),
     ],
 )
@@ -232,7 +234,36 @@ def test_how_much_is_said(cli, machine, tmp_path, arguments, lines, traced):
     assert result.exit_code == 0
     assert result.out == ""
     assert len(result.err.splitlines()) == lines
-    assert ('sent {"now":10.0,"events":[{"timestamp":10.0,"type":"JOB_C' in result.err) is traced
+    # The form that readers of Batsim's log look for.
+    sending = re.findall(r"^\[10\.000000\] \[network/INFO\] Sending '(.*)'$", result.err, re.M)
+    kinds = [event["type"] for text in sending for event in json.loads(text)["events"]]
+    assert kinds == (["JOB_COMPLETED", "SIMULATION_ENDS"] if traced else [])
+    assert ("Received '{" in result.err) is traced
+
+
+def test_jobs_described_through_redis(cli, machine, tmp_path):
+    pytest.importorskip("redis", reason="the extra qops-batsim[redis] is not installed")
+    answer = scheduler_process("fcfs")
+    with fake_redis() as server:
+
+        def looked_up(text: bytes):
+            message = json.loads(text)
+            for event in message["events"]:
+                if event["type"] == "JOB_SUBMITTED":
+                    (job_id,) = event["data"].values()
+                    event["data"]["job"] = json.loads(server.held[f"default:job_{job_id}"])
+            return answer(json.dumps(message).encode())
+
+        with decision_process(looked_up) as endpoint:
+            files = tmp_path / "redis"
+            options = ["-s", endpoint, "--timeout", LIMIT, "-q", "-e", files]
+            redis = ["--enable-redis", "--redis-port", server.port]
+            result = cli("engine", *machine, *options, *redis)
+    assert (result.exit_code, result.err) == (0, "")
+    assert served(cli, machine, "-e", tmp_path / "plain").exit_code == 0
+    for kind in ("jobs", "schedule", "machine_states"):
+        written, plain = (tmp_path / f"{run}_{kind}.csv" for run in ("redis", "plain"))
+        assert written.read_text() == plain.read_text()
 
 
 # As programs of their own

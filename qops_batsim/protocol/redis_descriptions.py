@@ -1,0 +1,148 @@
+"""Batsim's Redis mode: descriptions of jobs travel through a Redis server, not in messages.
+
+With ``--enable-redis``, JOB_SUBMITTED and REGISTER_JOB carry a job's identifier alone. The engine
+stores the JSON of each job of a workload under ``PREFIX:job_WORKLOAD!JOB`` before it tells of it,
+and that of its profile, where profiles are forwarded, under ``PREFIX:profile_WORKLOAD!PROFILE``;
+the number of hosts is under ``PREFIX:nb_res``. A decision process stores the jobs that it
+registers in the same way; their profiles are registered with REGISTER_PROFILE all the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.protocol.events import Event, JobSubmitted, SimulationBegins
+from qops_batsim.protocol.messages import Message, Stamped
+
+PATIENCE = 30.0
+"""How long the server may take to answer (seconds)."""
+
+
+class _NamedJob(msgspec.Struct, frozen=True):
+    TYPE: ClassVar = JobSubmitted.TYPE
+    job_id: str
+
+
+class _Item(msgspec.Struct):
+    timestamp: float
+    type: str
+    data: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _Answer(msgspec.Struct):
+    now: float
+    events: list[_Item]
+
+
+_answers = msgspec.json.Decoder(_Answer)
+_data = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class RedisDescriptions:
+    """Takes descriptions of jobs out of messages, and puts them in, by way of a Redis server.
+
+    InputError if the client is not installed, or the server does not answer.
+    """
+
+    def __init__(self, hostname: str, port: int, prefix: str) -> None:
+        try:
+            import redis
+        except ModuleNotFoundError:
+            raise InputError(
+                "--enable-redis needs the Redis client of Python, which is not installed: "
+                "pip install 'qops-batsim[redis]'"
+            ) from None
+        from redis.backoff import NoBackoff
+        from redis.retry import Retry
+
+        self._where = {"redis_hostname": hostname, "redis_port": port, "redis_prefix": prefix}
+        self._error = redis.RedisError
+        self._server: Any = redis.Redis(
+            host=hostname,
+            port=port,
+            protocol=2,
+            retry=Retry(NoBackoff(), 0),
+            socket_connect_timeout=PATIENCE,
+            socket_timeout=PATIENCE,
+        )
+        self._registered: set[str] = set()
+        self._ask("PING")
+
+    def close(self) -> None:
+        self._server.close()
+
+    def take_out(self, message: Message[Event]) -> Message[Any]:
+        """Store what a message describes; return it as Batsim sends it then."""
+        stored: dict[str, bytes] = {}
+        told = [Stamped(item.timestamp, self._short(item.body, stored)) for item in message.events]
+        if stored:
+            self._ask("MSET", *(part for pair in stored.items() for part in pair))
+        return Message(message.now, told)
+
+    def put_in(self, answer: bytes) -> bytes:
+        """Return an answer with the descriptions of the jobs that it registers.
+
+        InputError if there is none, or the job came in the message.
+        """
+        if b"REGISTER_JOB" not in answer:
+            return answer
+        try:
+            read = _answers.decode(answer)
+            for item in read.events:
+                if item.type == "REGISTER_JOB":
+                    item.data = self._described(_data.decode(item.data))
+            return msgspec.json.encode(read)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return answer  # Whoever reads the message says what is wrong with it.
+
+    def _short(self, event: Event, stored: dict[str, bytes]) -> Any:
+        if isinstance(event, SimulationBegins):
+            stored[self._key("nb_res")] = str(event.nb_resources).encode()
+            config = msgspec.structs.replace(event.config, redis_enabled=True, **self._where)
+            return msgspec.structs.replace(event, config=config)
+        if not isinstance(event, JobSubmitted):
+            return event
+        if event.job_id not in self._registered:
+            stored[self._key(f"job_{event.job_id}")] = msgspec.json.encode(event.job.fields)
+            if event.profile is not None:
+                workload_name = event.job_id.partition("!")[0]
+                key = self._key(f"profile_{workload_name}!{event.job.profile}")
+                stored[key] = msgspec.json.encode(event.profile)
+        return _NamedJob(event.job_id)
+
+    def _described(self, data: dict[str, msgspec.Raw]) -> msgspec.Raw:
+        job_id = msgspec.json.decode(data["job_id"]) if "job_id" in data else None
+        if not isinstance(job_id, str):
+            return msgspec.Raw(msgspec.json.encode(data))
+        if "job" in data:
+            raise InputError(
+                f"REGISTER_JOB {shown(job_id)} describes the job; with Redis, its description is "
+                f"expected there, under {shown(self._key(f'job_{job_id}'))}"
+            )
+        key = self._key(f"job_{job_id}")
+        found = self._ask("GET", key)
+        try:
+            msgspec.json.decode(found or b"", type=dict[str, msgspec.Raw])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            has = "nothing" if found is None else "no JSON object"
+            raise InputError(
+                f"REGISTER_JOB {shown(job_id)}: Redis has {has} under {shown(key)}; "
+                "the job's description is expected"
+            ) from None
+        self._registered.add(job_id)
+        return msgspec.Raw(msgspec.json.encode({**data, "job": msgspec.Raw(found)}))
+
+    def _key(self, name: str) -> str:
+        return f"{self._where['redis_prefix']}:{name}"
+
+    def _ask(self, *command: str | bytes) -> Any:
+        try:
+            return self._server.execute_command(*command)
+        except self._error as error:
+            place = f"{self._where['redis_hostname']}:{self._where['redis_port']}"
+            raise InputError(
+                f"the Redis server at {place} does not do what it should: {error}"
+            ) from None
