@@ -9,10 +9,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
+
+_LONGEST = 60
+"""Letters of a value in a message."""
+
+_BEGIN, _END = 1000, 400
+"""Letters at both ends of a message that is too long; the end says what would be accepted."""
 
 
 class QopsError(Exception):
-    """Base of every error that a user's input or module can cause."""
+    """Base of every error that a user's input or module can cause.
+
+    Its text is one line of printable letters, and not too long, whatever an input holds.
+    """
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if len(text) > _BEGIN + _END:
+            text = f"{text[:_BEGIN]} ... {text[-_END:]}"
+        return printable(text)
 
 
 class InputError(QopsError):
@@ -30,23 +46,38 @@ class SimulationError(QopsError):
     """
 
 
+def printable(text: str) -> str:
+    r"""Return a text with escapes for whatever moves a terminal's cursor, or is no character.
+
+    >>> printable("a\nb")
+    'a\\nb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
 def shown(value: object) -> str:
     """Return a value as it stands in a message: texts quoted, others as JSON, at most 60 letters.
 
     Quoting and JSON keep a message on one line, whatever a file holds.
     """
     try:
-        text = repr(value) if isinstance(value, str) else json.dumps(value)
+        if isinstance(value, str):
+            text = repr(value[:_LONGEST])
+        else:
+            # Piece by piece: of millions of values, sixty letters are wanted.
+            text = "".join(islice(json.JSONEncoder().iterencode(value), _LONGEST))
     except (TypeError, ValueError, RecursionError):
         # No JSON value, a number of thousands of digits, or nested without end.
         text = f"a value of type {type(value).__name__}"
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def require(fits: bool, name: str, value: object, accepted: str) -> None:
     """Raise an :class:`InputError` ``NAME is VALUE; ACCEPTED`` unless the value fits."""
     if not fits:
-        text = f"{value:g}" if isinstance(value, float) else str(value)
+        text = f"{value:g}" if isinstance(value, float) else shown(value)
         raise InputError(f"{name} is {text}; {accepted}")
 
 

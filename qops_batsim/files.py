@@ -14,12 +14,25 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING, NamedTuple
 
-from qops_batsim.errors import InputError
-from qops_batsim.limits import MAX_INPUT_BYTES
+from qops_batsim.errors import InputError, shown
+from qops_batsim.limits import MAX_INFLATION, MAX_INPUT_BYTES, MAX_SMALL_CONTENT
+
+if TYPE_CHECKING:
+    import hashlib
 
 _GZIP_MAGIC = b"\x1f\x8b"
+
+_PART = 1 << 24
+"""Bytes of a compressed file's content that are read at once."""
+
+
+class Stored(NamedTuple):
+    """The content of a file, decompressed, and the SHA-256 of the file as it is stored."""
+
+    content: bytes
+    sha256: str
 
 
 def read_bytes(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES) -> bytes:
@@ -31,18 +44,35 @@ def read_bytes(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES)
     return b"".join(read_parts(path, max_bytes + 1, what=what, max_bytes=max_bytes))
 
 
+def read_stored(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES) -> Stored:
+    """Return the content of a file and its digest, read once; see :func:`read_bytes`."""
+    from hashlib import sha256
+
+    digest = sha256()
+    parts = read_parts(path, max_bytes + 1, what=what, max_bytes=max_bytes, digest=digest)
+    return Stored(b"".join(parts), digest.hexdigest())
+
+
 def read_parts(
-    path: str | Path, size: int, *, what: str, max_bytes: int = MAX_INPUT_BYTES
+    path: str | Path,
+    size: int,
+    *,
+    what: str,
+    max_bytes: int = MAX_INPUT_BYTES,
+    digest: hashlib._Hash | None = None,
 ) -> Iterator[bytes]:
-    """Yield the content of a file, so many bytes at a time; see :func:`read_bytes`."""
+    """Yield the content of a file, so many bytes at a time; see :func:`read_bytes`.
+
+    A ``digest`` gets the bytes as they are stored.
+    """
     total = 0
     try:
         with open(path, "rb") as raw:
-            # Peeking also works for pipes, which cannot go back.
-            compressed = raw.peek(2)[:2] == _GZIP_MAGIC
-            stream = gzip.GzipFile(fileobj=raw) if compressed else raw
-            while total <= max_bytes and (part := stream.read(size)):
+            stored = _StoredBytes(raw, digest)
+            stream = gzip.GzipFile(fileobj=stored) if stored.is_compressed else stored
+            while total <= max_bytes and (part := stream.read(min(size, stored.read_at_once))):
                 total += len(part)
+                stored.check(total, path, what)
                 if total <= max_bytes:
                     yield part
     except FileNotFoundError:
@@ -56,9 +86,44 @@ def read_parts(
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     except ValueError as error:
-        raise InputError(f"{str(path)!r} is no name of a file ({error})") from None
+        raise InputError(f"{shown(str(path))} is no name of a file ({error})") from None
     if total > max_bytes:
         raise InputError(f"{path}: larger than {max_bytes} bytes, the most accepted for {what}")
+
+
+class _StoredBytes:
+    """A file as it is stored, perhaps a pipe, which is read once: counted, and told a digest."""
+
+    def __init__(self, raw: IO[bytes], digest: hashlib._Hash | None) -> None:
+        self._raw = raw
+        self._digest = digest
+        self._begin = raw.read(len(_GZIP_MAGIC))
+        self.is_compressed = self._begin == _GZIP_MAGIC
+        self._count = 0
+        if raw.seekable():
+            raw.seek(0)
+            self._begin = b""
+
+    @property
+    def read_at_once(self) -> int:
+        """How many bytes of the content may be asked for: it may be far more than is stored."""
+        return _PART if self.is_compressed else MAX_INPUT_BYTES + 1
+
+    def read(self, size: int) -> bytes:
+        part = self._begin + self._raw.read(max(size - len(self._begin), 0))
+        self._begin = b""
+        self._count += len(part)
+        if self._digest is not None:
+            self._digest.update(part)
+        return part
+
+    def check(self, size: int, path: str | Path, what: str) -> None:
+        """Refuse a content that is out of all proportion to what is stored."""
+        if size > max(MAX_SMALL_CONTENT, MAX_INFLATION * self._count):
+            raise InputError(
+                f"{path}: {self._count} compressed bytes hold more than {MAX_INFLATION} times as "
+                f"much; {what} was expected"
+            )
 
 
 def read_text(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES) -> str:
@@ -99,7 +164,7 @@ def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
         raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
     except (ValueError, RuntimeError) as error:
         # A zero byte in the name, or symbolic links in a circle.
-        raise InputError(f"{str(path)!r} is no name of a file ({error})") from None
+        raise InputError(f"{shown(str(path))} is no name of a file ({error})") from None
     try:
         with os.fdopen(handle, "wb") as stream:
             yield stream

@@ -47,6 +47,12 @@ MAX_OCCUPATIONS = 200_000_000
 MAX_INPUT_BYTES = 1 << 30
 """Largest input file, after decompression (bytes)."""
 
+MAX_INFLATION = 16
+"""Most that the content of a compressed file may be larger than the file, if it is not small."""
+
+MAX_SMALL_CONTENT = 64 << 20
+"""Content of a compressed file that is small, however well it is compressed (bytes)."""
+
 MAX_PLATFORM_BYTES = 64 << 20
 """Largest platform file (bytes)."""
 

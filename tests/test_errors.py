@@ -1,4 +1,5 @@
 import math
+import pickle
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,15 @@ from qops_batsim.errors import InputError, QopsError, SimulationError, did_you_m
 def test_every_error_of_ours_is_caught_by_the_base() -> None:
     assert issubclass(InputError, QopsError)
     assert issubclass(SimulationError, QopsError)
+
+
+def test_a_message_is_one_short_line_whatever_it_holds() -> None:
+    text = str(InputError("a\nb\x1b[31m\udce9ö \u2028" + "x" * 100_000 + "; 1 is expected"))
+    assert text.startswith(r"a\nb\x1b[31m\udce9ö \u2028xxx")
+    assert text.endswith("xxx; 1 is expected")
+    assert len(text) < 1500
+    assert text.isprintable()
+    assert str(pickle.loads(pickle.dumps(InputError("a\n")))) == r"a\n"
 
 
 def test_the_nearest_name_is_suggested_and_all_are_listed() -> None:
@@ -37,6 +47,7 @@ def test_long_values_are_cut() -> None:
     assert shown("x" * 58) == "'" + "x" * 58 + "'"
     assert shown("x" * 59) == "'" + "x" * 56 + "..."
     assert len(shown(list(range(1000)))) == 60
+    assert shown("\x00" * 10**6) == "'" + r"\x00" * 14 + "..."
 
 
 @given(st.recursive(st.none() | st.text(), lambda inner: st.lists(inner)))

@@ -1,4 +1,5 @@
 import gzip
+import hashlib
 import os
 import tracemalloc
 from pathlib import Path
@@ -6,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.files import atomic_write, read_bytes, read_text, write_text
+from qops_batsim.files import atomic_write, read_bytes, read_stored, read_text, write_text
 
 TEXT = "".join(f"line {i}\n" for i in range(500))
 
@@ -46,15 +47,19 @@ def test_a_byte_order_mark_is_dropped_and_an_empty_file_is_empty(tmp_path: Path)
     assert read_text(tmp_path / "empty", what="a text") == ""
 
 
-@pytest.mark.parametrize("content", [b"text", gzip.compress(b"text")])
-def test_a_pipe_is_read(content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"", b"t", b"text", gzip.compress(b"text")])
+def test_a_pipe_is_read_once_with_its_digest(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file").write_bytes(content)
     reader, writer = os.pipe()
     os.write(writer, content)
     os.close(writer)
     try:
-        assert read_text(f"/dev/fd/{reader}", what="a text") == "text"
+        found = read_stored(f"/dev/fd/{reader}", what="a text")
     finally:
         os.close(reader)
+    assert found.content == (b"text" if len(content) > 4 else content)
+    assert found.sha256 == hashlib.sha256(content).hexdigest()
+    assert read_stored(tmp_path / "file", what="a text") == found
 
 
 @pytest.mark.parametrize("kept", [2, 5, 10, 100, -8, -1])
@@ -96,6 +101,14 @@ def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert message.startswith("larger than 1000 bytes")
     assert peak < 4 << 20
+
+
+def test_what_is_compressed_out_of_all_proportion_is_refused(tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "bomb.gz", "wb", compresslevel=9) as stream:
+        for _ in range(100):
+            stream.write(b"\n" * (1 << 20))
+    message = refusal(tmp_path / "bomb.gz")
+    assert "compressed bytes hold more than 16 times as much; a workload was" in message
 
 
 def test_missing_file_directory_and_path_below_a_file(tmp_path: Path) -> None:
