@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_INFLATION, MAX_INPUT_BYTES, MAX_SMALL_CONTENT
@@ -69,7 +69,9 @@ def read_parts(
     try:
         with open(path, "rb") as raw:
             stored = _StoredBytes(raw, digest)
-            stream = gzip.GzipFile(fileobj=stored) if stored.is_compressed else stored
+            stream = (
+                gzip.GzipFile(fileobj=cast("IO[bytes]", stored)) if stored.is_compressed else stored
+            )
             while total <= max_bytes and (part := stream.read(min(size, stored.read_at_once))):
                 total += len(part)
                 stored.check(total, path, what)

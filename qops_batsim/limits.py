@@ -47,6 +47,9 @@ MAX_OCCUPATIONS = 200_000_000
 MAX_INPUT_BYTES = 1 << 30
 """Largest input file, after decompression (bytes)."""
 
+MAX_ODD_LINES = 100_000
+"""Most lines of a workload log that are no records, and as many that are comments."""
+
 MAX_INFLATION = 16
 """Most that the content of a compressed file may be larger than the file, if it is not small."""
 

@@ -17,7 +17,6 @@ from qops_batsim.advice.replay import RUNNING, JobStory, PlanState
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.running.inputs import digests
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.answers import Held
 from qops_batsim.scheduling.capacity import Capacity
@@ -25,6 +24,7 @@ from qops_batsim.scheduling.decision_events import Submitted
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.plan import Plan
+from qops_batsim.scheduling.plugins import digest_of_file
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.timing import on_grid
@@ -182,11 +182,11 @@ class PlanAsker:
 def logged_scheduler(history: DecisionHistory) -> DecisionModule:
     """Return a scheduler as the one that made a decision log."""
     header = history.header
-    _check_file(history)
     try:
         module = make_scheduler(history.made_by or header.scheduler, header.options)
     except InputError as error:
         raise InputError(f"{history.path}: line 1: {error}") from None
+    _check_file(history)
     if not module.keeps_decisions:
         raise InputError(
             f"{history.path}: line 1: scheduler {header.scheduler!r} does not admit jobs by "
@@ -276,7 +276,7 @@ def _check_file(history: DecisionHistory) -> None:
     if history.made_by is not None or written is None:
         return
     scheduler = history.header.scheduler
-    if digests({"scheduler": scheduler}).get("scheduler", written) != written:
+    if digest_of_file(scheduler) != written:
         raise InputError(
             f"{history.path}: scheduler {scheduler!r} has changed since, and may answer otherwise; "
             "its file as it was, or a new run, is expected"

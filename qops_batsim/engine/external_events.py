@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean
-from qops_batsim.files import read_text
+from qops_batsim.files import read_stored, text_of
 from qops_batsim.jobs import is_number
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
@@ -42,13 +43,22 @@ def read_external_events(
     They are returned in the order in which they happen. Other types than the two about
     hosts are accepted with ``forward_unknown``; the module gets them.
     """
-    text = read_text(path, what="a list of external events (one JSON object a line)")
+    return read_events_file(path, forward_unknown=forward_unknown)[0]
+
+
+def read_events_file(
+    path: str | PathLike[str], *, forward_unknown: bool = False
+) -> tuple[tuple[ExternalEvent, ...], str]:
+    """Read a file of external events together with its digest (SHA-256)."""
+    what = "a list of external events (one JSON object a line)"
+    content, digest = read_stored(Path(path), what=what)
+    text = text_of(content, Path(path), what=what)
     events = [
         _read_event(line, f"{path}: line {number}", forward_unknown)
         for number, line in enumerate(text.splitlines(), start=1)
         if line.strip()
     ]
-    return in_order(events)
+    return in_order(events), digest
 
 
 def in_order(events: Sequence[ExternalEvent]) -> tuple[ExternalEvent, ...]:

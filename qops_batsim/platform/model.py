@@ -100,7 +100,7 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
 class Platform(msgspec.Struct, frozen=True, kw_only=True):
     """Hosts and the network between them.
 
-    Two platforms are equal when everything but ``source`` is.
+    Two platforms are equal when everything but ``source`` and ``sha256`` is.
     :class:`~qops_batsim.platform.network.Network` answers which links, latency
     and bandwidth lie between two hosts.
 
@@ -108,7 +108,8 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
     storage hosts, also by name, follow. The master runs no job. ``links`` are the declared ones by
     name; those of clusters follow from ``clusters``, whose hosts are among the hosts. Each zone is
     directly followed by those inside it; without zones, there is no latency between hosts.
-    ``source`` tells in messages where the platform comes from.
+    ``source`` tells in messages where the platform comes from, ``sha256`` is the digest of the
+    file, as stored, that it was read from, if any.
     """
 
     compute_hosts: tuple[Host, ...]
@@ -118,6 +119,7 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
     zones: tuple[Zone, ...] = ()
     clusters: tuple[Cluster, ...] = ()
     source: str = "a platform"
+    sha256: str | None = None
 
     def hosts(self) -> Iterator[Host]:
         """Yield every host: compute hosts, storage hosts, the master."""
@@ -153,7 +155,7 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
         return isinstance(other, Platform) and all(
             getattr(self, name) == getattr(other, name)
             for name in self.__struct_fields__
-            if name != "source"
+            if name not in ("source", "sha256")
         )
 
     __hash__ = None  # type: ignore[assignment]

@@ -11,7 +11,7 @@ from defusedxml import EntitiesForbidden, ExternalReferenceForbidden
 from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.files import read_bytes
+from qops_batsim.files import read_stored
 from qops_batsim.limits import MAX_HOSTS, MAX_PLATFORM_BYTES
 from qops_batsim.platform.assembly import Parts, PendingHostLink, PendingRoute
 from qops_batsim.platform.cluster import parse_radical
@@ -60,8 +60,9 @@ def read_platform(
     (100, 'master_host')
     """
     path = find_input(path, "platforms")
-    content = read_bytes(path, what="a SimGrid platform (XML)", max_bytes=max_bytes)
-    return parse_platform(content, source=str(path), master_host=master_host)
+    content, digest = read_stored(path, what="a SimGrid platform (XML)", max_bytes=max_bytes)
+    platform = parse_platform(content, source=str(path), master_host=master_host)
+    return msgspec.structs.replace(platform, sha256=digest)
 
 
 def parse_platform(content: bytes, *, source: str, master_host: str = "master_host") -> Platform:

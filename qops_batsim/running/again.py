@@ -9,7 +9,6 @@ import msgspec
 
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
-from qops_batsim.running.inputs import digests
 from qops_batsim.running.run import BatsimCall, Run, Watch, run
 
 
@@ -64,29 +63,22 @@ def run_again(
             f"{refused}: {' and '.join(before.python_objects)} came from a program; registered "
             "names and files are expected"
         )
-    inputs = before.scheduler, before.workload, before.platform
-    files = dict(zip(("scheduler", "workload", "platform"), inputs, strict=True))
     try:
-        files["events"] = before.events
-        now = digests(files)
+        return run(
+            before.scheduler,
+            before.workload,
+            before.platform,
+            before.options,
+            out=out or f"{str(description).removesuffix('_run.json')}_again",
+            engine=before.engine,
+            hosts=before.hosts_limit,
+            smaller_machine=before.smaller_machine,
+            message_delays=before.message_delays,
+            compute_sharing=before.compute_sharing,
+            events=before.events,
+            batsim=batsim,
+            watch=watch,
+            sha256=before.sha256,
+        )
     except InputError as error:
-        raise InputError(f"{refused}: {error}") from None
-    gone = [f"{what} ({files.get(what)})" for what in before.sha256 if what not in now]
-    if gone:
-        raise InputError(f"{refused}: the file of the {' and '.join(gone)} does not exist")
-    changed = [what for what, digest in before.sha256.items() if now[what] != digest]
-    if changed:
-        raise InputError(f"{refused}: the file of the {' and '.join(changed)} has changed")
-    return run(
-        *inputs,
-        before.options,
-        out=out or f"{str(description).removesuffix('_run.json')}_again",
-        engine=before.engine,
-        hosts=before.hosts_limit,
-        smaller_machine=before.smaller_machine,
-        message_delays=before.message_delays,
-        compute_sharing=before.compute_sharing,
-        events=before.events,
-        batsim=batsim,
-        watch=watch,
-    )
+        raise InputError(f"{refused}: {error}") from error

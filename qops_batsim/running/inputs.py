@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
-from qops_batsim.engine.external_events import ExternalEvent, in_order, read_external_events
+from qops_batsim.engine.external_events import ExternalEvent, in_order, read_events_file
 from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.plugins import is_in_file
 from qops_batsim.scheduling.registry import registered_name
 from qops_batsim.shipped import (
     DEFAULT_DEADLINE_WORKLOAD,
     DEFAULT_SHARING_PLATFORM,
     DEFAULT_SHARING_WORKLOAD,
     DEFAULT_WORKLOAD,
-    find_input,
     shipped_directory,
 )
 from qops_batsim.workload.batsim_json import read_workload
@@ -57,13 +54,13 @@ def load_platform(given: AnyPlatform | None, workload: Workload) -> Platform:
     return read_platform(_checked(given, "platform"))
 
 
-def load_events(given: AnyEvents | None) -> tuple[ExternalEvent, ...] | None:
-    """Return external events themselves, or read their file; None: there are none."""
+def load_events(given: AnyEvents | None) -> tuple[tuple[ExternalEvent, ...] | None, str | None]:
+    """Return external events themselves, or read their file; and the digest of that."""
     if given is None:
-        return None
+        return None, None
     if isinstance(given, (str, PathLike)):
-        return read_external_events(Path(given))
-    return in_order(given)
+        return read_events_file(given)
+    return in_order(given), None
 
 
 def _checked(given: object, what: str) -> Path:
@@ -118,22 +115,6 @@ def _name(given: AnyWorkload | AnyPlatform, kind: str) -> str:
     return source.stem if source.parent == shipped_directory(kind) else given.source
 
 
-def digests(names: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the SHA-256 of the files behind a ``scheduler``, a ``workload``, ``events``….
-
-    Registered schedulers have no file, and pipes can be read only once: both are left out.
-    """
-    found = {}
-    for what, name in names.items():
-        if name is None:
-            continue
-        if what == "scheduler":
-            path = Path(name.rpartition(":")[0]) if is_in_file(name) else Path()
-        elif what == "events":
-            path = Path(name)
-        else:
-            path = find_input(name, f"{what}s")
-        if path.is_file():
-            with open(path, "rb") as stream:
-                found[what] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return found
+def different(recorded: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
+    """Return of what the digest that a run's description has is not that of what was read."""
+    return [what for what, digest in recorded.items() if found.get(what, digest) != digest]

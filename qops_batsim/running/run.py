@@ -31,7 +31,8 @@ from qops_batsim.running.inputs import (
     AnyScheduler,
     AnyWorkload,
     default_inputs,
-    digests,
+    different,
+    load_events,
     load_platform,
     load_workload,
     names_of,
@@ -40,7 +41,7 @@ from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.simulate import default_engine, simulate, write_run, writing_what_ended
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.plugins import short_name
+from qops_batsim.scheduling.plugins import digest_of_file, short_name
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.model import Workload
@@ -174,6 +175,7 @@ def run(
     message_delays: bool = True,
     batsim: BatsimCall | None = None,
     watch: Watch | None = None,
+    sha256: Mapping[str, str] | None = None,
 ) -> Run:
     """Run a scheduler on a workload: simulate, write the files, and verify them.
 
@@ -200,6 +202,9 @@ def run(
         Hosts that go away and return, if any: external events, or the path of their file.
     message_delays
         Whether Batsim's own messages take their time on platforms with latencies.
+    sha256
+        Digests that files have to have, by what they are (``"workload"``), as in the description
+        of a run.
 
     Examples
     --------
@@ -214,10 +219,14 @@ def run(
     if workload is None:
         workload, shipped = default_inputs(module)
         platform = platform or shipped
-    others: dict[str, Any] = {"events": events, "message_delays": message_delays}
+    loaded, digest = load_events(events)
+    others: dict[str, Any] = {"events": loaded, "message_delays": message_delays}
     options = default_engine(module, hosts=hosts, compute_sharing=compute_sharing, **others)
     given = scheduler, workload, platform, events
-    work = _Work(given, module, options, smaller_machine, out, watch or Watch())
+    work = _Work(given, module, options, smaller_machine, out, watch or Watch(), digest)
+    changed = different(sha256 or {}, work.sha256)
+    if changed:
+        raise InputError(f"the file of the {' and '.join(changed)} has changed")
     return work.run(batsim or BatsimCall() if engine == "batsim" else None)
 
 
@@ -232,6 +241,7 @@ class _Work:
         smaller_machine: bool,
         out: str | Path | None,
         watch: Watch,
+        sha256_of_events: str | None,
     ) -> None:
         self.given = given
         self.module = module
@@ -244,11 +254,23 @@ class _Work:
         delays = options.message_delays and self.machine.has_latencies
         self.options = msgspec.structs.replace(options, message_delays=delays)
         names, objects = names_of(module, *given)
+        digests = {
+            "scheduler": digest_of_file(given[0]) if isinstance(given[0], str) else None,
+            "workload": self.jobs.sha256,
+            "platform": self.machine.sha256,
+            "events": sha256_of_events,
+        }
+        # Nothing is known of where an object comes from, be it that it was read once.
+        self.sha256 = {
+            what: digest
+            for what, digest in digests.items()
+            if digest is not None and what not in objects
+        }
         further: dict[str, Any] = {
             "hosts_limit": options.hosts,
             "smaller_machine": smaller_machine,
             "python_objects": objects,
-            "sha256": digests({what: names[what] for what in names if what not in objects}),
+            "sha256": self.sha256,
         }
         if "events" in names:
             further["events"] = names.pop("events")
@@ -330,4 +352,6 @@ class _Work:
 
 
 def _as_file(given: object, kind: str) -> Path | None:
-    return find_input(Path(given), kind) if isinstance(given, (str, PathLike)) else None
+    """Return the file that was given; None for an object, and for a pipe, which has been read."""
+    path = find_input(Path(given), kind) if isinstance(given, (str, PathLike)) else None
+    return path if path is not None and path.is_file() else None

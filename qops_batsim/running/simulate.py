@@ -92,7 +92,7 @@ def simulate(
     machine = load_platform(platform, workload)
     engine = engine or default_engine(module)
     if events is not None:
-        engine = msgspec.structs.replace(engine, external_events=load_events(events))
+        engine = msgspec.structs.replace(engine, external_events=load_events(events)[0])
     with without_garbage_collection():
         return _simulate(workload, machine, module, engine, allow_smaller_machine, on_progress)
 
@@ -124,7 +124,7 @@ def default_engine(
     return EngineOptions(
         hosts=hosts,
         compute_sharing=compute_sharing,
-        external_events=load_events(events),
+        external_events=load_events(events)[0],
         dynamic_jobs=dynamic,
         # What is registered again runs a profile that Batsim would otherwise have forgotten.
         profile_reuse=dynamic,

@@ -16,13 +16,14 @@ from pathlib import Path
 from types import ModuleType
 
 from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.files import read_stored
 
 _OURS = __name__.partition(".")[0]
 
 _FRAME = re.compile(r'^  File "([^"]+)", line .*\n(?:    .*\n)*', re.MULTILINE)
 
 _homes: set[str] = set()
-_modules: dict[Path, tuple[int, ModuleType]] = {}
+_modules: dict[Path, tuple[int, ModuleType, str]] = {}
 
 
 def is_in_file(scheduler: str) -> bool:
@@ -46,10 +47,10 @@ def object_in_file(scheduler: str) -> object:
         raise InputError(f"scheduler {scheduler!r}: {path}: {error.strerror or error}") from None
     except ValueError as error:
         raise InputError(f"scheduler {scheduler!r}: {error}; FILE.py:CLASS is expected") from None
-    before, module = _modules.get(path.resolve(), (None, None))
+    before, module, _ = _modules.get(path.resolve(), (None, None, None))
     if module is None or before != changed:
-        module = _run_file(scheduler, path)
-        _modules[path.resolve()] = changed, module
+        module, digest = _run_file(scheduler, path)
+        _modules[path.resolve()] = changed, module, digest
     if not text or not hasattr(module, name):
         classes = [
             each.__name__
@@ -62,11 +63,19 @@ def object_in_file(scheduler: str) -> object:
     return found_object
 
 
-def _run_file(scheduler: str, path: Path) -> ModuleType:
+def digest_of_file(scheduler: str) -> str | None:
+    """Return the SHA-256 of the file of ``FILE.py:CLASS`` as it was run; None for other names."""
+    text, _, name = scheduler.rpartition(":")
+    known = _modules.get(Path(text or name).resolve()) if is_in_file(scheduler) else None
+    return None if known is None else known[2]
+
+
+def _run_file(scheduler: str, path: Path) -> tuple[ModuleType, str]:
     # The path in the name keeps files of equal names, and modules of Python, apart.
     spec = spec_from_file_location(f"{path.stem} of {path.resolve().parent}", path)
-    if spec is None or spec.loader is None:
+    if spec is None or spec.origin is None:
         raise InputError(f"scheduler {scheduler!r}: {path} is no Python file")
+    content, digest = read_stored(path, what="a Python file with a scheduler")
     module = module_from_spec(spec)
     # What evaluates annotations looks for the module here.
     sys.modules[module.__name__] = module
@@ -75,13 +84,13 @@ def _run_file(scheduler: str, path: Path) -> ModuleType:
     if beside not in sys.path:
         sys.path.append(beside)
     try:
-        spec.loader.exec_module(module)
+        exec(compile(content, spec.origin, "exec"), vars(module))
     except Exception as error:
         del sys.modules[module.__name__]
         raise InputError(
             f"scheduler {scheduler!r}: {path} cannot be loaded ({type(error).__name__}: {error})"
         ) from error
-    return module
+    return module, digest
 
 
 def remember(kind: type) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.files import read_bytes, text_of, write_text
+from qops_batsim.files import read_stored, text_of, write_text
 from qops_batsim.jobs import Job, is_number, is_whole_number
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.shipped import find_input
@@ -57,9 +57,11 @@ def read_workload_file(path: str | Path) -> Workload:
     from qops_batsim.workload.bulk_json import read_in_bulk
 
     what = "a Batsim workload (JSON)"
-    content = read_bytes(path, what=what)
+    content, digest = read_stored(path, what=what)
     workload = read_in_bulk(content.removeprefix(codecs.BOM_UTF8), str(path))
-    return workload or parse_workload(text_of(content, path, what=what), source=str(path))
+    workload = workload or parse_workload(text_of(content, path, what=what), source=str(path))
+    workload.sha256 = digest
+    return workload
 
 
 def parse_workload(text: str, *, source: str) -> Workload:

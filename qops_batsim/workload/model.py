@@ -38,6 +38,8 @@ class Workload(msgspec.Struct):
     """How the workload was made, with every parameter and seed; written to the file."""
     source: str = "a workload"
     """Where it was read from, for messages."""
+    sha256: str | None = None
+    """Digest of the file that it was read from, as stored; None if it was made in memory."""
 
     @property
     def columns(self) -> JobColumns:

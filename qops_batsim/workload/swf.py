@@ -7,10 +7,10 @@ many of them ``; Key: value``, and one line of 18 numbers a job; -1 stands for "
 
 from __future__ import annotations
 
-import hashlib
+import codecs
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.files import read_bytes, write_text
+from qops_batsim.files import read_stored, write_text
+from qops_batsim.limits import MAX_ODD_LINES
 
 # A star: may hold fractions.
 _COLUMNS = """
@@ -51,6 +52,12 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 # Every whole number up to here is exact as a float, which is what the parser makes.
 _LARGEST = float(2**53)
 _INTEGER_COLUMNS = [index for index, name in enumerate(FIELDS) if name not in MEASURED]
+
+_LONGEST_ROW = 10_000
+"""Letters of a line that may be a record."""
+
+_LINES_AT_ONCE = 100_000
+_LINE = re.compile(rb"\S[^\n]*")  # what holds nothing is passed over, be there millions
 
 Matrix = NDArray[np.float64]
 Records = NDArray[Any]
@@ -127,7 +134,7 @@ class SwfHeader:
         match = _INTEGER.fullmatch(value)
         if not match:
             raise InputError(
-                f"{source}: header field {key} is {value!r:.60}; a whole number is expected"
+                f"{source}: header field {key} is {shown(value)}; a whole number is expected"
             )
         return int(match[1])
 
@@ -217,44 +224,60 @@ def read_swf(path: str | Path) -> SwfLog:
 
 def scan_swf(path: str | Path) -> tuple[SwfLog, list[MalformedRecord]]:
     """Read what can be read of a log, and tell which lines cannot."""
-    content = read_bytes(path, what=_WHAT)
-    try:
-        with open(path, "rb") as stored:
-            checksum = hashlib.file_digest(stored, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+    content, digest = read_stored(path, what=_WHAT)
     log, malformed = parse_swf(content, source=str(path))
-    log.sha256 = checksum
+    log.sha256 = digest
     return log, malformed
 
 
 def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[MalformedRecord]]:
     """Read what can be read of the bytes of a log; see :func:`scan_swf`."""
+    header: list[str] = []
+    malformed: list[MalformedRecord] = []
+    lines = [np.empty(0, np.int64)]
+    records = [np.empty(0, RECORD)]
+    for numbers, rows in _blocks(content, header):
+        matrix = _parse_at_once(rows)
+        if matrix is None:
+            matrix, numbers, bad = _parse_one_by_one(rows, numbers)
+            malformed += bad
+        lines.append(np.array(numbers, np.int64))
+        part = np.empty(len(matrix), dtype=RECORD)
+        for index, name in enumerate(FIELDS):
+            part[name] = matrix[:, index]
+        records.append(part)
+        for found, kind in ((malformed, "are no records"), (header, "are comments")):
+            if len(found) > MAX_ODD_LINES:
+                raise InputError(f"{source}: more than {MAX_ODD_LINES} lines {kind}; {_ACCEPTED}")
+    whole = SwfHeader(tuple(header))
+    return SwfLog(np.concatenate(records), whole, np.concatenate(lines), source), malformed
+
+
+def _blocks(content: bytes, header: list[str]) -> Iterator[tuple[list[int], list[str]]]:
+    """Yield numbers and texts of some records' lines at a time; comments go into the header."""
+    content = content.removeprefix(codecs.BOM_UTF8)
     try:
-        text = content.decode("utf-8-sig")
+        content.decode()
+        encoding = "utf-8"
     except UnicodeDecodeError:
         # Old logs name people in Latin-1. Numbers are ASCII, so nothing else can differ.
-        text = content.decode("latin-1")
-    header: list[str] = []
+        encoding = "latin-1"
     numbers: list[int] = []
     rows: list[str] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        stripped = line.strip()
+    number, end = 1, 0
+    for count, line in enumerate(_LINE.finditer(content), start=1):
+        number += content.count(b"\n", end, line.start())
+        end = line.end()
+        stripped = line[0].decode(encoding).strip()
         if stripped.startswith(";"):
             header.append(stripped[1:])
         elif stripped:
             numbers.append(number)
             rows.append(stripped)
-    lines = np.array(numbers, dtype=np.int64)
-    matrix = _parse_at_once(rows)
-    malformed: list[MalformedRecord] = []
-    if matrix is None:
-        matrix, good, malformed = _parse_one_by_one(rows, numbers)
-        lines = lines[good]
-    records = np.empty(len(matrix), dtype=RECORD)
-    for index, name in enumerate(FIELDS):
-        records[name] = matrix[:, index]
-    return SwfLog(records, SwfHeader(tuple(header)), lines, source), malformed
+        if count % _LINES_AT_ONCE == 0:
+            yield numbers, rows
+            numbers, rows = [], []
+    yield numbers, rows
 
 
 def write_swf(log: SwfLog, path: str | Path) -> None:
@@ -290,6 +313,8 @@ def _parse_at_once(rows: Sequence[str]) -> Matrix | None:
     """Return all values, or None if any row is not 18 acceptable numbers."""
     if not rows:
         return np.empty((0, len(FIELDS)))
+    if max(map(len, rows)) > _LONGEST_ROW:
+        return None
     try:
         matrix: Matrix = np.loadtxt(rows, dtype=np.float64, comments=None, ndmin=2)
     except ValueError:
@@ -305,14 +330,16 @@ def _parse_at_once(rows: Sequence[str]) -> Matrix | None:
 def _parse_one_by_one(
     rows: Sequence[str], numbers: Sequence[int]
 ) -> tuple[Matrix, list[int], list[MalformedRecord]]:
-    """Return the values and indices of the good rows, and what is wrong with the others."""
+    """Return the values and line numbers of the good rows, and what is wrong with the others."""
     values: list[list[float]] = []
     good: list[int] = []
     malformed: list[MalformedRecord] = []
-    for index, (row, number) in enumerate(zip(rows, numbers, strict=True)):
-        words = row.split()
+    for row, number in zip(rows, numbers, strict=True):
+        words = row.split() if len(row) <= _LONGEST_ROW else []
         if len(words) != len(FIELDS):
             columns = "1 column" if len(words) == 1 else f"{len(words)} columns"
+            if not words:
+                columns = f"{len(row)} letters"
             malformed.append(MalformedRecord(number, "columns", f"{columns} ({shown(row)})"))
             continue
         wrong = next((i for i, word in enumerate(words) if not _is_accepted(word, i)), None)
@@ -323,7 +350,7 @@ def _parse_one_by_one(
             malformed.append(MalformedRecord(number, "value", problem))
             continue
         values.append([float(word) for word in words])
-        good.append(index)
+        good.append(number)
     return np.array(values, dtype=np.float64).reshape(-1, len(FIELDS)), good, malformed
 
 

@@ -204,7 +204,9 @@ def test_what_cannot_be_run_again_is_refused(tmp_path: Path) -> None:
     file.write_text("from qops_batsim import Easy\n\n\nclass Own(Easy):\n    pass\n")
     run("own.py:Own", "tiny_8", out="y")
     file.unlink()
-    with pytest.raises(InputError, match="file of the scheduler .own.py:Own. does not exist"):
+    with pytest.raises(
+        InputError, match="y_run.json: .* scheduler .own.py:Own.: own.py: No such file"
+    ):
         run_again("y_run.json")
     run(Mine, read_workload(find_input("tiny_8", "workloads")), make_cluster(4), out="y")
     message = "y_run.json: .* scheduler and workload and platform came from a program"

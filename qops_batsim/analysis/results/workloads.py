@@ -27,11 +27,13 @@ def recorded_workloads(result: RunResult) -> list[Path]:
         return []
     named = result.info.workload
     try:
-        return [
-            find_input(name, "workloads") for name in ([named] if isinstance(named, str) else named)
+        found = [
+            find_input(each, "workloads") for each in ([named] if type(named) is str else named)
         ]
     except InputError:
         return []
+    # A pipe of that name is another one by now.
+    return found if all(path.is_file() for path in found) else []
 
 
 def jobs_by_id(workloads: Mapping[str, Workload]) -> dict[str, Job]:
