@@ -114,7 +114,7 @@ def _run_and_print(
     from qops_batsim.experiments.compare import Comparison, baseline_of
     from qops_batsim.experiments.grid import run_grid
     from qops_batsim.experiments.kept import KeptRuns
-    from qops_batsim.running.inputs import digests, load_platform, load_workload
+    from qops_batsim.running.inputs import load_platform, load_workload
 
     if baseline is not None and baseline not in grid.names:
         hint = did_you_mean(baseline, grid.names)
@@ -127,7 +127,8 @@ def _run_and_print(
         grid.prepare()
     began = time.perf_counter()
     inputs = {"workload": workload, "platform": platform}
-    made_of = [digests(inputs), grid.message_delays]
+    digests = [trace.sha256, None if machine is None else machine.sha256]
+    made_of = [digests, grid.message_delays]
     kept = KeptRuns(out / "unfinished", AdmissionMetrics, made_of)
     with console.progress_bar(grid.runs, "runs") as on_progress:
         rows = run_grid(
