@@ -28,7 +28,8 @@ SWITCHES = _named(
     --energy -E  --enable-compute-sharing  --disable-storage-sharing  --enable-dynamic-jobs
     --acknowledge-dynamic-jobs  --enable-profile-reuse  --forward-profiles-on-submission
     --mmax-workload  --enable-redis  --disable-schedule-tracing  --disable-machine-state-tracing
-    --forward-unknown-events  --no-message-delays  --quiet -q  --help -h  --version
+    --forward-unknown-events  --no-message-delays  --no-sched  --dump-execution-context
+    --quiet -q  --help -h  --version
     """
 )
 """Options without a value, with their short names; ``--no-message-delays`` is ours."""
@@ -39,8 +40,7 @@ REPEATABLE = ("--workload", "--events")
 REFUSED = _named(
     """
     --workflow -W  --workflow-start  --WS  --add-role-to-hosts -r  --workflow-jobs-limit
-    --ignore-beyond-last-workflow  --dump-execution-context  --no-sched  --sg-cfg  --sg-log
-    --simgrid-version
+    --ignore-beyond-last-workflow  --sg-cfg  --sg-log  --simgrid-version
     """
 )
 """Batsim's options that the embedded engine has not."""

@@ -6,10 +6,11 @@ imported, not even Typer unless there is an error to print.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from qops_batsim.cli.batsim_options import VERBOSITIES, BatsimOptions, parse_batsim_options
 from qops_batsim.errors import InputError, QopsError, did_you_mean, shown
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from qops_batsim.platform.model import Platform
     from qops_batsim.protocol.redis_descriptions import RedisDescriptions
     from qops_batsim.workload.model import Workload
+
+ENDPOINT = "tcp://localhost:28000"
+"""Where Batsim looks for a decision process unless told otherwise."""
 
 VERSION = f"v4.2.1 (its options and protocol; the embedded engine of qops-batsim {__version__})"
 """Begins as Batsim's own answer to ``--version`` does, for tools that look at it."""
@@ -61,6 +65,8 @@ Machine:
   --disable-storage-sharing          Told to the decision process.
   --no-message-delays                Batsim's own messages take no time, also on platforms with
                                      latencies (not in Batsim).
+  --no-sched                         Without a decision process: all jobs start at once, each on
+                                     the first hosts; files count none of them, as Batsim's.
   -E, --energy                       Integrate the energy that hosts consume.
 
 Output:
@@ -70,6 +76,8 @@ Output:
   -v, --verbosity <level>            quiet, network-only, information or debug: all but the
                                      first show each message [default: information].
   -q, --quiet                        The same as --verbosity quiet.
+  --dump-execution-context           Print the endpoint, the prefix and what is known of Redis
+                                     (JSON), and simulate nothing.
   --version                          Print the version of Batsim that this resembles.
   -h, --help                         Print this.
 
@@ -81,6 +89,12 @@ Examples:
   qops-batsim engine -p platform.xml -w workload.json -e out/run
   qops-batsim engine -p platform.xml -w workload.json -s tcp://localhost:28001 --mmax 32 -q
 """
+
+
+class _Redis(TypedDict):
+    hostname: str
+    port: int
+    prefix: str
 
 
 def main() -> None:
@@ -104,6 +118,9 @@ def run_engine(arguments: Sequence[str]) -> int:
     if "--version" in options.switches:
         sys.stdout.write(f"{VERSION}\n")
         return 0
+    if "--dump-execution-context" in options.switches:
+        sys.stdout.write(f"{_execution_context(options)}\n")
+        return 0
     verbosity = _verbosity(options)
     platform, workloads = _read_inputs(options)
     from qops_batsim.engine.simulation import Deadlock
@@ -116,6 +133,25 @@ def run_engine(arguments: Sequence[str]) -> int:
         raise
     _write(simulation, options, verbosity)
     return 0
+
+
+def _execution_context(options: BatsimOptions) -> str:
+    context = {
+        "socket_endpoint": options.value("--socket-endpoint", ENDPOINT),
+        "redis_enabled": "--enable-redis" in options.switches,
+        **{f"redis_{name}": value for name, value in _redis(options).items()},
+        "export_prefix": options.value("--export", "out"),
+        "external_scheduler": "--no-sched" not in options.switches,
+    }
+    return json.dumps(context, separators=(",", ":"))
+
+
+def _redis(options: BatsimOptions) -> _Redis:
+    return {
+        "hostname": options.value("--redis-hostname", "127.0.0.1"),
+        "port": options.whole_number("--redis-port", 6379, least=1),
+        "prefix": options.value("--redis-prefix", "default"),
+    }
 
 
 def _verbosity(options: BatsimOptions) -> str:
@@ -186,8 +222,10 @@ def _simulate(
     from qops_batsim.protocol.zeromq_peer import RemotePeer
 
     engine_options = _engine_options(options, workloads)
+    if "--no-sched" in options.switches:
+        return _simulate_unscheduled(platform, workloads, engine_options, verbosity)
     with RemotePeer(
-        options.value("--socket-endpoint", "tcp://localhost:28000"),
+        options.value("--socket-endpoint", ENDPOINT),
         timeout=options.seconds("--timeout"),
         max_message_bytes=options.whole_number("--max-message-bytes", MAX_MESSAGE_BYTES, least=1),
         on_message=None if verbosity == "quiet" else _trace,
@@ -201,16 +239,27 @@ def _simulate(
     return simulation
 
 
+def _simulate_unscheduled(
+    platform: Platform, workloads: Sequence[Workload], options: EngineOptions, verbosity: str
+) -> Simulation:
+    from qops_batsim.engine.unscheduled import unscheduled
+
+    if options.external_events is not None:
+        raise InputError("--no-sched is given with --events; there is nothing to tell of them")
+    simulation = unscheduled(platform, workloads, options)
+    simulation.run()
+    if verbosity in ("information", "debug"):
+        for record in simulation.ended:
+            _say(f"[{record.finish:.6f}] job {record.job.id}: {record.state}")
+    return simulation
+
+
 def _descriptions(options: BatsimOptions) -> RedisDescriptions | None:
     if "--enable-redis" not in options.switches:
         return None
     from qops_batsim.protocol.redis_descriptions import RedisDescriptions
 
-    return RedisDescriptions(
-        options.value("--redis-hostname", "127.0.0.1"),
-        options.whole_number("--redis-port", 6379, least=1),
-        options.value("--redis-prefix", "default"),
-    )
+    return RedisDescriptions(**_redis(options))
 
 
 def _write(simulation: Simulation, options: BatsimOptions, verbosity: str) -> None:

@@ -15,7 +15,8 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     ``acknowledge_dynamic_jobs``, which carries the job's profile if ``forward_profiles``;
     ``sched_config`` goes into SIMULATION_BEGINS. With ``message_delays``, Batsim's own messages
     take their time on platforms with latencies (:mod:`~qops_batsim.engine.messages`). External
-    events are in the order of their dates.
+    events are in the order of their dates. Unless ``scheduled``, nothing counts jobs: files have
+    none, as Batsim's without a scheduler.
     """
 
     hosts: int | None = None
@@ -30,3 +31,4 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     forward_profiles: bool = False
     sched_config: str = ""
     message_delays: bool = True
+    scheduled: bool = True

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from qops_batsim.csv_rows import Column, General, Words, format_rows
-from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges
+from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges, ended_jobs_of
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.files import atomic_write
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
@@ -30,9 +30,9 @@ def write_outputs(
     ``simulation_time`` (wall-clock seconds there) are 0. Missing directories are made. The
     third file is left out without ``machine_states``.
     """
-    jobs, changes = simulation.ended_jobs, simulation.host_changes
+    changes = simulation.host_changes
     contents: dict[str, Iterable[bytes]] = {
-        "jobs": _jobs(jobs),
+        "jobs": _jobs(_counted(simulation)),
         "schedule": [format_schedule(simulation).encode()],
     }
     if machine_states:
@@ -89,7 +89,7 @@ def format_schedule(simulation: Simulation) -> str:
     As in Batsim, means divide by all jobs, rejected ones included, and the time
     that hosts compute or idle runs only up to each host's last change.
     """
-    jobs = simulation.ended_jobs
+    jobs = _counted(simulation)
     ran = jobs.ran
     submitted, started, finished = (
         dates[ran] for dates in (jobs.submission_times, jobs.starts, jobs.written_finishes)
@@ -97,7 +97,7 @@ def format_schedule(simulation: Simulation) -> str:
     waits, turnarounds = started - submitted, finished - submitted
     slowdowns = jobs.stretches[ran]
     successes = int((jobs.states == STATE_CODES[COMPLETED_SUCCESSFULLY]).sum())
-    computing, idle, unavailable = _host_times(simulation, jobs)
+    computing, idle, unavailable = _host_times(simulation, simulation.ended_jobs)
     meter = simulation.energy
     everything = range(len(simulation.hosts))
     total, finishing = len(jobs.ids), len(started)
@@ -111,7 +111,7 @@ def format_schedule(simulation: Simulation) -> str:
         "mean_slowdown": _share(math.fsum(slowdowns.tolist()), total),
         "mean_turnaround_time": _share(math.fsum(turnarounds.tolist()), total),
         "mean_waiting_time": _share(math.fsum(waits.tolist()), total),
-        "nb_computing_machines": len(simulation.hosts),
+        "nb_computing_machines": len(simulation.hosts) + len(simulation.storage_hosts),
         "nb_grouped_switches": 0,
         "nb_jobs": total,
         "nb_jobs_finished": finishing,
@@ -131,6 +131,11 @@ def format_schedule(simulation: Simulation) -> str:
     }
     cells = (_number(v) if isinstance(v, float) else str(v) for v in values.values())
     return ",".join(values) + "\n" + ",".join(cells) + "\n"
+
+
+def _counted(simulation: Simulation) -> EndedJobs:
+    """Return the jobs that a server has counted, which is there if anything schedules."""
+    return simulation.ended_jobs if simulation.options.scheduled else ended_jobs_of([])
 
 
 def _largest(values: np.ndarray) -> float:

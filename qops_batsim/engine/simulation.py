@@ -85,8 +85,8 @@ class Simulation:
 
     Attributes
     ----------
-    hosts
-        The compute hosts in use, by host id.
+    hosts, storage_hosts
+        The compute hosts in use, by host id, and the storage hosts, whose ids follow.
     records
         What is known of each job submitted so far, by full identifier.
     ended
@@ -130,7 +130,7 @@ class Simulation:
         delays = options.message_delays and platform.master is not None and platform.has_latencies
         self._world = world = (NetworkedWorld if delays else World)(platform, options)
         self.options, self.hosts, self.energy = world.options, world.hosts, world.energy
-        self.outages = world.outages
+        self.outages, self.storage_hosts = world.outages, platform.storage_hosts
         self._platform = platform
         self._peer = peer
         self._ask = peer.decisions_on if isinstance(peer, DirectPeer) else None

@@ -266,6 +266,44 @@ def test_jobs_described_through_redis(cli, machine, tmp_path):
         assert written.read_text() == plain.read_text()
 
 
+# Without a decision process
+
+
+def test_without_a_scheduler(cli, machine, tmp_path):
+    result = cli("engine", *machine, "--no-sched", "-e", tmp_path / "run")
+    assert (result.exit_code, result.out) == (0, "")
+    assert result.err.splitlines()[0] == "[10.000000] job w0!1: COMPLETED_SUCCESSFULLY"
+    states = (tmp_path / "run_machine_states.csv").read_text().splitlines()
+    assert states[1:] == ["0,0,0,0,2,2", "10,0,0,0,4,0"]
+    result = cli("engine", *machine, "--no-sched", "--events", os.devnull)
+    assert result.exit_code == 2
+    assert "--no-sched is given with --events" in result.err
+
+
+def test_the_execution_context(cli, machine):
+    """What runners of Batsim ask for before they start both sides."""
+    options = [
+        "--enable-redis",
+        "--redis-port=7",
+        "--redis-prefix=me",
+        "-e",
+        "a/b",
+        "-s",
+        "ipc://x",
+    ]
+    result = cli("engine", *machine, "--dump-execution-context", *options)
+    assert (result.exit_code, result.err) == (0, "")
+    assert result.out == (
+        '{"socket_endpoint":"ipc://x","redis_enabled":true,"redis_hostname":"127.0.0.1",'
+        '"redis_port":7,"redis_prefix":"me","export_prefix":"a/b","external_scheduler":true}\n'
+    )
+    told = json.loads(cli("engine", "--dump-exec", "--no-sched").out)
+    assert (told["socket_endpoint"], told["external_scheduler"]) == (
+        "tcp://localhost:28000",
+        False,
+    )
+
+
 # As programs of their own
 
 
@@ -312,10 +350,10 @@ def test_the_shim_is_batsim_on_the_path(cli, machine, tmp_path):
         )
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
     assert (tmp_path / "run_jobs.csv").is_file()
-    refused = run_program("batsim", "--no-sched", environment=environment)
+    refused = run_program("batsim", "--sg-cfg", environment=environment)
     assert refused.returncode == 2
     assert refused.stderr == (
-        "qops-batsim: error: Batsim's option --no-sched is not supported by the embedded engine\n"
+        "qops-batsim: error: Batsim's option --sg-cfg is not supported by the embedded engine\n"
     )
 
 
