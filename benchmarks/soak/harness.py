@@ -35,8 +35,8 @@ class Part:
 
 
 PARTS = {
-    "files": Part("mutated_files", 30.0),
-    "options": Part("random_options", 30.0),
+    "files": Part("mutated_files", 100.0),
+    "options": Part("random_options", 100.0),
     "runs": Part("random_runs"),
 }
 """The parts by name, in order."""
@@ -88,7 +88,7 @@ def soak(
             if worker.hear(findings):
                 continue
             del running[worker.connection]
-            if worker.process.exitcode != 0:
+            if not worker.done:
                 code = worker.process.exitcode
                 after = worker.give_up(findings, f"ended its process (exit code {code})")
                 running[after.connection] = after
@@ -122,6 +122,7 @@ class _Worker:
         theirs.close()
         self.seed = seeds.start
         self.since: float | None = None
+        self.done = False
 
     def hear(self, findings: Findings) -> bool:
         """Take in what the worker tells; return whether there may be more."""
@@ -129,6 +130,9 @@ class _Worker:
             told: Any = self.connection.recv()
         except EOFError:
             self.process.join(5)
+            return False
+        if told is None:
+            self.done = True
             return False
         if isinstance(told, int):
             self.seed, self.since = told, time.monotonic()
@@ -180,5 +184,4 @@ def _work(
             except Exception as error:  # noqa: BLE001
                 tally.fail(f"{type(error).__name__} let out", traceback.format_exc())
         connection.send((tally.counts, tally.failures))
-    connection.close()
-    sys.stdout.flush()
+    connection.send(None)

@@ -56,7 +56,7 @@ COMMANDS: Sequence[tuple[int, Sequence[str]]] = [
     (2, ["metrics", "{run}", "--json"]),
     (6, ["verify", "{run}"]),
     (2, ["diff", "{run}", "easy"]),
-    (3, ["charges", "{run}", "--json"]),
+    (3, ["charges", "{run}", "--json", "--reference", "easy"]),
     (1, ["charges", "{run}", "--fill"]),
     (3, ["explain", "{run}", "{job}"]),
     (2, ["explain", "{run}", "{job}", "--json"]),
