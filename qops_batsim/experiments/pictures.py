@@ -58,7 +58,7 @@ def draw_comparison(curves: Curves, directory: str | Path, *, ending: str = "png
 
 @contextmanager
 def panels(
-    path: Path, count: int, size: tuple[float, float], margin: tuple[float, float]
+    path: str | Path | None, count: int, size: tuple[float, float], margin: tuple[float, float]
 ) -> Iterator[tuple[Any, Sequence[Any]]]:
     """Give a picture and its panels, two in a row; panels have a size, the picture a margin.
 

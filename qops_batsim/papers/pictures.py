@@ -20,12 +20,18 @@ def draw_figures(
     paths = []
     for figure in figures:
         path = Path(directory) / f"{figure.name}.{ending}"
-        with panels(path, len(figure.panels), (5.8, 4.0), (0.4, 0.6)) as (canvas, places):
-            canvas.suptitle(figure.title, fontsize=12)
-            for axes, panel in zip(places, figure.panels, strict=True):
-                _draw(axes, panel)
+        draw_figure(figure, path)
         paths.append(path)
     return paths
+
+
+def draw_figure(figure: Figure, path: str | Path | None = None) -> Any:
+    """Draw a figure into a picture (png, pdf or svg), if one is named; return matplotlib's."""
+    with panels(path, len(figure.panels), (5.8, 4.0), (0.4, 0.6)) as (canvas, places):
+        canvas.suptitle(figure.title, fontsize=12)
+        for axes, panel in zip(places, figure.panels, strict=True):
+            _draw(axes, panel)
+    return canvas
 
 
 def _draw(axes: Any, panel: Panel) -> None:

@@ -9,6 +9,7 @@ measured ones, and a claim that the measurements do not confirm is reported so.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -186,6 +187,17 @@ class PaperReport(msgspec.Struct, kw_only=True):
                 for figure in self.figures
             },
         }
+
+    def __repr__(self) -> str:
+        verdicts = ", ".join(f"{count} {name}" for name, count in self.verdicts().items())
+        return f"<{self.paper}{' (quick)' if self.quick else ''}: {verdicts}>"
+
+    def _repr_markdown_(self) -> str:
+        return self.markdown()
+
+    def verdicts(self) -> dict[str, int]:
+        """Return the number of claims by verdict."""
+        return dict(Counter(claim.verdict for claim in self.claims))
 
     def markdown(self) -> str:
         """Return verdicts, choices and tables."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -70,6 +71,8 @@ READABLE_DURATIONS = (
 
 _MOST_TICKS = 12
 
+_NOTEBOOK_DOTS_PER_INCH = 80
+
 
 def output_format(path: str | Path) -> str:
     """Return the format that a file name asks for, one of :data:`FORMATS`."""
@@ -83,6 +86,15 @@ def output_format(path: str | Path) -> str:
     return ending
 
 
+class _NotebookFigure(Figure):
+    """A figure that a notebook shows although pyplot, which would see to that, is not used."""
+
+    def _repr_png_(self) -> bytes:
+        content = io.BytesIO()
+        self.savefig(content, format="png", dpi=_NOTEBOOK_DOTS_PER_INCH)
+        return content.getvalue()
+
+
 @contextmanager
 def picture(path: str | Path | None, width: float, height: float) -> Iterator[Figure]:
     """Give a figure to draw on (size in inches) and write it to ``path``, whole or not at all.
@@ -92,7 +104,7 @@ def picture(path: str | Path | None, width: float, height: float) -> Iterator[Fi
     """
     kind = None if path is None else output_format(path)
     with matplotlib.style.context(_STYLE, after_reset=True):
-        figure = Figure(figsize=(width, height))
+        figure = _NotebookFigure(figsize=(width, height))
         FigureCanvasAgg(figure)
         yield figure
         if path is not None and kind is not None:
