@@ -68,7 +68,7 @@ def compare(
 
     Runs that were finished when the command was interrupted are kept in DIR and not made
     again. Writes to DIR compare.csv, one row a run; compare.json, means over the seeds with 95 %
-    bootstrap intervals, and paired differences to the baseline; and pictures. Schedulers
+    intervals (Student), and paired differences to the baseline; and pictures. Schedulers
     without admission admit every job; the table tells how many deadlines they miss.
 
     **Examples**

@@ -128,15 +128,18 @@ def _write(report: PaperReport, directory: Path, ending: str) -> list[Path]:
 
 def _print(report: PaperReport) -> None:
     """Print tables, claims and choices."""
+    from qops_batsim.papers.claims import METHOD
+
     for table in report.tables:
         console.print_table(table.title, table.headings(), table.text_rows())
         if table.note:
             typer.echo(table.note)
         typer.echo("")
     if report.claims:
-        columns = ["id", "claim", "verdict", "measured", "95 % interval", "paper"]
+        columns = ["id", "section", "claim", "verdict", "measured", "95 % interval", "paper"]
         rows = [_claim_row(claim) for claim in report.claims]
         console.print_table("Claims", columns, rows, numbers=False)
+        typer.echo(METHOD)
         typer.echo("")
     typer.echo("Choices where the paper leaves one:")
     for topic, choice in report.choices.items():
@@ -146,4 +149,5 @@ def _print(report: PaperReport) -> None:
 def _claim_row(claim: Claim) -> list[str]:
     value, interval, paper = claim.value, claim.interval, claim.paper
     between = "-" if interval is None else f"[{interval[0]:,.2f}, {interval[1]:,.2f}]"
-    return [claim.id, claim.text, claim.verdict, number_text(value), between, number_text(paper)]
+    numbers = [number_text(value), between, number_text(paper)]
+    return [claim.id, claim.section, claim.text, claim.verdict, *numbers]

@@ -95,7 +95,7 @@ class Comparison:
         return {
             "package_version": __version__,
             "made_by": {**self.inputs, "baseline": self.baseline, **grid},
-            "interval": "95 % percentile bootstrap over seeds",
+            "interval": "95 %, Student's t over seeds that differ",
             "results": msgspec.to_builtins(self.summaries),
         }
 
@@ -186,11 +186,12 @@ def baseline_of(grid: Grid, asked: str | None) -> str:
 def summarize(rows: Sequence[Row], baseline: str) -> list[Summary]:
     """Return means over seeds with 95 % intervals, in the order of the rows.
 
-    The rows must have the same seeds for every contestant and load.
+    The rows must have the same seeds for every contestant and load. Equal runs count once.
     """
     groups: dict[tuple[float, str], list[Row]] = {}
     for row in rows:
-        groups.setdefault((row.load, row.contestant), []).append(row)
+        if not row.repeated:
+            groups.setdefault((row.load, row.contestant), []).append(row)
     if baseline not in {name for _, name in groups}:
         known = ", ".join(dict.fromkeys(name for _, name in groups))
         raise InputError(f"baseline is {baseline!r}; one of {known} is expected")

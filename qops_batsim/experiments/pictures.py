@@ -1,6 +1,6 @@
 """Pictures of a comparison of schedulers over loads, like Figures 4 to 6 of Islam et al. (2003).
 
-Lines are means over seeds, bands their 95 % bootstrap intervals.
+Lines are means over seeds, bands their 95 % intervals.
 """
 
 from __future__ import annotations
@@ -86,10 +86,9 @@ def error_bars(
     means: Sequence[float], low: Sequence[float], high: Sequence[float]
 ) -> list[list[float]]:
     """Return lengths of the error bars below and above each mean."""
-    # A percentile interval need not hold the mean, a bar cannot be negative.
     return [
-        [max(0.0, mean - end) for mean, end in zip(means, low, strict=True)],
-        [max(0.0, end - mean) for mean, end in zip(means, high, strict=True)],
+        [mean - end for mean, end in zip(means, low, strict=True)],
+        [end - mean for mean, end in zip(means, high, strict=True)],
     ]
 
 

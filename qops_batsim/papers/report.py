@@ -20,7 +20,7 @@ import msgspec
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.experiments.kept import KeptRuns
 from qops_batsim.experiments.pool import run_cases
-from qops_batsim.papers.claims import Claim
+from qops_batsim.papers.claims import METHOD, Claim
 from qops_batsim.version import __version__
 
 Case = TypeVar("Case", bound=Hashable)
@@ -181,6 +181,7 @@ class PaperReport(msgspec.Struct, kw_only=True):
             "quick": self.quick,
             "choices": dict(self.choices),
             **msgspec.to_builtins(dict(self.data)),
+            "judged": METHOD,
             "claims": msgspec.to_builtins(list(self.claims)),
             "figures": {
                 figure.name: msgspec.to_builtins({"title": figure.title, "panels": figure.panels})
@@ -201,7 +202,8 @@ class PaperReport(msgspec.Struct, kw_only=True):
 
     def markdown(self) -> str:
         """Return verdicts, choices and tables."""
-        lines = ["## Verdicts", "", *_claim_lines(self.claims), "", "## Choices of this run", ""]
+        lines = ["## Verdicts", "", METHOD, "", *_claim_lines(self.claims), ""]
+        lines += ["## Choices of this run", ""]
         lines += [f"- {topic}: {choice}" for topic, choice in self.choices.items()]
         lines += ["", "## Tables", ""]
         for table in self.tables:
@@ -249,17 +251,23 @@ def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> li
 
 
 def _claim_lines(claims: Sequence[Claim]) -> list[str]:
-    """Return the claims; those that have parts, as ``a`` has ``a.dip``, in bold above them."""
-    whole = {claim.id.partition(".")[0] for claim in claims if "." in claim.id}
+    """Return the claims; those that have parts in bold above them."""
     rows = []
     for claim in claims:
         value = "" if claim.value is None else f"{claim.value:+.2f}"
         interval = "" if claim.interval is None else "[{:+.2f}, {:+.2f}]".format(*claim.interval)
-        cells = [claim.id, claim.text, value, interval, claim.verdict]
-        if claim.id.partition("-")[0] in whole:
+        chance = "" if claim.corrected is None else chance_text(claim.corrected)
+        cells = [claim.id, claim.section, claim.text, value, interval, chance, claim.verdict]
+        if claim.parts:
             cells = [f"**{cell}**" if cell else "" for cell in cells]
         rows.append(cells)
-    return markdown_table(["id", "claim", "value", "95 % interval", "verdict"], rows)
+    headings = ["id", "section", "claim", "value", "95 % interval", "chance (Holm)", "verdict"]
+    return markdown_table(headings, rows)
+
+
+def chance_text(chance: float) -> str:
+    """Return a probability in a readable precision."""
+    return "< 0.001" if chance < 0.001 else f"{chance:.3f}"
 
 
 def _value(row: Mapping[str, Any], key: str) -> Any:

@@ -1,6 +1,8 @@
-"""Bootstrap intervals: exact cases, properties, errors."""
+"""Intervals by Student's t distribution: exact cases, coverage, properties, errors."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
@@ -8,55 +10,150 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.intervals import mean_interval, paired_difference
+from qops_batsim.experiments.intervals import (
+    LEVEL,
+    Interval,
+    mean_interval,
+    nested_interval,
+    paired_difference,
+)
+from qops_batsim.experiments.student import quantile, upper_tail
 
-SAMPLES = st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=12)
+numbers = st.floats(min_value=-1e6, max_value=1e6, allow_nan=False)
+samples = st.lists(numbers, min_size=2, max_size=12)
 
-
-def test_two_values() -> None:
-    # A resampled mean is 0, 1 or 2 with probabilities 1/4, 1/2, 1/4.
-    interval = mean_interval([0.0, 2.0])
-    assert (interval.mean, interval.low, interval.high, interval.count) == (1, 0, 2, 2)
-    narrow = mean_interval([0.0, 2.0], level=0.4)
-    assert (narrow.low, narrow.high) == (1, 1)
-
-
-def test_close_to_the_normal_interval_for_many_values() -> None:
-    values = np.random.default_rng(7).normal(10, 2, 400)
-    interval = mean_interval(values)
-    half = 1.96 * values.std() / 20
-    assert interval.low == pytest.approx(values.mean() - half, abs=0.03)
-    assert interval.high == pytest.approx(values.mean() + half, abs=0.03)
+SAMPLES = 4000
 
 
-def test_one_value_tells_nothing_about_spread() -> None:
-    interval = mean_interval([3.0])
-    assert (interval.mean, interval.low, interval.high, interval.count) == (3, None, None, 1)
+@pytest.mark.parametrize(
+    ("level", "freedom", "value"),
+    [
+        # Tables of the t distribution, two sides.
+        (0.95, 1, 12.7062),
+        (0.95, 2, 4.3027),
+        (0.95, 3, 3.1824),
+        (0.95, 4, 2.7764),
+        (0.95, 9, 2.2622),
+        (0.95, 30, 2.0423),
+        (0.95, 120, 1.9799),
+        (0.90, 7, 1.8946),
+        (0.99, 4, 4.6041),
+        (0.99, 11, 3.1058),
+        (0.999, 5, 6.8688),
+    ],
+)
+def test_quantiles_are_those_of_tables(level: float, freedom: int, value: float) -> None:
+    assert quantile(level, freedom) == pytest.approx(value, abs=6e-5)
+    assert upper_tail(value, freedom) == pytest.approx((1 - level) / 2, rel=1e-4)
+    assert upper_tail(-value, freedom) == pytest.approx((1 + level) / 2, rel=1e-4)
 
 
-@given(SAMPLES)
-def test_within_the_values_and_reproducible(values: list[float]) -> None:
-    interval = mean_interval(values, resamples=200)
-    assert interval.low is not None
-    assert interval.high is not None
-    slack = 1e-9 * max(map(abs, values))
-    assert min(values) - slack <= interval.low <= interval.high <= max(values) + slack
-    assert interval == mean_interval(values, resamples=200)
+def test_the_tail_has_its_limits() -> None:
+    for freedom in (1, 2, 3, 8):
+        assert upper_tail(0.0, freedom) == pytest.approx(0.5)
+        assert (upper_tail(math.inf, freedom), upper_tail(-math.inf, freedom)) == (0.0, 1.0)
+    with pytest.raises(InputError, match="degrees of freedom is 0"):
+        upper_tail(1.0, 0)
+    with pytest.raises(InputError, match="confidence level is 1"):
+        quantile(1.0, 3)
 
 
-@given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=12), st.integers(-50, 50))
-def test_what_pairs_share_cancels_out(values: list[int], shift: int) -> None:
-    interval = paired_difference([v + shift for v in values], values, resamples=50)
-    assert (interval.mean, interval.low, interval.high) == (shift, shift, shift)
+def coverage(drawn: np.ndarray, truth: float) -> float:
+    """Return how often the interval of a row holds the true mean."""
+    found = [mean_interval(row) for row in drawn.tolist()]
+    return sum(each.low <= truth <= each.high for each in found) / len(found)
+
+
+def monte_carlo_error(share: float) -> float:
+    """Return three standard errors of a simulated share."""
+    return 3 * math.sqrt(share * (1 - share) / SAMPLES)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 10])
+def test_95_percent_are_95_percent_of_normal_values(count: int) -> None:
+    drawn = np.random.default_rng(count).normal(3.0, 2.0, (SAMPLES, count))
+    assert abs(coverage(drawn, 3.0) - LEVEL) < monte_carlo_error(LEVEL)
+
+
+@pytest.mark.parametrize(("count", "told"), [(2, 0.90), (3, 0.89), (5, 0.88), (10, 0.90)])
+def test_of_skewed_values_they_are_as_many_as_the_documentation_tells(
+    count: int, told: float
+) -> None:
+    random = np.random.default_rng(count)
+    drawn = random.exponential(1.0, (SAMPLES, count))
+    # The documentation tells whole percents.
+    assert abs(coverage(drawn, 1.0) - told) < 0.005 + monte_carlo_error(told)
+    pairs = drawn - random.exponential(1.0, (SAMPLES, count))
+    assert coverage(pairs, 0.0) > LEVEL - monte_carlo_error(LEVEL)
+
+
+@pytest.mark.parametrize(("windows", "seeds"), [(3, 5), (5, 2)])
+def test_of_windows_that_differ_they_are_95_percent_too(windows: int, seeds: int) -> None:
+    random = np.random.default_rng(windows)
+    of_window = random.normal(0.0, 1.0, (SAMPLES, windows, 1))
+    values = of_window + random.normal(0.0, 1.0, (SAMPLES, windows, seeds))
+    found = [nested_interval(each) for each in values.tolist()]
+    share = sum(each.low <= 0 <= each.high for each in found) / SAMPLES
+    assert abs(share - LEVEL) < monte_carlo_error(LEVEL)
+    # All values alike would be taken for more than they are.
+    pooled = coverage(values.reshape(SAMPLES, -1), 0.0)
+    assert pooled < LEVEL - 2 * monte_carlo_error(LEVEL)
+
+
+def test_a_small_sample_by_hand() -> None:
+    found = mean_interval([1.0, 2.0, 3.0])
+    # s = 1, t = 4.3027 with 2 degrees of freedom.
+    assert found.known == pytest.approx(
+        (2 - 4.3027 / math.sqrt(3), 2 + 4.3027 / math.sqrt(3)), 1e-4
+    )
+    assert (found.mean, found.count) == (2.0, 3)
+    assert found.text() == "2.00 [-0.48, 4.48]"
+    assert found.text(sign="+") == "+2.00 [-0.48, +4.48]"
+    assert found.scaled(2.0).mean == 4.0
+
+
+def test_groups_count_alike_and_one_group_is_its_values() -> None:
+    assert nested_interval([[1.0, 2.0, 3.0]]) == mean_interval([1.0, 2.0, 3.0])
+    assert nested_interval([[1.0, 3.0], [4.0], [6.0, 6.0]]) == mean_interval([2.0, 4.0, 6.0])
+
+
+def test_probabilities_agree_with_the_interval() -> None:
+    found = mean_interval([1.0, 2.0, 3.0, 0.5, 3.5])
+    low, high = found.ends
+    assert found.above(low) == pytest.approx(0.025)
+    assert found.below(high) == pytest.approx(0.025)
+    assert found.above(found.mean) == pytest.approx(0.5)
+    assert found.above(-math.inf) == found.below(math.inf) == 0.0
+    assert found.above(math.inf) == found.below(-math.inf) == 1.0
+    same = mean_interval([2.0, 2.0, 2.0])
+    assert (same.above(1.0), same.above(2.0), same.below(3.0)) == (0.0, 1.0, 0.0)
+
+
+def test_a_single_value_has_no_interval() -> None:
+    found = mean_interval([3.0])
+    assert found == Interval(mean=3.0, low=None, high=None, count=1)
+    assert (found.ends, found.text(), found.known) == ((3.0, 3.0), "3.00", None)
+
+
+@given(samples)
+def test_intervals_lie_around_the_mean(values: list[float]) -> None:
+    found = mean_interval(values)
+    low, high = found.ends
+    assert low <= found.mean <= high
+    assert min(values) <= found.mean <= max(values)
+
+
+@given(samples, numbers)
+def test_what_pairs_share_cancels_out(values: list[float], shift: float) -> None:
+    found = paired_difference([value + shift for value in values], values)
+    assert found.ends == pytest.approx((shift, shift), abs=1e-3)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: mean_interval([]), "a bootstrap of 0 values; at least one"),
+        (lambda: mean_interval([]), "an interval of 0 values; at least one"),
         (lambda: mean_interval([1.0, float("nan")]), "finite numbers"),
-        (lambda: mean_interval([1.0], level=1.5), "confidence level is 1.5"),
-        (lambda: mean_interval([1.0], resamples=0), "resamples is 0"),
         (lambda: paired_difference([1.0], [1.0, 2.0]), "of 1 and 2 values; equal numbers"),
     ],
 )

@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.intervals import Interval
-from qops_batsim.papers.claims import Claim, plain_claim, sign_claim, verdict_of
+from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.logs import find_log
 from qops_batsim.papers.pictures import draw_figures
 from qops_batsim.papers.report import (
@@ -19,6 +18,15 @@ from qops_batsim.papers.report import (
     relative_difference,
     run_paper,
     series_of,
+)
+
+WAITS_GROW = Claim(
+    id="a",
+    text="waits grow",
+    section="5.2",
+    verdict="confirmed",
+    value=10.0,
+    parts=("a.first",),
 )
 
 
@@ -53,7 +61,7 @@ def a_report() -> PaperReport:
             )
         ],
         figures=[Figure(name="figure1", title="Waits over load", panels=(lines, bars))],
-        claims=[Claim(id="a", text="waits grow", verdict="confirmed", value=10.0)],
+        claims=[WAITS_GROW],
     )
 
 
@@ -64,12 +72,19 @@ def test_the_document_has_data_claims_and_figures_as_plain_values() -> None:
         {
             "id": "a",
             "text": "waits grow",
+            "section": "5.2",
             "verdict": "confirmed",
             "value": 10.0,
             "interval": None,
+            "count": None,
+            "expected": None,
             "paper": None,
+            "chance": None,
+            "corrected": None,
+            "parts": ["a.first"],
         }
     ]
+    assert "Holm" in document["judged"]
     series = document["figures"]["figure1"]["panels"][0]["series"]
     assert [each["from_paper"] for each in series] == [False, True]
     assert series[0]["low"] == [9.0, 18.0]
@@ -101,11 +116,18 @@ def test_a_series_leaves_out_what_is_not_known() -> None:
 
 def test_the_report_in_markdown() -> None:
     report = a_report()
-    part = Claim(id="a.first", text="they do", verdict="confirmed", value=1.0, interval=(0.5, 2.0))
+    part = Claim(
+        id="a.first",
+        text="they do",
+        verdict="confirmed",
+        value=1.0,
+        interval=(0.5, 2.0),
+        corrected=0.0004,
+    )
     report.claims = [*report.claims, part]
     lines = report.markdown().splitlines()
-    assert "| **a** | **waits grow** | **+10.00** |  | **confirmed** |" in lines
-    assert "| a.first | they do | +1.00 | [+0.50, +2.00] | confirmed |" in lines
+    assert "| **a** | **5.2** | **waits grow** | **+10.00** |  |  | **confirmed** |" in lines
+    assert "| a.first |  | they do | +1.00 | [+0.50, +2.00] | < 0.001 | confirmed |" in lines
     assert "- load: by duplication" in lines
     table = lines[lines.index("### Waits") :]
     assert table == [
@@ -126,37 +148,6 @@ def test_pictures_are_drawn_and_equal_for_equal_data(tmp_path: Path) -> None:
     assert before.startswith(b"\x89PNG")
     (again,) = draw_figures(a_report().figures, tmp_path)
     assert again.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("interval", "sign", "verdict"),
-    [
-        ((1.0, 3.0), +1, "confirmed"),
-        ((1.0, 3.0), -1, "not confirmed"),
-        ((-1.0, 3.0), +1, "inconclusive"),
-        ((-3.0, -1.0), -1, "confirmed"),
-        ((0.0, 1.0), +1, "inconclusive"),
-    ],
-)
-def test_a_verdict_needs_the_whole_interval(
-    interval: tuple[float, float], sign: int, verdict: str
-) -> None:
-    low, high = interval
-    assert verdict_of(Interval(mean=2.0, low=low, high=high, count=5), sign) == verdict
-
-
-def test_a_single_value_is_its_own_interval() -> None:
-    assert verdict_of(Interval(mean=2.0, low=None, high=None, count=1), +1) == "confirmed"
-
-
-def test_claims_are_judged_by_an_interval_or_by_yes_and_no() -> None:
-    found = sign_claim("a", "it grows", Interval(mean=2.0, low=1.0, high=3.0, count=5), +1, 4.0)
-    assert (found.verdict, found.value, found.interval, found.paper) == (
-        *("confirmed", 2.0, (1.0, 3.0)),
-        4.0,
-    )
-    assert sign_claim("a", "", Interval(mean=2.0, low=None, high=None, count=1), 1).interval is None
-    assert plain_claim("b", "it holds", False, 1.0).verdict == "not confirmed"
 
 
 def test_relative_difference_is_in_percent() -> None:

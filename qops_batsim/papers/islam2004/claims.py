@@ -1,11 +1,10 @@
 """The claims of Islam et al. (2004) as tests.
 
 Every test is a difference between cases that share their workloads, averaged over loads or
-other parameters for each seed, with a 95 % bootstrap interval over the seeds. Charges and
-work are compared as relative changes (%), so that loads can be averaged. A part is
-confirmed if the whole interval is on the claimed side, not confirmed if it is wholly on the
-other side. A claim is confirmed if all its parts are, and not confirmed if one of them is
-not; its value is that of the part which decided.
+other parameters for each seed, with an interval over the seeds. Charges and work are compared
+as relative changes (%), so that loads can be averaged. That something changes nothing is judged
+by whether the interval lies within a percent of 0. A claim is confirmed if all its parts are, and
+not confirmed if one of them is not; its value is that of the part which decided.
 """
 
 from __future__ import annotations
@@ -17,11 +16,10 @@ import msgspec
 
 from qops_batsim.experiments.intervals import mean_interval
 from qops_batsim.papers.claims import (
-    CONFIRMED,
-    INCONCLUSIVE,
-    NOT_CONFIRMED,
+    NOT_JUDGED,
     Claim,
-    Verdict,
+    combined_claim,
+    range_claim,
     sign_claim,
 )
 from qops_batsim.papers.islam2004.cases import Case, Kind
@@ -29,6 +27,9 @@ from qops_batsim.papers.islam2004.runs import Results
 
 NOTHING = 1.0
 """Changes of less than this (%) count as none."""
+
+_SECTIONS = {"a": "6.1", "b": "6.1", "c": "6.1", "d": "7", "e": "8", "f": "8"}
+"""Sections of the paper by the letter of the claim."""
 
 Pairs = Sequence[tuple[Case, Case]]
 _KINDS: tuple[Kind, ...] = ("fixed", "random")
@@ -52,9 +53,17 @@ def claims(results: Results, *, suffix: str = "") -> list[Claim]:
         ("e", with_all, judge.kills_pay()),
         ("f", with_few, judge.kills_pay_with_few_deadlines()),
     ):
-        found += (_combined(name, text, parts), *parts)
+        found += (combined_claim(name, text, parts), *parts)
     found += judge.monotone()
-    return [msgspec.structs.replace(claim, id=claim.id + suffix) for claim in found]
+    return [
+        msgspec.structs.replace(
+            claim,
+            id=claim.id + suffix,
+            section=_SECTIONS[claim.id[0]],
+            parts=tuple(part + suffix for part in claim.parts),
+        )
+        for claim in found
+    ]
 
 
 class _Judge:
@@ -214,15 +223,10 @@ class _Judge:
         return _claim(name, f"{text}; {_over(pairs)}", self._changes(pairs, metric), sign)
 
     def _no_change(self, name: str, text: str, pairs: Pairs, metric: str) -> Claim:
-        claim = self._change(name, text, pairs, metric, +1)
-        verdict: Verdict = INCONCLUSIVE
-        if claim.interval is not None:
-            low, high = claim.interval
-            if low > -NOTHING and high < NOTHING:
-                verdict = CONFIRMED
-            elif high <= -NOTHING or low >= NOTHING:
-                verdict = NOT_CONFIRMED
-        return msgspec.structs.replace(claim, verdict=verdict)
+        changes, text = self._changes(pairs, metric), f"{text}; {_over(pairs)}"
+        if not changes:
+            return Claim(id=name, text=text, verdict=NOT_JUDGED)
+        return range_claim(name, text, mean_interval(changes), -NOTHING, NOTHING)
 
 
 def _over(pairs: Pairs) -> str:
@@ -237,20 +241,8 @@ def _over(pairs: Pairs) -> str:
 def _claim(name: str, text: str, values: Sequence[float], sign: int) -> Claim:
     """Return a claim that the mean of a number over seeds has a sign."""
     if not values:
-        return Claim(id=name, text=text, verdict=INCONCLUSIVE)
-    claim = sign_claim(name, text, mean_interval(values), sign)
-    # One seed says nothing about chance.
-    single = claim.interval is None
-    return msgspec.structs.replace(claim, verdict=INCONCLUSIVE) if single else claim
-
-
-def _combined(name: str, text: str, parts: Sequence[Claim]) -> Claim:
-    verdicts = [part.verdict for part in parts]
-    verdict = next((v for v in (NOT_CONFIRMED, INCONCLUSIVE) if v in verdicts), CONFIRMED)
-    decisive = parts[verdicts.index(verdict)]
-    return msgspec.structs.replace(
-        decisive, id=name, text=f"{text} (number: {decisive.id})", verdict=verdict
-    )
+        return Claim(id=name, text=text, verdict=NOT_JUDGED)
+    return sign_claim(name, text, mean_interval(values), sign)
 
 
 def _listed(numbers: Sequence[float]) -> str:

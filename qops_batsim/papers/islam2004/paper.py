@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.papers.claims import judged_together
 from qops_batsim.papers.islam2004 import choices as chosen
 from qops_batsim.papers.islam2004.cases import Study
 from qops_batsim.papers.islam2004.claims import claims
@@ -67,4 +68,5 @@ def report_on(parts: Sequence[tuple[Workload, Study]], request: PaperRequest) ->
         report.figures = [*report.figures, *figures(results, suffix=suffix, machine=machine)]
         report.claims = [*report.claims, *claims(results, suffix=suffix)]
         machines[str(trace.processors)] = all_values(results)
+    report.claims = judged_together(report.claims)
     return report

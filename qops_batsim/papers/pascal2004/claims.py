@@ -46,6 +46,7 @@ def _claims_of_row(row: Mapping[str, Any]) -> list[Claim]:
         row["aroma"] < row["nqs"],
         row["aroma_to_nqs"],
         paper.get("aroma_to_nqs"),
+        section="4.1",
     )
     if shorter.verdict == CONFIRMED and row["aroma"] >= paper.get("nqs", math.inf):
         # Ours is then a worse NQS than the paper's log tells of.
@@ -59,6 +60,7 @@ def _claims_of_row(row: Mapping[str, Any]) -> list[Claim]:
             f"... and less than the log recorded (value: AROMA / recorded, {jobs})",
             row["aroma"] < row["recorded"],
             row["aroma"] / row["recorded"],
+            section="4.1",
         ),
     ]
 
@@ -82,7 +84,9 @@ def _claims_of_case(mixed: Mapping[str, Any], alike: Mapping[str, Any]) -> list[
         "mapping-time": (slowest < 80, slowest),
     }
     return [
-        plain_claim(f"{name}-{short}", f"{case}{_TEXTS[name]}", *found, paper.get(name))
+        plain_claim(
+            f"{name}-{short}", f"{case}{_TEXTS[name]}", *found, paper.get(name), section="4.2"
+        )
         for name, found in judged.items()
     ]
 

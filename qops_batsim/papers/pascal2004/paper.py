@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from qops_batsim.papers.claims import judged_together
 from qops_batsim.papers.logs import find_log
 from qops_batsim.papers.pascal2004.cases import ORIGINAL, REBUILT, Study
 from qops_batsim.papers.pascal2004.choices import CHOICES, FULL, QUICK
@@ -45,5 +46,5 @@ def run_with(study: Study, request: PaperRequest) -> PaperReport:
         data={"table1": {"rows": first, "recorded_waits": recorded}, "table2": {"cases": second}},
         tables=tables(first, second),
         figures=figures(first, second),
-        claims=claims(first, second),
+        claims=judged_together(claims(first, second)),
     )

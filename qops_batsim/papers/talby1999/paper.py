@@ -8,6 +8,7 @@ differences is in ``docs/talby1999.md``.
 
 from __future__ import annotations
 
+from qops_batsim.papers.claims import judged_together
 from qops_batsim.papers.logs import find_log
 from qops_batsim.papers.report import PaperReport, PaperRequest
 from qops_batsim.papers.talby1999.cases import first_cases
@@ -46,5 +47,5 @@ def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
         data=data,
         tables=monthly_tables(data) if quick else all_tables(data),
         figures=monthly_figures(data) if quick else all_figures(data),
-        claims=monthly_claims(years) if quick else all_claims(years),
+        claims=judged_together(monthly_claims(years) if quick else all_claims(years)),
     )

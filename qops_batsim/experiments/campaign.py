@@ -1,0 +1,217 @@
+"""What a campaign runs: a grid of logs, windows, loads, deadlines, schedulers and seeds.
+
+A campaign is a value: it can be made in Python or read from a file
+(:mod:`qops_batsim.experiments.campaign_file`), and equal ones have equal keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from itertools import product
+
+import msgspec
+
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.errors import InputError, did_you_mean, require
+from qops_batsim.experiments.contestants import Contestant, check_distinct
+from qops_batsim.experiments.deadline_runs import DeadlineCase, Scenario, Settings
+from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
+from qops_batsim.workload.model import check_counts, check_seed
+from qops_batsim.workload.scale import METHODS
+from qops_batsim.workload.subset import PAPER_JOBS
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stretch of a log: the ``first`` usable jobs (0: all) after ``skip`` others."""
+
+    skip: int = 0
+    first: int = PAPER_JOBS
+
+    def __str__(self) -> str:
+        return f"{self.skip}+{self.first or 'all'}"
+
+
+class Log(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A log: an SWF file, or a Batsim workload of delay jobs, also a shipped one's name.
+
+    ``processors`` are those of the machine, for an SWF file (None: what its header says);
+    ``windows`` go before those of the campaign.
+    """
+
+    name: str
+    file: str
+    processors: int | None = None
+    windows: tuple[Window, ...] = ()
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a run of a campaign has beside its scheduler, window and seed."""
+
+    log: str
+    load: float
+    method: str
+    stringency: float
+    deadline_share: float
+    artificial: str
+    relaxation: float
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of a campaign, as it was asked for."""
+
+    point: Point
+    window: Window
+    contestant: str
+    seed: int
+
+
+class Campaign(msgspec.Struct, frozen=True, kw_only=True):
+    """A grid of runs: every combination of what is listed.
+
+    For the parameters see :class:`~qops_batsim.workload.deadlines.DeadlineChoices` and
+    :func:`~qops_batsim.workload.scale.scale_load`; the seeds choose duplicates and whose jobs have
+    a user's deadline. Differences refer to the contestant named ``baseline`` ("": the first). Of
+    the ``metrics``, which tables show and pictures draw, the first one is judged.
+    """
+
+    name: str
+    logs: tuple[Log, ...]
+    schedulers: tuple[Contestant, ...]
+    windows: tuple[Window, ...] = (Window(),)
+    loads: tuple[float, ...] = (1.0,)
+    methods: tuple[str, ...] = ("duplication",)
+    stringencies: tuple[float, ...] = (0.2,)
+    deadline_shares: tuple[float, ...] = (1.0,)
+    artificial: tuple[str, ...] = ("run-time",)
+    relaxations: tuple[float, ...] = (2.0,)
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
+    same_time: bool = False
+    reference: str = "scaled"
+    baseline: str = ""
+    metrics: tuple[str, ...] = ("unadmitted_jobs", "unadmitted_work", "utilization")
+
+    @property
+    def key(self) -> str:
+        """What identifies the campaign: equal for equal ones, in every process and version."""
+        content = msgspec.json.encode(self, order="deterministic")
+        return blake2b(content, digest_size=8).hexdigest()
+
+    @property
+    def base(self) -> str:
+        """Name of the contestant that differences refer to."""
+        return self.baseline or self.schedulers[0].name
+
+    def windows_of(self, log: Log) -> tuple[Window, ...]:
+        """Return the windows of a log."""
+        return log.windows or self.windows
+
+    def points(self) -> Iterator[Point]:
+        """Yield the points, in the order of tables.
+
+        Where all jobs have a user's deadline, or the others none, what says how the artificial
+        ones are made has only its first value.
+        """
+        names = [log.name for log in self.logs]
+        listed = (names, self.methods, self.stringencies, self.deadline_shares)
+        for log, method, stringency, share in product(*listed):
+            rules = self.artificial if share < 1 else self.artificial[:1]
+            for rule in rules:
+                needed = share < 1 and rule != "none"
+                factors = self.relaxations if needed else self.relaxations[:1]
+                for factor, load in product(factors, self.loads):
+                    yield Point(
+                        log=log,
+                        load=load,
+                        method=method,
+                        stringency=stringency,
+                        deadline_share=share,
+                        artificial=rule,
+                        relaxation=factor,
+                    )
+
+    def cells(self) -> Iterator[Cell]:
+        """Yield every run that is asked for."""
+        windows = {log.name: self.windows_of(log) for log in self.logs}
+        for point in self.points():
+            for window, seed, each in product(windows[point.log], self.seeds, self.schedulers):
+                yield Cell(point=point, window=window, contestant=each.name, seed=seed)
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` for anything that cannot be run."""
+        for what, values in self._listed():
+            check_distinct(what, values)
+        for log in self.logs:
+            windows = self.windows_of(log)
+            check_distinct(f"window of log {log.name}", windows)
+            for window in windows:
+                check_counts(window.skip, window.first or None)
+        for method, load in product(self.methods, self.loads):
+            if method not in METHODS:
+                raise InputError(f"method is {method!r}{did_you_mean(method, METHODS)}")
+            least = 1.0 if method == "duplication" else MIN_EXPANSION
+            accepted = f"by {method}, a number from {least:g} to {MAX_LOAD:g} is accepted"
+            require(least <= load <= MAX_LOAD, "load", load, accepted)
+        for seed in self.seeds:
+            check_seed(seed)
+        for point in self.points():
+            _scenario(point, Window(), 1, self).choices.check()
+        names = [each.name for each in self.schedulers]
+        if self.base not in names:
+            raise InputError(f"baseline is {self.baseline!r}{did_you_mean(self.baseline, names)}")
+        for metric in self.metrics:
+            if metric not in AdmissionMetrics.__struct_fields__:
+                hint = did_you_mean(metric, AdmissionMetrics.__struct_fields__)
+                raise InputError(f"metric is {metric!r}{hint}")
+        for each in self.schedulers:
+            each.make()
+
+    def _listed(self) -> Iterable[tuple[str, Iterable[object]]]:
+        return (
+            ("log", [log.name for log in self.logs]),
+            ("scheduler", [each.name for each in self.schedulers]),
+            ("load", self.loads),
+            ("method", self.methods),
+            ("stringency", self.stringencies),
+            ("deadline share", self.deadline_shares),
+            ("artificial deadline", self.artificial),
+            ("relaxation", self.relaxations),
+            ("seed", self.seeds),
+            ("metric", self.metrics),
+        )
+
+
+class Identities(msgspec.Struct, frozen=True, kw_only=True):
+    """What tells the inputs of a campaign from others of the same name.
+
+    By log, a digest of file and processors; by scheduler, options that are not the defaults, and
+    a digest of its file if it has one.
+    """
+
+    logs: dict[str, str]
+    schedulers: dict[str, tuple[Settings, str]]
+
+
+def case_of(campaign: Campaign, cell: Cell, known: Identities) -> DeadlineCase:
+    """Return the run of a cell, the same for all cells that cannot differ."""
+    scenario = _scenario(cell.point, cell.window, cell.seed, campaign)
+    named = msgspec.structs.replace(scenario, log=known.logs[cell.point.log])
+    each = next(each for each in campaign.schedulers if each.name == cell.contestant)
+    return each.case_of(named.canonical(), *known.schedulers[cell.contestant])
+
+
+def _scenario(point: Point, window: Window, seed: int, campaign: Campaign) -> Scenario:
+    return Scenario(
+        log=point.log,
+        skip=window.skip,
+        first=window.first or None,
+        load=point.load,
+        method=point.method,
+        same_time=campaign.same_time,
+        reference=campaign.reference,
+        stringency=point.stringency,
+        share=point.deadline_share,
+        artificial=point.artificial,
+        relaxation=point.relaxation,
+        seed=seed,
+    )
