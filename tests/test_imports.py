@@ -21,6 +21,7 @@ BASE = {
     "timing",
     "jobs",
     "shipped",
+    "signals",
     "version",
 }
 """Modules at the top of the package, and the room of kernels, which every room may use."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from qops_batsim.cli.batsim_options import VERBOSITIES, BatsimOptions, parse_batsim_options
 from qops_batsim.errors import InputError, QopsError, did_you_mean, shown
+from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
@@ -100,13 +101,16 @@ class _Redis(TypedDict):
 def main() -> None:
     """Run ``qops-batsim-engine``; any error ends in one line and exit code 2."""
     try:
-        sys.exit(run_engine(sys.argv[1:]))
-    except (QopsError, OSError, KeyboardInterrupt) as error:
+        with ending_signals_raise():
+            code = run_engine(sys.argv[1:])
+    except (QopsError, OSError, KeyboardInterrupt, EndingSignal) as error:
         from qops_batsim.cli.console import print_error
 
-        interrupted = isinstance(error, KeyboardInterrupt)
-        print_error("interrupted" if interrupted else str(error))
-        sys.exit(130 if interrupted else 2)
+        code = 130 if isinstance(error, KeyboardInterrupt) else 2
+        if isinstance(error, EndingSignal):
+            code = error.code
+        print_error(EXIT_CODES.get(code, str(error)))
+    sys.exit(code)
 
 
 def run_engine(arguments: Sequence[str]) -> int:

@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from qops_batsim.cli.console import print_error, print_failure
+from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
 from qops_batsim.version import __version__
 
 COMMANDS = {
@@ -130,8 +131,8 @@ def _root(
 # Typer exports only a subclass of the error that it raises for a wrong command line.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
-# What a shell reports of an interrupted program; newer versions of Typer return it.
 _INTERRUPTED = 130
+"""Exit code after Ctrl-C; newer versions of Typer return it."""
 
 
 def main() -> None:
@@ -157,7 +158,8 @@ def _run() -> int:
     try:
         named = sys.argv[1] if len(sys.argv) > 1 else None
         known = named in COMMANDS or named in GROUPS
-        code = command_line(named if known else None)(standalone_mode=False)
+        with ending_signals_raise():
+            code = command_line(named if known else None)(standalone_mode=False)
     except _CommandLineError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message())  # type: ignore[attr-defined]
@@ -166,10 +168,12 @@ def _run() -> int:
         return 2
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
+    except EndingSignal as ending:
+        code = ending.code
     except Exception as error:
         if not print_failure(error):
             raise
         return 2
-    if code == _INTERRUPTED:
-        print_error("interrupted")
+    if code in EXIT_CODES:
+        print_error(EXIT_CODES[code])
     return code if isinstance(code, int) else 0

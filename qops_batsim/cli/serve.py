@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +17,7 @@ from qops_batsim.cli.console import (
 )
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Quiet, Scheduler
+from qops_batsim.signals import EndingSignal
 
 if TYPE_CHECKING:
     from qops_batsim.protocol.zeromq import MessageSocket
@@ -28,9 +25,6 @@ if TYPE_CHECKING:
 
 ENGINE_GONE = 3
 """Exit code when the engine has gone before the end of its simulation."""
-
-TERMINATED = 128 + signal.SIGTERM
-"""Exit code after SIGTERM, as a shell reports it."""
 
 LAST_WORD_SECONDS = 5.0
 """How long the last answer may take to reach the engine."""
@@ -103,10 +97,9 @@ def serve(
     prefix = out or f"out/{short_name(scheduler)}"
     server = _Server(scheduler, given, any_engine, connection, prefix, quiet)
     try:
-        with _sigterm_interrupts():
-            code = server.serve_one()
-            while loop and not server.idle:
-                code = max(code, server.serve_one())
+        code = server.serve_one()
+        while loop and not server.idle:
+            code = max(code, server.serve_one())
     finally:
         connection.close(LAST_WORD_SECONDS)
     raise typer.Exit(code)
@@ -153,11 +146,8 @@ class _Server:
             if not print_failure(error):
                 raise
             return 2
-        except KeyboardInterrupt as interrupt:
+        except (KeyboardInterrupt, EndingSignal):
             self._dismiss("interrupted")
-            if isinstance(interrupt, _Terminated):
-                print_error("terminated")
-                raise typer.Exit(TERMINATED) from None
             raise
         finally:
             if session.messages:
@@ -199,19 +189,3 @@ class _Server:
         }
         print_table("Decisions", ["", self.scheduler], counts.items())
         note(f"wrote {path}")
-
-
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM, taken like Ctrl-C."""
-
-
-@contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise _Terminated
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

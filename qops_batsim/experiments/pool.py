@@ -6,16 +6,18 @@ function that makes the run of one case. Finished runs are kept at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import dataclass
-from multiprocessing import get_context
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from qops_batsim.errors import InputError, QopsError
 from qops_batsim.experiments.kept import KeptRuns
+from qops_batsim.running.workers import WorkerContext
 
 Case = TypeVar("Case", bound=Hashable)
 Run = TypeVar("Run")
@@ -45,8 +47,8 @@ def run_cases(
     ``work`` is copied once into each process, so it holds what all cases share, and may remember
     what the next case is likely to need again: cases for which ``together`` is equal are run one
     after the other in the same process. Processes are started afresh and import the calling
-    script, which needs its ``if __name__ == "__main__":``. ``on_progress`` is called with the
-    number of runs done and to do.
+    script, which needs its ``if __name__ == "__main__":``; none outlives this one, whatever ends
+    it. ``on_progress`` is called with the number of runs done and to do.
 
     An error ends the work, unless ``failures`` are kept: then a case that fails is left out of
     the result, and is not tried again as long as its failure is kept.
@@ -66,10 +68,12 @@ def run_cases(
         if case not in found:
             groups.setdefault(together(case) if together else case, []).append(case)
     maker = _Maker(work, kept, failures)
-    for case, run in _runs(maker, list(groups.values()), workers):
-        found[case] = run
-        if on_progress is not None:
-            on_progress(len(found), len(wanted))
+    runs = _runs(maker, list(groups.values()), workers)
+    with closing(runs):
+        for case, run in runs:
+            found[case] = run
+            if on_progress is not None:
+                on_progress(len(found), len(wanted))
     return {case: run for case in wanted if not isinstance(run := found[case], Failure)}
 
 
@@ -113,8 +117,8 @@ def _told(error: Exception) -> str:
 
 def _runs(
     maker: _Maker[Case, Run], groups: Sequence[Sequence[Case]], workers: Workers
-) -> Iterator[tuple[Case, Run | Failure]]:
-    """Yield the cases of each group with what came out, kept."""
+) -> Generator[tuple[Case, Run | Failure], None, None]:
+    """Yield cases with what came out, kept; closed before the end, leave nothing running."""
     if isinstance(workers, str):
         from qops_batsim.experiments.cluster import results_on_cluster
 
@@ -131,14 +135,20 @@ def _runs(
             yield case, run
         return
     # Fresh processes behave alike on every system.
+    context = WorkerContext()
     with ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_begin, initargs=(maker,)
+        workers, mp_context=context, initializer=_begin, initargs=(maker,)
     ) as pool:
         try:
             for future in as_completed([pool.submit(_make_and_keep, group) for group in groups]):
                 yield from future.result()
+        except BrokenProcessPool:
+            raise QopsError(
+                "a worker process was killed in the midst of its work, perhaps for want of memory; "
+                "fewer at a time (--jobs-parallel) need less"
+            ) from None
         except BaseException:
-            pool.shutdown(cancel_futures=True)
+            context.kill()
             raise
 
 

@@ -8,9 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import IO, Self
 
 GRACE_SECONDS = 5.0
@@ -22,14 +21,30 @@ MAX_LINE = 500
 _POLL_SECONDS = 0.02
 _MAX_READ = 1 << 16
 
-# Asks the kernel to kill this process with its parent, then becomes the program.
-# preexec_fn could do so as well, but is not safe in a process with threads.
+# Ends this program and all that it starts once the pipe to it ends, with our process: a second
+# process watches it. The kernel of Linux does so as well, should that one be killed with ours.
+# preexec_fn could do all of this, but is not safe in a process with threads.
 _GUARD = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+import os, signal, sys
+program = os.getpid()
+child = os.fork()
+if not child:
+    os.setsid()
+    if not os.fork():
+        os.closerange(1, 3)
+        if not os.read(0, 1):
+            os.killpg(program, signal.SIGKILL)
+    os._exit(0)
+os.waitpid(child, 0)
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+if sys.platform == "linux":
+    import ctypes
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 if os.getppid() == int(sys.argv[1]):
     os.execv(sys.argv[2], sys.argv[2:])
 """
+_RELEASE = b"."
+"""What lets the watching process go in peace."""
 
 
 class ChildProcess:
@@ -60,12 +75,9 @@ class ChildProcess:
         self._grace = grace
         self._last_line = ""
         self._first_critical = ""
-        if sys.platform == "linux" and sys.executable:
-            guard = [sys.executable, "-I", "-S", "-c", _GUARD, str(os.getpid())]
-            command = [*guard, *command]
         self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-I", "-S", "-c", _GUARD, str(os.getpid()), *command],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -116,6 +128,7 @@ class ChildProcess:
         finally:
             if self._process.returncode is None:
                 self._signal(signal.SIGKILL)
+                self._release()
                 self._process.wait()
             self._reader.join(1.0)
             if self._process.stdout is not None and not self._reader.is_alive():
@@ -128,6 +141,13 @@ class ChildProcess:
         """
         self._reader.join(1.0)
         return self._first_critical or self._last_line
+
+    def _release(self) -> None:
+        """Let the watching process go, before the program's id can become another one's."""
+        assert self._process.stdin is not None
+        with suppress(OSError):  # It has gone already.
+            self._process.stdin.write(_RELEASE)
+            self._process.stdin.close()
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
@@ -144,29 +164,6 @@ class ChildProcess:
                     self._first_critical = line
                 if self._on_line is not None:
                     self._on_line(line)
-
-
-@contextmanager
-def ending_signals_raise() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the block as Ctrl-C does: by an exception.
-
-    Where they have handlers already, or outside the main thread, nothing changes.
-    """
-    replaced: list[signal.Signals] = []
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) == signal.SIG_DFL:
-                signal.signal(number, _raise_exit)
-                replaced.append(number)
-    try:
-        yield
-    finally:
-        for number in replaced:
-            signal.signal(number, signal.SIG_DFL)
-
-
-def _raise_exit(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(128 + number)
 
 
 def _printable(text: str) -> str:

@@ -3,8 +3,8 @@
 Our decision module is the server of the exchange, in this process, on a free
 port of the loopback interface; Batsim connects to it. Whatever happens, Batsim
 is not left behind: it is told to end, and killed after a grace period, when our
-module fails, when it stops answering, on Ctrl-C and on SIGTERM or SIGHUP; and on
-Linux the kernel kills it should this process itself be killed.
+module fails, when it stops answering, on Ctrl-C and on SIGTERM or SIGHUP; and it is
+killed should this process itself be killed.
 
 Batsim writes into a directory of its own beside the output prefix. Its files get
 their names only when the simulation has ended well, so that a failed run leaves
@@ -31,11 +31,12 @@ from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.events import JobCompleted, SimulationBegins, SimulationEnds
 from qops_batsim.protocol.messages import decode_events, encode_message
 from qops_batsim.protocol.zeromq import ConnectionLost, listen
-from qops_batsim.running.child import ChildProcess, ending_signals_raise
+from qops_batsim.running.child import ChildProcess
 from qops_batsim.running.installation import Batsim, BatsimError
 from qops_batsim.running.simulate import describe_run, refuse_smaller_machine, write_decisions
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.signals import ending_signals_raise
 from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.model import Workload
 

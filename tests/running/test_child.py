@@ -3,13 +3,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 import time
 
 import pytest
 
 from fake_batsim import is_running
-from qops_batsim.running.child import MAX_LINE, ChildProcess, ending_signals_raise
+from qops_batsim.running.child import MAX_LINE, ChildProcess
 
 
 def python(code):
@@ -86,23 +85,28 @@ def test_an_exception_ends_the_child():
     assert not is_running(child.pid)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux's kernel does that")
-def test_a_child_does_not_survive_a_killed_parent():
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_neither_a_child_nor_what_it_started_survives_the_parent(number):
     lines = []
+    child = """
+import os, subprocess, sys, time
+print(os.getpid(), flush=True)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print(child.pid, flush=True)
+time.sleep(60)
+"""
     code = f"""
 import sys
 sys.path[:0] = {sys.path!r}
 from qops_batsim.running.child import ChildProcess
-child = ChildProcess([sys.executable, "-c", "import time; time.sleep(60)"])
-print(child.pid, flush=True)
-child.wait(60)
+ChildProcess([sys.executable, "-c", {child!r}], lambda line: print(line, flush=True)).wait(60)
 """
     with ChildProcess(python(code), lines.append) as parent:
-        (child,) = pids_of(lines, 1)
-        assert is_running(child)
-        os.kill(parent.pid, signal.SIGKILL)
+        pids = pids_of(lines, 2)
+        assert all(map(is_running, pids))
+        os.kill(parent.pid, number)
         until = time.monotonic() + 10
-        while is_running(child):
+        while any(map(is_running, pids)):
             assert time.monotonic() < until
             time.sleep(0.01)
 
@@ -140,39 +144,3 @@ def test_a_program_that_cannot_be_started(tmp_path):
     with ChildProcess([str(tmp_path / "nothing")]) as child:
         assert child.wait(10) == 1
         assert "No such file or directory" in child.last_words()
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_ending_signals_raise(number):
-    before = signal.getsignal(number)
-    with pytest.raises(SystemExit) as stop, ending_signals_raise():
-        signal.raise_signal(number)
-    assert stop.value.code == 128 + number
-    assert signal.getsignal(number) == before
-
-
-def test_handlers_of_others_stay(monkeypatch):
-    seen = []
-    before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
-    try:
-        with ending_signals_raise():
-            signal.raise_signal(signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert seen == [signal.SIGTERM]
-
-
-def test_other_threads_cannot_and_do_not_set_handlers():
-    failures = []
-
-    def work():
-        try:
-            with ending_signals_raise():
-                pass
-        except ValueError as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join(10)
-    assert failures == []
