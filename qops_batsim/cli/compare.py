@@ -35,6 +35,7 @@ _about = manual(
     --baseline SCHEDULER: Scheduler that differences refer to. Default: msb if compared, else the
         first.
     --json: Print the summary as JSON instead of the table.
+    --html FILE: Write everything into one page, which needs no other file.
     """
 )
 
@@ -59,6 +60,7 @@ def compare(
     jobs_parallel: options.Processes = 1,
     dask: options.Dask = None,
     as_json: Annotated[bool, _about("--json")] = False,
+    page: Annotated[Path | None, _about("--html", show_default=False)] = None,
 ) -> None:
     """Compare schedulers on deadline workloads over loads and seeds (Islam et al. 2003).
 
@@ -98,7 +100,7 @@ def compare(
         first=first or None,
         message_delays=message_delays,
     )
-    _run_and_print(grid, workload, platform, baseline, out, dask or jobs_parallel, as_json)
+    _run_and_print(grid, workload, platform, baseline, out, dask or jobs_parallel, as_json, page)
 
 
 def _run_and_print(
@@ -109,6 +111,7 @@ def _run_and_print(
     out: Path,
     workers: int | str,
     as_json: bool,
+    page: Path | None,
 ) -> None:
     from qops_batsim.analysis.metrics.admission import AdmissionMetrics
     from qops_batsim.experiments.compare import Comparison, baseline_of
@@ -137,6 +140,12 @@ def _run_and_print(
     seconds = time.perf_counter() - began
     found = Comparison(grid, rows, baseline_of(grid, baseline), inputs)
     paths = found.write(out)
+    if page is not None:
+        from qops_batsim.experiments.comparison_page import comparison_page
+        from qops_batsim.files import write_text
+
+        write_text(page, comparison_page(found, console.command_line()))
+        paths.append(page)
     kept.clear()
     if as_json:
         console.print_json(found.document())

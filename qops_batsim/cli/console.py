@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -153,6 +154,11 @@ class Bar:
             self._closed = True
             if self._progress is not None:
                 self._progress.stop()
+
+
+def command_line() -> str:
+    """Return the command that is running, as it could be typed again."""
+    return shlex.join(["qops-batsim", *sys.argv[1:]])
 
 
 def make_directory(path: Path, option: str) -> None:

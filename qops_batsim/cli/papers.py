@@ -29,6 +29,8 @@ _about = manual(
         `workload fetch` keeps.
     --seeds N: Use N seeds. Default: the paper module's choice.
     --format png|pdf|svg: Format of the pictures.
+    --html FILE: Write everything into one page, which needs no other file: verdicts, figures,
+        tables that a click sorts, choices and versions.
     """
 )
 
@@ -65,6 +67,7 @@ def run(
     seeds: Annotated[int | None, _about("--seeds", min=1)] = None,
     jobs_parallel: options.Processes = 1,
     ending: Annotated[str, _about("--format")] = "png",
+    page: Annotated[Path | None, _about("--html", show_default=False)] = None,
 ) -> None:
     """Run a paper's experiments and print its tables, with the paper's numbers, and its claims.
 
@@ -76,6 +79,8 @@ def run(
     - The monthly table of the slack-based scheduler: `qops-batsim papers run talby1999 --quick`
 
     - Everything, with pictures: `qops-batsim papers run islam2004 --out out/islam2004`
+
+    - One page to look at or to send: `qops-batsim papers run talby1999 --quick --html talby.html`
 
     - Numbers for a notebook: `qops-batsim papers run pascal2004 --quick --json > pascal.json`
     """
@@ -90,10 +95,10 @@ def run(
     if out is not None:
         console.make_directory(out, "--out")
     request = PaperRequest(quick=quick, traces=traces, workers=jobs_parallel, seeds=seeds, out=out)
-    _run(paper, request, ending, as_json)
+    _run(paper, request, ending, as_json, page)
 
 
-def _run(paper: str, request: PaperRequest, ending: str, as_json: bool) -> None:
+def _run(paper: str, request: PaperRequest, ending: str, as_json: bool, page: Path | None) -> None:
     import msgspec
 
     from qops_batsim.papers.report import run_paper
@@ -104,6 +109,12 @@ def _run(paper: str, request: PaperRequest, ending: str, as_json: bool) -> None:
         report = run_paper(paper, msgspec.structs.replace(request, on_progress=on_progress))
     seconds = time.perf_counter() - began
     paths = [] if request.out is None else _write(report, request.out, ending)
+    if page is not None:
+        from qops_batsim.files import write_text
+        from qops_batsim.papers.page import paper_page
+
+        write_text(page, paper_page(report, console.command_line()))
+        paths.append(page)
     if as_json:
         console.print_json(report.document())
     else:

@@ -101,15 +101,19 @@ class Comparison:
 
     def write(self, directory: str | PathLike[str]) -> list[Path]:
         """Write ``compare.csv``, ``compare.json`` and the pictures; return the files."""
-        from qops_batsim.experiments.pictures import draw_comparison
-
         table, description = (Path(directory) / f"compare.{ending}" for ending in ("csv", "json"))
         write_text(table, csv_text(self.rows))
         write_text(description, json.dumps(self.document(), indent=2, allow_nan=False) + "\n")
+        return [table, description, *self.draw(directory)]
+
+    def draw(self, directory: str | PathLike[str], *, ending: str = "png") -> list[Path]:
+        """Draw the pictures (png, pdf or svg) into a directory; return the files."""
+        from qops_batsim.experiments.pictures import draw_comparison
+
         curves: dict[str, dict[float, dict[str, Interval | None]]] = {}
         for each in self.summaries:
             curves.setdefault(each.contestant, {})[each.load] = each.metrics
-        return [table, description, *draw_comparison(curves, Path(directory))]
+        return draw_comparison(curves, Path(directory), ending=ending)
 
 
 def compare(

@@ -250,18 +250,23 @@ def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> li
     ]
 
 
-def _claim_lines(claims: Sequence[Claim]) -> list[str]:
-    """Return the claims; those that have parts in bold above them."""
+def claim_table(claims: Sequence[Claim]) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and rows of a table of claims."""
     rows = []
     for claim in claims:
         value = "" if claim.value is None else f"{claim.value:+.2f}"
         interval = "" if claim.interval is None else "[{:+.2f}, {:+.2f}]".format(*claim.interval)
         chance = "" if claim.corrected is None else chance_text(claim.corrected)
-        cells = [claim.id, claim.section, claim.text, value, interval, chance, claim.verdict]
+        rows.append([claim.id, claim.section, claim.text, value, interval, chance, claim.verdict])
+    return ["id", "section", "claim", "value", "95 % interval", "chance (Holm)", "verdict"], rows
+
+
+def _claim_lines(claims: Sequence[Claim]) -> list[str]:
+    """Return the claims; those that have parts in bold above them."""
+    headings, rows = claim_table(claims)
+    for claim, cells in zip(claims, rows, strict=True):
         if claim.parts:
-            cells = [f"**{cell}**" if cell else "" for cell in cells]
-        rows.append(cells)
-    headings = ["id", "section", "claim", "value", "95 % interval", "chance (Holm)", "verdict"]
+            cells[:] = [f"**{cell}**" if cell else "" for cell in cells]
     return markdown_table(headings, rows)
 
 

@@ -77,13 +77,17 @@ def test_an_interrupted_comparison_keeps_what_it_had(
 
 def test_mixed_jobs_and_json(cli, tmp_path: Path) -> None:
     arguments = ("compare", "easy", "qops", *SMALL, "--deadline-share", "0.5", "--json")
-    result = cli(*arguments, "--out", tmp_path)
+    page = tmp_path / "page.html"
+    result = cli(*arguments, "--out", tmp_path, "--html", page)
     assert result.exit_code == 0, result.err
     document = json.loads(result.out)
     assert document["made_by"]["choices"]["share"] == 0.5
     assert document["results"][0]["metrics"]["response_time"]["mean"] > 0
     assert (tmp_path / "response.png").exists()
     assert (tmp_path / "unadmitted_deadline.png").exists()
+    told = page.read_text()
+    assert told.count("data:image/svg+xml") == 5
+    assert all(part in told for part in ("easy, qops compared", "All runs", "Differences from"))
 
 
 @pytest.mark.parametrize(

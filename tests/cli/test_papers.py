@@ -66,6 +66,15 @@ def test_json_holds_the_data(cli: Any, requests: list[PaperRequest]) -> None:
     assert (requests[0].seeds, requests[0].workers) == (2, 2)
 
 
+def test_one_page_holds_everything(cli: Any, requests: list[PaperRequest], tmp_path: Path) -> None:
+    result = cli("papers", "run", "tiny", "--html", tmp_path / "tiny.html")
+    assert result.exit_code == 0
+    page = (tmp_path / "tiny.html").read_text()
+    for part in ("A tiny paper", "it grows", "8 processors", "1.50", "papers run tiny --html"):
+        assert part in page
+    assert page.count("data:image/svg+xml") == 1
+
+
 def test_out_gets_the_report_and_the_pictures(
     cli: Any, requests: list[PaperRequest], tmp_path: Path
 ) -> None:

@@ -1,0 +1,143 @@
+"""The page of a report: one file, readable as text, with tables that a click sorts."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from qops_batsim.experiments.page import (
+    PageFacts,
+    PagePicture,
+    PageTable,
+    Section,
+    html_page,
+    made_by,
+    pictures_of,
+)
+
+TABLE = PageTable(
+    title="Waits",
+    headings=["scheduler", "wait", "verdict"],
+    rows=[
+        ["easy", "1,200.00", "confirmed"],
+        ["<b>mine</b>", "-3.00 [-4.00, -2.00]", "not confirmed"],
+        ["fcfs", "", "inconclusive"],
+        ["qops", "90.00", "not judged"],
+    ],
+)
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
+PAGE = html_page(
+    "A & B",
+    "Two schedulers",
+    [
+        Section(title="Tables", content=[TABLE]),
+        Section(title="Nothing", content=[]),
+        Section(title="Pictures", content=[PagePicture(title="one", svg=SVG)]),
+        Section(title="Choices", content=[PageFacts(facts={"seeds": "1, 2"})]),
+        made_by("qops-batsim compare 'a b'"),
+    ],
+)
+
+
+class _Outline(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.addresses: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "img", "link"):
+            self.open.append(tag)
+        self.addresses += [value or "" for name, value in attributes if name in ("src", "href")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def test_the_page_is_well_formed_and_needs_no_other_file() -> None:
+    outline = _Outline()
+    outline.feed(PAGE)
+    assert outline.open == []
+    assert all(each.startswith(("#", "data:")) for each in outline.addresses)
+    assert "<b>mine</b>" in outline.text
+    assert "Nothing" not in outline.text
+    assert "url(" not in PAGE
+
+
+def test_verdicts_stand_out_and_numbers_are_aligned() -> None:
+    assert '<span class="bad">not confirmed</span>' in PAGE
+    assert '<td class="number">-3.00 [-4.00, -2.00]</td>' in PAGE
+
+
+def test_equal_content_gives_equal_pages() -> None:
+    assert made_by("x") == made_by("x")
+    assert html_page("a", "b", [made_by("x")]) == html_page("a", "b", [made_by("x")])
+
+
+def test_pictures_are_titled_as_named() -> None:
+    def draw(directory: Path) -> list[Path]:
+        (directory / "versus_load.svg").write_bytes(SVG)
+        return [directory / "versus_load.svg"]
+
+    assert pictures_of(draw) == [PagePicture(title="versus load", svg=SVG)]
+    assert [each.title for each in pictures_of(draw, ["Figure 4"])] == ["Figure 4"]
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Callable[[str], str]:
+    """Open a page in a browser and return what it has become."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no chromium on PATH")
+
+    def opened(page: str) -> str:
+        (tmp_path / "page.html").write_text(page)
+        options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
+        done = subprocess.run(
+            [browser, *options, "--dump-dom", (tmp_path / "page.html").as_uri()],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        return done.stdout
+
+    return opened
+
+
+def test_a_click_on_a_heading_sorts_in_a_browser(browse: Callable[[str], str]) -> None:
+    def first_cells(clicks: str) -> list[str]:
+        shown = browse(PAGE.replace("</body>", f"<script>{clicks}</script></body>"))
+        assert 'aria-sort="' in shown
+        return re.findall(r"<tr><td>(.*?)</td>", shown)
+
+    by_name, by_wait = (f'document.querySelectorAll("th button")[{i}].click();' for i in (0, 1))
+    mine = "&lt;b&gt;mine&lt;/b&gt;"
+    assert first_cells(by_name) == [mine, "easy", "fcfs", "qops"]
+    assert first_cells(by_wait) == [mine, "qops", "easy", "fcfs"]
+    assert first_cells(by_wait + by_wait) == ["easy", "qops", mine, "fcfs"]
+
+
+def test_the_page_fits_a_phone_and_follows_the_dark_in_a_browser(
+    browse: Callable[[str], str],
+) -> None:
+    # A frame is as wide as a phone, whatever the least width of a window is.
+    measured = (
+        "document.title = [document.documentElement.scrollWidth <= innerWidth, "
+        "document.images[0].naturalWidth, "
+        'matchMedia("(prefers-color-scheme: dark)").media].join(" ")'
+    )
+    shown = browse(
+        PAGE.replace("</body>", f"<script>onload = () => {{ {measured} }}</script></body>")
+    )
+    assert "<title>true 9 (prefers-color-scheme: dark)</title>" in shown
