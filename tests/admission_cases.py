@@ -81,7 +81,7 @@ def question_of(case: Case) -> Question:
             deadline=None if job.deadline == math.inf else float(job.deadline),
             estimated_runtime=None if job.estimate == math.inf else float(job.estimate),
         )
-        table.add(Job(f"w0!{job.slot}", 0.0, job.processors, "p", qos=qos))
+        table.add(Job(f"w0!{job.slot}", float(job.arrival), job.processors, "p", qos=qos))
     jobs = table.numbers
     # The running jobs are behind all others: only processors and ends of them count.
     running = new_queue(len(case.running))

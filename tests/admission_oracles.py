@@ -21,6 +21,7 @@ class Asking:
     processors: int
     estimate: float
     deadline: float = math.inf
+    arrival: float = 0
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,7 @@ def qops(
     k_factor: int,
     on_failure: str,
     new_job: str,
+    undo: str = "placed_later",
     give_up_hopeless: bool = True,
 ) -> Answer:
     """Figure 3 of Islam et al. (2003), with the choices of ``docs/admission.md``.
@@ -138,7 +140,7 @@ def qops(
         if new_job == "first" and point > 0:
             to_place.remove(case.new)
             to_place.insert(0, case.new)
-        answer = _qops_at(case, stay, to_place, key, k_factor, give_up_hopeless, point)
+        answer = _qops_at(case, stay, to_place, key, k_factor, undo, give_up_hopeless, point)
         if answer.starts is not None:
             return answer
         last = answer
@@ -162,6 +164,7 @@ def _qops_at(
     to_place: list[Asking],
     key: Callable[[Asking], tuple[float, int]],
     k_factor: int,
+    undo: str,
     give_up_hopeless: bool,
     point: int,
 ) -> Answer:
@@ -177,7 +180,9 @@ def _qops_at(
         hopeless = not in_time(job, seconds_with(case, stay).earliest(job))
         if violations > k_factor or (give_up_hopeless and hopeless):
             return Answer(None, job.slot, point)
-        middle = len(placed) // 2
+        if undo == "starting_later":
+            placed.sort(key=lambda entry: entry[1])
+        middle = 0 if undo == "all" else len(placed) // 2
         again = [j for j, _ in placed[middle:]] + to_place
         placed = placed[:middle]
         to_place = [job, *sorted(again, key=key)]
@@ -218,8 +223,11 @@ def feedback(case: Case, *, retry_count: int, **options: Any) -> Feedback:
     return Feedback(plan, start_position, end_position)
 
 
-def msb(case: Case, *, price: str) -> Answer:
-    """Figure 1 of Islam et al. (2003): the cheapest of all positions."""
+def msb(case: Case, *, price: str, fairness: bool = False) -> Answer:
+    """Figure 1 of Islam et al. (2003): the cheapest of all positions.
+
+    With ``fairness``, moves are weighed by slack over slack left, at least a second each.
+    """
     cheapest, plan = math.inf, None
     blamed = None
     for position in range(len(case.waiting) + 1):
@@ -235,12 +243,22 @@ def msb(case: Case, *, price: str) -> Answer:
             delay = start - case.promised.get(job.slot, case.now)
             if not math.isnan(delay) and (price == "moves" or delay > 0):
                 # No start at all is a delay too, longer than any other.
-                cost += max(-1e12, min(delay, 1e12)) * job.processors
+                weight = _unfairness(case, job) if fairness else 1
+                cost += max(-1e12, min(delay, 1e12)) * job.processors * weight
         if late is not None:
             blamed = late
         elif cost < cheapest:
             cheapest, plan = cost, starts
     return Answer(plan, None if plan else blamed)
+
+
+def _unfairness(case: Case, job: Asking) -> float:
+    """How much dearer it is to move a job because it has used up slack."""
+    if job is case.new or job.deadline == math.inf:
+        return 1
+    slack = job.deadline - job.arrival - job.estimate
+    left = job.deadline - case.promised[job.slot] - job.estimate
+    return max(slack, 1) / max(left, 1)
 
 
 def mrt(case: Case, *, order: str, max_backtracks: int) -> Answer:

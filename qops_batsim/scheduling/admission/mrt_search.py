@@ -211,4 +211,9 @@ class MrtSearch:
         )  # fmt: skip
         if found:
             return FOUND
-        return Verdict(False, blamed, f" after {backtracks} steps back")
+        return Verdict(False, blamed, where_it_failed(backtracks))
+
+
+def where_it_failed(backtracks: int) -> str:
+    """Say where the search gave up."""
+    return f" after {backtracks} steps back"

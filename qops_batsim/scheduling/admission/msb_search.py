@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from qops_batsim.kernels import Steady, lean_kernel
@@ -24,13 +26,58 @@ from qops_batsim.scheduling.profile import (
     earliest_fit,
     reserve,
 )
+from qops_batsim.scheduling.slack.prices import LEAST_SLACK
 
 FOREVER = 1e12
 """Price of a delay without end (seconds): more than any date, and sums stay precise."""
 
 
+class Prices(NamedTuple):
+    """What moves cost.
+
+    Attributes
+    ----------
+    only_delays
+        Whether moves to the front cost nothing, rather than less than that.
+    fair
+        Whether a move costs the more, the less is left of a job's slack.
+    arrivals
+        Dates of submission by slot, if so (seconds).
+    rates
+        Price of a second by slot, of the waiting jobs and the new one.
+    least
+        What the waiting jobs cost at least, from each index on.
+    """
+
+    only_delays: bool
+    fair: bool
+    arrivals: Floats
+    rates: Floats
+    least: Floats
+
+
+def new_prices(options: MsbOptions, arrivals: Floats, slots: int, jobs: int) -> Prices:
+    """Return prices with room for so many slots, and plans of so many jobs."""
+    only_delays = options.price == "delays"
+    return Prices(only_delays, options.fairness, arrivals, np.zeros(slots), np.zeros(jobs))
+
+
 @lean_kernel
-def price_of(delay: float, processors: int, only_delays: bool) -> float:
+def rate_of(jobs: Jobs, slot: int, fair: bool, arrivals: Floats) -> float:
+    """Return the price of a second by which a waiting job is moved.
+
+    These are its processors, times its slack (deadline - arrival - run time) over what is left
+    of it, as in :func:`~qops_batsim.scheduling.slack.prices.rate_of_moves`.
+    """
+    rate, promise, estimate = float(jobs.processors[slot]), jobs.promises[slot], jobs.estimates[slot]
+    if fair and promise < np.inf:
+        rate *= max(promise - arrivals[slot] - estimate, LEAST_SLACK)
+        rate /= max(promise - jobs.starts[slot] - estimate, LEAST_SLACK)
+    return rate
+
+
+@lean_kernel
+def price_of(delay: float, rate: float, only_delays: bool) -> float:
     """Return what it costs that a job starts ``delay`` seconds later than planned.
 
     A job without estimate ahead of others may leave them without any start: an
@@ -39,23 +86,23 @@ def price_of(delay: float, processors: int, only_delays: bool) -> float:
     """
     if np.isnan(delay) or (only_delays and delay < 0.0):
         return 0.0
-    return max(-FOREVER, min(delay, FOREVER)) * processors
+    return max(-FOREVER, min(delay, FOREVER)) * rate
 
 
 @lean_kernel
-def bound_prices(
-    now: float, base: Profile, jobs: Jobs, waiting: Queue, only_delays: bool, least: Floats
-) -> None:
-    """Write what the waiting jobs from each index on cost at least.
+def bound_prices(now: float, base: Profile, jobs: Jobs, waiting: Queue, prices: Prices) -> None:
+    """Write the rates of the waiting jobs, and what those from each index on cost at least.
 
     None of them can start earlier than with the running jobs alone, so positions that
     cannot win stop early. O(waiting × steps).
     """
+    least, rates = prices.least, prices.rates
     least[waiting.size[0]] = 0.0
     for index in range(waiting.size[0] - 1, -1, -1):
         slot = waiting.slots[index]
         soonest = earliest_fit(base, now, jobs.estimates[slot], jobs.processors[slot])
-        gain = price_of(soonest - jobs.starts[slot], jobs.processors[slot], only_delays)
+        rates[slot] = rate_of(jobs, slot, prices.fair, prices.arrivals)
+        gain = price_of(soonest - jobs.starts[slot], rates[slot], prices.only_delays)
         least[index] = least[index + 1] + gain
 
 
@@ -66,8 +113,7 @@ def price_position(
     jobs: Jobs,
     waiting: Queue,
     new: int,
-    only_delays: bool,
-    least: Floats,
+    prices: Prices,
     cheapest: float,
     trial: Draft,
 ) -> tuple[float, int]:
@@ -91,8 +137,8 @@ def price_position(
         if index == following and start == jobs.starts[slot]:
             following += 1
         since = now if slot == new else jobs.starts[slot]
-        price += price_of(start - since, needed, only_delays)
-        if price + least[index] >= cheapest:
+        price += price_of(start - since, prices.rates[slot], prices.only_delays)
+        if price + prices.least[index] >= cheapest:
             return np.inf, following
         reserve(trial.profile, start, duration, needed)
     return price, following
@@ -105,23 +151,23 @@ def msb_search(
     jobs: Jobs,
     waiting: Queue,
     new: int,
-    only_delays: bool,
+    prices: Prices,
     draft: Draft,
     base: Profile,
     trial: Draft,
-    least: Floats,
 ) -> bool:
     """Look for the cheapest position of the new job among the waiting ones; tell if there is one.
 
     At each position, the jobs before it keep their reservations (in ``base``); the new
     job and then the others, in the order of their planned starts, are placed at their
     earliest fits. A missed target rules the position out. The price is the sum of
-    delay × processors over the moved jobs and the new one. Positions that give the same
+    delay × rate over the moved jobs and the new one. Positions that give the same
     schedule are tried once. O(waiting² × steps).
     """
     count = waiting.size[0]
     copy_profile(running, base)
-    bound_prices(now, base, jobs, waiting, only_delays, least)
+    bound_prices(now, base, jobs, waiting, prices)
+    prices.rates[new] = jobs.processors[new]
     cheapest = np.inf
     kept = position = 0
     while position <= count:
@@ -129,7 +175,7 @@ def msb_search(
         kept = position
         copy_profile(base, trial.profile)
         price, position = price_position(
-            now, position, jobs, waiting, new, only_delays, least, cheapest, trial
+            now, position, jobs, waiting, new, prices, cheapest, trial
         )
         if price < cheapest:
             cheapest = price
@@ -145,20 +191,39 @@ class MsbSearch:
 
     def __init__(self, options: MsbOptions) -> None:
         self._search = Steady(msb_search)
-        self._only_delays = options.price == "delays"
+        self._options = options
         self._trial = new_draft(1, 0)
-        self._least: Floats = np.zeros(0)
+        self._prices = new_prices(options, np.zeros(0), 0, 0)
+        self._arrived = 0
 
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan, or which target stood in the way."""
-        steps, jobs = len(q.room.times), len(q.draft.order)
-        if len(self._trial.profile.times) < steps or len(self._least) < jobs:
-            self._trial, self._least = new_draft(steps, jobs), np.zeros(jobs)
+        prices = self._prices_of(q)
         found = self._search(
-            q.now, q.running, q.jobs, q.waiting, q.new, self._only_delays, q.draft, q.room,
-            self._trial, self._least,
-        )  # fmt: skip
+            q.now, q.running, q.jobs, q.waiting, q.new, prices, q.draft, q.room, self._trial
+        )
         if found:
             return FOUND
         # At the last position no waiting job stands in the way.
-        return Verdict(False, q.new, f" at each of {q.waiting.size[0] + 1} positions")
+        return Verdict(False, q.new, where_it_failed(int(q.waiting.size[0])))
+
+    def _prices_of(self, q: Question) -> Prices:
+        """Return the prices, with room for the question and the arrivals of all its jobs."""
+        steps, jobs, slots = len(q.room.times), len(q.draft.order), len(q.jobs.estimates)
+        old = self._prices
+        if len(self._trial.profile.times) < steps or len(old.least) < jobs:
+            self._trial = new_draft(steps, jobs)
+        if len(old.least) < jobs or len(old.rates) < slots:
+            arrivals = np.zeros(slots)
+            arrivals[: self._arrived] = old.arrivals[: self._arrived]
+            self._prices = new_prices(self._options, arrivals, slots, jobs)
+        if self._options.fairness:
+            arrived = [job.submission_time for job in q.table.jobs[self._arrived :]]
+            self._prices.arrivals[self._arrived : len(q.table.jobs)] = arrived
+            self._arrived = len(q.table.jobs)
+        return self._prices
+
+
+def where_it_failed(waiting: int) -> str:
+    """Say where the search gave up."""
+    return f" at each of {waiting + 1} positions"

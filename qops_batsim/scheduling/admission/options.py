@@ -42,6 +42,14 @@ class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
             "order, or before the jobs that are placed anew, as the text of section 3 has it"
         ),
     ] = "in_order"
+    undo: Annotated[
+        Literal["placed_later", "starting_later", "all"],
+        Meta(
+            description="what a violation takes out again, of the jobs placed from the insertion "
+            "point on: the half placed later, the half that starts later, or all of them, so that "
+            "the critical job goes to the head of the list, as the text of section 3 has it"
+        ),
+    ] = "placed_later"
 
 
 class MsbOptions(PlannerOptions, frozen=True, kw_only=True):
@@ -54,6 +62,13 @@ class MsbOptions(PlannerOptions, frozen=True, kw_only=True):
             "to an earlier start count as negative, or over delayed jobs only"
         ),
     ] = "moves"
+    fairness: Annotated[
+        bool,
+        Meta(
+            description="weigh the move of a job by its slack over what is left of it, as the "
+            "original slack-based algorithm does"
+        ),
+    ] = False
 
 
 class MrtOptions(PlannerOptions, frozen=True, kw_only=True):

@@ -120,9 +120,7 @@ def impossible_deadline(plan: Plan, now: float, slot: int) -> str:
     """Say why a job could not end in time on an empty machine, if so."""
     left = float(plan.jobs.targets[slot]) - now
     estimate = float(plan.jobs.estimates[slot])
-    if left == math.inf or estimate <= left + DEADLINE_TOLERANCE:
-        return ""
-    return f"needs {estimate:g} s and its deadline is {left:g} s away"
+    return too_short(estimate, left) if estimate > left + DEADLINE_TOLERANCE else ""
 
 
 def _too_wide(plan: Plan, slot: int) -> str:
@@ -135,7 +133,16 @@ def _too_wide(plan: Plan, slot: int) -> str:
 
 
 def _in_words(plan: Plan, slot: int, verdict: Verdict) -> str:
-    blamed = plan.table.jobs[verdict.blamed]
-    whose = "its own deadline" if verdict.blamed == slot else f"the deadline of {blamed.id}"
-    date = float(plan.jobs.targets[verdict.blamed])
-    return f"{whose} ({date:g} s) would be missed{verdict.detail}"
+    blamed = None if verdict.blamed == slot else plan.table.jobs[verdict.blamed].id
+    return missed(blamed, float(plan.jobs.targets[verdict.blamed]), verdict.detail)
+
+
+def too_short(estimate: float, left: float) -> str:
+    """Say that a job needs more time (seconds) than is left until its deadline."""
+    return f"needs {estimate:g} s and its deadline is {left:g} s away"
+
+
+def missed(blamed: str | None, date: float, detail: str) -> str:
+    """Say whose deadline would be missed (None: that of the job itself), and where."""
+    whose = "its own deadline" if blamed is None else f"the deadline of {blamed}"
+    return f"{whose} ({date:g} s) would be missed{detail}"

@@ -37,17 +37,42 @@ class Rules(NamedTuple):
     stop_at_first_failure: bool
     new_job_first: bool
     by_laxity: bool
+    undo_all: bool
+    undo_by_start: bool
+
+
+def rules_of(options: QopsOptions) -> Rules:
+    """Return the options for the kernel."""
+    return Rules(
+        options.k_factor,
+        options.on_failure == "reject",
+        options.new_job == "first",
+        options.order == "least_laxity",
+        options.undo == "all",
+        options.undo == "starting_later",
+    )
+
+
+@lean_kernel
+def sort_by_start(point: int, end: int, d: Draft) -> None:
+    """Put jobs that are placed in the order of their starts, ties as they are. O(jobs²)."""
+    for index in range(point + 1, end):
+        slot, start, place = d.order[index], d.starts[index], index
+        while place > point and d.starts[place - 1] > start:
+            d.order[place], d.starts[place] = d.order[place - 1], d.starts[place - 1]
+            place -= 1
+        d.order[place], d.starts[place] = slot, start
 
 
 @lean_kernel
 def place_line(
-    now: float, base: Profile, jobs: Jobs, point: int, end: int, k: int, d: Draft
+    now: float, base: Profile, jobs: Jobs, point: int, end: int, rules: Rules, d: Draft
 ) -> int:
-    """Place the jobs from a point on at their earliest fits, repairing up to ``k`` violations.
+    """Place the jobs from a point on at their earliest fits, repairing up to K violations.
 
-    A job that misses its target is critical: the later half of the jobs placed so far is
-    taken out again, and the critical job placed before them. It ends the attempt if it is
-    late even directly behind the kept ones.
+    A job that misses its target is critical: the later half of the jobs placed so far (as the
+    rules have it) is taken out again, and the critical job placed before them. It ends the
+    attempt if it is late even directly behind the kept ones.
 
     Returns
     -------
@@ -66,9 +91,11 @@ def place_line(
             continue
         violations += 1
         soonest = earliest_fit(base, now, duration, needed)
-        if violations > k or not meets(soonest, duration, target):
+        if violations > rules.k_factor or not meets(soonest, duration, target):
             return int(slot)
-        middle = (point + placed) // 2
+        if rules.undo_by_start:
+            sort_by_start(point, placed, d)
+        middle = point if rules.undo_all else (point + placed) // 2
         for index in range(middle, placed):
             out = d.order[index]
             release(d.profile, d.starts[index], jobs.estimates[out], jobs.processors[out])
@@ -114,7 +141,7 @@ def qops_search(
                 if draft.order[index] == new:
                     lift(draft.order, index, point)
         copy_profile(base, draft.profile)
-        late = place_line(now, base, jobs, point, count + 1, rules.k_factor, draft)
+        late = place_line(now, base, jobs, point, count + 1, rules, draft)
         if late == NO_PLAN:
             return True, new, point
         following = point + (count - point) // 2
@@ -128,12 +155,7 @@ class QopsSearch:
 
     def __init__(self, options: QopsOptions) -> None:
         self._search = Steady(qops_search)
-        self._rules = Rules(
-            options.k_factor,
-            options.on_failure == "reject",
-            options.new_job == "first",
-            options.order == "least_laxity",
-        )
+        self._rules = rules_of(options)
 
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan, or which target stood in the way."""
@@ -142,5 +164,9 @@ class QopsSearch:
         )
         if found:
             return FOUND
-        where = f" at insertion point {point} of {q.waiting.size[0]} waiting jobs"
-        return Verdict(False, blamed, where)
+        return Verdict(False, blamed, where_it_failed(point, int(q.waiting.size[0])))
+
+
+def where_it_failed(point: int, waiting: int) -> str:
+    """Say where the search gave up."""
+    return f" at insertion point {point} of {waiting} waiting jobs"

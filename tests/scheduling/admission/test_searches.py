@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -41,6 +42,7 @@ def test_qops_agrees_with_its_oracle(on_failure: str, new_job: str) -> None:
             "k_factor": rng.randint(0, 5),
             "on_failure": on_failure,
             "new_job": new_job,
+            "undo": rng.choice(["placed_later", "starting_later", "all"]),
         }
         found = ask(QopsSearch(QopsOptions(**options)), case)
         expected = oracles.qops(case, **options)
@@ -51,16 +53,26 @@ def test_qops_agrees_with_its_oracle(on_failure: str, new_job: str) -> None:
     assert verdicts == {True, False}
 
 
+@pytest.mark.parametrize("fairness", [False, True])
 @pytest.mark.parametrize("price", ["moves", "delays"])
-def test_msb_agrees_with_its_oracle(price: str) -> None:
+def test_msb_agrees_with_its_oracle(price: str, fairness: bool) -> None:
     rng = random.Random(price)
-    verdicts = set()
+    verdicts, differ = set(), False
+    options = {"price": price, "fairness": fairness}
     for _ in range(1500):
-        case = random_case(rng)
-        expected = oracles.msb(case, price=price)
-        check(case, ask(MsbSearch(MsbOptions(price=price)), case), expected)
+        case = with_arrivals(random_case(rng), rng)
+        expected = oracles.msb(case, **options)
+        check(case, ask(MsbSearch(MsbOptions(**options)), case), expected)
         verdicts.add(expected.starts is None)
+        differ |= expected.starts != oracles.msb(case, price=price, fairness=not fairness).starts
     assert verdicts == {True, False}
+    assert differ
+
+
+def with_arrivals(case: Case, rng: random.Random) -> Case:
+    """The same case, in which the waiting jobs have arrived at different dates."""
+    waiting = [(replace(job, arrival=-rng.randint(0, 40)), start) for job, start in case.waiting]
+    return replace(case, waiting=tuple(waiting), new=replace(case.new, arrival=case.now))
 
 
 @pytest.mark.parametrize("order", ORDERS)
