@@ -1,12 +1,12 @@
 """Whole simulations in compiled code, where engine and scheduler are simple enough.
 
 That is where jobs only sleep, each on hosts of its own, all hosts are always there, news takes
-no time, and the scheduler is exactly one of three of ours. The schedule is the same to the byte.
+no time, and the scheduler is exactly one of some of ours. The schedule is the same to the byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from qops_batsim.csv_rows import Words
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
 from qops_batsim.platform.host_intervals import HostIntervals
+from qops_batsim.running.compiled_admission import DEADLINE_SCHEDULERS, AdmissionLoop
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.conservative import Conservative
 from qops_batsim.scheduling.driver import ModuleDriver
@@ -36,6 +37,8 @@ def is_compiled(module: DecisionModule) -> bool:
     """Tell whether there is a compiled loop for a scheduler."""
     if type(module) is Conservative:
         return module.options.reserve == "processors" and module.decision_log is None
+    if type(module) in DEADLINE_SCHEDULERS:
+        return module.decision_log is None
     return type(module) in (Easy, Fcfs)
 
 
@@ -56,7 +59,8 @@ def run_compiled(
     hosts = len(simulation.hosts)
     times, processors, run_times = jobs.submission_times, jobs.processors, jobs.run_times
     events = kernels.new_events(times, processors, run_times, hosts)
-    run = _loop(driver.module, jobs, hosts)
+    loop = _loop(driver.module, jobs, hosts)
+    run = loop.run if isinstance(loop, AdmissionLoop) else loop
     while True:
         events.counts[kernels.LEFT] = MESSAGES_AT_A_TIME
         said = run(events)
@@ -68,13 +72,16 @@ def run_compiled(
             on_progress(int(events.counts[kernels.ENDED]))
     outcome = _outcome(jobs, events)
     simulation.finish(lambda: outcome, float(events.dates[0]), len(outcome.ended))
-    _log(driver.log, workload, outcome, hosts)
+    refusals = loop.log(driver.log) if isinstance(loop, AdmissionLoop) else {}
+    _log(driver.log, workload, outcome, hosts, refusals)
     if on_progress is not None:
         on_progress(int(events.counts[kernels.ENDED]))
     return True
 
 
-def _loop(module: DecisionModule, jobs: DelayJobs, hosts: int) -> Callable[[Events], int]:
+def _loop(
+    module: DecisionModule, jobs: DelayJobs, hosts: int
+) -> AdmissionLoop | Callable[[Events], int]:
     """Return the loop of a scheduler, with the state that it keeps."""
     from qops_batsim.running import policy_kernels as policies
 
@@ -87,7 +94,10 @@ def _loop(module: DecisionModule, jobs: DelayJobs, hosts: int) -> Callable[[Even
     if type(module) is Easy:
         state = policies.new_easy_state(count, hosts)
         return lambda events: policies.run_easy(events, state, hosts, estimates)
-    state = policies.new_plan_state(count, hosts, jobs.processors, estimates)
+    if type(module) in DEADLINE_SCHEDULERS:
+        return AdmissionLoop(module, jobs, hosts, estimates)
+    never = np.full(count, np.inf)
+    state = policies.new_plan_state(hosts, jobs.processors, estimates, never, never)
     return lambda events: policies.run_conservative(events, state, hosts)
 
 
@@ -109,21 +119,29 @@ def _outcome(jobs: DelayJobs, events: Events) -> Outcome:
     )
 
 
-def _log(log: QosLog, workload: Workload, outcome: Outcome, hosts: int) -> None:
-    """Log what was decided about the jobs, and say why those were rejected that were."""
+def _log(
+    log: QosLog, workload: Workload, outcome: Outcome, hosts: int, refusals: Mapping[int, str]
+) -> None:
+    """Log what was decided about the jobs, and say why those were rejected that were.
+
+    ``refusals`` are reasons by position; the others are too wide.
+    """
     places, name, columns = outcome.jobs.places.tolist(), outcome.jobs.name, outcome.jobs.columns
     capacity = Capacity(hosts)
-    rejected = set()
+    rejected: dict[str, None] = {}  # In the order in which they were.
     for index in outcome.ended[np.isnan(outcome.starts[outcome.ended])].tolist():
         job_id = f"{name}!{columns.ids[places[index]]}"
-        rejected.add(job_id)
-        log.record(job_id).reason = capacity.never_fits(int(outcome.jobs.processors[index]))
+        rejected[job_id] = None
+        reason = refusals.get(index) or capacity.never_fits(int(outcome.jobs.processors[index]))
+        log.record(job_id).reason = reason
 
     def fill(log: QosLog) -> None:
         for job in map(workload.jobs.__getitem__, places):
             told = job.renamed(f"{name}!{job.id}")
             log.jobs.append(told)
-            (log.rejected if told.id in rejected else log.started).append(told.id)
+            if told.id not in rejected:
+                log.started.append(told.id)
+        log.rejected.extend(rejected)
 
     def tell() -> ToldJobs:
         ids = [f"{name}!{columns.ids[place]}" for place in places]

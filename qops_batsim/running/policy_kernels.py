@@ -163,28 +163,36 @@ class PlanState(NamedTuple):
     soonest: Floats
 
 
-def new_plan_state(jobs: int, hosts: int, processors: Ints, estimates: Floats) -> PlanState:
-    never = np.full(jobs, np.inf)
+def new_plan_state(
+    hosts: int, processors: Ints, estimates: Floats, deadlines: Floats, targets: Floats
+) -> PlanState:
+    """Return an empty plan; dates and durations are in seconds, deadlines infinite without."""
+    jobs = len(processors)
     columns = Jobs(
         processors,
         estimates,
         processors,
-        never,
-        never,
-        never,
+        deadlines,
+        deadlines,
+        targets,
         np.zeros(jobs),
         np.zeros(jobs),
-        never,
+        np.full(jobs, np.inf),
         np.full(jobs, np.inf),
         np.full(jobs, -np.inf),
     )
-    profile = new_profile(hosts, STEPS_PER_RESERVATION * (jobs + min(hosts, jobs) + 2))
+    profile = new_profile(hosts, steps_for(jobs, hosts))
     running = new_queue(hosts + 1)
     lags, places = np.zeros(jobs), np.zeros(jobs, np.int64)
     waiting, soonest = new_queue(jobs), np.full(1, np.inf)
     return PlanState(
         new_queue(hosts), columns, profile, waiting, running, new_given(0), lags, places, soonest
     )
+
+
+def steps_for(jobs: int, hosts: int) -> int:
+    """Return the most steps that a profile of so many jobs has."""
+    return STEPS_PER_RESERVATION * (jobs + min(hosts, jobs) + 2)
 
 
 @lean_kernel
@@ -285,27 +293,48 @@ def take_up_lags(state: PlanState) -> None:
 
 
 @lean_kernel
+def update_plan(events: Events, state: PlanState, hosts: int) -> float:
+    """Let a plan know what has ended, and what has not as it should; return the date (seconds)."""
+    waiting = state.waiting
+    now = up_to_grid(events.dates[0])
+    early = forget_gone(state, now)
+    overdue = extend_overdue(state, now)
+    if waiting.size[0] and not overdue:
+        overdue = state.jobs.starts[waiting.slots[0]] < now - GRID_TOLERANCE
+    if overdue:
+        rebuild(now, state.profile, hosts, state.running, state.jobs, waiting)
+    elif early:
+        line = waiting.slots[: waiting.size[0]]
+        compress(now, state.profile, state.jobs, waiting, line, state.given)
+    return now
+
+
+@lean_kernel
+def start_planned(events: Events, state: PlanState, hosts: int, now: float) -> None:
+    """Start what is due, and make the plan anew where that is not as it assumed."""
+    waiting, running = state.waiting, state.running
+    started, late = start_due(events, state, now)
+    if started == 0 and waiting.size[0] and running.size[0] == 0:
+        rebuild(now, state.profile, hosts, running, state.jobs, waiting)
+        started, late = start_due(events, state, now)
+    if late:
+        take_up_lags(state)
+        rebuild(now, state.profile, hosts, running, state.jobs, waiting)
+
+
+@lean_kernel
 def run_conservative(events: Events, state: PlanState, hosts: int) -> int:
     """Reserve for every job, as :class:`~qops_batsim.scheduling.conservative.Conservative`.
 
     That is one with numbers of processors, and what :class:`~qops_batsim.scheduling.plan.Plan`
     decides without a policy, while all hosts are there and news is on time.
     """
-    counts, waiting, running = events.counts, state.waiting, state.running
+    counts = events.counts
     while True:
         said = next_message(events, state.gone)
         if said < 0:
             return said
-        now = up_to_grid(events.dates[0])
-        early = forget_gone(state, now)
-        overdue = extend_overdue(state, now)
-        if waiting.size[0] and not overdue:
-            overdue = state.jobs.starts[waiting.slots[0]] < now - GRID_TOLERANCE
-        if overdue:
-            rebuild(now, state.profile, hosts, running, state.jobs, waiting)
-        elif early:
-            line = waiting.slots[: waiting.size[0]]
-            compress(now, state.profile, state.jobs, waiting, line, state.given)
+        now = update_plan(events, state, hosts)
         is_trimmed = False
         for job in range(counts[ARRIVED], counts[NEXT]):
             if accept(events, job, hosts):
@@ -313,11 +342,5 @@ def run_conservative(events: Events, state: PlanState, hosts: int) -> int:
                     trim(state.profile, now)
                     is_trimmed = True
                 place_job(now, state.profile, state.jobs, job)
-                insert_by_start(waiting, state.jobs.starts, job)
-        started, late = start_due(events, state, now)
-        if started == 0 and waiting.size[0] and running.size[0] == 0:
-            rebuild(now, state.profile, hosts, running, state.jobs, waiting)
-            started, late = start_due(events, state, now)
-        if late:
-            take_up_lags(state)
-            rebuild(now, state.profile, hosts, running, state.jobs, waiting)
+                insert_by_start(state.waiting, state.jobs.starts, job)
+        start_planned(events, state, hosts, now)

@@ -26,7 +26,16 @@ from qops_batsim.shipped import find_input, shipped_names
 from qops_batsim.workload import read_workload
 from qops_batsim.workload.model import Workload
 
-COMPILED = [("fcfs", {}), ("easy", {}), ("conservative", {"reserve": "processors"})]
+COMPILED = [
+    ("fcfs", {}),
+    ("easy", {}),
+    ("conservative", {"reserve": "processors"}),
+    ("qops", {}),
+    ("qops", {"order": "earliest_deadline", "k_factor": 1, "undo": "starting_later"}),
+    ("msb", {}),
+    ("msb", {"price": "delays", "fairness": True}),
+    ("mrt", {}),
+]
 
 
 class OnlyMessages:
@@ -180,7 +189,8 @@ def test_only_our_own_schedulers_are_compiled() -> None:
     assert is_compiled(Easy())
     assert not is_compiled(Mine())
     assert not is_compiled(make_scheduler("conservative"))
-    assert not is_compiled(make_scheduler("qops"))
+    assert is_compiled(make_scheduler("qops"))
+    assert not is_compiled(make_scheduler("fqops"))
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,11 @@ def rate_of(jobs: Jobs, slot: int, fair: bool, arrivals: Floats) -> float:
     These are its processors, times its slack (deadline - arrival - run time) over what is left
     of it, as in :func:`~qops_batsim.scheduling.slack.prices.rate_of_moves`.
     """
-    rate, promise, estimate = float(jobs.processors[slot]), jobs.promises[slot], jobs.estimates[slot]
+    rate, promise, estimate = (
+        float(jobs.processors[slot]),
+        jobs.promises[slot],
+        jobs.estimates[slot],
+    )
     if fair and promise < np.inf:
         rate *= max(promise - arrivals[slot] - estimate, LEAST_SLACK)
         rate /= max(promise - jobs.starts[slot] - estimate, LEAST_SLACK)
@@ -174,9 +178,7 @@ def msb_search(
         keep_up_to(position, kept, base, jobs, waiting, trial)
         kept = position
         copy_profile(base, trial.profile)
-        price, position = price_position(
-            now, position, jobs, waiting, new, prices, cheapest, trial
-        )
+        price, position = price_position(now, position, jobs, waiting, new, prices, cheapest, trial)
         if price < cheapest:
             cheapest = price
             copy_profile(trial.profile, draft.profile)

@@ -1,0 +1,125 @@
+"""Compiled loops for the deadline schedulers, and what these say of the jobs that they refuse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from qops_batsim.scheduling.admission.mrt import Mrt
+from qops_batsim.scheduling.admission.msb import Msb
+from qops_batsim.scheduling.admission.qops import Qops
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.qos_log import QosLog
+from qops_batsim.timing import SAME_DATE
+
+if TYPE_CHECKING:
+    from qops_batsim.engine.delay_jobs import DelayJobs
+    from qops_batsim.running.admission_kernels import AdmissionState
+    from qops_batsim.running.event_kernels import Events
+
+DEADLINE_SCHEDULERS = (Qops, Msb, Mrt)
+"""Those for which there is a loop."""
+
+
+class AdmissionLoop:
+    """The loop of a deadline scheduler.
+
+    ``estimates`` are on the grid of plans (seconds, by job).
+    """
+
+    def __init__(
+        self, module: DecisionModule, jobs: DelayJobs, hosts: int, estimates: np.ndarray
+    ) -> None:
+        from qops_batsim.running.admission_kernels import new_admission_state
+
+        self._module, self._jobs = module, jobs
+        deadlines = _deadlines(jobs)
+        # What an estimate was lengthened by to fit the grid does not count.
+        known = np.isfinite(estimates)
+        longer = np.subtract(estimates, jobs.estimates, out=np.zeros(len(known)), where=known)
+        targets = deadlines + np.where(longer > SAME_DATE, longer, 0.0)
+        self._state = new_admission_state(hosts, jobs.processors, estimates, deadlines, targets)
+        self.run = _loop(module, jobs, hosts, self._state)
+
+    def log(self, log: QosLog) -> dict[int, str]:
+        """Log what was promised; return why jobs were refused, by position."""
+        jobs, state = self._jobs, self._state
+        name, ids, places = jobs.name, jobs.columns.ids, jobs.places.tolist()
+        verdicts, deadlines = state.answers.verdicts, state.plan.jobs.deadlines
+        refused = dict(self._refusals())
+        size = len(state.plan.running.slots) - 1
+        fits = (jobs.processors >= 1) & (jobs.processors <= size)
+        promised = np.flatnonzero((verdicts == 0) & fits & (deadlines < math.inf))
+        for index in promised.tolist():
+            record = log.record(f"{name}!{ids[places[index]]}")
+            record.admitted_deadline = float(deadlines[index])
+        return refused
+
+    def _refusals(self) -> Iterator[tuple[int, str]]:
+        from qops_batsim.running.admission_kernels import TOO_SHORT
+        from qops_batsim.scheduling.admission.policy import missed, too_short
+
+        jobs, answers = self._jobs, self._state.answers
+        estimates = self._state.plan.jobs.estimates
+        where = _where_it_failed(self._module)
+        for index in np.flatnonzero(answers.verdicts).tolist():
+            date = float(answers.dates[index])
+            if answers.verdicts[index] == TOO_SHORT:
+                yield index, too_short(float(estimates[index]), date)
+                continue
+            blamed, whose = int(answers.blamed[index]), None
+            if blamed != index:
+                whose = f"{jobs.name}!{jobs.columns.ids[jobs.places[blamed]]}"
+            place = where(int(answers.places[index]), int(answers.waiting[index]))
+            yield index, missed(whose, date, place)
+
+
+def _deadlines(jobs: DelayJobs) -> np.ndarray:
+    """Return the deadlines by job (seconds), infinite without."""
+    requests = jobs.columns.requests
+    if requests is None:
+        return np.full(len(jobs.processors), math.inf)
+    asked = (None if each is None else each.deadline for each in requests)
+    found: np.ndarray = np.array([math.inf if date is None else date for date in asked])[
+        jobs.places
+    ]
+    return found
+
+
+def _loop(
+    module: DecisionModule, jobs: DelayJobs, hosts: int, state: AdmissionState
+) -> Callable[[Events], int]:
+    """Return the loop of a scheduler, with the state that it keeps."""
+    from qops_batsim.running import admission_kernels as kernels
+    from qops_batsim.running.policy_kernels import steps_for
+    from qops_batsim.scheduling.admission.mrt_search import new_room
+    from qops_batsim.scheduling.admission.msb_search import new_prices
+    from qops_batsim.scheduling.admission.qops_search import rules_of
+    from qops_batsim.scheduling.admission.search import new_draft
+
+    options: Any = module.options
+    count = len(jobs.processors)
+    if type(module) is Qops:
+        rules = rules_of(options)
+        return lambda events: kernels.run_qops(events, state, hosts, rules)
+    if type(module) is Msb:
+        prices = new_prices(options, jobs.submission_times, count, count + 1)
+        trial = new_draft(steps_for(count, hosts), count + 1)
+        return lambda events: kernels.run_msb(events, state, hosts, prices, trial)
+    by_laxity, most = options.order == "least_laxity", options.max_backtracks
+    notes = new_room(count, count + 1)
+    return lambda events: kernels.run_mrt(events, state, hosts, by_laxity, most, notes)
+
+
+def _where_it_failed(module: DecisionModule) -> Callable[[int, int], str]:
+    """Return what says where the search of a scheduler gave up: of its place and who waited."""
+    from qops_batsim.scheduling.admission import mrt_search, msb_search, qops_search
+
+    if type(module) is Qops:
+        return qops_search.where_it_failed
+    if type(module) is Msb:
+        return lambda _, waiting: msb_search.where_it_failed(waiting)
+    return lambda steps, _: mrt_search.where_it_failed(steps)
