@@ -80,9 +80,7 @@ def compare(
     - Figures 4 and 6 of the paper:
       `qops-batsim compare easy conservative msb mrt qops --workload ctc.json --out out/ctc`
 
-    - Several settings of one scheduler: `qops-batsim compare msb qops qops:k_factor=20`
-
-    - A fifth of the jobs: `qops-batsim compare easy qops -w ctc.json --deadline-share 0.2`
+    - Several settings of one scheduler: `qops-batsim compare qops qops:k_factor=20 --html k.html`
     """
     from qops_batsim.experiments.grid import Grid
     from qops_batsim.workload.deadlines import DeadlineChoices
