@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeGuard
 import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, shown
-from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
+from qops_batsim.limits import MAX_AMOUNT, MAX_PROCESSORS, MAX_SECONDS
 
 NOT_SUBMITTED = "NOT_SUBMITTED"
 SUBMITTED = "SUBMITTED"
@@ -292,6 +292,11 @@ def is_number(value: object) -> TypeGuard[float]:
         # Whole numbers of hundreds of digits compare, but do not convert.
         and abs(value) <= sys.float_info.max
     )
+
+
+def is_amount(value: object) -> TypeGuard[float]:
+    """Tell whether a JSON value is an amount of flop, bytes or seconds that can be simulated."""
+    return is_number(value) and 0 <= value <= MAX_AMOUNT
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:

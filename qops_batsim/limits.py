@@ -1,9 +1,12 @@
 """Sizes and ranges: the one place that says how much is accepted.
 
-They keep sums finite and exact, and a short file or message from exhausting memory.
+They keep sums finite and exact, and a short file or message from exhausting memory. Who writes
+keeps to them as who reads does: what one of our commands has written, every other can read.
 """
 
 from __future__ import annotations
+
+import re
 
 MAX_SECONDS = 1e12
 """Latest date and longest duration (seconds)."""
@@ -11,8 +14,26 @@ MAX_SECONDS = 1e12
 MAX_STRETCH = 1e18
 """Largest finite stretch in a table of jobs."""
 
-MAX_PROCESSORS = 10**9
+MAX_PROCESSORS = 1_000_000
 """Most processors of a job or of a machine."""
+
+MAX_HOSTS = MAX_PROCESSORS + 1
+"""Most hosts in a platform, the master among them."""
+
+MAX_HOST_ID = MAX_PROCESSORS
+"""Largest host identifier in text."""
+
+IN_NO_NAME = re.compile(r'[,"\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]')
+"""Letters that no name of a job, profile or workload has.
+
+Batsim writes names unquoted: these would break its tables, move a terminal's cursor, or cannot
+be written at all.
+"""
+
+NO_NAME = (
+    "contains a comma, a quotation mark or a control character, which would break result files"
+)
+"""What to say about a name with one of them."""
 
 MAX_JOBS = 10_000_000
 """Most jobs of a generated workload."""
@@ -29,17 +50,14 @@ MIN_EXPANSION = 0.01
 MAX_LOAD = 100.0
 """Greatest load that a workload can be scaled to."""
 
-MAX_STEPS = 1_000_000
+MAX_NESTING = 32
+"""Most composed profiles inside each other."""
+
+MAX_STEPS = 100_000
 """Most steps of one composed profile, repetitions included."""
 
 MAX_AMOUNT = 1e300
 """Most seconds, flop or bytes in a profile."""
-
-MAX_HOSTS = 1_000_000
-"""Most hosts in a platform."""
-
-MAX_HOST_ID = 10_000_000
-"""Largest host identifier in text."""
 
 MAX_OCCUPATIONS = 200_000_000
 """Most (job, host) pairs in the results of a run."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from qops_batsim.cli.manual import manual
+from qops_batsim.limits import MAX_HOSTS
 
 A_RUN = "its PREFIX (of PREFIX_jobs.csv …), a directory with one run, or a _jobs.csv (also .gz)."
 
@@ -25,7 +26,7 @@ _of_runs = manual(
 )
 Run = Annotated[str, _of_runs("PREFIX")]
 Runs = Annotated[list[str], _of_runs("PREFIX...")]
-Hosts = Annotated[int | None, _of_runs("--hosts", min=1, max=10_000_001)]
+Hosts = Annotated[int | None, _of_runs("--hosts", min=1, max=MAX_HOSTS)]
 WorkloadsOfRun = Annotated[list[Path] | None, _of_runs("--workload")]
 
 _of_prices = manual(

@@ -19,6 +19,7 @@ from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.world import World
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, RUNNING, SUBMITTED, Job
+from qops_batsim.limits import IN_NO_NAME, NO_NAME
 from qops_batsim.protocol.decisions import (
     CallMeLater,
     Decision,
@@ -184,6 +185,7 @@ def _need_dynamic_jobs(world: World, what: str) -> None:
 
 def _register_profile(world: World, decision: RegisterProfile) -> None:
     _need_dynamic_jobs(world, "REGISTER_PROFILE")
+    _check_names(world, "REGISTER_PROFILE", decision.workload_name, decision.profile_name)
     profiles = world.profiles.setdefault(decision.workload_name, {})
     name = f"profile {decision.workload_name}!{decision.profile_name}"
     if decision.profile_name in profiles:
@@ -202,6 +204,7 @@ def _register_job(world: World, decision: RegisterJob) -> None:
     workload_name, separator, local_id = job_id.partition("!")
     if not (separator and workload_name and local_id):
         raise world.error(f"REGISTER_JOB: job id {job_id!r}; WORKLOAD!NAME is expected")
+    _check_names(world, "REGISTER_JOB", job_id)
     if not world.registering:
         raise world.error(f"REGISTER_JOB {job_id!r} came after the registration was finished")
     if job_id in world.records or world.record_early(job_id) is not None:
@@ -224,6 +227,12 @@ def _register_job(world: World, decision: RegisterJob) -> None:
     world.records[job_id] = record
     if world.options.acknowledge_dynamic_jobs:
         world.announce(job)
+
+
+def _check_names(world: World, what: str, *names: str) -> None:
+    for name in names:
+        if IN_NO_NAME.search(name):
+            raise world.error(f"{what}: {shown(name)} {NO_NAME}")
 
 
 def _as_read(value: Any) -> Any:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 import msgspec
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import is_number, is_whole_number
-from qops_batsim.limits import MAX_AMOUNT, MAX_STEPS
+from qops_batsim.errors import InputError, shown
+from qops_batsim.jobs import is_amount, is_whole_number
+from qops_batsim.limits import MAX_NESTING, MAX_SECONDS, MAX_STEPS
 
 RUNNABLE_TYPES = (
     "delay",
@@ -88,7 +88,8 @@ def execution_of(name: str, profiles: Profiles, *, processors: int, where: str) 
     The arrays of a ``parallel`` profile must fit the number of processors that the job asks for.
     """
     steps: list[Step] = []
-    _append_steps(steps, name, profiles, processors, where, (), ())
+    _measure(name, profiles, where, (), {})
+    _append_steps(steps, name, profiles, processors, where, ())
     return Execution(tuple(steps))
 
 
@@ -100,7 +101,51 @@ def plain_delay(profile: Mapping[str, Any] | None) -> float | None:
     if profile is None or profile.get("type") != "delay" or "ret" in profile:
         return None
     delay: Any = profile.get("delay")
-    return float(delay) if type(delay) in (int, float) and 0 < delay <= MAX_AMOUNT else None
+    return float(delay) if type(delay) in (int, float) and 0 < delay <= MAX_SECONDS else None
+
+
+def _measure(
+    name: str,
+    profiles: Profiles,
+    where: str,
+    around: tuple[str, ...],
+    known: dict[str, tuple[int, int]],
+) -> tuple[int, int]:
+    """Return a profile's number of steps, and how many composed ones are in each other in it.
+
+    InputError if it is too much, or if it cannot be run at all. O(names in all sequences).
+    """
+    label = f"{where}: profile {shown(name)}"
+    profile = profiles.get(name)
+    if profile is None:
+        raise InputError(f"{label} does not exist")
+    if name in around:
+        raise InputError(f"{label} contains itself; a sequence of other profiles is expected")
+    kind = profile.get("type")
+    if kind not in RUNNABLE_TYPES:
+        raise InputError(
+            f"{label}: the embedded engine cannot run profiles of type {shown(kind)}; "
+            f"it runs {', '.join(RUNNABLE_TYPES)}"
+        )
+    if kind != "composed":
+        return 1, 0
+    count, depth = known.get(name, (0, 0))
+    if len(around) + depth >= MAX_NESTING:
+        raise InputError(f"{label}: more than {MAX_NESTING} composed profiles inside each other")
+    if count:
+        return count, depth
+    sequence = profile.get("seq")
+    if not isinstance(sequence, list) or not sequence:
+        raise InputError(f"{label}: seq is {shown(sequence)}; a list of profile names is expected")
+    repeat = _whole(profile, "repeat", label, default=1, least=1)
+    for step in sequence:
+        steps, inside = _measure(str(step), profiles, where, (*around, name), known)
+        count, depth = count + steps, max(depth, inside)
+    count *= repeat
+    if count > MAX_STEPS:
+        raise InputError(f"{label}: more than {MAX_STEPS} steps, repetitions included")
+    known[name] = count, depth + 1
+    return known[name]
 
 
 def _append_steps(
@@ -110,20 +155,10 @@ def _append_steps(
     processors: int,
     where: str,
     place: tuple[tuple[str, int], ...],
-    around: tuple[str, ...],
 ) -> None:
     label = f"{where}: profile {name!r}"
-    profile = profiles.get(name)
-    if profile is None:
-        raise InputError(f"{label} does not exist")
-    if name in around:
-        raise InputError(f"{label} contains itself; a sequence of other profiles is expected")
-    kind = profile.get("type")
-    if kind not in RUNNABLE_TYPES:
-        raise InputError(
-            f"{label}: the embedded engine cannot run profiles of type {kind!r}; "
-            f"it runs {', '.join(RUNNABLE_TYPES)}"
-        )
+    profile = profiles[name]
+    kind = profile["type"]
     code = _whole(profile, "ret", label, default=0, least=None)
     if kind == "delay":
         steps.append(Step(name, _number(profile, "delay", label, above=True), None, code, place))
@@ -131,18 +166,11 @@ def _append_steps(
     if kind != "composed":
         steps.append(Step(name, None, _amounts(profile, kind, processors, label), code, place))
         return
-    sequence = profile.get("seq")
-    if not isinstance(sequence, list) or not sequence:
-        raise InputError(f"{label}: seq is {sequence!r}; a list of profile names is expected")
-    repeat = _whole(profile, "repeat", label, default=1, least=1)
+    sequence = profile["seq"]
     inside: list[Step] = []
-    for index in range(repeat * len(sequence)):
+    for index in range(profile.get("repeat", 1) * len(sequence)):
         step = str(sequence[index % len(sequence)])
-        _append_steps(
-            inside, step, profiles, processors, where, (*place, (name, index)), (*around, name)
-        )
-        if len(steps) + len(inside) > MAX_STEPS:
-            raise InputError(f"{label}: more than {MAX_STEPS} steps, repetitions included")
+        _append_steps(inside, step, profiles, processors, where, (*place, (name, index)))
     if code and not inside[-1].return_code:
         # The sequence's own code counts once all of its steps have succeeded.
         inside[-1] = msgspec.structs.replace(inside[-1], return_code=code)
@@ -159,9 +187,9 @@ def _amounts(profile: Mapping[str, Any], kind: str, processors: int, label: str)
 
 def _number(profile: Mapping[str, Any], field: str, label: str, *, above: bool = False) -> float:
     value = profile.get(field, 0 if field == "com" else None)
-    if not _is_amount(value) or (above and not value > 0):
-        accepted = "a number above 0" if above else "a number from 0 up"
-        raise InputError(f"{label}: {field} is {value!r}; {accepted} is expected")
+    if not is_amount(value) or (above and not 0 < value <= MAX_SECONDS):
+        accepted = f"a number above 0, up to {MAX_SECONDS:g}," if above else "a number from 0 up"
+        raise InputError(f"{label}: {field} is {shown(value)}; {accepted} is expected")
     return float(value)
 
 
@@ -169,7 +197,7 @@ def _numbers(profile: Mapping[str, Any], field: str, count: int, label: str) -> 
     values = profile.get(field)
     if field == "com" and values is None:
         return ()
-    if not isinstance(values, list) or not all(_is_amount(value) for value in values):
+    if not isinstance(values, list) or not all(is_amount(value) for value in values):
         raise InputError(f"{label}: {field} is not a list of numbers from 0 up")
     if len(values) != count and not (field == "com" and not values):
         raise InputError(
@@ -185,9 +213,5 @@ def _whole(
     value = profile.get(field, default)
     if not is_whole_number(value) or (least is not None and value < least):
         accepted = "a whole number" if least is None else f"a whole number from {least} up"
-        raise InputError(f"{label}: {field} is {value!r}; {accepted} is expected")
+        raise InputError(f"{label}: {field} is {shown(value)}; {accepted} is expected")
     return value
-
-
-def _is_amount(value: object) -> TypeGuard[float]:
-    return is_number(value) and 0 <= value <= MAX_AMOUNT

@@ -340,6 +340,7 @@ class Simulation:
         from qops_batsim.engine.delay_jobs import check_profiles
 
         world = self._world
+        workload.check()
         # A copy: registered profiles must not appear in the caller's workload.
         world.profiles[name] = dict(workload.profiles)
         world.workloads[name] = workload

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import codecs
-import json
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, NoReturn
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_stored, text_of, write_text
-from qops_batsim.jobs import Job, is_number, is_whole_number
-from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
+from qops_batsim.jobs import is_amount, is_number, is_whole_number
+from qops_batsim.limits import MAX_AMOUNT, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.model import Profile, Workload
-from qops_batsim.workload.strict_json import load_json
+from qops_batsim.workload.model import Profile, Workload, read_jobs
+from qops_batsim.workload.strict_json import json_writer, load_json, nesting_is_limited
 
 PROFILE_TYPES: dict[str, tuple[str, ...]] = {
     "delay": ("delay",),
@@ -33,6 +32,8 @@ PROFILE_TYPES: dict[str, tuple[str, ...]] = {
 
 _AMOUNTS = frozenset({"cpu", "com", "bytes_to_read", "bytes_to_write", "nb_bytes"})
 """Fields that are a number from 0 up, or in profiles of type parallel a list of them."""
+
+_RANGE = f"from 0 up to {MAX_AMOUNT:g}"
 
 _SECONDS = f"a number of seconds above 0, up to {MAX_SECONDS:g},"
 
@@ -66,10 +67,8 @@ def read_workload_file(path: str | Path) -> Workload:
 
 def parse_workload(text: str, *, source: str) -> Workload:
     """Read a workload from JSON text, job by job; see :func:`read_workload`."""
-    try:
+    with nesting_is_limited(source):
         return _read_workload(load_json(text, source), source)
-    except RecursionError:
-        raise InputError(f"{source}: JSON nested too deeply for a Batsim workload") from None
 
 
 def _read_workload(data: Any, source: str) -> Workload:
@@ -87,13 +86,7 @@ def _read_workload(data: Any, source: str) -> Workload:
     for name, profile in profiles.items():
         _check_profile(name, profile, profiles, source)
     _check_composition(profiles, source)
-    jobs = []
-    for index, fields in enumerate(raw_jobs):
-        where = f"{source}: jobs[{index}]"
-        if not isinstance(fields, dict):
-            raise InputError(f"{where}: {shown(fields)} is not a job; an object is expected")
-        jobs.append(Job.from_fields(fields, where=where))
-    _check_jobs(jobs, profiles, source)
+    jobs = read_jobs(raw_jobs, profiles, source)
     provenance = data.get("qops_batsim", {})
     if not isinstance(provenance, dict):
         _wrong(data, "qops_batsim", "an object that tells how the workload was made", source)
@@ -103,20 +96,28 @@ def _read_workload(data: Any, source: str) -> Workload:
 def write_workload(workload: Workload, path: str | Path) -> None:
     """Write a Batsim workload: one job and one profile a line, gzip if named ``.gz``.
 
-    The same workload always gives the same bytes.
+    The same workload always gives the same bytes; see :func:`format_workload`.
     """
     write_text(path, format_workload(workload))
 
 
 def format_workload(workload: Workload) -> str:
-    """Return the JSON text that :func:`write_workload` writes."""
-    lines = ["{", f'"nb_res": {workload.processors},']
-    if workload.provenance:
-        lines.append(f'"qops_batsim": {json.dumps(workload.provenance)},')
-    jobs = [json.dumps(job.fields) for job in workload.jobs]
-    named = workload.profiles.items()
-    profiles = [f"{json.dumps(name)}: {json.dumps(body)}" for name, body in named]
-    lines += ['"jobs": [', ",\n".join(jobs), "],", '"profiles": {', ",\n".join(profiles), "}", "}"]
+    """Return the JSON text that :func:`write_workload` writes.
+
+    What :func:`read_workload` would refuse is refused here, in the same words.
+    """
+    jobs = [job.fields for job in workload.jobs]
+    data = {"nb_res": workload.processors, "qops_batsim": workload.provenance}
+    data |= {"jobs": jobs, "profiles": workload.profiles}
+    with nesting_is_limited(workload.source):
+        _read_workload(data, workload.source)
+        encode = json_writer(data, workload.source)
+        head = [f'"{name}": {encode(data[name])},' for name in ("nb_res", "qops_batsim")]
+        rows = ",\n".join(map(encode, jobs))
+        named = workload.profiles.items()
+        profiles = ",\n".join(f"{encode(name)}: {encode(body)}" for name, body in named)
+    lines = ["{", *head[: 2 if workload.provenance else 1]]
+    lines += ['"jobs": [', rows, "],", '"profiles": {', profiles, "}", "}"]
     return "\n".join(lines) + "\n"
 
 
@@ -124,30 +125,6 @@ def _wrong(data: dict[str, Any], name: str, accepted: str, source: str) -> NoRet
     if name not in data:
         raise InputError(f"{source}: field {name!r} is missing; {accepted} is expected")
     raise InputError(f"{source}: field {name!r} is {shown(data[name])}; {accepted} is expected")
-
-
-_IN_CSV = frozenset(',"\r\n')
-
-
-def _check_jobs(jobs: list[Job], profiles: dict[str, Profile], source: str) -> None:
-    seen: set[str] = set()
-    for job in jobs:
-        if job.id in seen:
-            raise InputError(f"{source}: job id {shown(job.id)} is given twice; ids must differ")
-        seen.add(job.id)
-        if "!" in job.id:
-            raise InputError(
-                f"{source}: job id {shown(job.id)} contains '!', which separates workload and job"
-            )
-        for name in (job.id, job.profile):
-            if not _IN_CSV.isdisjoint(name):
-                raise InputError(
-                    f"{source}: job {shown(job.id)}: {shown(name)} contains a comma, a quotation "
-                    "mark or a line break, which would break Batsim's output files"
-                )
-        if job.profile not in profiles:
-            where, name = f"{source}: job {shown(job.id)}", shown(job.profile)
-            raise InputError(f"{where}: profile {name} is not among the profiles")
 
 
 def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: str) -> None:
@@ -172,10 +149,10 @@ def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: st
     for field in (name for name in PROFILE_TYPES[kind] if name in _AMOUNTS):
         value = profile[field]
         if kind == "parallel":
-            fits = isinstance(value, list) and all(map(_is_amount, value))
-            check(fits, field, value, "a list of numbers from 0 up")
+            fits = isinstance(value, list) and all(map(is_amount, value))
+            check(fits, field, value, f"a list of numbers {_RANGE}")
         else:
-            check(_is_amount(value), field, value, "a number from 0 up")
+            check(is_amount(value), field, value, f"a number {_RANGE}")
     if kind == "composed":
         steps, repeat = profile["seq"], profile.get("repeat", 1)
         check(isinstance(steps, list) and bool(steps), "seq", steps, "a list of profile names")
@@ -186,10 +163,6 @@ def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: st
         check(is_whole_number(repeat) and repeat >= 1, "repeat", repeat, "a whole number from 1 up")
     ret = profile.get("ret", 0)
     check(is_whole_number(ret), "ret", ret, "a whole number")
-
-
-def _is_amount(value: object) -> bool:
-    return is_number(value) and value >= 0
 
 
 def _check_composition(profiles: dict[str, Profile], source: str) -> None:

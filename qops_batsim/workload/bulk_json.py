@@ -19,9 +19,6 @@ from qops_batsim.workload.strict_json import load_json
 _LOOKED_FOR = 64
 """Bytes of a value by which its place in the file is found."""
 
-_IN_NO_NAME = ',"\r\n'
-"""Characters that would break Batsim's output files."""
-
 _LARGEST_ID = 2**63
 
 
@@ -132,16 +129,11 @@ def _columns(values: dict[str, list[Any]], profile_names: list[str]) -> JobColum
     limits[np.isnan(limits) | (limits == -1)] = math.inf
     requests = values["qos"] if values["qos"].count(None) < count else None
     names = {name: index for index, name in enumerate(profile_names)}
-    used = set(values["profile"])
     if not (
         ids is not None
         and processors.dtype == np.int64
-        and ((processors >= 0) & (processors <= MAX_PROCESSORS)).all()
-        and (abs(submissions) <= MAX_SECONDS).all()
-        and ((limits > 0) & ((limits <= MAX_SECONDS) | (limits == math.inf))).all()
         and not any(each is not None and each.problem() for each in requests or ())
-        and names.keys() >= used
-        and not _holds("".join(used), _IN_NO_NAME)
+        and names.keys() >= set(values["profile"])
     ):
         return None
     estimates = limits
@@ -150,7 +142,7 @@ def _columns(values: dict[str, list[Any]], profile_names: list[str]) -> JobColum
         for index, request in enumerate(requests):
             if request is not None and request.estimated_runtime is not None:
                 estimates[index] = request.estimated_runtime
-    return JobColumns(
+    columns = JobColumns(
         ids=ids,
         submission_times=submissions,
         processors=processors,
@@ -160,6 +152,7 @@ def _columns(values: dict[str, list[Any]], profile_names: list[str]) -> JobColum
         profile_names=profile_names,
         requests=requests,
     )
+    return columns if columns.are_usable else None
 
 
 def _ids(given: list[Any]) -> list[str] | None:
@@ -169,11 +162,4 @@ def _ids(given: list[Any]) -> list[str] | None:
         if max(numbers) >= _LARGEST_ID or min(numbers) <= -_LARGEST_ID:
             return None
         given = list(map(str, given))
-    different = set(given)
-    usable = len(different) == len(given) and "" not in different
-    return given if usable and not _holds("".join(given), _IN_NO_NAME + "!") else None
-
-
-def _holds(text: str, characters: str) -> bool:
-    """Tell whether any of the characters is in a text."""
-    return any(each in text for each in characters)
+    return given

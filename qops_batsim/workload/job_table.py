@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import msgspec
 
 from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.limits import IN_NO_NAME, MAX_PROCESSORS, MAX_SECONDS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,6 +45,24 @@ class JobColumns(NamedTuple):
     profiles: np.ndarray
     profile_names: list[str]
     requests: list[QosRequest | None] | None
+
+    @property
+    def are_usable(self) -> bool:
+        """Whether all jobs are as a file may hold them, apart from their requests. O(jobs)."""
+        import numpy as np
+
+        times, limits = self.submission_times, self.walltimes
+        used = np.bincount(self.profiles, minlength=1)
+        letters = "".join([*self.ids, *itertools.compress(self.profile_names, used)])
+        return bool(
+            len(set(self.ids)) == len(self.ids)
+            and "" not in self.ids
+            and not IN_NO_NAME.search(letters)
+            and "!" not in "".join(self.ids)
+            and ((self.processors >= 0) & (self.processors <= MAX_PROCESSORS)).all()
+            and (abs(times) <= MAX_SECONDS).all()
+            and ((limits > 0) & ((limits <= MAX_SECONDS) | (limits == math.inf))).all()
+        )
 
     @classmethod
     def of(cls, jobs: Sequence[Job], profile_names: Sequence[str]) -> JobColumns:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 import msgspec
 
-from qops_batsim.errors import require
+from qops_batsim.errors import InputError, require, shown
 from qops_batsim.jobs import Job
-from qops_batsim.limits import MAX_PROCESSORS
+from qops_batsim.limits import IN_NO_NAME, MAX_PROCESSORS, NO_NAME
 from qops_batsim.workload.job_table import JobColumns as JobColumns
 from qops_batsim.workload.job_table import JobTable
 
@@ -48,6 +48,11 @@ class Workload(msgspec.Struct):
             return self.jobs.columns
         return JobColumns.of(self.jobs, list(self.profiles))
 
+    def check(self) -> None:
+        """Raise an InputError unless a file may hold the jobs, as one did if they were read."""
+        if self.sha256 is None and not self.columns.are_usable:
+            read_jobs([job.fields for job in self.jobs], self.profiles, self.source)
+
     def __repr__(self) -> str:
         return f"<Workload: {', '.join(self._facts())}>"
 
@@ -62,6 +67,33 @@ class Workload(msgspec.Struct):
             dates = self.columns.submission_times
             facts.append(f"submitted from {dates.min():,.15g} s to {dates.max():,.15g} s")
         return [*facts, self.source]
+
+
+def read_jobs(written: Sequence[Any], profiles: Mapping[str, Any], source: str) -> list[Job]:
+    """Return the jobs of a workload from their JSON objects; InputError if one is not usable."""
+    jobs = []
+    seen: set[str] = set()
+    for index, fields in enumerate(written):
+        where = f"{source}: jobs[{index}]"
+        if not isinstance(fields, dict):
+            raise InputError(f"{where}: {shown(fields)} is not a job; an object is expected")
+        job = Job.from_fields(fields, where=where)
+        jobs.append(job)
+        if job.id in seen:
+            raise InputError(f"{source}: job id {shown(job.id)} is given twice; ids must differ")
+        seen.add(job.id)
+        if "!" in job.id:
+            raise InputError(
+                f"{source}: job id {shown(job.id)} contains '!', which separates workload and job"
+            )
+        where = f"{source}: job {shown(job.id)}"
+        for name in (job.id, job.profile):
+            if IN_NO_NAME.search(name):
+                raise InputError(f"{where}: {shown(name)} {NO_NAME}")
+        if job.profile not in profiles:
+            name = shown(job.profile)
+            raise InputError(f"{where}: profile {name} is not among the profiles")
+    return jobs
 
 
 def plain_number(value: float) -> float | int:

@@ -5,40 +5,48 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from qops_batsim.errors import InputError, shown
 
 _MAX_DIGITS = 300
 """Digits of a whole number that surely fits into a float."""
 
-_HALF_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+_LEAST_BEYOND = 10**_MAX_DIGITS
+
+_SUSPICIOUS = re.compile(r"\\u[dD][89a-fA-F]|[0-9]{300}")
+"""What half a character, or a number that is none, may look like."""
+
+
+@contextmanager
+def nesting_is_limited(source: str) -> Iterator[None]:
+    """Raise an InputError where JSON in the block is nested more deeply than can be followed."""
+    try:
+        yield
+    except RecursionError:
+        raise InputError(f"{source}: JSON nested too deeply for a Batsim workload") from None
 
 
 def load_json(text: str, source: str) -> Any:
     """Return the JSON value, in which every number is finite and every text is encodable."""
-    beyond: list[str] = []
+    beyond = False
 
     def read_float(digits: str) -> float:
+        nonlocal beyond
         value = float(digits)
-        if math.isinf(value):
-            beyond.append(digits)
+        beyond = beyond or not math.isfinite(value)
         return value
 
     def read_int(digits: str) -> float:
-        if len(digits) > _MAX_DIGITS:
-            beyond.append(digits)
-            return math.inf
-        return int(digits)
-
-    def refuse(name: str) -> NoReturn:
-        raise InputError(f"{source}: {name} is not a JSON number; a finite number is expected")
+        return int(digits) if len(digits) <= _MAX_DIGITS else read_float("inf")
 
     try:
         data = json.loads(
             text,
             object_pairs_hook=lambda pairs: _object_without_twins(pairs, source),
-            parse_constant=refuse,
+            parse_constant=read_float,
             parse_float=read_float,
             parse_int=read_int,
         )
@@ -48,21 +56,45 @@ def load_json(text: str, source: str) -> Any:
             "a Batsim workload is expected"
         ) from None
     # Looking for the place costs a walk through everything, so only when there is a reason.
-    if beyond or _HALF_CHARACTER.search(text):
-        problem = _first_unusable(data, "")
-        if problem:
-            raise InputError(f"{source}: {problem}")
+    if beyond or _SUSPICIOUS.search(text):
+        _refuse_unusable(data, source)
     return data
 
 
+def json_writer(whole: Any, source: str) -> Callable[[Any], str]:
+    """Return what writes parts of a JSON value that :func:`load_json` can read."""
+    encoder = json.JSONEncoder(allow_nan=False)
+
+    def encode(part: Any) -> str:
+        try:
+            text = encoder.encode(part)
+        except ValueError:
+            text = None
+        if text is None or _SUSPICIOUS.search(text):
+            _refuse_unusable(whole, source)
+        return text or ""
+
+    return encode
+
+
+def _refuse_unusable(data: Any, source: str) -> None:
+    problem = _first_unusable(data, "")
+    if problem:
+        raise InputError(f"{source}: {problem}")
+
+
 def _first_unusable(value: Any, place: str) -> str | None:
-    """Return where an infinite number or half a character is, or None."""
+    """Return where a number is that is none, or half a character; None if all is well."""
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
             return f"field {shown(place)} is {shown(value)}; half a surrogate pair is no character"
-    elif isinstance(value, float) and math.isinf(value):
+    elif isinstance(value, float) and math.isnan(value):
+        return f"field {shown(place)} is NaN; a finite number is expected"
+    elif (isinstance(value, float) and math.isinf(value)) or (
+        isinstance(value, int) and abs(value) >= _LEAST_BEYOND
+    ):
         return f"field {shown(place)} is out of the range of numbers; at most 1e308 is expected"
     elif isinstance(value, list):
         for index, item in enumerate(value):

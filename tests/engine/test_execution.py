@@ -20,6 +20,16 @@ PROFILES: dict[str, dict[str, Any]] = {
     "loop": {"type": "composed", "seq": ["sleep", "loop"]},
     "endless": {"type": "composed", "seq": ["sleep"], "repeat": 10**9},
 }
+for level in range(1000):
+    inner = "sleep" if level == 0 else f"{{}}{level - 1}"
+    for kind, repeat in (("deep", 1), ("wide", 10)):
+        PROFILES[f"{kind}{level}"] = {
+            "type": "composed",
+            "seq": [inner.format(kind)],
+            "repeat": repeat,
+        }
+# Its inner profiles are known, and found to be in each other, when it comes to the last.
+PROFILES["shortcuts"] = {"type": "composed", "seq": ["deep20", "deep31", "deep32"]}
 
 
 def steps(name: str, processors: int = 2) -> list[tuple[str, int, tuple[tuple[str, int], ...]]]:
@@ -59,7 +69,10 @@ def test_amounts_per_host_and_pair() -> None:
     [
         ("missing", 2, "w.json: profile 'missing' does not exist"),
         ("loop", 2, "profile 'loop' contains itself"),
-        ("endless", 2, "more than 1000000 steps"),
+        ("endless", 2, "more than 100000 steps"),
+        ("deep999", 2, "profile 'deep967': more than 32 composed profiles inside each other"),
+        ("shortcuts", 2, "more than 32 composed profiles inside each other"),
+        ("wide8", 2, "profile 'wide5': more than 100000 steps"),
         ("matrix", 3, "cpu has 2 numbers; 3 are expected for a job of 3 processors"),
     ],
 )
@@ -75,10 +88,10 @@ def test_profiles_that_cannot_be_resolved(name: str, processors: int, message: s
         ({"type": "usage_trace", "trace": "t"}, "cannot run profiles of type 'usage_trace'"),
         ({"type": "data_staging"}, "cannot run profiles of type 'data_staging'"),
         ({"type": "delay", "delay": 0}, "delay is 0; a number above 0"),
-        ({"type": "delay", "delay": True}, "delay is True; a number above 0"),
+        ({"type": "delay", "delay": True}, "delay is true; a number above 0"),
         ({"type": "delay", "delay": 1, "ret": "x"}, "ret is 'x'; a whole number"),
         ({"type": "parallel_homogeneous", "cpu": -1, "com": 0}, "cpu is -1; a number from 0 up"),
-        ({"type": "parallel_homogeneous"}, "cpu is None; a number from 0 up"),
+        ({"type": "parallel_homogeneous"}, "cpu is null; a number from 0 up"),
         ({"type": "parallel", "cpu": 5, "com": []}, "cpu is not a list of numbers"),
         ({"type": "parallel", "cpu": [1, 1], "com": [1]}, "com has 1 numbers; 4 are expected"),
         ({"type": "composed", "seq": []}, "seq is \\[\\]; a list of profile names"),
