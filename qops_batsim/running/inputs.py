@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -113,8 +113,3 @@ def _name(given: AnyWorkload | AnyPlatform, kind: str) -> str:
         return os.fspath(given)
     source = Path(given.source)
     return source.stem if source.parent == shipped_directory(kind) else given.source
-
-
-def different(recorded: Mapping[str, str], found: Mapping[str, str]) -> list[str]:
-    """Return of what the digest that a run's description has is not that of what was read."""
-    return [what for what, digest in recorded.items() if found.get(what, digest) != digest]

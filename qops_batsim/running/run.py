@@ -19,7 +19,6 @@ from qops_batsim.analysis.results.run import RunResult, read_run
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import Lateness
 from qops_batsim.analysis.verify.verifier import lateness, rules_checked, verify
-from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.garbage import without_garbage_collection
@@ -31,7 +30,6 @@ from qops_batsim.running.inputs import (
     AnyScheduler,
     AnyWorkload,
     default_inputs,
-    different,
     load_events,
     load_platform,
     load_workload,
@@ -203,8 +201,7 @@ def run(
     message_delays
         Whether Batsim's own messages take their time on platforms with latencies.
     sha256
-        Digests that files have to have, by what they are (``"workload"``), as in the description
-        of a run.
+        Digests that files have to have, by what they are (``"workload"``).
 
     Examples
     --------
@@ -216,18 +213,21 @@ def run(
         raise InputError(f"engine {engine!r} is unknown{did_you_mean(engine, ENGINES)}")
     module = make_scheduler(scheduler, settings)
     module.keep_decisions()
-    if workload is None:
-        workload, shipped = default_inputs(module)
-        platform = platform or shipped
-    loaded, digest = load_events(events)
-    others: dict[str, Any] = {"events": loaded, "message_delays": message_delays}
-    options = default_engine(module, hosts=hosts, compute_sharing=compute_sharing, **others)
-    given = scheduler, workload, platform, events
-    work = _Work(given, module, options, smaller_machine, out, watch or Watch(), digest)
-    changed = different(sha256 or {}, work.sha256)
-    if changed:
-        raise InputError(f"the file of the {' and '.join(changed)} has changed")
+    allowed = {"hosts": hosts, "compute_sharing": compute_sharing, "message_delays": message_delays}
+    given = scheduler, *_to_run(module, workload, platform), events
+    work = _Work(given, module, allowed, smaller_machine, out, watch or Watch())
+    work.expect(sha256 or {})
     return work.run(batsim or BatsimCall() if engine == "batsim" else None)
+
+
+def _to_run(
+    module: DecisionModule, workload: AnyWorkload | None, platform: AnyPlatform | None
+) -> tuple[AnyWorkload, AnyPlatform | None]:
+    """Return what to run, by default what shows the scheduler."""
+    if workload is not None:
+        return workload, platform
+    workload, shipped = default_inputs(module)
+    return workload, platform or shipped
 
 
 class _Work:
@@ -237,11 +237,10 @@ class _Work:
         self,
         given: tuple[AnyScheduler, AnyWorkload, AnyPlatform | None, AnyEvents | None],
         module: DecisionModule,
-        options: EngineOptions,
+        allowed: Mapping[str, Any],
         smaller_machine: bool,
         out: str | Path | None,
         watch: Watch,
-        sha256_of_events: str | None,
     ) -> None:
         self.given = given
         self.module = module
@@ -250,6 +249,8 @@ class _Work:
         with watch.phase("reading the workload"), without_garbage_collection():
             self.jobs: Workload = load_workload(given[1])
             self.machine: Platform = load_platform(given[2], self.jobs)
+        events, digest_of_events = load_events(given[3])
+        options = default_engine(module, events=events, **allowed)
         # Where no message takes time, the description says so, and promises are to be kept exactly.
         delays = options.message_delays and self.machine.has_latencies
         self.options = msgspec.structs.replace(options, message_delays=delays)
@@ -258,7 +259,7 @@ class _Work:
             "scheduler": digest_of_file(given[0]) if isinstance(given[0], str) else None,
             "workload": self.jobs.sha256,
             "platform": self.machine.sha256,
-            "events": sha256_of_events,
+            "events": digest_of_events,
         }
         # Nothing is known of where an object comes from, be it that it was read once.
         self.sha256 = {
@@ -276,6 +277,13 @@ class _Work:
             further["events"] = names.pop("events")
         self.described: dict[str, Any] = {**names, "module": module, "further": further}
         self.prefix = str(out or f"out/{short_name(self.described['scheduler'])}")
+
+    def expect(self, sha256: Mapping[str, str]) -> None:
+        """Refuse files whose digests are other ones."""
+        known = self.sha256
+        changed = [what for what, digest in sha256.items() if known.get(what, digest) != digest]
+        if changed:
+            raise InputError(f"the file of the {' and '.join(changed)} has changed")
 
     @without_garbage_collection()
     def run(self, batsim: BatsimCall | None) -> Run:
