@@ -25,6 +25,11 @@ def lasting(run_time: Floats) -> Booleans:
     return run_time > NULL_RUN_TIME + DATE_TOLERANCE
 
 
+def real_ends(start: Floats, finish: Floats) -> Floats:
+    """Return when jobs have ended at the earliest (seconds); see :data:`NULL_RUN_TIME`."""
+    return np.where(lasting(finish - start), finish, start)
+
+
 def tolerance(*dates: Floats, planning: float = PLAN_TOLERANCE) -> Floats:
     """Return how far apart equal dates may be (seconds), for each element.
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from qops_batsim.analysis.results.occupancy import Occupancy, occupancy
+from qops_batsim.analysis.results.rounding import real_ends
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
 from qops_batsim.platform.hostset import HostSet
@@ -30,11 +32,6 @@ class StepSeries:
         """Return the value at each date; O(log n) each."""
         index = np.searchsorted(self.dates, dates, side="right")
         return np.concatenate([[0.0], self.values])[index]
-
-    def taken(self, begin: float, end: float) -> Floats:
-        """Return the values taken from one date to another, both included; O(log n) and each."""
-        first, last = np.searchsorted(self.dates, [begin, end], side="right")
-        return np.concatenate([[0.0], self.values])[first : last + 1]
 
     def primitive(self, dates: Floats) -> Floats:
         """Return the integral from the first date of change to each date (value × seconds)."""
@@ -83,8 +80,27 @@ def busy_hosts(result: RunResult) -> StepSeries:
 
     Where jobs share a host, the host counts once. O(n log n), and the hosts of the jobs.
     """
-    opened, closed = result.occupancy.opened, result.occupancy.closed
+    return _busy(result.occupancy, *result.columns("starting_time", "finish_time"))
+
+
+def busy_hosts_between(result: RunResult, slack: float) -> tuple[StepSeries, StepSeries]:
+    """Return the least and the most that :func:`busy_hosts` can be, by dates that are inexact.
+
+    Starts and ends may be so much earlier or later (seconds), and jobs that are written to have
+    run for next to no time may have run for none.
+    """
     start, finish = result.columns("starting_time", "finish_time")
+
+    def busy(begins: Floats, ends: Floats) -> StepSeries:
+        rows = np.flatnonzero(ends > begins)
+        return _busy(occupancy(result.allocations, begins, ends, rows), begins, ends)
+
+    least = busy(start + slack, real_ends(start, finish) - slack)
+    return least, busy(start - slack, finish + slack)
+
+
+def _busy(hosts: Occupancy, start: Floats, finish: Floats) -> StepSeries:
+    opened, closed = hosts.opened, hosts.closed
     begins, ends = opened > 0, closed > 0
     dates = np.concatenate([start[begins], finish[ends]])
     return _summed(dates, np.concatenate([opened[begins], -closed[ends]]).astype(np.float64))

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from qops_batsim.analysis.results.rounding import real_ends
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
 from qops_batsim.analysis.verify.identities import Identities
@@ -56,6 +57,11 @@ class Subject:
         grace = (info.options or {}).get("grace", 0.0)
         usable = is_number(grace) and 0 <= grace < math.inf
         return float(grace) if usable else 0.0
+
+    @cached_property
+    def ends(self) -> Floats:
+        """When each job has ended at the earliest (seconds): :func:`real_ends`."""
+        return real_ends(*self.result.columns("starting_time", "finish_time"))
 
     @cached_property
     def identities(self) -> Identities:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, NULL_RUN_TIME, lasting
-from qops_batsim.analysis.results.series import busy_hosts, computing_periods
+from qops_batsim.analysis.results.series import busy_hosts, busy_hosts_between, computing_periods
 from qops_batsim.analysis.results.tables import Floats
 from qops_batsim.analysis.verify.rule import (
     MACHINE_STATES,
@@ -128,10 +128,12 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
     found: Floats = states.computing[last]
     dates = times[last]
     until = np.append((dates[1:] + dates[:-1]) / 2, np.inf)
-    busy = busy_hosts(result)
-    early, late = busy.at(until - DATE_TOLERANCE), busy.at(until + DATE_TOLERANCE)
-    for i in np.flatnonzero((found != early) & (found != late)).tolist():
-        if found[i] in busy.taken(until[i] - DATE_TOLERANCE, until[i] + DATE_TOLERANCE):
-            continue  # Several changes at dates that cannot be told from the midpoint.
-        said = f"says {found[i]:g} hosts compute after {dates[i]:g} s, the jobs say {late[i]:g}"
+    by_jobs = busy_hosts(result).at(until)
+    wrong = found != by_jobs
+    if wrong.any():
+        # What changes about then may be on either side of the midpoint.
+        least, most = busy_hosts_between(result, DATE_TOLERANCE)
+        wrong &= (found < least.at(until)) | (found > most.at(until))
+    for i in np.flatnonzero(wrong).tolist():
+        said = f"says {found[i]:g} hosts compute after {dates[i]:g} s, the jobs say {by_jobs[i]:g}"
         yield Violation(time=float(dates[i]), message=f"_machine_states.csv {said}")

@@ -143,6 +143,7 @@ def walltime(subject: Subject) -> Iterator[Violation]:
     """No job runs longer than its walltime."""
     run_time, limit = subject.result.columns("execution_time", "requested_time")
     wrong = subject.executed & (limit >= 0) & (run_time > limit + tolerance(run_time, limit))
+    wrong &= lasting(run_time)
     message = "runs {run_time:.6f} s, but its walltime is {limit:.6f} s"
     return violations(subject, wrong, message, at="starting_time", run_time=run_time, limit=limit)
 
@@ -252,8 +253,7 @@ def _shared_hosts(subject: Subject) -> Integers:
     real = lasting(finish - start)
     if real[executed].all():
         return result.occupancy.shared
-    rows, finish = np.flatnonzero(executed), np.where(real, finish, start)
-    return occupancy(result.allocations, start, finish, rows).shared
+    return occupancy(result.allocations, start, subject.ends, np.flatnonzero(executed)).shared
 
 
 def _overlaps(

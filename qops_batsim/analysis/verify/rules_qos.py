@@ -163,7 +163,7 @@ def _broken(subject: Subject, promises: _Promises, message: str) -> Iterator[Vio
 
 def _promises(subject: Subject, kept: str, promised: Floats) -> _Promises:
     """Compare promised dates, one for each row, with what came of them (a column)."""
-    real = subject.result.column(kept)
+    real = subject.ends if kept == "finish_time" else subject.result.column(kept)
     if np.isnan(promised).all():
         return _Promises(kept, promised, real, np.zeros(len(real), np.bool_), 0 * promised)
     planned_end, outlived, moments = _outlived(subject)
@@ -180,7 +180,7 @@ def _promises(subject: Subject, kept: str, promised: Floats) -> _Promises:
 
 def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     """Return planned ends (seconds), which jobs ended later, and the sum of slight excesses."""
-    start, finish = subject.result.columns("starting_time", "finish_time")
+    start, finish = subject.result.column("starting_time"), subject.ends
     estimates = _estimates(subject)
     crowds = np.ones(len(estimates))
     if subject.compute_sharing:

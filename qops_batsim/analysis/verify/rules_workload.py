@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from qops_batsim.analysis.results.rounding import DATE_TOLERANCE
+from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, lasting
 from qops_batsim.analysis.results.tables import Floats
 from qops_batsim.analysis.verify.rule import WORKLOAD, Subject, Violation, rule, violations
 from qops_batsim.jobs import COMPLETED_FAILED, COMPLETED_SUCCESSFULLY
@@ -63,7 +63,8 @@ def workload_run_time(subject: Subject) -> Iterator[Violation]:
     run_time, finish = result.columns("execution_time", "finish_time")
     slack = _slack(finish)
     complete = result.ended_as(COMPLETED_SUCCESSFULLY, COMPLETED_FAILED)
-    wrong = (run_time > delay + slack) | (complete & (run_time < delay - slack))
+    wrong = (run_time > delay + slack) & lasting(run_time)
+    wrong |= complete & (run_time < delay - slack)
     return violations(
         subject,
         wrong & subject.executed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qops_batsim.analysis.results.allocations import Stays
-from qops_batsim.analysis.results.rounding import lasting
+from qops_batsim.analysis.results.rounding import real_ends
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Integers
 
@@ -16,9 +16,8 @@ def stays_by_host(result: RunResult, hosts: Integers | None = None) -> Stays:
     On all hosts, or on some of them.
     """
     stays = result.stays(hosts)
-    finish = np.where(lasting(stays.finish - stays.start), stays.finish, stays.start)
-    stays = stays._replace(finish=finish)
-    return stays.where(np.lexsort((finish, stays.start, stays.hosts)))
+    stays = stays._replace(finish=real_ends(stays.start, stays.finish))
+    return stays.where(np.lexsort((stays.finish, stays.start, stays.hosts)))
 
 
 def most_at_once(result: RunResult) -> Integers:

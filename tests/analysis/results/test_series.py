@@ -33,14 +33,6 @@ def test_step_series_sums_half_open_intervals():
     assert series.maximum(3, 3) == 3
 
 
-def test_values_taken_between_two_dates():
-    series = step_series(np.array([1.0, 2.0]), np.array([4.0, 3.0]), np.array([2.0, 1.0]))
-    assert series.taken(0, 1).tolist() == [0, 2]
-    assert series.taken(1.5, 2.5).tolist() == [2, 3]
-    assert series.taken(2.5, 9).tolist() == [3, 2, 0]
-    assert series.taken(5, 9).tolist() == [0]
-
-
 def test_an_empty_series_is_zero():
     series = step_series(np.array([]), np.array([]), np.array([]))
     assert series.integral(0, 10) == 0
