@@ -40,7 +40,7 @@ COMMANDS = {
 }
 """The module of every command, in the order in which ``--help`` lists them."""
 
-GROUPS = ("workload", "platform", "papers")
+GROUPS = ("workload", "platform", "campaign", "papers")
 """Commands that have commands, each a module."""
 
 # The engine reads its command line itself, as Batsim does.

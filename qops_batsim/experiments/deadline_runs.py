@@ -28,7 +28,7 @@ Settings = tuple[tuple[str, Any], ...]
 """Options of a scheduler that are not its defaults, sorted by name."""
 
 
-class Scenario(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """A deadline workload: a stretch of a log, its load, its deadlines.
 
     The parameters are those of :func:`~.deadline_workload.deadline_workload` and of
@@ -78,7 +78,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
     """One run: a scheduler with its options on a scenario.
 
     ``code`` is a digest of the scheduler's file, if it is somebody's own.

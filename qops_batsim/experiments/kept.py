@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -56,6 +57,11 @@ class KeptRuns(Generic[Run]):
         parts = (msgspec.Raw(each) for each in (self._made_of, key, msgspec.json.encode(run)))
         file = _File(__version__, *parts)
         write_text(self._path(key), msgspec.json.encode(file).decode() + "\n")
+
+    def count(self, cases: Iterable[Any]) -> int:
+        """Return how many of these cases have a kept run, without reading any."""
+        there = {path.name for path in self._directory.glob("*.json")}
+        return sum(self._path(_encoded(case)).name in there for case in cases)
 
     def clear(self) -> None:
         """Remove the directory's kept runs, and the directory if nothing else is in it."""

@@ -29,8 +29,10 @@ Curves = Mapping[str, Mapping[float, Metrics]]
 """Metrics by contestant, then load, then name of the metric."""
 
 
-def draw_comparison(curves: Curves, directory: str | Path, *, ending: str = "png") -> list[Path]:
-    """Draw a comparison's pictures (png, pdf or svg) into a directory.
+def draw_comparison(
+    curves: Curves, directory: str | Path, *, ending: str = "png", prefix: str = ""
+) -> list[Path]:
+    """Draw a comparison's pictures (png, pdf or svg) into a directory, names with a prefix.
 
     ``unadmitted`` (jobs and processor-seconds) and ``utilization`` versus load;
     where deadline jobs and others are mixed, ``unadmitted_deadline`` for the former and
@@ -50,7 +52,7 @@ def draw_comparison(curves: Curves, directory: str | Path, *, ending: str = "png
     pictures["versus_utilization"] = achieved
     paths = []
     for name, metrics in pictures.items():
-        path = Path(directory) / f"{name}.{ending}"
+        path = Path(directory) / f"{prefix}{name}.{ending}"
         _draw(path, curves, metrics, versus_utilization=name == "versus_utilization")
         paths.append(path)
     return paths

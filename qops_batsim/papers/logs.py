@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.traces import usual_places
 from qops_batsim.papers.report import PaperRequest
-
-SHARED_VARIABLE = "QOPS_SHARED"
-"""Environment variable with the directory that holds ``traces``."""
 
 
 def find_log(request: PaperRequest, *files: str, fetch: str | None = None) -> Path:
@@ -19,7 +16,7 @@ def find_log(request: PaperRequest, *files: str, fetch: str | None = None) -> Pa
     (default ``../shared/traces``), else in the cache of ``workload fetch``, which may know
     the last file by the name ``fetch``.
     """
-    places = [request.traces] if request.traces is not None else _usual_places()
+    places = [request.traces] if request.traces is not None else usual_places()
     for file in files:
         for place in places:
             if (place / file).is_file():
@@ -32,10 +29,3 @@ def find_log(request: PaperRequest, *files: str, fetch: str | None = None) -> Pa
         "It is a log of the Parallel Workloads Archive, or was made from one: "
         "https://www.cs.huji.ac.il/labs/parallel/workload/"
     )
-
-
-def _usual_places() -> list[Path]:
-    import pooch
-
-    shared = Path(os.environ.get(SHARED_VARIABLE, Path("..") / "shared"))
-    return [shared / "traces", Path(pooch.os_cache("qops-batsim"))]

@@ -9,7 +9,7 @@ import msgspec
 Kind = Literal["fixed", "random"]
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Case(msgspec.Struct, frozen=True, kw_only=True):
     """One set of parameters.
 
     Users of ``deadline_share`` of the jobs ask for a deadline. Tolerance ``"fixed"``: all users

@@ -16,7 +16,7 @@ MonthsBy = Literal["whole", "end", "start", "submission"]
 Notice = Literal["slots", "at_once"]
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Case(msgspec.Struct, frozen=True, kw_only=True):
     """One set of parameters, for all months.
 
     ``average_waits`` (seconds): the scheduler's ``average_wait`` for each month, if not one for

@@ -1,0 +1,239 @@
+"""``qops-batsim campaign``: a grid of runs, kept, resumed, judged."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qops_batsim.cli import console, options
+from qops_batsim.cli.manual import manual
+
+if TYPE_CHECKING:
+    from qops_batsim.experiments.campaign_runs import CampaignRuns
+
+EXAMPLE = """\
+# Every combination of what is listed is run. A list of one value may be the value.
+name = "first look"
+
+# Logs: a shipped workload, a Batsim workload of delay jobs, or an SWF file with the machine's
+# processors, which is looked for beside this file and in $QOPS_SHARED/traces:
+#   logs = [{name = "CTC", file = "CTC-SP2-1996-rebuilt.swf.gz", processors = 430}]
+logs = ["sdsc_sp2_1000"]
+
+# Stretches of each log. Intervals and verdicts are over windows if there are several; three
+# are needed for a verdict.
+windows = [
+    {skip = 0, first = 250},
+    {skip = 250, first = 250},
+    {skip = 500, first = 250},
+    {skip = 750, first = 250},
+]
+
+schedulers = ["easy", "msb", "qops", "qops:k_factor=1"]
+baseline = "msb"
+metrics = ["unadmitted_jobs", "unadmitted_work", "utilization"]
+
+loads = [1.0, 1.3]
+methods = ["duplication"]        # or expansion
+stringencies = [0.2]
+deadline_shares = [1.0]
+artificial = ["run-time"]        # of jobs without a user's deadline: or turnaround, none
+relaxations = [2.0]
+seeds = 2                        # seeds 1 and 2; or a list
+"""
+
+_about = manual(
+    """
+    FILE: The campaign (TOML); `qops-batsim campaign example` prints one.
+    DIR: Directory of a campaign.
+    --out, -o DIR: Directory of the campaign: what is run, finished runs, tables.
+    --retry: Make runs that failed once more.
+    --save FILE: Write the table: a .csv, .json, .tex (LaTeX) or .parquet file.
+    --runs: A row for each run instead of means; only with --save, to .csv or .parquet.
+    --pictures DIR: Directory of the pictures. Default: that of the campaign.
+    --format png|pdf|svg: Format of the pictures.
+    """
+)
+_Directory = Annotated[Path, _about("DIR")]
+
+app = typer.Typer(
+    help="Run a grid of logs, loads, deadlines, schedulers and seeds; kept, resumed, judged.",
+    no_args_is_help=True,
+)
+
+
+@app.command("example")
+def example() -> None:
+    """Print an example of a campaign file, which runs within a minute.
+
+    **Examples**
+
+    `qops-batsim campaign example > campaign.toml`
+    """
+    typer.echo(EXAMPLE, nl=False)
+
+
+@app.command("run")
+def run(
+    file: Annotated[Path, _about("FILE")],
+    out: Annotated[Path, _about("--out")],
+    jobs_parallel: options.Processes = 1,
+    dask: options.Dask = None,
+    retry: Annotated[bool, _about("--retry")] = False,
+) -> None:
+    """Make the runs of a campaign that its directory does not hold yet, and print the table.
+
+    Every finished run is kept at once, so that a campaign which was killed goes on where it
+    was, and one that has grown makes only what is new. Equal runs are made once: at load 1, say,
+    seeds make no difference. A run that fails is recorded, and the others go on; the exit code is
+    then 1. After changes to the code of a scheduler take another directory.
+
+    Writes to DIR runs.csv, a row a run, and table.csv, means with intervals and verdicts.
+
+    **Examples**
+
+    - `qops-batsim campaign run campaign.toml --out out/first --workers 2`
+
+    - On a Dask cluster: `qops-batsim campaign run campaign.toml -o out/first --dask tcp://head:8786`
+    """
+    from qops_batsim.experiments.campaign_file import read_campaign
+    from qops_batsim.experiments.campaign_runs import run_campaign
+    from qops_batsim.experiments.campaign_tables import write_table
+
+    campaign = read_campaign(file)
+    console.make_directory(out, "--out")
+    began = time.perf_counter()
+    with console.announce_compiling(), console.progress_bar(None, campaign.name) as on_progress:
+        runs = run_campaign(
+            campaign,
+            out,
+            logs=file.parent,
+            workers=dask or jobs_parallel,
+            retry=retry,
+            on_progress=on_progress,
+        )
+    seconds = time.perf_counter() - began
+    paths = [out / "runs.csv", out / "table.csv"]
+    for path in paths:
+        write_table(runs, path, each_run=path is paths[0])
+    _print_table(runs)
+    failed = _print_failures(runs)
+    console.note(f"{campaign.name} in {seconds:.1f} s")
+    console.note(f"wrote {', '.join(str(path) for path in paths)}")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command("status")
+def status(directory: _Directory, as_json: options.AsJson = False) -> None:
+    """Tell how far a campaign is, also while it runs, and what failed.
+
+    **Examples**
+
+    `qops-batsim campaign status out/first`
+    """
+    import msgspec
+
+    from qops_batsim.experiments.campaign_runs import (
+        read_campaign_runs,
+        read_description,
+        status_of,
+    )
+
+    found = status_of(directory)
+    if as_json:
+        console.print_json(msgspec.to_builtins(found))
+        return
+    known = read_description(directory)
+    typer.echo(f"{known.campaign.name} ({known.key}), package {known.package_version}")
+    left = found.runs - found.finished - found.failed
+    typer.echo(
+        f"{found.finished:,} of {found.runs:,} runs finished, {found.failed:,} failed, {left:,} to "
+        f"do; {found.cells:,} were asked for"
+    )
+    if found.failed:
+        _print_failures(read_campaign_runs(directory))
+
+
+@app.command("table")
+def table(
+    directory: _Directory,
+    save: Annotated[Path | None, _about("--save")] = None,
+    each_run: Annotated[bool, _about("--runs")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Print means, intervals and verdicts of the runs that are finished, or write them to a file.
+
+    **Examples**
+
+    - `qops-batsim campaign table out/first`
+
+    - For a paper: `qops-batsim campaign table out/first --save table.tex`
+    """
+    from qops_batsim.errors import InputError
+    from qops_batsim.experiments.campaign_runs import read_campaign_runs
+    from qops_batsim.experiments.campaign_tables import document_of, write_table
+
+    if each_run and save is None:
+        raise InputError("--runs: is of use only with --save FILE")
+    runs = read_campaign_runs(directory)
+    if save is not None:
+        write_table(runs, save, each_run=each_run)
+        console.note(f"wrote {save}")
+    elif as_json:
+        console.print_json(document_of(runs))
+    else:
+        _print_table(runs)
+
+
+@app.command("plot")
+def plot(
+    directory: _Directory,
+    pictures: Annotated[Path | None, _about("--pictures")] = None,
+    ending: Annotated[str, _about("--format")] = "png",
+) -> None:
+    """Draw the runs that are finished: refused jobs and work, utilization, response times.
+
+    **Examples**
+
+    `qops-batsim campaign plot out/first --format svg`
+    """
+    from qops_batsim.errors import InputError
+    from qops_batsim.experiments.campaign_pictures import draw_campaign
+    from qops_batsim.experiments.campaign_runs import read_campaign_runs
+    from qops_batsim.experiments.campaign_tables import summaries
+
+    if ending not in ("png", "pdf", "svg"):
+        raise InputError(f"--format {ending}: one of png, pdf, svg is expected")
+    found = summaries(read_campaign_runs(directory))
+    if not any(each.runs for each in found):
+        raise InputError(f"{directory}: no run is finished; `campaign status` tells more")
+    target = pictures or directory
+    console.make_directory(target, "--pictures")
+    paths = draw_campaign(found, target, ending=ending)
+    console.note(f"wrote {', '.join(str(path) for path in paths)}")
+
+
+def _print_table(runs: CampaignRuns) -> None:
+    from qops_batsim.experiments.campaign_tables import method_text, summaries, table_cells
+
+    console.print_table(runs.campaign.name, *table_cells(runs, summaries(runs)))
+    typer.echo(method_text(runs))
+
+
+def _print_failures(runs: CampaignRuns) -> int:
+    """Print what failed, each error once; return how many runs that are."""
+    errors: dict[str, list[str]] = {}
+    for each in runs.outcomes:
+        if each.error is not None and not each.repeated:
+            cell = each.cell
+            where = f"{cell.contestant} on {cell.point.log} {cell.window}"
+            what = f"{where}, load {cell.point.load:g}, seed {cell.seed}"
+            errors.setdefault(each.error, []).append(what)
+    for error, cells in errors.items():
+        more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
+        console.note(f"failed: {cells[0]}{more}: {error}")
+    return sum(map(len, errors.values()))

@@ -1,0 +1,40 @@
+"""Pictures of a campaign: those of a comparison, for everything but loads and schedulers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from qops_batsim.experiments.campaign import Point
+from qops_batsim.experiments.campaign_tables import CampaignSummary
+from qops_batsim.experiments.intervals import Interval
+from qops_batsim.experiments.pictures import draw_comparison
+
+Curves = dict[str, dict[float, dict[str, Interval | None]]]
+
+
+def draw_campaign(
+    found: Sequence[CampaignSummary], directory: str | Path, *, ending: str = "png"
+) -> list[Path]:
+    """Draw pictures (png, pdf or svg) of finished runs; those that vary in no load are points."""
+    parts: dict[Point, Curves] = {}
+    for each in found:
+        if each.runs:
+            part = msgspec.structs.replace(each.point, load=1.0)
+            by_load = parts.setdefault(part, {}).setdefault(each.scheduler, {})
+            by_load[each.point.load] = each.metrics
+    fields = [name for name in Point.__struct_fields__ if len({_of(p, name) for p in parts}) > 1]
+    paths = []
+    for part, curves in parts.items():
+        named = "-".join(f"{name}-{_of(part, name)}" for name in fields)
+        prefix = re.sub(r"[^\w.-]+", "-", named) + "-" if named else ""
+        paths += draw_comparison(curves, directory, ending=ending, prefix=prefix)
+    return paths
+
+
+def _of(point: Point, name: str) -> str:
+    value = getattr(point, name)
+    return f"{value:g}" if isinstance(value, float) else str(value)

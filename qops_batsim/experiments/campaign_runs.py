@@ -1,0 +1,188 @@
+"""Making the runs of a campaign, and knowing how far it is.
+
+A directory holds ``campaign.json``, what is run; ``runs`` and ``failed``, a file for each run that
+is finished and for each that failed. They are written at once and whole, so a campaign that was
+killed goes on where it was, and one that has grown makes only what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.errors import InputError
+from qops_batsim.experiments.campaign import Campaign, Cell, Identities, Point, case_of
+from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns
+from qops_batsim.experiments.kept import KeptRuns
+from qops_batsim.experiments.pool import Failure, Workers, run_cases
+from qops_batsim.experiments.traces import find_trace, read_trace, trace_digest
+from qops_batsim.files import read_bytes, write_text
+from qops_batsim.version import __version__
+from qops_batsim.workload.model import Workload
+
+DESCRIPTION = "campaign.json"
+MADE_OF = "deadline runs"
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``campaign.json`` tells: the campaign, its key, and what its inputs are."""
+
+    package_version: str
+    key: str
+    campaign: Campaign
+    identities: Identities
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came out of a cell: metrics, an error, or neither yet.
+
+    It is ``repeated`` if it is the run of an earlier seed, which made no difference.
+    """
+
+    cell: Cell
+    metrics: AdmissionMetrics | None = None
+    error: str | None = None
+    repeated: bool = False
+
+
+@dataclass(frozen=True)
+class CampaignRuns:
+    """A campaign with what is known of its runs, in the order of its cells."""
+
+    description: Description
+    outcomes: Sequence[Outcome]
+
+    @property
+    def campaign(self) -> Campaign:
+        """What is run."""
+        return self.description.campaign
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True):
+    """How many different runs a campaign has, and how many are finished or failed."""
+
+    cells: int
+    runs: int
+    finished: int
+    failed: int
+
+
+def run_campaign(
+    campaign: Campaign,
+    directory: str | Path,
+    *,
+    logs: str | Path = ".",
+    workers: Workers = 1,
+    retry: bool = False,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> CampaignRuns:
+    """Make the runs of a campaign that a directory does not hold yet, and return all.
+
+    Files of logs are looked for in the directory ``logs`` first. A run that fails is recorded, and
+    made again only with ``retry``.
+    """
+    campaign.check()
+    known, traces = _inputs(campaign, Path(logs))
+    found = Description(
+        package_version=__version__, key=campaign.key, campaign=campaign, identities=known
+    )
+    for each in campaign.schedulers:
+        each.make().prepare()
+    text = msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
+    write_text(Path(directory) / DESCRIPTION, text + "\n")
+    kept, failures = _stores(Path(directory))
+    if retry:
+        failures.clear()
+    cases = [case_of(campaign, cell, known) for cell in campaign.cells()]
+    run_cases(
+        DeadlineRuns(traces),
+        cases,
+        workers=workers,
+        kept=kept,
+        failures=failures,
+        together=_scenario,
+        on_progress=on_progress,
+    )
+    return _outcomes(found, cases, kept, failures)
+
+
+def read_campaign_runs(directory: str | Path) -> CampaignRuns:
+    """Return what is known of the runs of a campaign's directory."""
+    found = read_description(directory)
+    kept, failures = _stores(Path(directory))
+    cases = [case_of(found.campaign, cell, found.identities) for cell in found.campaign.cells()]
+    return _outcomes(found, cases, kept, failures)
+
+
+def read_description(directory: str | Path) -> Description:
+    """Return what is run in a directory."""
+    path = Path(directory) / DESCRIPTION
+    content = read_bytes(path, what="the description that `campaign run` writes")
+    try:
+        return msgspec.json.decode(content, type=Description)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path}: {error}; the description that `campaign run` writes is expected"
+        ) from None
+
+
+def status_of(directory: str | Path) -> Status:
+    """Return how far a campaign is, without reading its runs. O(cells)."""
+    found = read_description(directory)
+    cells = list(found.campaign.cells())
+    cases = dict.fromkeys(case_of(found.campaign, cell, found.identities) for cell in cells)
+    kept, failures = _stores(Path(directory))
+    finished = kept.count(cases)
+    failed = failures.count(cases)
+    return Status(cells=len(cells), runs=len(cases), finished=finished, failed=failed)
+
+
+def _inputs(campaign: Campaign, directory: Path) -> tuple[Identities, dict[str, Workload]]:
+    """Return what identifies the inputs, and the logs by it."""
+    names, traces = {}, {}
+    for log in campaign.logs:
+        path = find_trace(log.file, directory)
+        names[log.name] = trace_digest(path, log.processors)
+        windows = campaign.windows_of(log)
+        last = [window.skip + window.first for window in windows if window.first]
+        jobs = max(last) if len(last) == len(windows) else None
+        traces[names[log.name]] = read_trace(path, log.processors, jobs)
+    schedulers = {each.name: each.identity() for each in campaign.schedulers}
+    return Identities(logs=names, schedulers=schedulers), traces
+
+
+def _stores(directory: Path) -> tuple[KeptRuns[AdmissionMetrics], KeptRuns[Failure]]:
+    return (
+        KeptRuns(directory / "runs", AdmissionMetrics, MADE_OF),
+        KeptRuns(directory / "failed", Failure, MADE_OF),
+    )
+
+
+def _scenario(case: DeadlineCase) -> object:
+    return case.scenario
+
+
+def _outcomes(
+    found: Description,
+    cases: Sequence[DeadlineCase],
+    kept: KeptRuns[AdmissionMetrics],
+    failures: KeptRuns[Failure],
+) -> CampaignRuns:
+    known: dict[DeadlineCase, tuple[AdmissionMetrics | None, str | None]] = {}
+    seen: set[tuple[Point, str, DeadlineCase]] = set()
+    outcomes = []
+    for cell, case in zip(found.campaign.cells(), cases, strict=True):
+        if case not in known:
+            metrics = kept.find(case)
+            failure = failures.find(case) if metrics is None else None
+            known[case] = metrics, None if failure is None else failure.error
+        metrics, error = known[case]
+        key = (cell.point, cell.contestant, case)
+        again = key in seen
+        seen.add(key)
+        outcomes.append(Outcome(cell=cell, metrics=metrics, error=error, repeated=again))
+    return CampaignRuns(found, outcomes)

@@ -1,0 +1,252 @@
+"""What a campaign found out: a row a run, and means with intervals and verdicts."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.errors import InputError
+from qops_batsim.experiments.campaign import Point, Window
+from qops_batsim.experiments.campaign_runs import CampaignRuns, Outcome
+from qops_batsim.experiments.compare import METRICS
+from qops_batsim.experiments.intervals import LEAST, Interval, nested_interval
+from qops_batsim.experiments.verdicts import ERROR, directions
+from qops_batsim.files import atomic_write, write_text
+from qops_batsim.version import __version__
+
+SEEDS, WINDOWS = "seeds", "windows"
+
+Metrics = dict[str, Interval | None]
+
+
+class CampaignSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A scheduler at a point: means over the repetitions, and differences to the baseline.
+
+    Repetitions are ``over`` windows of the log, each the mean of its seeds, or with a single
+    window over seeds. ``verdict`` says of the campaign's first metric whether it is higher or
+    lower than the baseline's, ``chance`` with which probability chance explains that.
+    """
+
+    point: Point
+    scheduler: str
+    over: str
+    runs: int
+    failed: int
+    metrics: Metrics
+    difference: Metrics
+    verdict: str = ""
+    chance: float | None = None
+
+
+def method_text(runs: CampaignRuns) -> str:
+    """Return how intervals and verdicts of a table are made, in words."""
+    return (
+        "Means with 95 % intervals (Student) over the windows of a log, each the mean of its "
+        "seeds; with a single window over its seeds, which says nothing about other windows. "
+        f"Verdicts: {runs.campaign.metrics[0]} against {runs.campaign.base} on the same "
+        f"workloads; at most {ERROR:.0%} for one wrong verdict or more in the table (Holm); not "
+        f"judged below {LEAST} repetitions."
+    )
+
+
+def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
+    """Return a summary for every point and scheduler that has runs, in the campaign's order."""
+    groups: dict[tuple[Point, str], list[Outcome]] = {}
+    for each in runs.outcomes:
+        if not each.repeated:
+            groups.setdefault((each.cell.point, each.cell.contestant), []).append(each)
+    base, found = runs.campaign.base, []
+    for (point, name), group in groups.items():
+        finished = [each for each in group if each.metrics is not None]
+        pairs = _pairs(finished, groups[point, base])
+        found.append(
+            CampaignSummary(
+                point=point,
+                scheduler=name,
+                over=WINDOWS if len({each.cell.window for each in group}) > 1 else SEEDS,
+                runs=len(finished),
+                failed=sum(each.error is not None for each in group),
+                metrics={metric: _mean(finished, metric) for metric in METRICS},
+                difference={
+                    metric: None if name == base else _difference(pairs, metric)
+                    for metric in METRICS
+                },
+            )
+        )
+    judged = directions(each.difference.get(runs.campaign.metrics[0]) for each in found)
+    return [
+        msgspec.structs.replace(each, verdict=verdict, chance=chance)
+        for each, (verdict, chance) in zip(found, judged, strict=True)
+    ]
+
+
+def _pairs(own: Iterable[Outcome], base: Iterable[Outcome]) -> list[tuple[Outcome, Outcome]]:
+    """Return runs with those of the baseline on the same workload."""
+    others = {(each.cell.window, each.cell.seed): each for each in base if each.metrics}
+    keys = ((each, (each.cell.window, each.cell.seed)) for each in own)
+    return [(each, others[key]) for each, key in keys if key in others]
+
+
+def _mean(runs: Iterable[Outcome], metric: str) -> Interval | None:
+    return _nested([(each.cell.window, _value(each, metric)) for each in runs])
+
+
+def _difference(pairs: Iterable[tuple[Outcome, Outcome]], metric: str) -> Interval | None:
+    values: list[tuple[Window, float | None]] = []
+    for own, base in pairs:
+        one, other = _value(own, metric), _value(base, metric)
+        known = one is not None and other is not None
+        values.append((own.cell.window, one - other if known else None))  # type: ignore[operator]
+    return _nested(values)
+
+
+def _nested(values: Sequence[tuple[Window, float | None]]) -> Interval | None:
+    """Return the mean over windows, or None where a run lacks the metric."""
+    groups: dict[Window, list[float]] = {}
+    for window, value in values:
+        if value is None:
+            return None
+        groups.setdefault(window, []).append(value)
+    return nested_interval(list(groups.values())) if groups else None
+
+
+def _value(outcome: Outcome, metric: str) -> float | None:
+    value: float | None = getattr(outcome.metrics, metric)
+    return value
+
+
+def run_records(runs: CampaignRuns) -> list[dict[str, Any]]:
+    """Return a flat record for each cell: what it is, its metrics, its error."""
+    none = dict.fromkeys(AdmissionMetrics.__struct_fields__)
+    return [
+        {
+            **msgspec.structs.asdict(each.cell.point),
+            **msgspec.structs.asdict(each.cell.window),
+            "scheduler": each.cell.contestant,
+            "seed": each.cell.seed,
+            "repeated": each.repeated,
+            **(none if each.metrics is None else msgspec.structs.asdict(each.metrics)),
+            "error": each.error,
+        }
+        for each in runs.outcomes
+    ]
+
+
+def summary_records(found: Sequence[CampaignSummary]) -> list[dict[str, Any]]:
+    """Return a flat record for each summary: means, ends, differences, verdict."""
+    records = []
+    for each in found:
+        record = {**msgspec.structs.asdict(each.point), "scheduler": each.scheduler}
+        record |= {"over": each.over, "runs": each.runs, "failed": each.failed}
+        for suffix, metrics in (("", each.metrics), ("_difference", each.difference)):
+            for name, value in metrics.items():
+                record[f"{name}{suffix}"] = None if value is None else value.mean
+                record[f"{name}{suffix}_low"] = None if value is None else value.low
+                record[f"{name}{suffix}_high"] = None if value is None else value.high
+        records.append(record | {"verdict": each.verdict, "chance": each.chance})
+    return records
+
+
+def csv_of(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return records as CSV; what is None is empty."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(records[0]) if records else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
+
+
+def table_cells(
+    runs: CampaignRuns, found: Sequence[CampaignSummary]
+) -> tuple[list[str], list[list[str]]]:
+    """Return headings and cells of a table; parameters that do not vary have no column."""
+    metrics = runs.campaign.metrics
+    points = [msgspec.structs.asdict(each.point) for each in found]
+    varied = [name for name in Point.__struct_fields__ if len({p[name] for p in points}) > 1]
+    judged = f"{metrics[0]} less {runs.campaign.base}"
+    headings = [*varied, "scheduler", "runs", *metrics, judged, "verdict"]
+    rows = []
+    for point, each in zip(points, found, strict=True):
+        shown = [_plain(point[name]) for name in varied]
+        known = [each.metrics.get(name) for name in metrics]
+        less = each.difference.get(metrics[0])
+        rows.append(
+            [
+                *shown,
+                each.scheduler,
+                str(each.runs) + (f" ({each.failed} failed)" if each.failed else ""),
+                *("-" if value is None else value.text() for value in known),
+                "" if less is None else less.text(sign="+"),
+                each.verdict,
+            ]
+        )
+    return headings, rows
+
+
+def latex_of(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in LaTeX (package booktabs)."""
+    lines = [rf"\begin{{tabular}}{{{'l' * len(headings)}}}", r"\toprule"]
+    lines += [_latex_line(headings), r"\midrule", *map(_latex_line, rows)]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def document_of(runs: CampaignRuns) -> dict[str, Any]:
+    """Return the campaign with its summaries as plain values for JSON."""
+    return {
+        "package_version": __version__,
+        "key": runs.description.key,
+        "campaign": msgspec.to_builtins(runs.campaign),
+        "judged": method_text(runs),
+        "summaries": msgspec.to_builtins(summaries(runs)),
+    }
+
+
+def write_table(runs: CampaignRuns, path: Path, *, each_run: bool = False) -> None:
+    """Write summaries, or a row a run, as the name says: .csv, .json, .tex or .parquet."""
+    found = [] if each_run else summaries(runs)
+    if path.suffix == ".tex" and not each_run:
+        write_text(path, latex_of(*table_cells(runs, found)))
+        return
+    if path.suffix == ".json" and not each_run:
+        text = msgspec.json.format(msgspec.json.encode(document_of(runs)), indent=2)
+        write_text(path, text.decode() + "\n")
+        return
+    records = run_records(runs) if each_run else summary_records(found)
+    if path.suffix == ".csv":
+        write_text(path, csv_of(records))
+    elif path.suffix == ".parquet":
+        _write_parquet(records, path)
+    else:
+        accepted = ".csv or .parquet" if each_run else ".csv, .json, .tex or .parquet"
+        raise InputError(f"{path}: a name that ends in {accepted} is expected")
+
+
+def _write_parquet(records: Sequence[Mapping[str, Any]], path: Path) -> None:
+    import pandas as pd
+
+    try:
+        content = pd.DataFrame(list(records)).to_parquet(index=False)
+    except ImportError:
+        raise InputError(
+            f"{path}: parquet needs the package pyarrow, which is not installed; .csv is written "
+            "without it"
+        ) from None
+    with atomic_write(path) as stream:
+        stream.write(content)
+
+
+def _plain(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _latex_line(cells: Iterable[str]) -> str:
+    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    special |= {each: f"\\{each}" for each in "&%$#_{}"}
+    texts = ("".join(special.get(letter, letter) for letter in cell) for cell in cells)
+    return " & ".join(texts) + r" \\"
