@@ -42,7 +42,7 @@ def results_on_cluster(
         shared = client.scatter(maker, broadcast=True, hash=False)
         futures = [client.submit(make, shared, group, pure=False) for group in groups]
         try:
-            for future in as_completed(futures):
+            for future in as_completed(futures, loop=client.loop):
                 yield from future.result()
         finally:
             client.cancel(futures)

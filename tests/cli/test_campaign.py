@@ -1,0 +1,114 @@
+"""``qops-batsim campaign``."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from qops_batsim.cli.campaign import EXAMPLE
+from qops_batsim.experiments.campaign_file import read_campaign
+from qops_batsim.experiments.deadline_runs import DeadlineRuns
+
+SMALL = """
+name = "small"
+logs = "sdsc_sp2_1000"
+windows = [{first = 40}, {skip = 40, first = 40}]
+schedulers = ["msb", "qops"]
+loads = [1.0, 1.3]
+seeds = 2
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "campaign.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def test_the_example_is_a_campaign(cli, tmp_path: Path) -> None:
+    result = cli("campaign", "example")
+    assert (result.exit_code, result.out) == (0, EXAMPLE)
+    path = tmp_path / "campaign.toml"
+    path.write_text(result.out)
+    assert read_campaign(path).name == "first look"
+
+
+def test_a_campaign_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> None:
+    out = tmp_path / "out"
+    result = cli("campaign", "run", file, "--out", out)
+    assert result.exit_code == 0, result.err
+    assert "unadmitted_jobs less msb" in result.out
+    assert "not judged" in result.out
+    with open(out / "runs.csv") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 16
+    with open(out / "table.csv") as stream:
+        table = list(csv.DictReader(stream))
+    assert [row["verdict"] for row in table] == ["", "not judged"] * 2
+    before = {path: path.read_bytes() for path in out.glob("*.csv")}
+    assert cli("campaign", "run", file, "--out", out).out == result.out
+    assert {path: path.read_bytes() for path in before} == before
+
+    status = cli("campaign", "status", out)
+    assert "12 of 12 runs finished, 0 failed, 0 to do; 16 were asked for" in status.out
+    told = json.loads(cli("campaign", "status", out, "--json").out)
+    assert told == {"cells": 16, "runs": 12, "finished": 12, "failed": 0}
+    assert cli("campaign", "table", out).out == result.out
+    document = json.loads(cli("campaign", "table", out, "--json").out)
+    assert document["campaign"]["baseline"] == ""
+    assert len(document["summaries"]) == 4
+    assert cli("campaign", "table", out, "--save", out / "table.tex").exit_code == 0
+    assert (out / "table.tex").read_text().startswith(r"\begin{tabular}")
+    drawn = cli("campaign", "plot", out, "--pictures", tmp_path / "pictures", "--format", "svg")
+    assert drawn.exit_code == 0, drawn.err
+    names = {path.name for path in (tmp_path / "pictures").iterdir()}
+    assert names == {"unadmitted.svg", "utilization.svg", "versus_utilization.svg"}
+
+
+def test_failures_are_told_and_the_exit_code_is_one(
+    cli, tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = DeadlineRuns.__call__
+
+    def failing(self, case):
+        if case.scheduler == "qops":
+            raise ZeroDivisionError("by nothing")
+        return real(self, case)
+
+    out = tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(DeadlineRuns, "__call__", failing)
+        result = cli("campaign", "run", file, "--out", out)
+    assert result.exit_code == 1
+    line = "failed: qops on sdsc_sp2_1000 0+40, load 1, seed 1 and 5 more: ZeroDivisionError"
+    assert line in result.err
+    status = cli("campaign", "status", out)
+    assert "6 of 12 runs finished, 6 failed, 0 to do" in status.out
+    assert line in status.err
+    assert cli("campaign", "run", file, "--out", out).exit_code == 1
+    assert cli("campaign", "run", file, "--out", out, "--retry").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "no.toml", "--out", "out"], "no.toml: no such file"),
+        (["status", "nowhere"], "campaign.json: no such file"),
+        (["table", "nowhere"], "campaign.json: no such file"),
+        (["table", "nowhere", "--runs"], "--runs: is of use only with --save FILE"),
+        (["plot", "nowhere"], "campaign.json: no such file"),
+        (["plot", "nowhere", "--format", "gif"], "--format gif: one of png, pdf, svg"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = cli("campaign", *words)
+    assert result.exit_code == 2
+    assert message in result.err
+    assert len(result.err.strip().splitlines()) == 1

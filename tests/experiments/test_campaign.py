@@ -1,0 +1,365 @@
+"""Campaigns: what they run, read from a file or made, and that they are finished in any way."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from qops_batsim.errors import InputError
+from qops_batsim.experiments import campaign_runs as module
+from qops_batsim.experiments.campaign import Campaign, Log, Window
+from qops_batsim.experiments.campaign_file import campaign_of, read_campaign
+from qops_batsim.experiments.campaign_runs import (
+    CampaignRuns,
+    read_campaign_runs,
+    run_campaign,
+    status_of,
+)
+from qops_batsim.experiments.campaign_tables import (
+    csv_of,
+    latex_of,
+    run_records,
+    summaries,
+    summary_records,
+    table_cells,
+    write_table,
+)
+from qops_batsim.experiments.contestants import Contestant, contestants_of
+from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
+from qops_batsim.experiments.intervals import mean_interval, paired_difference
+
+TEXT = """
+name = "small"
+schedulers = ["easy", "msb", "qops", "qops:k_factor=1"]
+baseline = "msb"
+loads = [1.0, 1.4]
+seeds = 2
+windows = [{first = 60}, {skip = 60, first = 60}, {skip = 120, first = 60}]
+logs = ["sdsc_sp2_1000"]
+"""
+
+
+def campaign(**changes: object) -> Campaign:
+    made = Campaign(
+        name="small",
+        logs=(Log(name="sdsc_sp2_1000", file="sdsc_sp2_1000"),),
+        schedulers=contestants_of(["easy", "msb", "qops", "qops:k_factor=1"]),
+        baseline="msb",
+        loads=(1.0, 1.4),
+        seeds=(1, 2),
+        windows=tuple(Window(skip=skip, first=60) for skip in (0, 60, 120)),
+    )
+    return msgspec.structs.replace(made, **changes)
+
+
+def tables_of(directory: Path) -> str:
+    """Return everything that the tables of a campaign tell."""
+    runs = read_campaign_runs(directory)
+    return csv_of(run_records(runs)) + csv_of(summary_records(summaries(runs)))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("campaign")
+    run_campaign(campaign(), directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def runs(finished: Path) -> CampaignRuns:
+    return read_campaign_runs(finished)
+
+
+def test_a_file_is_the_campaign_made_of_its_values(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.toml"
+    path.write_text(TEXT)
+    found = read_campaign(path)
+    assert found == campaign()
+    assert found.key == campaign().key
+    assert campaign(loads=(1.0,)).key != found.key
+    again = msgspec.json.decode(msgspec.json.encode(found), type=Campaign)
+    assert (again, again.key) == (found, found.key)
+
+
+def test_one_value_stands_for_a_list_and_tables_for_texts() -> None:
+    found = campaign_of(
+        {
+            "name": "x",
+            "logs": {"name": "KTH", "file": "kth.swf.gz", "processors": 100},
+            "schedulers": ["fcfs", {"scheduler": "qops", "settings": {"k_factor": 1}}],
+            "loads": 1,
+            "seeds": [7],
+            "windows": {"first": 0},
+        },
+        source="x.toml",
+    )
+    assert found.logs == (Log(name="KTH", file="kth.swf.gz", processors=100),)
+    assert found.schedulers[1] == Contestant(
+        name="qops", scheduler="qops", settings={"k_factor": 1}
+    )
+    assert (found.loads, found.seeds, found.windows) == ((1.0,), (7,), (Window(first=0),))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name = [", "Invalid value.*a campaign \\(TOML\\) is expected"),
+        ("nam = 1", "nam is not known; did you mean 'name'"),
+        ("name = 1", "name is 1: Expected `str`, got `int`"),
+        ("", "required field `name`"),
+        (TEXT.replace("1.4", '"a"'), "loads.1. is 'a': Expected `float`, got `str`"),
+        (TEXT.replace("1.4", "0.4"), "load is 0.4; by duplication, a number from 1 to 100"),
+        (TEXT.replace("1.4", "1.0"), "load 1 is given twice"),
+        (TEXT.replace("seeds = 2", "seeds = 0"), "seeds is 0; a list of seeds, or their number"),
+        (TEXT.replace("seeds = 2", "seeds = [-1]"), "seed is -1"),
+        (TEXT.replace("k_factor", "k"), "scheduler 'qops' has no option 'k'"),
+        (TEXT.replace('"easy"', '"eazy"'), "unknown scheduler 'eazy'; did you mean 'easy'"),
+        (TEXT.replace('baseline = "msb"', 'baseline = "mrt"'), "baseline is 'mrt'"),
+        (TEXT.replace("skip = 60", "skip = -1"), "skip is -1"),
+        (TEXT.replace("skip = 60", "skp = 60"), "unknown field `skp`"),
+        (TEXT + "metrics = ['waits']", "metric is 'waits'"),
+        (TEXT + "methods = 'magic'", "method is 'magic'"),
+        (TEXT + "stringencies = 1.5", "stringency is 1.5"),
+        (TEXT + "deadline_shares = 0.5\nartificial = 'x'", "artificial is 'x'"),
+        (TEXT + "loads = []", "Cannot overwrite a value"),
+        (TEXT.replace("[1.0, 1.4]", "[]"), "no load to compare"),
+    ],
+)
+def test_a_mistake_in_a_file_is_told(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "campaign.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message) as error:
+        read_campaign(path)
+    assert str(error.value).startswith(f"{path}: ")
+    assert "\n" not in str(error.value)
+
+
+def test_a_log_that_is_nowhere_is_told_before_anything_is_run(tmp_path: Path) -> None:
+    lost = campaign(logs=(Log(name="a", file="nothing.swf"),))
+    with pytest.raises(InputError, match="nothing.swf: no such file"):
+        run_campaign(lost, tmp_path / "out")
+    wrong = campaign(logs=(Log(name="a", file="sdsc_sp2_1000", processors=5),))
+    with pytest.raises(InputError, match="is no SWF file.*5 were given"):
+        run_campaign(wrong, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_cannot_matter_makes_no_other_run() -> None:
+    def same(one: dict[str, object], other: dict[str, object]) -> bool:
+        first, second = Scenario(log="a", **one), Scenario(log="a", **other)
+        return first.canonical() == second.canonical()
+
+    assert same({"seed": 1}, {"seed": 2})
+    assert same({"load": 1.2, "method": "expansion", "seed": 1}, {**_expansion(), "seed": 9})
+    assert same({"relaxation": 5.0, "artificial": "none"}, {})
+    assert same({"share": 0.0, "stringency": 0.5, "seed": 3}, {"share": 0.0})
+    assert not same({"load": 1.2, "seed": 1}, {"load": 1.2, "seed": 2})
+    assert not same({"share": 0.5, "seed": 1}, {"share": 0.5, "seed": 2})
+    assert not same({"share": 0.5, "relaxation": 5.0}, {"share": 0.5})
+    assert not same({"stringency": 0.5}, {})
+
+
+def _expansion() -> dict[str, object]:
+    return {"load": 1.2, "method": "expansion"}
+
+
+def test_a_case_is_called_the_same_in_every_process() -> None:
+    case = Contestant(name="a", scheduler="qops", settings={"k_factor": 1}).case(Scenario(log="a"))
+    again = pickle.loads(pickle.dumps(case))
+    fresh = msgspec.json.decode(msgspec.json.encode(case), type=type(case))
+    texts = {msgspec.json.encode(each, order="deterministic") for each in (case, again, fresh)}
+    assert len(texts) == 1
+
+
+def test_points_have_artificial_deadlines_only_where_there_are_any() -> None:
+    made = campaign(
+        loads=(1.0,),
+        deadline_shares=(1.0, 0.5),
+        artificial=("run-time", "turnaround", "none"),
+        relaxations=(2.0, 5.0),
+    )
+    found = [(each.deadline_share, each.artificial, each.relaxation) for each in made.points()]
+    assert found == [
+        (1.0, "run-time", 2.0),
+        *((0.5, rule, factor) for rule in ("run-time", "turnaround") for factor in (2.0, 5.0)),
+        (0.5, "none", 2.0),
+    ]
+
+
+def test_each_different_run_is_made_once(finished: Path, runs: CampaignRuns) -> None:
+    status = status_of(finished)
+    # At load 1 both seeds are one run.
+    assert (status.cells, status.runs) == (4 * 3 * (2 + 2), 4 * 3 * (1 + 2))
+    assert (status.finished, status.failed) == (status.runs, 0)
+    assert len(list((finished / "runs").iterdir())) == status.runs
+    assert sum(each.repeated for each in runs.outcomes) == status.cells - status.runs
+
+
+def test_a_campaign_that_grows_makes_only_what_is_new(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    real = DeadlineRuns.__call__
+
+    def counted(self, case):
+        made.append(case)
+        return real(self, case)
+
+    monkeypatch.setattr(DeadlineRuns, "__call__", counted)
+    for path in (finished / "runs").iterdir():
+        (tmp_path / "runs").mkdir(exist_ok=True)
+        (tmp_path / "runs" / path.name).write_bytes(path.read_bytes())
+    run_campaign(campaign(), tmp_path)
+    assert made == []
+    assert tables_of(tmp_path) == tables_of(finished)
+    # The option's default is no new run.
+    more = [
+        *campaign().schedulers,
+        Contestant(name="b", scheduler="qops", settings={"k_factor": 5}),
+    ]
+    run_campaign(campaign(schedulers=tuple(more), seeds=(1, 2, 3)), tmp_path)
+    assert len(made) == 4 * 3
+    assert {case.scenario.seed for case in made} == {3}
+
+
+def test_means_are_over_windows_and_differences_are_paired(runs: CampaignRuns) -> None:
+    found = {(each.point.load, each.scheduler): each for each in summaries(runs)}
+    values: dict[tuple[str, int, int], float] = {}
+    for each in runs.outcomes:
+        if each.cell.point.load == 1.4 and each.metrics is not None:
+            cell = each.cell
+            values[cell.contestant, cell.window.skip, cell.seed] = each.metrics.unadmitted_jobs
+
+    def over_windows(name: str) -> list[float]:
+        return [sum(values[name, skip, seed] for seed in (1, 2)) / 2 for skip in (0, 60, 120)]
+
+    one = found[1.4, "qops"]
+    assert (one.over, one.runs, one.failed) == ("windows", 6, 0)
+    assert one.metrics["unadmitted_jobs"] == mean_interval(over_windows("qops"))
+    expected = paired_difference(over_windows("qops"), over_windows("msb"))
+    difference = one.difference["unadmitted_jobs"]
+    assert difference is not None
+    assert difference.ends == pytest.approx(expected.ends)
+    assert found[1.0, "qops"].runs == 3
+    assert found[1.0, "easy"].verdict in ("lower", "open")
+    assert (found[1.4, "msb"].verdict, found[1.4, "msb"].chance) == ("", None)
+
+
+def test_with_one_window_repetitions_are_seeds(tmp_path: Path) -> None:
+    small = campaign(windows=(Window(first=30),), schedulers=contestants_of(["msb", "qops"]))
+    found = summaries(run_campaign(small, tmp_path))
+    assert {each.over for each in found} == {"seeds"}
+    counts = [each.metrics["unadmitted_jobs"].count for each in found]
+    assert counts == [1, 1, 2, 2]
+    assert [each.verdict for each in found] == ["", "not judged", "", "not judged"]
+
+
+def test_a_failed_run_is_recorded_and_the_rest_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = DeadlineRuns.__call__
+
+    def failing(self, case):
+        if case.scheduler == "qops" and case.scenario.skip == 60:
+            raise ZeroDivisionError("by nothing")
+        return real(self, case)
+
+    small = campaign(loads=(1.0,), schedulers=contestants_of(["msb", "qops"]))
+    with monkeypatch.context() as patch:
+        patch.setattr(DeadlineRuns, "__call__", failing)
+        runs = run_campaign(small, tmp_path)
+    assert {each.error for each in runs.outcomes} == {None, "ZeroDivisionError: by nothing"}
+    status = status_of(tmp_path)
+    assert (status.runs, status.finished, status.failed) == (6, 5, 1)
+    found = summaries(runs)[1]
+    assert (found.runs, found.failed) == (2, 1)
+    assert table_cells(runs, [found])[1][0][1] == "2 (1 failed)"
+    # It is not tried again unless that is asked for.
+    assert status_of(tmp_path) == status
+    run_campaign(small, tmp_path)
+    assert status_of(tmp_path).failed == 1
+    run_campaign(small, tmp_path, retry=True)
+    assert (status_of(tmp_path).finished, status_of(tmp_path).failed) == (6, 0)
+
+
+def test_a_table_has_columns_for_what_varies(runs: CampaignRuns) -> None:
+    headings, rows = table_cells(runs, summaries(runs))
+    assert headings[:3] == ["load", "scheduler", "runs"]
+    assert headings[-2:] == ["unadmitted_jobs less msb", "verdict"]
+    assert len(rows) == 8
+    assert all(len(row) == len(headings) for row in rows)
+    text = latex_of(headings, rows)
+    assert r"qops:k\_factor=1 & 6 &" in text
+    assert text.count(r" \\") == 9
+
+
+def test_tables_are_written_as_their_names_say(runs: CampaignRuns, tmp_path: Path) -> None:
+    for name in ("table.csv", "table.json", "table.tex"):
+        write_table(runs, tmp_path / name)
+    write_table(runs, tmp_path / "runs.csv", each_run=True)
+    assert len((tmp_path / "runs.csv").read_text().splitlines()) == 1 + len(runs.outcomes)
+    assert "Holm" in (tmp_path / "table.json").read_text()
+    with pytest.raises(InputError, match="a name that ends in .csv, .json, .tex or .parquet"):
+        write_table(runs, tmp_path / "table.txt")
+    with pytest.raises(InputError, match="a name that ends in .csv or .parquet is expected"):
+        write_table(runs, tmp_path / "runs.tex", each_run=True)
+
+
+def test_parquet_is_written_where_it_can_be(runs: CampaignRuns, tmp_path: Path) -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        with pytest.raises(InputError, match="parquet needs the package pyarrow"):
+            write_table(runs, tmp_path / "table.parquet")
+        assert not list(tmp_path.iterdir())
+        return
+    import pandas as pd
+
+    write_table(runs, tmp_path / "table.parquet")
+    assert len(pd.read_parquet(tmp_path / "table.parquet")) == 8
+
+
+def test_a_directory_without_campaign_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"campaign.json: no such file \(the description that"):
+        read_campaign_runs(tmp_path)
+    (tmp_path / module.DESCRIPTION).write_text("{}")
+    with pytest.raises(InputError, match=r"campaign.json: .*; the description that"):
+        status_of(tmp_path)
+
+
+KILLS = int(os.environ.get("QOPS_CAMPAIGN_KILLS", "3"))
+"""Random points at which the campaign of the next test is killed."""
+
+
+def test_killed_at_random_points_it_ends_with_the_same_tables(
+    finished: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "campaign.toml"
+    path.write_text(TEXT)
+    whole = status_of(finished).runs
+    for point in range(KILLS):
+        chance = random.Random(point)
+        out = tmp_path / f"out{point}"
+        words = ["-m", "qops_batsim", "campaign", "run", str(path), "--out", str(out)]
+        child = subprocess.Popen(
+            [sys.executable, *words, "--workers", str(1 + point % 2)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wanted = chance.randrange(whole)
+        while child.poll() is None and len(list(out.glob("runs/*.json"))) < wanted:
+            time.sleep(0.002)
+        time.sleep(chance.random() * 0.05)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        run_campaign(campaign(), out)
+        assert tables_of(out) == tables_of(finished)
