@@ -22,7 +22,7 @@ def print_error(message: str) -> None:
     note(f"qops-batsim: error: {_on_one_line(message)}")
 
 
-def print_failure(error: Exception) -> bool:
+def print_failure(error: BaseException) -> bool:
     """Print what a user or a plug-in did wrong as one error line; tell whether it is such an error.
 
     The frames of the plug-in's own code come first. Any other error is a defect of ours.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,11 +18,15 @@ from qops_batsim.cli.console import (
 )
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Quiet, Scheduler
+from qops_batsim.errors import QopsError
 from qops_batsim.signals import EndingSignal
 
 if TYPE_CHECKING:
-    from qops_batsim.protocol.zeromq import MessageSocket
+    from qops_batsim.protocol.zeromq import ListeningSocket
     from qops_batsim.scheduling.session import DecisionSession
+
+DEFECT = 1
+"""Exit code after an error of this package itself, as Python's own."""
 
 ENGINE_GONE = 3
 """Exit code when the engine has gone before the end of its simulation."""
@@ -90,7 +95,11 @@ def serve(
     with announce_compiling(quiet):
         module.prepare()
     connection, endpoint = listen(
-        socket, any_interface=any_interface, timeout=timeout, max_message_bytes=max_message_bytes
+        socket,
+        any_interface=any_interface,
+        timeout=timeout,
+        max_message_bytes=max_message_bytes,
+        on_refused=lambda: server.note_refused(),
     )
     if not quiet:
         note(f"{scheduler} listens at {endpoint}")
@@ -112,22 +121,41 @@ class _Server:
     scheduler: str
     settings: dict[str, object]
     any_engine: bool
-    connection: MessageSocket
+    connection: ListeningSocket
     prefix: str
     quiet: bool
     idle: bool = False
     served: int = 0
     seen: bool = False
+    refused: bool = False
 
     def serve_one(self) -> int:
         """Serve one simulation; return the exit code that it deserves."""
-        from qops_batsim.garbage import without_garbage_collection
-        from qops_batsim.protocol.zeromq import ConnectionLost
         from qops_batsim.scheduling.session import DecisionSession
 
         session = DecisionSession(
             self.scheduler, self.settings, any_engine=self.any_engine, on_warning=note
         )
+        self.refused = False
+        written = 0
+        try:
+            code = self._outcome(session)
+        finally:
+            if session.messages:
+                self.served += 1
+                written = self._conclude(session)
+        return max(code, written)
+
+    def note_refused(self) -> None:
+        """Tell, once a simulation, that something else than the engine has spoken."""
+        if not self.refused:
+            note("refused: another engine, or something else; one engine at a time is served")
+        self.refused = True
+
+    def _outcome(self, session: DecisionSession) -> int:
+        from qops_batsim.garbage import without_garbage_collection
+        from qops_batsim.protocol.zeromq import ConnectionLost, Silence
+
         try:
             with without_garbage_collection():
                 self._converse(session)
@@ -135,29 +163,29 @@ class _Server:
         except ConnectionLost as error:
             if session.messages:
                 print_error(f"the engine {error}, {session.now:.6f} s into the simulation")
+            elif not isinstance(error, Silence):
+                print_error(f"the engine {error}, before its first message")
             else:
                 self.idle = True
                 if self.seen:
                     return 0  # No further engine has come: the end of a loop.
                 print_error("no engine has come in time (--timeout)")
             return ENGINE_GONE
-        except Exception as error:
-            self._dismiss(str(error))
-            if not print_failure(error):
-                raise
-            return 2
         except (KeyboardInterrupt, EndingSignal):
-            self._dismiss("interrupted")
+            self._dismiss("interrupted", PATIENCE_SECONDS)
             raise
-        finally:
-            if session.messages:
-                self.served += 1
-                self._conclude(session)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - told in any case
+            # A scheduler may raise anything; the engine waits for an answer.
+            self._dismiss(str(error) or type(error).__name__)
+            if not print_failure(error):
+                traceback.print_exc()
+                return DEFECT
+            return 2
 
-    def _dismiss(self, reason: str) -> None:
+    def _dismiss(self, reason: str, patience: float = 0.0) -> None:
         """End the engine with the session: Batsim aborts on an answer that is no JSON."""
         last_word = f"qops-batsim serve: {reason}"
-        self.connection.dismiss(last_word.encode(errors="backslashreplace"), PATIENCE_SECONDS)
+        self.connection.dismiss(last_word.encode(errors="backslashreplace"), patience)
 
     def _converse(self, session: DecisionSession) -> None:
         text = self.connection.receive(from_new_peer=True)
@@ -168,15 +196,19 @@ class _Server:
                 return
             text = self.connection.receive()
 
-    def _conclude(self, session: DecisionSession) -> None:
-        """Write and print what was decided."""
+    def _conclude(self, session: DecisionSession) -> int:
+        """Write and print what was decided; return the exit code that this deserves."""
         from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
         from qops_batsim.scheduling.qos_log import write_qos_log
 
         number = "" if self.served == 1 else f"-{self.served}"
-        path: Path = write_qos_log(session.log, f"{self.prefix}{number}")
+        try:
+            path: Path = write_qos_log(session.log, f"{self.prefix}{number}")
+        except QopsError as error:
+            print_failure(error)
+            return 2
         if self.quiet:
-            return
+            return 0
         decisions = list(session.log.decisions().values())
         counts = {
             "jobs submitted": f"{len({job.id for job in session.log.jobs}):,}",
@@ -189,3 +221,4 @@ class _Server:
         }
         print_table("Decisions", ["", self.scheduler], counts.items())
         note(f"wrote {path}")
+        return 0

@@ -1,15 +1,13 @@
 """Batsim's transport: one JSON text a ZeroMQ frame, strict request and reply.
 
-The engine is the REQ side and connects, the decision process is the REP side and binds; either may
-start first. ZeroMQ itself never says that the other side has gone: here a monitor of the socket's
-connections does. An endpoint that cannot be used is an InputError.
+The engine is the REQ side and connects; the decision process binds, and talks to one engine at a
+time: whatever else speaks to it is refused. Either may start first. ZeroMQ itself never says that
+the other side has gone: here a monitor of the socket's connections does. An endpoint that cannot be
+used is an InputError.
 """
 
 from __future__ import annotations
 
-import ipaddress
-import os
-import stat
 import struct
 import time
 from collections.abc import Callable
@@ -20,6 +18,7 @@ from zmq.backend import Socket as BackendSocket
 
 from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.limits import MAX_MESSAGE_BYTES
+from qops_batsim.protocol.endpoints import endpoint_to_bind, tcp_address
 
 DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"
 """Where a decision process listens unless told otherwise: Batsim's port, this machine only."""
@@ -27,58 +26,74 @@ DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"
 _LOOK_UP_MS = 100
 """How often a wait for a message looks up from it (milliseconds)."""
 
-_FAILED_HANDSHAKES = (
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-)
+_MESSAGES_AHEAD = 2
+"""Messages of a peer that are read before they are asked for; a peer that waits sends one."""
 
+_REFUSAL = b"refused: another engine is being served, and one at a time is"
+"""Answer to all others. Batsim aborts on an answer that is no JSON, and waits for ever on none."""
 
 _option: Callable[[zmq.Socket[bytes], int], Any] = BackendSocket.get
 _send: Callable[[zmq.Socket[bytes], bytes], Any] = BackendSocket.send
+_send_part: Callable[[zmq.Socket[bytes], bytes, int], Any] = BackendSocket.send
+_receive: Callable[[zmq.Socket[bytes], int], bytes] = BackendSocket.recv
 """Read an option and send a frame, without a look at what kind of either it is."""
 
-_MONITORED = struct.Struct("=H")
-"""How a message of a monitor begins: with the number of the event."""
+_MONITORED = struct.Struct("=HI")
+"""A message of a monitor: number and value of an event; for connections, the latter tells them."""
 
 
 class ConnectionLost(QopsError):
     """The other side has gone or is silent; the message says which, without naming it."""
 
 
+class Silence(ConnectionLost):
+    """The other side has said nothing for as long as it may."""
+
+
 class _Connections:
-    """How many peers are connected to a socket, and whether one that was has left."""
+    """What becomes of the connections of a socket.
+
+    Not all that connects speaks ZeroMQ, and what does not may come and go unnoticed.
+
+    Attributes
+    ----------
+    open
+        Connections that there are, whatever they speak, by their file descriptors.
+    silent
+        Those among them that speak ZeroMQ and have not said anything since :meth:`forget`.
+    left
+        Those that have gone since :meth:`forget`; True for one that was silent.
+    """
 
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
-        self._monitor = socket.get_monitor_socket(
-            zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | _FAILED_HANDSHAKES
-        )
-        self._failed = 0
-        self.count = 0
-        self.one_left = False
+        began = zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
+        self._monitor = socket.get_monitor_socket(began | zmq.EVENT_DISCONNECTED)
+        self.open: set[int] = set()
+        self._greeting: set[int] = set()
+        self.silent: set[int] = set()
+        self.left: dict[int, bool] = {}
 
     def update(self) -> None:
         while self._monitor.poll(0):
-            (event,) = _MONITORED.unpack_from(self._monitor.recv_multipart()[0])
+            event, connection = _MONITORED.unpack(self._monitor.recv_multipart()[0])
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self.count += 1
+                # It does not say whose; where that may be several's, none is taken to be known.
+                if len(self._greeting) == 1:
+                    self.silent |= self._greeting
+                    self._greeting.clear()
             elif event == zmq.EVENT_DISCONNECTED:
-                if self._failed:  # What had connected did not speak ZeroMQ.
-                    self._failed -= 1
-                else:
-                    self.count -= 1
-                    self.one_left = True
+                self.left[connection] = connection in self.silent
+                for each in (self.open, self._greeting, self.silent):
+                    each.discard(connection)
             else:
-                self._failed += 1
-
-    def lost(self) -> bool:
-        """Whether peers have left since the last :meth:`forget`, and none is there now."""
-        self.update()
-        return self.one_left and self.count <= 0
+                self.open.add(connection)
+                self._greeting.add(connection)
 
     def forget(self) -> None:
+        """Forget who has left and who was silent so far."""
         self.update()
-        self.one_left = False
+        self.silent.clear()
+        self.left.clear()
 
     def close(self) -> None:
         self._monitor.close(linger=0)
@@ -98,7 +113,7 @@ class Bounds(TypedDict, total=False):
 
 
 class MessageSocket:
-    """A bound (``zmq.REP``) or connected (``zmq.REQ``) socket, with bounded messages and waits."""
+    """A socket with bounded messages and waits."""
 
     def __init__(
         self,
@@ -115,6 +130,7 @@ class MessageSocket:
         self.socket: zmq.Socket[bytes] = self._context.socket(kind)
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.setsockopt(zmq.MAXMSGSIZE, max_message_bytes)
+        self.socket.setsockopt(zmq.RCVHWM, _MESSAGES_AHEAD)
         self.socket.setsockopt(zmq.RCVTIMEO, _LOOK_UP_MS)
         self._connections = _Connections(self.socket)
 
@@ -122,44 +138,25 @@ class MessageSocket:
         """Hand a message over; it is lost if the peer has left."""
         _send(self.socket, text)
 
-    def dismiss(self, last_word: bytes, patience: float) -> None:
-        """Answer, for the last time, what the peer has said or says within ``patience`` seconds.
-
-        Batsim waits for an answer for ever, and never notices that nothing is there to give one.
-        """
-        # An interrupt may come between a message sent and a note of that: ask the socket itself.
-        if not self.socket.poll(0, zmq.POLLOUT):
-            self._connections.update()
-            if self._connections.count <= 0 or not self.socket.poll(round(1000 * patience)):
-                return
-            self.socket.recv_multipart()
-        self.send(last_word)
-
-    def receive(self, *, from_new_peer: bool = False) -> bytes:
-        """Return the next message; with ``from_new_peer``, even if an earlier peer has left.
+    def receive(self) -> bytes:
+        """Return the peer's next message.
 
         ConnectionLost if the peer has left, or said nothing for as long as the timeout.
         """
-        if from_new_peer:
-            self._connections.forget()
         began = time.monotonic()
         while True:
             try:
-                return self._whole(self.socket.recv())
+                text = self._next()
+                if text is not None:
+                    return text
             except zmq.Again:
                 pass
             if self._while_waiting is not None:
                 self._while_waiting()
-            if self._connections.lost() and not from_new_peer:
-                try:  # Something may have come between the two.
-                    return self._whole(self.socket.recv(zmq.NOBLOCK))
-                except zmq.Again:
-                    raise ConnectionLost(
-                        "has closed the connection (which also happens when it sends more than "
-                        f"{self._max_message_bytes} bytes in a message)"
-                    ) from None
+            if self._lost():
+                return self._last()
             if self._timeout is not None and time.monotonic() - began >= self._timeout:
-                raise ConnectionLost(f"has said nothing for {self._timeout:g} s")
+                raise Silence(f"has said nothing for {self._timeout:g} s")
 
     def close(self, linger: float = 0.0) -> None:
         """Close the socket; wait at most ``linger`` seconds until all has been sent."""
@@ -169,95 +166,186 @@ class MessageSocket:
             self.socket.close(linger=round(1000 * linger))
             self._context.term()
 
+    def _next(self, flags: int = 0) -> bytes | None:
+        """Return the next message; None if it is another one's, zmq.Again if there is none."""
+        return self._whole(_receive(self.socket, flags))
+
+    def _lost(self) -> bool:
+        """Whether the peer has left."""
+        self._connections.update()
+        return bool(self._connections.left)
+
+    def _last(self) -> bytes:
+        """Return what may have come before the peer has left."""
+        try:
+            text = self._next(zmq.NOBLOCK)
+        except zmq.Again:
+            text = None
+        if text is None:
+            raise self._gone()
+        return text
+
+    def _gone(self) -> ConnectionLost:
+        return ConnectionLost(
+            "has closed the connection (which also happens when it sends more than "
+            f"{self._max_message_bytes} bytes in a message)"
+        )
+
     def _whole(self, frame: bytes) -> bytes:
-        if _option(self.socket, zmq.RCVMORE):
-            while _option(self.socket, zmq.RCVMORE):
-                self.socket.recv()
+        if self._skip_frames():
             raise InputError("message of several frames; one frame is expected")
         return frame
 
+    def _skip_frames(self) -> int:
+        """Read the message that has begun to its end, unseen; return the number of frames."""
+        skipped = 0
+        while _option(self.socket, zmq.RCVMORE):
+            self.socket.recv(copy=False)
+            skipped += 1
+        return skipped
+
+
+class ConnectedSocket(MessageSocket):
+    """The engine's side, connected to a decision process that may come later."""
+
+    def __init__(self, **bounds: Unpack[Bounds]) -> None:
+        super().__init__(zmq.REQ, **bounds)
+
+    def _lost(self) -> bool:
+        # One that cannot greet is none: the decision process may still come.
+        self._connections.update()
+        return any(self._connections.left.values())
+
+
+class ListeningSocket(MessageSocket):
+    """The decision process's side, which talks to one engine at a time and refuses all others.
+
+    The engine is whoever speaks first. ``on_refused`` is called when something else has spoken.
+    """
+
+    def __init__(
+        self, *, on_refused: Callable[[], None] | None = None, **bounds: Unpack[Bounds]
+    ) -> None:
+        super().__init__(zmq.ROUTER, **bounds)
+        self._on_refused = on_refused
+        self._engine = b""
+        self._connection = -1
+        self._speaker = b""
+        self._is_held = False
+        self._asked = False
+
+    def send(self, text: bytes) -> None:
+        """Answer the engine; the answer is lost if it has left."""
+        self._reply(self._engine, text)
+        self._asked = False
+
+    def receive(self, *, from_new_peer: bool = False) -> bytes:
+        """Return the engine's next message; with ``from_new_peer``, that of whichever comes next.
+
+        ConnectionLost if the engine has left, or said nothing for as long as the timeout; also if
+        one that was to come has left without a word.
+        """
+        if from_new_peer and self._engine:
+            self._connections.forget()
+            self._engine = b""
+        return super().receive()
+
+    def dismiss(self, last_word: bytes, patience: float = 0.0) -> None:
+        """Answer, for the last time, what the engine has said or says within ``patience`` seconds.
+
+        Batsim waits for an answer for ever, and never notices that nothing is there to give one.
+        """
+        if self._skip_frames():  # An interrupt has come within a message.
+            self._asked = self._speaker == self._engine
+        if self._asked:
+            self.send(last_word)
+        # An interrupt may also come between an answer and a note of that: there may be more to say.
+        until = time.monotonic() + patience
+        while time.monotonic() < until and not self._is_alone():
+            try:
+                if self._next() is not None:
+                    self.send(last_word)
+                    return
+            except zmq.Again:
+                pass
+            except InputError:
+                self.send(last_word)
+                return
+
+    def _next(self, flags: int = 0) -> bytes | None:
+        if not self._is_held:
+            self._speaker = _receive(self.socket, flags)
+        self._is_held = False
+        if not self._engine:
+            delimiter = self.socket.recv(copy=False)
+            self._engine, self._connection = self._speaker, delimiter.get(zmq.SRCFD)
+            self._connections.forget()
+        elif self._speaker == self._engine:
+            delimiter = self.socket.recv(copy=False)
+        elif self._lost():
+            self._is_held = True  # It is the next engine's.
+            raise self._gone()
+        else:
+            self._skip_frames()
+            self._reply(self._speaker, _REFUSAL)
+            if self._on_refused is not None:
+                self._on_refused()
+            return None
+        self._asked = True
+        if len(delimiter) or not _option(self.socket, zmq.RCVMORE):
+            self._skip_frames()
+            raise InputError("message without an empty frame before it; a request is expected")
+        return self._whole(_receive(self.socket, 0))
+
+    def _lost(self) -> bool:
+        self._connections.update()
+        left = self._connections.left
+        if not self._engine:
+            return any(left.values())
+        # Its number may have been given to another connection since.
+        return self._connection in left or self._connection not in self._connections.open
+
+    def _is_alone(self) -> bool:
+        return self._lost() if self._engine else not self._connections.open
+
+    def _reply(self, peer: bytes, text: bytes) -> None:
+        _send_part(self.socket, peer, zmq.SNDMORE)
+        _send_part(self.socket, b"", zmq.SNDMORE)
+        _send(self.socket, text)
+
 
 def listen(
-    endpoint: str, *, any_interface: bool = False, **bounds: Unpack[Bounds]
-) -> tuple[MessageSocket, str]:
+    endpoint: str,
+    *,
+    any_interface: bool = False,
+    on_refused: Callable[[], None] | None = None,
+    **bounds: Unpack[Bounds],
+) -> tuple[ListeningSocket, str]:
     """Open the decision process's side; return it with its endpoint, the port's number included.
 
     Port ``*`` in ``tcp://127.0.0.1:*`` is any free one; ``ipc://PATH`` is accepted as well. With
     ``any_interface``, so are addresses at which other machines may come in.
     """
-    address = _endpoint_to_bind(endpoint, any_interface)
-    sockets = _opened(zmq.REP, address, endpoint, **bounds)
-    return sockets, sockets.socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
+    address = endpoint_to_bind(endpoint, any_interface)
+    listening = ListeningSocket(on_refused=on_refused, **bounds)
+    _attach(listening, listening.socket.bind, address, f"listen at {shown(endpoint)}")
+    return listening, listening.socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
 
 
-def connect(endpoint: str, **bounds: Unpack[Bounds]) -> MessageSocket:
+def connect(endpoint: str, **bounds: Unpack[Bounds]) -> ConnectedSocket:
     """Open the engine's side; the decision process may come later."""
-    _tcp_address(endpoint)
-    return _opened(zmq.REQ, endpoint, endpoint, **bounds)
+    tcp_address(endpoint)
+    connected = ConnectedSocket(**bounds)
+    _attach(connected, connected.socket.connect, endpoint, f"connect to {shown(endpoint)}")
+    return connected
 
 
-def _opened(kind: int, address: str, endpoint: str, **bounds: Unpack[Bounds]) -> MessageSocket:
-    """Bind or connect a socket to an address, for which the user wrote the endpoint."""
-    sockets = MessageSocket(kind, **bounds)
-    attach, verb = sockets.socket.connect, "connect to"
-    if kind == zmq.REP:
-        attach, verb = sockets.socket.bind, "listen at"
+def _attach(sockets: MessageSocket, attach: Callable[[str], Any], address: str, what: str) -> None:
+    """Bind or connect a socket to an address."""
     try:
         # Only on request: else "localhost" is ::1, where no process listens.
         sockets.socket.setsockopt(zmq.IPV6, "[" in address)
         attach(address)
     except zmq.ZMQError as error:
         sockets.close()
-        why = zmq.strerror(error.errno or 0)
-        raise InputError(f"cannot {verb} {shown(endpoint)}: {why}") from None
-    return sockets
-
-
-def _tcp_address(endpoint: str) -> tuple[str, str] | None:
-    """Return host and port of a TCP endpoint, None for an IPC one."""
-    transport, separator, address = endpoint.partition("://")
-    if transport == "ipc" and separator and address and "\0" not in address:
-        return None
-    host, _, port = address.rpartition(":")
-    is_port = port == "*" or (port.isascii() and port.isdigit() and int(port[:9]) < 1 << 16)
-    if transport != "tcp" or not host or not is_port:
-        raise InputError(
-            f"{shown(endpoint)} is no endpoint; tcp://HOST:PORT (port 0 to 65535) or ipc://PATH "
-            "is expected"
-        )
-    return host, port
-
-
-def _endpoint_to_bind(endpoint: str, any_interface: bool) -> str:
-    address = _tcp_address(endpoint)
-    if address is None:
-        _refuse_other_files(endpoint.removeprefix("ipc://"))
-        return endpoint
-    host, port = address
-    if host == "localhost":
-        return f"tcp://127.0.0.1:{port}"
-    if not any_interface and not _is_loopback(host):
-        raise InputError(
-            f"{shown(endpoint)} is open to other machines, and serves each that connects; "
-            "tcp://127.0.0.1:PORT, or --any-interface to allow it, is expected"
-        )
-    return endpoint
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def _refuse_other_files(path: str) -> None:
-    """Refuse a path at which there is something else: ZeroMQ would remove it."""
-    if path.startswith("@"):
-        return  # Linux's abstract names are no files.
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return  # Nothing there, or ZeroMQ will say what is wrong.
-    if not stat.S_ISSOCK(mode):
-        raise InputError(f"ipc://{path}: the file exists and is no socket; a new name is expected")
+        raise InputError(f"cannot {what}: {zmq.strerror(error.errno or 0)}") from None

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Timer
 
 import pytest
 import zmq
@@ -276,24 +278,81 @@ def test_a_file_is_not_replaced_by_a_socket(tmp_path):
     assert path.read_text() == "precious"
 
 
+def visit(endpoint, *greetings):
+    for greeting in greetings:
+        address = ("127.0.0.1", int(endpoint.rpartition(":")[2]))
+        with socket.create_connection(address, timeout=5) as visitor:
+            visitor.sendall(greeting)
+            time.sleep(0.05)
+
+
+GREETINGS = (b"", b"\0", b"\1\0", b"\xff" + bytes(8) + b"\x7f\3\0NULL", b"GET / HTTP/1.0\r\n\r\n")
+
+
+def say_and_hear(listening, engine, text, **how):
+    engine.socket.send(text)
+    assert listening.receive(**how) == text
+    listening.send(b"answer")
+    assert engine.socket.recv() == b"answer"
+
+
 def test_visitors_that_do_not_speak_zeromq_change_nothing():
     listening, endpoint = listen("tcp://127.0.0.1:*", timeout=TIMEOUT)
     try:
-        with Engine(endpoint) as engine:
-            engine.socket.send(b"first")
+        for _ in range(2):
+            visit(endpoint, *GREETINGS)
+            with Engine(endpoint) as engine:
+                say_and_hear(listening, engine, b"first", from_new_peer=True)
+                visit(endpoint, *GREETINGS)
+                Timer(0.4, engine.socket.send, [b"second"]).start()
+                assert listening.receive() == b"second"
+                listening.send(b"answer")
+            with pytest.raises(ConnectionLost, match="has closed the connection"):
+                listening.receive()
+    finally:
+        listening.close()
+
+
+def test_an_engine_is_not_disturbed_by_others_that_speak():
+    refusals = []
+    listening, endpoint = listen(
+        "tcp://127.0.0.1:*", timeout=TIMEOUT, on_refused=lambda: refusals.append(1)
+    )
+    try:
+        with Engine(endpoint) as engine, Engine(endpoint) as other, ThreadPoolExecutor() as pool:
+            say_and_hear(listening, engine, b"first", from_new_peer=True)
+            other.socket.send_multipart([b"into", b"the midst"])
+            second = pool.submit(listening.receive)
+            assert other.socket.recv().startswith(b"refused: ")
+            other.socket.send(b"again")
+            assert other.socket.recv().startswith(b"refused: ")
+            engine.socket.send(b"second")
+            assert second.result(TIMEOUT) == b"second"
+            listening.send(b"answer")
+            # The other's next request does not hide that the engine has left.
+            engine.__exit__()
+            time.sleep(0.2)
+            other.socket.send(b"first")
+            with pytest.raises(ConnectionLost, match="has closed the connection"):
+                listening.receive()
             assert listening.receive(from_new_peer=True) == b"first"
             listening.send(b"answer")
-            assert engine.socket.recv() == b"answer"
-            for greeting in (b"", b"GET / HTTP/1.0\r\n\r\n"):
-                address = ("127.0.0.1", int(endpoint.rpartition(":")[2]))
-                with socket.create_connection(address, timeout=5) as visitor:
-                    visitor.sendall(greeting)
-            time.sleep(0.3)
-            engine.socket.send(b"second")
-            assert listening.receive() == b"second"
-            listening.send(b"answer")
-        with pytest.raises(ConnectionLost, match="has closed the connection"):
-            listening.receive()
+            assert other.socket.recv() == b"answer"
+    finally:
+        listening.close()
+    assert len(refusals) == 2
+
+
+@pytest.mark.parametrize("said", [b"", b" " * 5000], ids=["nothing", "too much"])
+def test_an_engine_that_leaves_before_its_first_message_is_noticed(said):
+    listening, endpoint = listen("tcp://127.0.0.1:*", timeout=TIMEOUT, max_message_bytes=4000)
+    try:
+        with Engine(endpoint) as engine:
+            if said:
+                engine.socket.send(said)
+            time.sleep(0.2)
+        with pytest.raises(ConnectionLost, match=r"has closed .* more than 4000 bytes"):
+            listening.receive(from_new_peer=True)
     finally:
         listening.close()
 
