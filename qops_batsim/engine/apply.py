@@ -46,10 +46,25 @@ def apply_decision(world: World, decision: Decision) -> None:
 
 
 def _known(world: World, job_id: str, action: str) -> JobRecord:
-    record = world.records.get(job_id) or world.record_early(job_id)
+    record = world.records.get(job_id) or _record_early(world, job_id)
     if record is None:
         raise world.error(f"{action} names job {job_id!r}, which does not exist")
     return record
+
+
+def _record_early(world: World, job_id: str) -> JobRecord | None:
+    """Return the record of a workload's job that was not submitted yet, if there is such a job.
+
+    O(1) if not, else O(jobs).
+    """
+    if world.static_ids is None:
+        workloads = world.workloads.items()
+        world.static_ids = {f"{name}!{job.id}" for name, each in workloads for job in each.jobs}
+    if job_id not in world.static_ids:
+        return None
+    name, _, local_id = job_id.partition("!")
+    job = next(each for each in world.workloads[name].jobs if each.id == local_id)
+    return world.new_record(name, job.renamed(job_id))
 
 
 def _execute(world: World, decision: ExecuteJob) -> None:
@@ -74,6 +89,7 @@ def _execute(world: World, decision: ExecuteJob) -> None:
         listed = tuple(hosts)
         mapping = decision.mapping
         placement = tuple(listed[int(mapping[str(e)])] for e in range(job.processors))
+    record.storages = decision.storage_mapping
     world.start(record, hosts, placement)
 
 
@@ -190,6 +206,8 @@ def _register_profile(world: World, decision: RegisterProfile) -> None:
     name = f"profile {decision.workload_name}!{decision.profile_name}"
     if decision.profile_name in profiles:
         raise world.error(f"REGISTER_PROFILE: {name} already exists")
+    if decision.profile.get("type") == "usage_trace":
+        raise world.error(f"{name} is of type 'usage_trace'; only a workload's file can have such")
     if decision.profile.get("type") not in RUNNABLE_TYPES:
         raise world.error(
             f"{name}: the embedded engine cannot run profiles of type "
@@ -207,7 +225,7 @@ def _register_job(world: World, decision: RegisterJob) -> None:
     _check_names(world, "REGISTER_JOB", job_id)
     if not world.registering:
         raise world.error(f"REGISTER_JOB {job_id!r} came after the registration was finished")
-    if job_id in world.records or world.record_early(job_id) is not None:
+    if job_id in world.records or _record_early(world, job_id) is not None:
         raise world.error(f"REGISTER_JOB: job {job_id!r} already exists")
     if job.profile not in world.profiles.get(workload_name, {}):
         raise world.error(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from qops_batsim.errors import InputError
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.model import Host, Platform
 
 
 class HostOccupation:
@@ -62,3 +64,15 @@ class HostOccupation:
 
 def _lowest(mask: int) -> int:
     return (mask & -mask).bit_length() - 1
+
+
+def limited_hosts(platform: Platform, limit: int | None) -> tuple[Host, ...]:
+    """Return the compute hosts of a platform, or the first so many; InputError if it has fewer."""
+    hosts = platform.compute_hosts
+    if limit is None:
+        return hosts
+    if not 1 <= limit <= len(hosts):
+        raise InputError(
+            f"{platform.source}: {limit} hosts were asked for; from 1 to {len(hosts)} are accepted"
+        )
+    return hosts[:limit]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from qops_batsim.engine.execution import Amounts
+from qops_batsim.engine.execution import Amounts, AnyAmounts
 from qops_batsim.engine.fluid import Computation, Resource
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.model import Host, Link, Platform
 from qops_batsim.platform.network import Network
 
@@ -33,12 +34,14 @@ class Machine:
 
     A host has the speed of its cores together, and one executor at most that of
     one core. Links are those of the platform's routes; a platform without links
-    communicates in no time. ``hosts`` are the compute hosts in use, by host id.
+    communicates in no time. ``hosts`` are the compute hosts in use, by host id; the platform's
+    storage hosts follow.
     """
 
     def __init__(self, platform: Platform, hosts: tuple[Host, ...]) -> None:
         self._platform = platform
-        self._hosts = hosts
+        self._hosts = (*hosts, *platform.storage_hosts)
+        self._storages = range(len(hosts), len(self._hosts))
         self._host_resources: dict[int, Resource] = {}
         self._link_resources: dict[str, Resource] = {}
         self._network: Network | None = None
@@ -52,30 +55,57 @@ class Machine:
             resource = self._host_resources[host] = Resource(described.speed * described.cores)
         return resource
 
-    def computation(self, amounts: Amounts, executors: tuple[int, ...]) -> Computation:
+    def computation(
+        self,
+        amounts: AnyAmounts,
+        executors: Sequence[int],
+        storages: Mapping[str, int] | None = None,
+    ) -> Computation:
         """Return the computation of this work on these hosts, one executor each.
 
-        InputError if the platform has no route between two hosts that communicate.
+        ``storages`` are storage hosts by label; without any, the only one there is has every label.
+        InputError if there is none, or no route between two hosts that communicate.
         """
-        count = len(executors)
-        flops, transfers = amounts.on(count)
+        labels = amounts.storages
+        flops, transfers = amounts.placed(
+            executors, [self._storage(label, storages or {}) for label in labels]
+        )
         uses: dict[Resource, float] = {}
         bound = float("inf")
-        for host, amount in zip(executors, flops, strict=True):
+        for host, amount in zip(executors, flops, strict=bool(flops)):
             if amount > 0:
                 resource = self.host_resource(host)
                 uses[resource] = uses.get(resource, 0.0) + amount
                 bound = min(bound, self._hosts[host].speed / amount)
         latency, slowest = 0.0, 0.0
-        for index, size in enumerate(transfers):
-            if size > 0:
-                links, delay = self._route(executors[index // count], executors[index % count])
-                latency = max(latency, delay)
-                slowest = max(slowest, delay * size)
-                for link in links:
-                    _use(uses, link, size)
+        for source, destination, size in transfers:
+            links, delay = self._route(source, destination)
+            latency = max(latency, delay)
+            slowest = max(slowest, delay * size)
+            for link in links:
+                _use(uses, link, size)
         bound = min(bound, _latency_bound(slowest))
         return Computation(uses, bound=bound, latency=latency)
+
+    def share(self, host: int, share: float, flops: float) -> Computation:
+        """Return a computation on a share (0 to 1) of a host's cores, with so many flop on each."""
+        cores = max(1, math.floor(share * self._hosts[host].cores + 0.5))
+        return self.computation(Amounts((flops,) * cores, ()), (host,) * cores)
+
+    def _storage(self, label: str, storages: Mapping[str, int]) -> int:
+        found = storages.get(label)
+        if found is None and not storages and len(self._storages) == 1:
+            found = self._storages[0]
+        if found is None:
+            raise InputError(
+                f"storage {shown(label)} was mapped to no host; the platform has "
+                f"{len(self._storages)} storage hosts"
+            )
+        if found not in self._storages:
+            raise InputError(
+                f"storage {shown(label)} was mapped to host {found}, which is no storage host"
+            )
+        return found
 
     def message(self, source: int | None) -> Message:
         """Return one byte's way from a host, None for the master, to the master.

@@ -9,13 +9,18 @@ import msgspec
 
 from qops_batsim.engine.execution import Execution
 from qops_batsim.engine.fluid import Computation
+from qops_batsim.engine.usage_traces import Replay
 from qops_batsim.engine.waits import Wait
-from qops_batsim.jobs import NOT_SUBMITTED, Job
+from qops_batsim.errors import InputError, shown
+from qops_batsim.jobs import NOT_SUBMITTED, Job, is_whole_number
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.timing import TOLD_DECIMALS
 
 SHORTEST_RUN_TIME = 1e-5
 """What a job that ended as it started is written to have run (seconds), as in Batsim."""
+
+RANK_MAPPING = "smpi_ranks_to_hosts_mapping"
+"""Field of a job that gives, for each rank of a trace, the index of its host."""
 
 _NO_HOSTS = HostSet()
 
@@ -38,6 +43,8 @@ class JobRecord(msgspec.Struct, eq=False):
     placement
         The host of each executor, if the module gave a mapping; by default each of
         ``hosts`` has one.
+    storages
+        Storage hosts by the labels of its profile, where the module mapped them.
     metadata
         Text given by the decision module.
     energy
@@ -48,6 +55,8 @@ class JobRecord(msgspec.Struct, eq=False):
         Seconds left when the step began; infinite without walltime.
     computation
         What runs in this step, if it is a computation.
+    replay
+        The traces that are replayed in this step, if it is a trace.
     waits
         Its waits for the end of this step, for its walltime, and for latencies.
     """
@@ -60,12 +69,14 @@ class JobRecord(msgspec.Struct, eq=False):
     finish: float = math.nan
     hosts: HostSet = _NO_HOSTS
     placement: tuple[int, ...] | None = None
+    storages: dict[str, int] | None = None
     metadata: str = ""
     energy: float | None = None
     step: int = 0
     step_began: float = math.nan
     walltime_left: float = math.inf
     computation: Computation | None = None
+    replay: Replay | None = None
     waits: tuple[Wait, ...] = ()
 
     @property
@@ -88,6 +99,23 @@ class JobRecord(msgspec.Struct, eq=False):
         """The host of each executor."""
         return tuple(self.hosts) if self.placement is None else self.placement
 
+    def ranks(self, count: int) -> list[int]:
+        """Return the host of each rank of a trace: as the job says, else in turn.
+
+        InputError if it says so for another number of ranks.
+        """
+        executors, size = self.executors, self.job.processors
+        mapping = self.job.fields.get(RANK_MAPPING)
+        if not mapping:
+            return [executors[rank % size] for rank in range(count)]
+        fits = isinstance(mapping, list) and len(mapping) == count
+        if not fits or not all(is_whole_number(each) and 0 <= each < size for each in mapping):
+            raise InputError(
+                f"{RANK_MAPPING} is {shown(mapping)}; {count} whole numbers from 0 to {size - 1} "
+                "are expected, one a rank"
+            )
+        return [executors[each] for each in mapping]
+
     def progress(self, now: float) -> dict[str, Any]:
         """Return how far the job has come, as JOB_KILLED tells it: with six decimals."""
         step = self.execution.steps[self.step]
@@ -97,7 +125,7 @@ class JobRecord(msgspec.Struct, eq=False):
             self.computation.advance(now)
             done = 1.0 - self.computation.remaining
         else:
-            done = 1.0
+            done = 0.0 if step.replay is not None else 1.0  # Batsim does not tell of traces.
         done = round(done, TOLD_DECIMALS)
         told: dict[str, Any] = {"profile_name": step.profile, "progress": done}
         for profile, index in reversed(step.place):

@@ -12,6 +12,7 @@ from typing import Any
 
 from qops_batsim.engine.actors import happen, in_order
 from qops_batsim.engine.apply import apply_decision
+from qops_batsim.engine.execution import Amounts
 from qops_batsim.engine.external_events import ExternalEvent
 from qops_batsim.engine.fluid import Computation
 from qops_batsim.engine.messages import Actor, Mailbox, Request
@@ -20,6 +21,7 @@ from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.steps import SteppedWaits
 from qops_batsim.engine.waits import Wait, Waits
 from qops_batsim.engine.world import World
+from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.decisions import Decision, RegisterJob
@@ -37,6 +39,10 @@ from qops_batsim.timing import TOLD_DECIMALS
 
 Exchange = Callable[[Message[Event]], Message[Decision]]
 """Tells the decision side what happened, and returns its decisions."""
+
+
+_LETTER = Amounts((), (0.0, 4.0, 0.0, 0.0))
+"""What the first of two hosts sends the second when a rank of a trace has ended (bytes)."""
 
 
 class NetworkedWorld(World):
@@ -79,6 +85,13 @@ class NetworkedWorld(World):
             self.waits.after(self.now, way.latency, self._send_byte, (sent, way.alone))
         else:
             self.steps.go_on(sent, way.alone)
+
+    def letter(self, source: int, destination: int) -> Computation | None:
+        """Return the transfer of a pointer, if there is a way between the hosts."""
+        try:
+            return self.machine.computation(_LETTER, (source, destination))
+        except InputError:
+            return None  # SimGrid lets it pass at once.
 
     def _send_byte(self, what: tuple[Wait, float]) -> None:
         self.steps.go_on(*what)

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from qops_batsim.engine.energy import EnergyMeter
 from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, Execution, execution_of
 from qops_batsim.engine.external_events import outages_of
 from qops_batsim.engine.fluid import Computation, FluidModel
-from qops_batsim.engine.hosts import HostOccupation
+from qops_batsim.engine.hosts import HostOccupation, limited_hosts
 from qops_batsim.engine.machine import Machine
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.records import JobRecord
+from qops_batsim.engine.usage_traces import Replay, Traces, directory_of
 from qops_batsim.engine.waits import Wait, Waits
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import (
@@ -31,7 +33,7 @@ from qops_batsim.jobs import (
     Job,
 )
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.platform.model import Host, Platform
+from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.events import (
     Event,
     JobCompleted,
@@ -49,12 +51,12 @@ class World:
     the next message, and to their dates ``told_at``; ``registering`` tells whether the module may
     still register jobs. ``outages`` are the times in which hosts are away. ``records`` are what
     is known of jobs since their submission, by full identifier, ``workloads`` what is submitted,
-    ``columns`` the jobs of these.
+    ``columns`` the jobs of these, ``static_ids`` their full identifiers where these were needed.
     """
 
     def __init__(self, platform: Platform, options: EngineOptions) -> None:
         self.options = options
-        self.hosts = _limited_hosts(platform, options.hosts)
+        self.hosts = limited_hosts(platform, options.hosts)
         self.now = 0.0
         self.waits = self._new_waits()
         self.outbox: list[Event] = []
@@ -67,7 +69,7 @@ class World:
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
         self.workloads: dict[str, Workload] = {}
         self.columns: dict[str, JobColumns] = {}
-        self._static_ids: set[str] | None = None
+        self.static_ids: set[str] | None = None
         self.registering = options.dynamic_jobs
         self.outages = outages_of(options.external_events or (), len(self.hosts))
         self.machine = Machine(platform, self.hosts)
@@ -130,8 +132,13 @@ class World:
         key = (workload_name, profile, processors)
         known = self._executions.get(key)
         if known is None:
-            profiles = self.profiles[workload_name]
-            known = execution_of(profile, profiles, processors=processors, where=where)
+            known = execution_of(
+                profile,
+                self.profiles[workload_name],
+                processors=processors,
+                where=where,
+                directory=directory_of(self.workloads.get(workload_name)),
+            )
             self._executions[key] = known
         return known
 
@@ -141,20 +148,6 @@ class World:
         record = self.records.get(job_id) or self.new_record(workload_name, job.renamed(job_id))
         record.state = SUBMITTED
         self.announce(record.job)
-
-    def record_early(self, job_id: str) -> JobRecord | None:
-        """Return the record of a workload's job that was not submitted yet, if there is such a job.
-
-        O(1) if not, else O(jobs).
-        """
-        if self._static_ids is None:
-            workloads = self.workloads.items()
-            self._static_ids = {f"{name}!{job.id}" for name, each in workloads for job in each.jobs}
-        if job_id not in self._static_ids:
-            return None
-        name, _, local_id = job_id.partition("!")
-        job = next(each for each in self.workloads[name].jobs if each.id == local_id)
-        return self.new_record(name, job.renamed(job_id))
 
     def new_record(self, workload_name: str, job: Job) -> JobRecord:
         """Begin to keep what is known of a job, under its full identifier."""
@@ -227,7 +220,9 @@ class World:
         step = record.execution.steps[record.step]
         now = record.step_began = self.now
         left = record.walltime_left
-        if step.delay is None:
+        if step.replay is not None:
+            self._replay(record, step.replay)
+        elif step.delay is None:
             self._compute(record)
         elif step.delay < left:
             record.waits = (self.waits.after(now, step.delay, self._end_step, record),)
@@ -238,16 +233,44 @@ class World:
         amounts = record.execution.steps[record.step].amounts
         assert amounts is not None
         try:
-            computation = self.machine.computation(amounts, record.executors)
+            computation = self.machine.computation(amounts, record.executors, record.storages)
         except InputError as error:
             raise self.error(f"job {record.job.id!r}: {error}") from None
         waits = self.progress(computation, self._end_step, record)
-        if record.walltime_left < math.inf:
-            left = record.walltime_left
-            waits.append(self.waits.after(self.now, left, self._reach_walltime, record))
-        record.waits = tuple(waits)
+        record.waits = (*waits, *self._walltime(record))
         record.computation = computation
         self.computing[computation] = record
+
+    def _walltime(self, record: JobRecord) -> tuple[Wait, ...]:
+        left = record.walltime_left
+        if left == math.inf:
+            return ()
+        return (self.waits.after(self.now, left, self._reach_walltime, record),)
+
+    def _replay(self, record: JobRecord, traces: Traces) -> None:
+        def run(computation: Computation, then: Callable[[], None]) -> None:
+            self.computing[computation] = record
+            self.progress(computation, _call, then)
+
+        try:
+            hosts = record.ranks(len(traces))
+        except InputError as error:
+            raise self.error(f"job {record.job.id!r}: {error}") from None
+        record.waits = self._walltime(record)
+        letter = partial(self.letter, destination=next(iter(record.hosts)))
+        done = partial(self._end_step, record)
+        share, stop = self.machine.share, self._stop_part
+        record.replay = Replay(traces, hosts, share, letter, run, stop, done)
+        record.replay.begin()
+
+    def letter(self, source: int, destination: int) -> Computation | None:
+        """Return how a rank of a job tells the job that it has ended, None if at once."""
+        return None
+
+    def _stop_part(self, computation: Computation) -> None:
+        del self.computing[computation]
+        self.stop(computation)
+        self._loads_changed = True
 
     def progress(
         self, computation: Computation, action: Callable[[Any], None], argument: Any
@@ -292,10 +315,11 @@ class World:
         for wait in record.waits:
             wait.cancel()
         record.waits = ()
+        if record.replay is not None:
+            record.replay.stop()
+            record.replay = None
         if record.computation is not None:
-            del self.computing[record.computation]
-            self.stop(record.computation)
-            self._loads_changed = True
+            self._stop_part(record.computation)
             record.computation = None
 
     def _loads(self) -> dict[int, float]:
@@ -310,12 +334,5 @@ class World:
         return used
 
 
-def _limited_hosts(platform: Platform, limit: int | None) -> tuple[Host, ...]:
-    hosts = platform.compute_hosts
-    if limit is None:
-        return hosts
-    if not 1 <= limit <= len(hosts):
-        raise InputError(
-            f"{platform.source}: {limit} hosts were asked for; from 1 to {len(hosts)} are accepted"
-        )
-    return hosts[:limit]
+def _call(then: Callable[[], None]) -> None:
+    then()

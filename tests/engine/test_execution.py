@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.engine.execution import execution_of
+from qops_batsim.engine.execution import Amounts, execution_of
 from qops_batsim.errors import InputError
 
 PROFILES: dict[str, dict[str, Any]] = {
@@ -56,7 +56,7 @@ def test_the_code_of_a_sequence_comes_after_its_last_step() -> None:
 def test_amounts_per_host_and_pair() -> None:
     def amounts(name: str) -> tuple[list[float], list[float]]:
         (step,) = execution_of(name, PROFILES, processors=2, where="w.json").steps
-        assert step.amounts is not None
+        assert isinstance(step.amounts, Amounts)
         return step.amounts.on(2)
 
     assert amounts("compute") == ([100, 100], [0, 8, 8, 0])
@@ -85,8 +85,20 @@ def test_profiles_that_cannot_be_resolved(name: str, processors: int, message: s
     ("profile", "message"),
     [
         ({"type": "smpi", "trace": "t"}, "cannot run profiles of type 'smpi'"),
-        ({"type": "usage_trace", "trace": "t"}, "cannot run profiles of type 'usage_trace'"),
-        ({"type": "data_staging"}, "cannot run profiles of type 'data_staging'"),
+        ({"type": "send", "msg": {}}, "cannot run profiles of type 'send'"),
+        ({"type": "usage_trace"}, "trace is null; the name of a file"),
+        ({"type": "usage_trace", "trace": "t"}, "trace 't' is a file beside the workload's"),
+        ({"type": "data_staging"}, "from is null; a text"),
+        ({"type": "data_staging", "from": "a", "to": "b"}, "nb_bytes is null; a number from 0"),
+        ({"type": "parallel_homogeneous_pfs"}, "neither bytes_to_read nor bytes_to_write is given"),
+        (
+            {"type": "parallel_homogeneous_pfs", "bytes_to_read": -1},
+            "bytes_to_read is -1; a number",
+        ),
+        (
+            {"type": "parallel_homogeneous_pfs", "bytes_to_read": 1, "host": 5},
+            "host is 5; a text",
+        ),
         ({"type": "delay", "delay": 0}, "delay is 0; a number above 0"),
         ({"type": "delay", "delay": True}, "delay is true; a number above 0"),
         ({"type": "delay", "delay": 1, "ret": "x"}, "ret is 'x'; a whole number"),

@@ -330,10 +330,8 @@ def test_a_decision_dated_after_its_message_is_refused() -> None:
 
 def test_profiles_that_the_engine_cannot_run_are_refused_at_load() -> None:
     jobs = workload(ONE)
-    jobs.profiles["d10"] = {"type": "usage_trace", "trace": "x"}
-    with pytest.raises(
-        InputError, match="test.json: profile 'd10': .* type 'usage_trace'; it runs"
-    ):
+    jobs.profiles["d10"] = {"type": "smpi", "trace": "x"}
+    with pytest.raises(InputError, match="test.json: profile 'd10': .* type 'smpi'; it runs"):
         Simulation(make_cluster(4), [jobs], Scripted(lambda *_: ()))
 
 
