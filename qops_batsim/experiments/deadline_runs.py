@@ -12,9 +12,13 @@ from typing import Any
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics, broken_rule
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes, outcomes_of_simulation
+from qops_batsim.analysis.metrics.outcomes import (
+    JobOutcomes,
+    outcomes_of_columns,
+    outcomes_of_simulation,
+)
 from qops_batsim.errors import SimulationError
-from qops_batsim.experiments.deadline_workload import deadline_workload
+from qops_batsim.experiments.deadline_workload import Measured, measure, scaled_workload
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.simulate import default_engine, simulate
@@ -23,6 +27,9 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.subset import PAPER_JOBS
+
+BLIND = ("fcfs", "easy", "conservative")
+"""Schedulers that do not look at deadlines."""
 
 Settings = tuple[tuple[str, Any], ...]
 """Options of a scheduler that are not its defaults, sorted by name."""
@@ -66,6 +73,14 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             changes["stringency"] = 0.2
         return msgspec.structs.replace(self, **changes)
 
+    def without_deadlines(self) -> Scenario:
+        """Return the scenario that stands for all those that differ in deadlines only.
+
+        It has them for all jobs: so the seed matters only where jobs are submitted again.
+        """
+        same = msgspec.structs.replace(self, share=1.0, stringency=0.2)
+        return same.canonical()
+
     @property
     def choices(self) -> DeadlineChoices:
         """How jobs get deadlines."""
@@ -98,41 +113,65 @@ class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
 class DeadlineRuns:
     """Makes the runs of cases on some logs, jobs of type ``delay``, by what identifies each.
 
-    Without platform there are as many equal hosts as a log is for. Remembers the last workload.
+    Without platform there are as many equal hosts as a log is for. Remembered are the last
+    workload, the one that it was made of with its EASY schedule, and what schedulers that do not
+    look at deadlines did with that.
     """
 
     logs: Mapping[str, Workload]
     platform: Platform | None = None
     message_delays: bool = True
     _last: tuple[Scenario, Workload] | None = field(default=None, init=False)
+    _measured: tuple[Scenario, Measured] | None = field(default=None, init=False)
+    _blind: dict[DeadlineCase, tuple[JobOutcomes, int]] = field(default_factory=dict, init=False)
 
     def __call__(self, case: DeadlineCase) -> AdmissionMetrics:
         """Return the metrics of a run, its schedule checked."""
         workload = self.workload(case.scenario)
+        if case.scheduler in BLIND:
+            return admission_metrics(*self._seen(case, workload))
+        return admission_metrics(*self._outcomes(case, workload))
+
+    def _seen(self, case: DeadlineCase, workload: Workload) -> tuple[JobOutcomes, int]:
+        """Return the outcomes of a scheduler that does not look at deadlines."""
+        same = msgspec.structs.replace(case, scenario=case.scenario.without_deadlines())
+        if same not in self._blind:
+            self._blind[same] = self._outcomes(case, workload)
+        outcomes, hosts = self._blind[same]
+        return outcomes.with_deadlines_of(workload), hosts
+
+    def _outcomes(self, case: DeadlineCase, workload: Workload) -> tuple[JobOutcomes, int]:
         machine = self.platform or make_cluster(workload.processors)
         module = make_scheduler(case.scheduler, dict(case.settings))
         seed = f"at load {case.scenario.load:g} with seed {case.scenario.seed}"
         options = "".join(f" {name}={value}" for name, value in case.settings)
         what = f"{case.scheduler}{options} {seed}"
         delays = self.message_delays
-        outcomes = checked_outcomes(workload, machine, module, what, message_delays=delays)
-        return admission_metrics(*outcomes)
+        return checked_outcomes(workload, machine, module, what, message_delays=delays)
 
     def workload(self, scenario: Scenario) -> Workload:
         """Return the workload of a scenario."""
         if self._last is None or self._last[0] != scenario:
-            made = deadline_workload(
+            scenario.choices.check()
+            self._last = scenario, self._measure(scenario).give(scenario.choices)
+        return self._last[1]
+
+    def _measure(self, scenario: Scenario) -> Measured:
+        """Return the workload of a scenario before it gets deadlines, and what EASY does."""
+        same = scenario.without_deadlines()
+        if self._measured is None or self._measured[0] != same:
+            scaled = scaled_workload(
                 self.logs[scenario.log],
-                scenario.choices,
-                load=scenario.load,
+                scenario.load,
                 method=scenario.method,
                 same_time=scenario.same_time,
                 skip=scenario.skip,
                 first=scenario.first,
-                reference=scenario.reference,
+                seed=scenario.seed,
             )
-            self._last = scenario, made
-        return self._last[1]
+            self._measured = same, measure(scaled, reference=scenario.reference)
+            self._blind.clear()
+        return self._measured[1]
 
 
 def checked_outcomes(
@@ -150,11 +189,11 @@ def checked_outcomes(
     options = default_engine(module, message_delays=message_delays)
     simulation = simulate(workload, platform, module, engine=options)
     promised = {
-        record.local_id: deadline
-        for record in simulation.ended
-        if (deadline := module.qos_log.record(record.job.id).admitted_deadline) is not None
+        job_id.partition("!")[2]: date for job_id, date in module.qos_log.promises().items()
     }
-    outcomes = outcomes_of_simulation(simulation.ended, workload, promised)
+    outcomes = outcomes_of_columns(simulation.ended_jobs, workload, promised)
+    if outcomes is None:
+        outcomes = outcomes_of_simulation(simulation.ended, workload, promised)
     hosts = len(simulation.hosts)
     grace = getattr(module.options, "grace", 0.0) if simulation.has_message_delays else 0.0
     broken = broken_rule(outcomes, hosts, grace=grace)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from qops_batsim.errors import InputError, did_you_mean, shown
-from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.workload.deadlines import DeadlineChoices, assign_deadlines, without_deadlines
@@ -24,16 +25,16 @@ def easy_response_times(workload: Workload) -> dict[str, float]:
     EASY rejects, because it asks for no processor or more than there are, is an error.
     """
     simulation = simulate(workload, make_cluster(workload.processors), "easy")
-    response_times = {}
-    for record in simulation.ended:
-        if record.state == REJECTED:
-            raise InputError(
-                f"{workload.source}: job {shown(record.local_id)} asks for "
-                f"{record.job.processors} processors of {workload.processors}, so that EASY "
-                "rejects it and gives it no response time; jobs that can run are expected"
-            )
-        response_times[record.local_id] = record.finish - record.submission_time
-    return response_times
+    ended = simulation.ended_jobs
+    if not ended.ran.all():
+        place = int((~ended.ran).argmax())
+        raise InputError(
+            f"{workload.source}: job {shown(ended.ids[place])} asks for "
+            f"{ended.processors[place]} processors of {workload.processors}, so that EASY "
+            "rejects it and gives it no response time; jobs that can run are expected"
+        )
+    times = ended.finishes - ended.submission_times
+    return dict(zip(ended.ids, times.tolist(), strict=True))
 
 
 def give_deadlines(
@@ -53,17 +54,39 @@ def give_deadlines(
     """
     choices = choices or DeadlineChoices()
     choices.check()
+    return measure(workload, reference=reference, keep_estimates=keep_estimates).give(choices)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A workload whose EASY schedule is known: what all deadlines of it are derived from."""
+
+    workload: Workload
+    prepared: Workload
+    response_times: Mapping[str, float]
+    reference: str
+    keep_estimates: bool
+
+    def give(self, choices: DeadlineChoices) -> Workload:
+        """Return the workload with deadlines."""
+        result = assign_deadlines(self.prepared, self.response_times, choices)
+        step = {
+            **{name: value for name, value in result.provenance.items() if name != "made_from"},
+            "reference": {"scheduler": "easy", "workload": self.reference},
+            "estimates": "kept" if self.keep_estimates else "exact",
+        }
+        return derived(self.workload, result.jobs, result.profiles, step)
+
+
+def measure(
+    workload: Workload, *, reference: str = "scaled", keep_estimates: bool = False
+) -> Measured:
+    """Run EASY on a workload, as :func:`give_deadlines` does."""
     if reference not in REFERENCES:
         raise InputError(f"reference is {shown(reference)}{did_you_mean(reference, REFERENCES)}")
     prepared = workload if keep_estimates else exact_estimates(workload)
-    measure = _original_response_times if reference == "unscaled" else easy_response_times
-    result = assign_deadlines(prepared, measure(prepared), choices)
-    step = {
-        **{name: value for name, value in result.provenance.items() if name != "made_from"},
-        "reference": {"scheduler": "easy", "workload": reference},
-        "estimates": "kept" if keep_estimates else "exact",
-    }
-    return derived(workload, result.jobs, result.profiles, step)
+    respond = _original_response_times if reference == "unscaled" else easy_response_times
+    return Measured(workload, prepared, respond(prepared), reference, keep_estimates)
 
 
 def deadline_workload(
@@ -86,11 +109,27 @@ def deadline_workload(
     """
     choices = choices or DeadlineChoices()
     choices.check()
+    scaled = scaled_workload(
+        trace, load, method=method, same_time=same_time, skip=skip, first=first, seed=choices.seed
+    )
+    return give_deadlines(scaled, choices, reference=reference, keep_estimates=keep_estimates)
+
+
+def scaled_workload(
+    trace: Workload,
+    load: float,
+    *,
+    method: str = "duplication",
+    same_time: bool = False,
+    skip: int = 0,
+    first: int | None = PAPER_JOBS,
+    seed: int = 1,
+) -> Workload:
+    """Make a workload from a trace without the deadlines: see :func:`deadline_workload`."""
     part = subset(trace, first=first, skip=skip)
     if any(job.qos is not None and job.qos.deadline is not None for job in part.jobs):
         part = without_deadlines(part)
-    scaled = scale_load(part, load, method=method, seed=choices.seed, same_time=same_time)
-    return give_deadlines(scaled, choices, reference=reference, keep_estimates=keep_estimates)
+    return scale_load(part, load, method=method, seed=seed, same_time=same_time)
 
 
 def _original_response_times(workload: Workload) -> dict[str, float]:

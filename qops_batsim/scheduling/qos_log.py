@@ -196,6 +196,15 @@ class QosLog:
             record = self._records[job_id] = QosRecord()
         return record
 
+    def promises(self) -> dict[str, float]:
+        """Return the deadlines promised by full id (seconds), of jobs that have one. O(records)."""
+        records = self._records.items()
+        return {
+            job_id: each.admitted_deadline
+            for job_id, each in records
+            if each.admitted_deadline is not None
+        }
+
     def restarted(self, job_id: str, original: str) -> None:
         """Note that a job (full id) is another one run again: all that is noted is of that one."""
         self._originals[job_id] = original

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -22,13 +22,15 @@ from qops_batsim.jobs import (
     COMPLETED_FAILED,
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
+    FINAL_STATES,
     REJECTED,
     Job,
 )
 from qops_batsim.workload.delay_jobs import run_times_until_killed
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.model import JobColumns, Workload
 
 _ENDED_BY_ITSELF = (COMPLETED_SUCCESSFULLY, COMPLETED_FAILED, COMPLETED_WALLTIME_REACHED)
+_ONCE = [FINAL_STATES.index(state) for state in (*_ENDED_BY_ITSELF, REJECTED)]
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,11 @@ class JobOutcomes:
     wasted: Floats
     lost: Floats
 
+    def with_deadlines_of(self, workload: Workload) -> JobOutcomes:
+        """Return the same outcomes of a workload that differs in deadlines only."""
+        deadline, of_user = _deadlines(workload.columns)
+        return replace(self, workloads=(workload,), deadline=deadline, of_user=of_user)
+
     @cached_property
     def run_time(self) -> Floats:
         """Seconds each job runs, or would have run: to its end or its walltime.
@@ -79,6 +86,26 @@ class Ended(Protocol):
     @property
     def local_id(self) -> str:
         """Identifier within the workload."""
+
+
+class EndedColumns(Protocol):
+    """The same of all jobs in columns; the engine's have it."""
+
+    @property
+    def ids(self) -> list[str]:
+        """Identifiers within the workload."""
+
+    @property
+    def states(self) -> np.ndarray:
+        """Positions in :data:`~qops_batsim.jobs.FINAL_STATES`."""
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Dates (seconds), NaN for what was rejected."""
+
+    @property
+    def finishes(self) -> np.ndarray:
+        """Dates (seconds), likewise."""
 
 
 class _RunOfJob(NamedTuple):
@@ -110,6 +137,54 @@ def outcomes_of_simulation(
     )
     given = (promised or {}).items()
     return _outcomes(workload.source, {"": workload}, runs, given, only_known=False)
+
+
+def outcomes_of_columns(
+    ended: EndedColumns, workload: Workload, promised: Mapping[str, float]
+) -> JobOutcomes | None:
+    """As :func:`outcomes_of_simulation`, where each job ran once and ended by itself, else None.
+
+    O(jobs), and for less than a tenth of the time.
+    """
+    columns = workload.columns
+    places = {job_id: place for place, job_id in enumerate(columns.ids)}
+    found = [places.get(job_id, -1) for job_id in ended.ids]
+    if sorted(found) != list(range(len(places))) or not np.isin(ended.states, _ONCE).all():
+        return None
+    order = np.array(found)
+    start, finish = np.empty((2, len(order)))
+    start[order], finish[order] = ended.starts, ended.finishes
+    deadline, of_user = _deadlines(columns)
+    promises = np.full(len(order), math.nan)
+    for job_id, date in promised.items():
+        promises[places[job_id]] = date
+    nothing = np.zeros(len(order))
+    return JobOutcomes(
+        source=workload.source,
+        workloads=(workload,),
+        ids=columns.ids,
+        submission=np.maximum(columns.submission_times, 0.0),
+        start=start,
+        finish=finish,
+        charged_time=finish - start,
+        processors=columns.processors.astype(np.float64),
+        deadline=deadline,
+        promised=promises,
+        of_user=of_user,
+        refused=np.isnan(start),
+        killed_runs=nothing.astype(np.int64),
+        wasted=nothing,
+        lost=np.empty((0, 3)),
+    )
+
+
+def _deadlines(columns: JobColumns) -> tuple[Floats, Booleans]:
+    """Return the deadlines of jobs (NaN without), and whether they are their users' own."""
+    deadline, of_user = np.full(len(columns.ids), math.nan), np.zeros(len(columns.ids), np.bool_)
+    for place, qos in enumerate(columns.requests or ()):
+        if qos is not None and qos.deadline is not None:
+            deadline[place], of_user[place] = qos.deadline, qos.has_user_deadline is not False
+    return deadline, of_user
 
 
 def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:

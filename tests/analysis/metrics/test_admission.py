@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from qops_batsim.analysis.metrics.admission import admission_metrics, broken_rule
 from qops_batsim.analysis.metrics.outcomes import (
     JobOutcomes,
+    outcomes_of_columns,
     outcomes_of_run,
     outcomes_of_simulation,
 )
@@ -132,6 +135,25 @@ def test_simulation_and_its_files_agree(scheduler: str, tmp_path: Path) -> None:
     general = compute_metrics(result)
     assert direct.utilization == pytest.approx(100 * (general.utilization or 0))
     assert direct.unadmitted_jobs == 100 * general.jobs_rejected / 4
+
+
+@pytest.mark.parametrize("scheduler", ["easy", "qops", "msb", "mrt"])
+def test_columns_say_the_same_as_records(scheduler: str) -> None:
+    jobs = workload()
+    module = make_scheduler(scheduler)
+    simulation = simulate(jobs, make_cluster(4), module)
+    promised = {name.partition("!")[2]: date for name, date in module.qos_log.promises().items()}
+    found = outcomes_of_columns(simulation.ended_jobs, jobs, promised)
+    expected = outcomes_of_simulation(simulation.ended, jobs, promised)
+    assert found is not None
+    for field in fields(expected):
+        np.testing.assert_array_equal(getattr(found, field.name), getattr(expected, field.name))
+    assert outcomes_of_columns(simulation.ended_jobs, workload(ROWS[:2]), promised) is None
+    other = workload(tuple((name, at, size, time, None, None) for name, at, size, time, *_ in ROWS))
+    same = found.with_deadlines_of(other)
+    assert np.isnan(same.deadline).all()
+    assert not same.of_user.any()
+    np.testing.assert_array_equal(same.start, found.start)
 
 
 def test_a_possible_schedule_breaks_no_rule() -> None:
