@@ -8,8 +8,6 @@ appear whole or not at all.
 from __future__ import annotations
 
 import gzip
-import os
-import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +16,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_INFLATION, MAX_INPUT_BYTES, MAX_SMALL_CONTENT
+from qops_batsim.pending import PendingFile, errors_of_writing, sweep
 
 if TYPE_CHECKING:
     import hashlib
@@ -148,39 +147,13 @@ def text_of(content: bytes, path: str | Path, *, what: str) -> str:
 def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a binary file that replaces ``path`` only when the block ends without error.
 
-    Missing parent directories are made. The content goes to a temporary file
-    in the same directory, which is renamed at the end or removed on any error.
-    A symbolic link stays one: the file that it leads to is replaced.
+    See :class:`~qops_batsim.pending.PendingFile`.
     """
-    target = Path(path)
-    try:
-        if target.is_dir():
-            raise InputError(f"{target}: is a directory; the name of a file to write was expected")
-        # Renaming over a device such as /dev/null would destroy it.
-        if target.exists() and not target.is_file():
-            raise InputError(f"{target}: is a device or a pipe; a file to write was expected")
-        target = target.resolve()
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
-    except (ValueError, RuntimeError) as error:
-        # A zero byte in the name, or symbolic links in a circle.
-        raise InputError(f"{shown(str(path))} is no name of a file ({error})") from None
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-        # mkstemp makes private files; results are as readable as the umask allows.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, target)
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with PendingFile(path) as pending, errors_of_writing(path):
+        sweep(pending.target.parent, (pending.target.name,))
+        yield pending.stream
+        pending.sync()
+        pending.publish()
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,3 +65,11 @@ def cli(
         return CliResult(code, captured.out, captured.err.replace(f"{COMPILING}\n", ""))
 
     return run
+
+
+@pytest.fixture(scope="session", autouse=True)
+def disk_of_tests() -> Iterator[None]:
+    """Let files of tests stay in memory: they need not be there after a loss of power."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda handle: None)
+        yield

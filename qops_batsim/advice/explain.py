@@ -8,7 +8,7 @@ from os import PathLike, fspath
 import msgspec
 
 from qops_batsim.advice.explain_files import PlainExplanation, explain_from_files
-from qops_batsim.advice.history import DecisionHistory, has_decision_log, or_infinite, read_history
+from qops_batsim.advice.history import DecisionHistory, or_infinite, read_history_if_kept
 from qops_batsim.advice.plan_asker import Commitment, PlanAsker, job_of, logged_scheduler
 from qops_batsim.advice.prices import Price, PriceList, price_list
 from qops_batsim.advice.quote import Desk, Possible
@@ -81,9 +81,10 @@ def explain(
     user's ``tolerance`` factor to the job's own, else the scheduler's.
     """
     if not isinstance(run, DecisionHistory):
-        if not has_decision_log(run):
+        history = read_history_if_kept(run)
+        if history is None:
             return explain_from_files(fspath(run), job)
-        run = read_history(run)
+        run = history
     job_id = run.find_job(job)
     return explain_job(run, job_id, prices or price_list(run.info), tolerance=tolerance)
 

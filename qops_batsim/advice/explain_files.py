@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.advice.history import find_job
-from qops_batsim.analysis.results.run import RunResult, read_run
+from qops_batsim.analysis.results.run import RunResult, read_files
 from qops_batsim.analysis.results.run_files import find_run
 from qops_batsim.analysis.results.tables import Booleans, read_reasons
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -41,12 +41,12 @@ class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
 
 def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
     """Tell what became of a job (full id, or the part behind ``!``) of any run; O(jobs)."""
-    result = read_run(run)
+    files = find_run(run)
+    result = read_files(files)
     ids = result.ids
     rows = {job_id: row for row, job_id in enumerate(ids)}
     job_id = find_job(name, rows, result.source)
     row = rows[job_id]
-    qos = find_run(run).qos
     told = PlainExplanation(
         run=str(run),
         scheduler=None if result.info is None else result.info.scheduler,
@@ -55,7 +55,7 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
         processors=int(result.column("requested_number_of_resources")[row]),
         submission=float(result.column("submission_time")[row]),
         state=result.text("final_state")[row],
-        reason="" if qos is None else read_reasons(qos).get(job_id, ""),
+        reason="" if files.qos is None else read_reasons(files.qos).get(job_id, ""),
     )
     return _with_times(told, result, ids, row) if result.executed[row] else told
 

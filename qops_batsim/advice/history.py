@@ -14,8 +14,7 @@ from pathlib import Path
 import msgspec
 
 from qops_batsim.advice.replay import PlanState
-from qops_batsim.analysis.results.run import RunInfo, read_info
-from qops_batsim.analysis.results.run_files import find_run
+from qops_batsim.analysis.results.run_files import RunFiles, RunInfo, find_run
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.files import read_bytes
 from qops_batsim.running.run import Run
@@ -124,45 +123,38 @@ def find_job(name: str, known: Mapping[str, object], source: str) -> str:
 
 def read_history(run: str | PathLike[str]) -> DecisionHistory:
     """Read the decision log of a run, given that, its prefix, directory or ``_jobs.csv``."""
-    path, info = _find_log(run)
-    if not path.is_file():
-        raise InputError(_missing_log(path, info))
-    header, events = parse_log(read_bytes(path, what="a decision log"), path)
-    made_by = type(run.module) if isinstance(run, Run) else None
-    return DecisionHistory(fspath(run), path, header, events, info, made_by)
+    return _history(run, find_run(fspath(run)))
 
 
-def has_decision_log(run: str | PathLike[str]) -> bool:
-    """Return whether a run has a decision log; if not, its scheduler can keep none.
-
-    A log that is missing though the scheduler can keep one is an error.
-    """
-    path, info = _find_log(run)
-    if path.is_file():
-        return True
-    if info is not None and info.scheduler is not None and keeps_decisions(info.scheduler):
-        raise InputError(_missing_log(path, info))
-    return False
-
-
-def _find_log(run: str | PathLike[str]) -> tuple[Path, RunInfo | None]:
-    """Return where the log of a run should be, and how the run was made."""
+def read_history_if_kept(run: str | PathLike[str]) -> DecisionHistory | None:
+    """Read the decision log of a run likewise; None if its scheduler can keep none."""
     files = find_run(fspath(run))
-    prefix = str(files.jobs).removesuffix(".gz").removesuffix("_jobs.csv")
-    info = None if files.info is None else read_info(files.info)
-    return Path(f"{prefix}_decisions.jsonl"), info
+    scheduler = None if files.info is None else files.info.scheduler
+    if files.decisions is None and (scheduler is None or not keeps_decisions(scheduler)):
+        return None
+    return _history(run, files)
 
 
-def _missing_log(path: Path, info: RunInfo | None) -> str:
-    scheduler = None if info is None else info.scheduler
+def _history(run: str | PathLike[str], files: RunFiles) -> DecisionHistory:
+    if files.decisions is None:
+        raise InputError(_missing_log(files))
+    header, events = parse_log(read_bytes(files.decisions, what="a decision log"), files.decisions)
+    files.check_unchanged()
+    made_by = type(run.module) if isinstance(run, Run) else None
+    return DecisionHistory(fspath(run), files.decisions, header, events, files.info, made_by)
+
+
+def _missing_log(files: RunFiles) -> str:
+    path = f"{files.prefix}_decisions.jsonl"
+    scheduler = None if files.info is None else files.info.scheduler
     if scheduler is not None and not keeps_decisions(scheduler):
         return (
             f"{path}: no such file: scheduler {scheduler!r} keeps no decision log; a run of one "
             f"that admits jobs ({', '.join(logging_schedulers())}) is expected"
         )
     return (
-        f"{path}: no such file; `qops-batsim run {scheduler or 'qops'} --out "
-        f"{str(path).removesuffix('_decisions.jsonl')}` makes a decision log"
+        f"{path}: no such file; `qops-batsim run {scheduler or 'qops'} --out {files.prefix}` "
+        "makes a decision log"
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from qops_batsim.analysis.metrics.charges import reference_of_workload
-from qops_batsim.analysis.results.run import RunInfo
+from qops_batsim.analysis.results.run_files import RunInfo
 from qops_batsim.economics.categories import Categories
 from qops_batsim.economics.charges import islam2004, served_job
 from qops_batsim.economics.slowdowns import SlowdownTable, category_slowdowns

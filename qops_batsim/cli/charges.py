@@ -108,10 +108,7 @@ def _fill(run: str, found: Comparison) -> None:
     from qops_batsim.analysis.metrics.charges import fill_qos_file
     from qops_batsim.analysis.results.run_files import find_run
 
-    path = find_run(run).qos
-    assert path is not None
-    fill_qos_file(path, found.runs[0].jobs)
-    note(f"wrote {path}")
+    note(f"wrote {fill_qos_file(find_run(run), found.runs[0].jobs)}")
 
 
 def _print(found: Comparison) -> None:

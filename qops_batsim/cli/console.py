@@ -14,6 +14,7 @@ from typing import Any, Literal
 import typer
 
 from qops_batsim.errors import InputError, QopsError
+from qops_batsim.pending import check_writable
 from qops_batsim.scheduling.plugins import frames_of_plugins
 
 
@@ -169,6 +170,7 @@ def make_directory(path: Path, option: str) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{option} {path}: cannot be made ({error.strerror or error})") from None
+    check_writable(path / "report")
 
 
 def print_json(data: Any) -> None:

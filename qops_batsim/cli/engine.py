@@ -19,6 +19,7 @@ from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
     from qops_batsim.engine.simulation import EngineOptions, Simulation
+    from qops_batsim.file_set import FileSet
     from qops_batsim.platform.model import Platform
     from qops_batsim.protocol.redis_descriptions import RedisDescriptions
     from qops_batsim.workload.model import Workload
@@ -128,14 +129,16 @@ def run_engine(arguments: Sequence[str]) -> int:
     verbosity = _verbosity(options)
     platform, workloads = _read_inputs(options)
     from qops_batsim.engine.simulation import Deadlock
+    from qops_batsim.file_set import run_files
 
-    try:
-        simulation = _simulate(platform, workloads, options, verbosity)
-    except Deadlock as error:
-        # As Batsim does; its exit code is 0, which no user can tell from success.
-        _write(error.simulation, options, verbosity)
-        raise
-    _write(simulation, options, verbosity)
+    with run_files(options.value("--export", "out")) as files:
+        try:
+            simulation = _simulate(platform, workloads, options, verbosity)
+        except Deadlock as error:
+            # As Batsim does; its exit code is 0, which no user can tell from success.
+            _write(error.simulation, files, options, verbosity)
+            raise
+        _write(simulation, files, options, verbosity)
     return 0
 
 
@@ -266,11 +269,12 @@ def _descriptions(options: BatsimOptions) -> RedisDescriptions | None:
     return RedisDescriptions(**_redis(options))
 
 
-def _write(simulation: Simulation, options: BatsimOptions, verbosity: str) -> None:
-    from qops_batsim.engine.outputs import write_outputs
+def _write(simulation: Simulation, files: FileSet, options: BatsimOptions, verbosity: str) -> None:
+    from qops_batsim.engine.outputs import add_outputs
 
     states = "--disable-machine-state-tracing" not in options.switches
-    paths = write_outputs(simulation, options.value("--export", "out"), machine_states=states)
+    add_outputs(files, simulation, machine_states=states)
+    paths = files.publish_alone()
     if verbosity in ("information", "debug"):
         _say(f"simulated {len(simulation.ended):,} jobs until {simulation.now:.6f} s")
         _say(f"wrote {', '.join(map(str, paths))}")

@@ -63,17 +63,17 @@ def explain(
 
     from qops_batsim.advice.explain import explain_job
     from qops_batsim.advice.explain_files import explain_from_files
-    from qops_batsim.advice.history import has_decision_log, read_history
+    from qops_batsim.advice.history import read_history_if_kept
     from qops_batsim.advice.prices import price_list
 
-    if not has_decision_log(run):
+    history = read_history_if_kept(run)
+    if history is None:
         plain = explain_from_files(run, job)
         if as_json:
             print_json(msgspec.to_builtins(plain))
         else:
             _print_plain(plain)
         return
-    history = read_history(run)
     job_id = history.find_job(job)
     prices = price_list(history.info, workload)
     found = explain_job(history, job_id, prices, tolerance=tolerance)

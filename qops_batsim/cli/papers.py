@@ -126,15 +126,16 @@ def _run(paper: str, request: PaperRequest, ending: str, as_json: bool, page: Pa
 
 def _write(report: PaperReport, directory: Path, ending: str) -> list[Path]:
     """Write the report and its pictures; return the files."""
-    import json
-
-    from qops_batsim.files import write_text
+    from qops_batsim.file_set import write_report
     from qops_batsim.papers.pictures import draw_figures
 
-    document, page = directory / "report.json", directory / "report.md"
-    write_text(document, json.dumps(report.document(), indent=2, allow_nan=False) + "\n")
-    write_text(page, report.markdown())
-    return [document, page, *draw_figures(report.figures, directory, ending=ending)]
+    return write_report(
+        directory,
+        "report.json",
+        report.document(),
+        {"report.md": report.markdown()},
+        lambda place: draw_figures(report.figures, place, ending=ending),
+    )
 
 
 def _print(report: PaperReport) -> None:

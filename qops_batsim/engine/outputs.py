@@ -11,7 +11,7 @@ import numpy as np
 from qops_batsim.csv_rows import Column, General, Words, format_rows
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges, ended_jobs_of
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.files import atomic_write
+from qops_batsim.file_set import FileSet, run_files
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.platform.hostset import HostSet
@@ -30,6 +30,13 @@ def write_outputs(
     ``simulation_time`` (wall-clock seconds there) are 0. Missing directories are made. The
     third file is left out without ``machine_states``.
     """
+    with run_files(prefix) as files:
+        add_outputs(files, simulation, machine_states=machine_states)
+        return files.publish_alone()
+
+
+def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool = True) -> None:
+    """Write the files of :func:`write_outputs` into the set of a run."""
     changes = simulation.host_changes
     contents: dict[str, Iterable[bytes]] = {
         "jobs": _jobs(_counted(simulation)),
@@ -37,13 +44,9 @@ def write_outputs(
     }
     if machine_states:
         contents["machine_states"] = _machine_states(changes)
-    paths = []
     for name, content in contents.items():
-        path = Path(f"{prefix}_{name}.csv")
-        with atomic_write(path) as stream:
+        with files.open(f"_{name}.csv") as stream:
             stream.writelines(content)
-        paths.append(path)
-    return paths
 
 
 def format_jobs(ended: EndedJobs) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +19,7 @@ from qops_batsim.experiments.contestants import Contestant, contestants_of
 from qops_batsim.experiments.grid import Grid, Row, run_grid
 from qops_batsim.experiments.intervals import Interval, mean_interval, paired_difference
 from qops_batsim.experiments.pool import Workers
-from qops_batsim.files import write_text
+from qops_batsim.file_set import write_report
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
 from qops_batsim.version import __version__
 from qops_batsim.workload.deadlines import DeadlineChoices
@@ -101,10 +100,8 @@ class Comparison:
 
     def write(self, directory: str | PathLike[str]) -> list[Path]:
         """Write ``compare.csv``, ``compare.json`` and the pictures; return the files."""
-        table, description = (Path(directory) / f"compare.{ending}" for ending in ("csv", "json"))
-        write_text(table, csv_text(self.rows))
-        write_text(description, json.dumps(self.document(), indent=2, allow_nan=False) + "\n")
-        return [table, description, *self.draw(directory)]
+        texts = {"compare.csv": csv_text(self.rows)}
+        return write_report(Path(directory), "compare.json", self.document(), texts, self.draw)
 
     def draw(self, directory: str | PathLike[str], *, ending: str = "png") -> list[Path]:
         """Draw the pictures (png, pdf or svg) into a directory; return the files."""

@@ -14,18 +14,17 @@ import msgspec
 
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
-from qops_batsim.engine.outputs import format_jobs, write_outputs
+from qops_batsim.engine.outputs import add_outputs, format_jobs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import QopsError
-from qops_batsim.files import write_text
+from qops_batsim.file_set import run_files
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.running.contract_cases import Case, cases
-from qops_batsim.running.simulate import default_engine, simulate
+from qops_batsim.running.simulate import default_engine, publish_run, simulate
 from qops_batsim.scheduling.interface import InterfaceError
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.qos_log import write_qos_log
 from qops_batsim.scheduling.registry import make_scheduler
 
 MOST_DECISIONS = 20_000
@@ -139,10 +138,10 @@ def _check_case(make: Callable[[], DecisionModule], case: Case, sharing: bool | 
             )
     with tempfile.TemporaryDirectory() as directory:
         prefix = Path(directory) / "check"
-        write_outputs(first, prefix)
-        write_qos_log(module.qos_log, prefix)
-        told = {"outages": first.outages, "message_delays": False}
-        write_text(f"{prefix}_run.json", msgspec.json.encode(told).decode())
+        told = {"outages": msgspec.to_builtins(first.outages), "message_delays": False}
+        with run_files(prefix, lasting=False) as files:
+            add_outputs(files, first)
+            publish_run(files, module, "", told)
         violations = verify(
             read_run(prefix, hosts=hosts),
             workloads={"w0": case.workload},

@@ -6,17 +6,15 @@ is not left behind: it is told to end, and killed after a grace period, when our
 module fails, when it stops answering, on Ctrl-C and on SIGTERM or SIGHUP; and it is
 killed should this process itself be killed.
 
-Batsim writes into a directory of its own beside the output prefix. Its files get
-their names only when the simulation has ended well, so that a failed run leaves
-an earlier result as it was.
+Batsim writes into a directory of its own beside the output prefix. Its files join
+the set of the run's files only when the simulation has ended well, so that a failed
+run leaves an earlier result as it was.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,9 @@ import msgspec
 from qops_batsim.engine.external_events import format_external_events, outages_of
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.file_set import WORKING_DIRECTORY, FileSet
 from qops_batsim.files import read_bytes
+from qops_batsim.pending import pending_directory
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.events import JobCompleted, SimulationBegins, SimulationEnds
@@ -33,7 +33,7 @@ from qops_batsim.protocol.messages import decode_events, encode_message
 from qops_batsim.protocol.zeromq import ConnectionLost, listen
 from qops_batsim.running.child import ChildProcess
 from qops_batsim.running.installation import Batsim, BatsimError
-from qops_batsim.running.simulate import describe_run, refuse_smaller_machine, write_decisions
+from qops_batsim.running.simulate import describe_run, publish_run, refuse_smaller_machine
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.signals import ending_signals_raise
@@ -47,14 +47,13 @@ _EXPORT = "run"
 
 
 class BatsimRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A simulation that Batsim has ended, and the files that it wrote.
+    """A simulation that Batsim has ended.
 
     Hosts are the compute hosts used; jobs that were killed or rejected count as ended.
     """
 
     hosts: int
     jobs_ended: int
-    paths: list[Path]
 
 
 def run_batsim(
@@ -63,7 +62,7 @@ def run_batsim(
     *,
     workload: Workload | str | Path,
     platform: Platform | str | Path,
-    prefix: str | Path,
+    files: FileSet,
     options: EngineOptions | None = None,
     timeout: float = 300.0,
     log_level: str = "information",
@@ -77,8 +76,8 @@ def run_batsim(
         A workload to write for Batsim, or a file; a compressed one is unpacked.
     platform
         A platform to write for Batsim, or a file likewise.
-    prefix
-        Path in front of ``_jobs.csv`` and the others; missing directories are made.
+    files
+        The set that Batsim's files are added to; they are not yet in place.
     options
         What the simulation allows.
     timeout
@@ -96,7 +95,8 @@ def run_batsim(
         message.
     """
     options = options or EngineOptions()
-    with ending_signals_raise(), _working_directory(prefix) as directory:
+    place = files.path(WORKING_DIRECTORY)
+    with ending_signals_raise(), pending_directory(place) as directory:
         inputs = _input_arguments(platform, workload, directory)
         if options.external_events is not None:
             events = directory / "events.txt"
@@ -108,11 +108,9 @@ def run_batsim(
             command = [str(batsim.path), *inputs, *outputs, *arguments]
             with _started(command, on_log_line) as child:
                 server.serve(child)
-        paths = _publish(directory, prefix)
+        _adopt(files, directory)
     return BatsimRun(
-        hosts=server.hosts,
-        jobs_ended=server.jobs_completed + len(driver.log.rejected),
-        paths=paths,
+        hosts=server.hosts, jobs_ended=server.jobs_completed + len(driver.log.rejected)
     )
 
 
@@ -243,21 +241,6 @@ def _failure(child: ChildProcess, code: int, when: str) -> BatsimError:
     return BatsimError(f"batsim ended {when}, before the simulation did{log}")
 
 
-@contextmanager
-def _working_directory(prefix: str | Path) -> Iterator[Path]:
-    """Make a directory beside the output files, on their file system; remove it at the end."""
-    first = Path(f"{prefix}_jobs.csv").absolute()
-    try:
-        first.parent.mkdir(parents=True, exist_ok=True)
-        directory = tempfile.TemporaryDirectory(
-            prefix=f".{first.stem}.", dir=first.parent, ignore_cleanup_errors=True
-        )
-    except OSError as error:
-        raise InputError(f"{prefix}: cannot be written ({error.strerror or error})") from None
-    with directory as name:
-        yield Path(name)
-
-
 def _plain_file(path: str | Path, unpacked: Path, what: str) -> str:
     """Return a file that Batsim can read: the path itself, or where it has been unpacked."""
     if Path(path).exists() and not Path(path).is_file():
@@ -287,25 +270,19 @@ def _input_arguments(
     return ["-p", str(machine), "-w", str(jobs)]
 
 
-def _publish(directory: Path, prefix: str | Path) -> list[Path]:
-    """Give Batsim's output files their names."""
-    paths = []
-    try:
-        for path in sorted(directory.glob(f"{_EXPORT}_*")):
-            target = Path(f"{prefix}{path.name.removeprefix(_EXPORT)}")
-            os.replace(path, target)
-            paths.append(target)
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written ({error.strerror or error})") from None
-    if not any(path.name.endswith("_jobs.csv") for path in paths):
+def _adopt(files: FileSet, directory: Path) -> None:
+    """Add Batsim's output files to the set of the run's."""
+    found = {path.name.removeprefix(_EXPORT): path for path in directory.glob(f"{_EXPORT}_*")}
+    if "_jobs.csv" not in found:
         raise BatsimError("batsim ended well, but wrote no _jobs.csv")
-    return paths
+    for name in sorted(found):
+        files.adopt(name, found[name])
 
 
 def write_batsim_run(
     run: BatsimRun,
     batsim: Batsim,
-    prefix: str | Path,
+    files: FileSet,
     *,
     scheduler: str,
     module: DecisionModule,
@@ -314,12 +291,9 @@ def write_batsim_run(
     options: EngineOptions | None = None,
     further: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Write our files beside Batsim's, as :func:`~qops_batsim.running.simulate.write_run` does.
-
-    Returns the paths of all.
-    """
+    """Write our files beside Batsim's, as :func:`~qops_batsim.running.simulate.write_run` does."""
     description = describe_run(
         scheduler, module, workload, platform, run.hosts, options or EngineOptions()
     )
     description |= {"engine": "batsim", "batsim_version": batsim.version, **(further or {})}
-    return [*run.paths, *write_decisions(module, prefix, scheduler, description)]
+    return publish_run(files, module, scheduler, description)

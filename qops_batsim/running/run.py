@@ -21,6 +21,7 @@ from qops_batsim.analysis.verify.rules_qos import Lateness
 from qops_batsim.analysis.verify.verifier import lateness, rules_checked, verify
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.file_set import run_files
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.kernels import listening
 from qops_batsim.platform.model import Platform
@@ -45,6 +46,9 @@ from qops_batsim.shipped import find_input
 from qops_batsim.workload.model import Workload
 
 ENGINES = ("embedded", "batsim")
+
+_LEAST_BYTES = 50
+"""A row of ``_jobs.csv`` has no fewer."""
 
 
 class Watch:
@@ -277,6 +281,7 @@ class _Work:
             further["events"] = names.pop("events")
         self.described: dict[str, Any] = {**names, "module": module, "further": further}
         self.prefix = str(out or f"out/{short_name(self.described['scheduler'])}")
+        self.files = run_files(self.prefix, room=len(self.jobs.jobs) * _LEAST_BYTES)
 
     def expect(self, sha256: Mapping[str, str]) -> None:
         """Refuse files whose digests are other ones."""
@@ -289,7 +294,7 @@ class _Work:
     def run(self, batsim: BatsimCall | None) -> Run:
         """Simulate, write, and verify the schedule as it was written."""
         with listening(self.watch.compiling):
-            with writing_what_ended(self.prefix, self.described):
+            with self.files, writing_what_ended(self.files, self.described):
                 done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
             with self.watch.phase("reading back"):
                 result = read_run(self.prefix)
@@ -325,7 +330,7 @@ class _Work:
             )
         seconds = time.perf_counter() - began
         with self.watch.phase("writing"):
-            paths = write_run(simulation, self.prefix, **self.described)
+            paths = write_run(simulation, self.prefix, files=self.files, **self.described)
         hosts, jobs = len(simulation.hosts), len(simulation.ended_jobs.ids)
         return _Simulated(paths, "embedded", hosts, jobs, seconds, simulation)
 
@@ -348,14 +353,14 @@ class _Work:
             ModuleDriver(self.module, any_engine=True),
             workload=_as_file(workload, "workloads") or self.jobs,
             platform=_as_file(platform, "platforms") or self.machine,
-            prefix=self.prefix,
+            files=self.files,
             options=self.options,
             timeout=call.timeout,
             log_level=call.log_level,
             on_log_line=self.watch.batsim_says,
         )
         seconds = time.perf_counter() - began
-        paths = write_batsim_run(run, batsim, self.prefix, options=self.options, **self.described)
+        paths = write_batsim_run(run, batsim, self.files, options=self.options, **self.described)
         return _Simulated(paths, f"batsim {batsim.version}", run.hosts, run.jobs_ended, seconds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,10 +11,10 @@ from typing import Any
 import msgspec
 
 from qops_batsim.engine.external_events import outages_of
-from qops_batsim.engine.outputs import write_outputs
+from qops_batsim.engine.outputs import add_outputs
 from qops_batsim.engine.simulation import Deadlock, EngineOptions, Simulation
 from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.files import write_text
+from qops_batsim.file_set import FileSet, document_with_digests, run_files
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.compiled_loop import run_compiled
@@ -26,10 +27,10 @@ from qops_batsim.running.inputs import (
     load_platform,
     load_workload,
 )
-from qops_batsim.scheduling.decision_log import remove_decision_log, write_decision_log
+from qops_batsim.scheduling.decision_log import format_decisions
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.qos_log import write_qos_log
+from qops_batsim.scheduling.qos_log import format_qos
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.version import __version__
 from qops_batsim.workload.model import Workload
@@ -173,30 +174,34 @@ def write_run(
     workload: str,
     platform: str | None,
     further: Mapping[str, Any] | None = None,
+    files: FileSet | None = None,
 ) -> list[Path]:
-    """Write a run's output files.
+    """Write a run's output files, all or none.
 
     Beside Batsim's, these are ``PREFIX_qos.csv``, what was decided about each job,
     ``PREFIX_run.json``, which says how the run was made (with ``further`` fields), and if
     the module kept a decision log
     (:meth:`~qops_batsim.scheduling.module.DecisionModule.keep_decisions`),
-    ``PREFIX_decisions.jsonl``; if not, such a file of an earlier run is removed.
+    ``PREFIX_decisions.jsonl``; if not, such a file of an earlier run is removed. ``files`` is
+    the set to write them into, made before the simulation if it is long.
     """
-    paths = write_outputs(simulation, prefix)
     description = describe_run(
         scheduler, module, workload, platform, len(simulation.hosts), simulation.options
     )
     description |= {"engine": "embedded", **(further or {})}
-    return [*paths, *write_decisions(module, prefix, scheduler, description)]
+    with files or run_files(prefix) as files:
+        add_outputs(files, simulation)
+        return publish_run(files, module, scheduler, description)
 
 
 @contextmanager
-def writing_what_ended(prefix: str, described: Mapping[str, Any]) -> Iterator[None]:
+def writing_what_ended(files: FileSet, described: Mapping[str, Any]) -> Iterator[None]:
     """Where a simulation in the block ends in a deadlock, write what has ended, as Batsim does."""
+    prefix = files.prefix
     try:
         yield
     except Deadlock as error:
-        write_run(error.simulation, prefix, **described)
+        write_run(error.simulation, prefix, files=files, **described)
         raise SimulationError(f"{error}; {prefix}_jobs.csv has what ended before") from None
 
 
@@ -225,17 +230,21 @@ def describe_run(
     return description
 
 
-def write_decisions(
-    module: DecisionModule, prefix: str | Path, scheduler: str, description: Mapping[str, Any]
+def publish_run(
+    files: FileSet, module: DecisionModule, scheduler: str, description: Mapping[str, Any]
 ) -> list[Path]:
-    """Write what no engine knows: what was decided about jobs, and how the run was made."""
-    paths = [write_qos_log(module.qos_log, prefix)]
-    log = module.decision_log
-    if log is None:
-        remove_decision_log(prefix)
-    else:
+    """Add what no engine knows, and put a run's files in place.
+
+    That is what was decided about jobs, and how the run was made. The run's identifier is a
+    digest of the latter and of the engine's files: the same run again has the same.
+    """
+    made = msgspec.json.encode([description, files.digests()])
+    run_id = hashlib.sha256(made).hexdigest()[:16]
+    with files.open("_qos.csv") as stream:
+        stream.writelines(format_qos(module.qos_log))
+    if module.decision_log is not None:
         options = msgspec.to_builtins(module.options)
-        paths.append(write_decision_log(log, prefix, scheduler=scheduler, options=options))
-    path = Path(f"{prefix}_run.json")
-    write_text(path, msgspec.json.format(msgspec.json.encode(description)).decode() + "\n")
-    return [*paths, path]
+        told: dict[str, Any] = {"run_id": run_id, "scheduler": scheduler, "options": options}
+        with files.open("_decisions.jsonl") as stream:
+            stream.writelines(format_decisions(module.decision_log, **told))
+    return files.publish(document_with_digests(files, {**description, "run_id": run_id}))

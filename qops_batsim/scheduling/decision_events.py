@@ -31,6 +31,7 @@ class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
     processors: int
     package_version: str | None = None
+    run_id: str | None = None
 
 
 class _Event(

@@ -9,14 +9,11 @@ noted, and nothing is done, unless
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from qops_batsim.errors import InputError
-from qops_batsim.files import write_text
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.scheduling.decision_events import (
     FORMAT,
@@ -265,10 +262,10 @@ class DecisionLog:
             self._targets = _enlarged(self._targets, jobs.targets)
 
 
-def write_decision_log(
-    log: DecisionLog, prefix: str | Path, *, scheduler: str, options: dict[str, Any]
-) -> Path:
-    """Write ``PREFIX_decisions.jsonl`` and return its path; ``scheduler`` is a registered name."""
+def format_decisions(
+    log: DecisionLog, *, run_id: str, scheduler: str, options: dict[str, Any]
+) -> Iterator[bytes]:
+    """Yield the lines of ``_decisions.jsonl``; ``scheduler`` is a registered name."""
     header = LogHeader(
         format=FORMAT,
         version=VERSION,
@@ -276,20 +273,10 @@ def write_decision_log(
         options=options,
         processors=log.processors,
         package_version=__version__,
+        run_id=run_id,
     )
-    lines = [msgspec.json.encode(header), *log.lines(), b""]
-    path = Path(f"{prefix}_decisions.jsonl")
-    write_text(path, b"\n".join(lines).decode())
-    return path
-
-
-def remove_decision_log(prefix: str | Path) -> None:
-    """Remove ``PREFIX_decisions.jsonl``, if there is one: it would tell of another run."""
-    path = Path(f"{prefix}_decisions.jsonl")
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be removed ({error.strerror or error})") from None
+    for line in (msgspec.json.encode(header), *log.lines()):
+        yield line + b"\n"
 
 
 def _changed(slots: Ints, now: Floats, before: Floats) -> list[int]:

@@ -284,19 +284,24 @@ class QosLog:
 
 
 def write_qos_log(log: QosLog, prefix: str | Path) -> Path:
-    """Write ``PREFIX_qos.csv`` and return its path: one row a job, empty where nothing applies.
+    """Write ``PREFIX_qos.csv`` and return its path."""
+    path = Path(f"{prefix}_qos.csv")
+    with atomic_write(path) as stream:
+        stream.writelines(format_qos(log))
+    return path
+
+
+def format_qos(log: QosLog) -> Iterator[bytes]:
+    """Yield ``_qos.csv``: one row a job, empty where nothing applies.
 
     Dates (seconds, absolute) and charges have six decimals, as in Batsim's files.
     """
     from qops_batsim.csv_rows import format_rows
 
-    path = Path(f"{prefix}_qos.csv")
     table = log.table()
     columns = [_quoted(column) for column in table.values()]
-    with atomic_write(path) as stream:
-        stream.write(",".join(table).encode() + b"\n")
-        stream.writelines(format_rows(columns, len(table["job_id"])))
-    return path
+    yield ",".join(table).encode() + b"\n"
+    yield from format_rows(columns, len(table["job_id"]))
 
 
 def _quoted(column: Column) -> Column:

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from changed_runs import allow_changes
 from decision_runs import exact, history_of, random_workload, run_files, workload_of
 from qops_batsim.advice.explain import explain_job
 from qops_batsim.advice.history import (
     DecisionHistory,
     find_job,
-    has_decision_log,
     logging_schedulers,
     read_history,
+    read_history_if_kept,
 )
 from qops_batsim.advice.prices import PriceList
 from qops_batsim.advice.replay import RUNNING, WAITING, PlanState
@@ -121,9 +122,9 @@ def test_runs_without_a_log(tmp_path) -> None:
     with pytest.raises(InputError, match=r"no such file; `qops-batsim run qops --out .*run` makes"):
         read_history(prefix)
     with pytest.raises(InputError, match="makes a decision log"):
-        has_decision_log(prefix)
+        read_history_if_kept(prefix)
     prefix = run_files("easy", workload_of(1, JOBS), tmp_path)
-    assert not has_decision_log(prefix)
+    assert read_history_if_kept(prefix) is None
     message = "scheduler 'easy' keeps no decision log; a run of one that admits jobs .*msb.*qops"
     with pytest.raises(InputError, match=message):
         read_history(prefix)
@@ -152,6 +153,7 @@ def test_a_log_is_found_however_the_run_is_named(tmp_path) -> None:
 )
 def test_damaged_lines(line: int, text: str, message: str, tmp_path) -> None:
     prefix = run_files("qops", workload_of(1, JOBS), tmp_path)
+    allow_changes(prefix)
     path = Path(f"{prefix}_decisions.jsonl")
     lines = path.read_text().splitlines()
     lines[line] = text
@@ -162,6 +164,7 @@ def test_damaged_lines(line: int, text: str, message: str, tmp_path) -> None:
 
 def test_a_log_of_another_version(tmp_path) -> None:
     prefix = run_files("qops", workload_of(1, JOBS), tmp_path)
+    allow_changes(prefix)
     path = Path(f"{prefix}_decisions.jsonl")
     first, *rest = path.read_text().splitlines()
     header = {**json.loads(first), "version": 9}
@@ -181,6 +184,7 @@ def test_a_log_that_lacks_a_line_is_refused_or_makes_sense(tmp_path) -> None:
     rows = [exact(0, 1, 6, 20), exact(1, 1, 4, 30), exact(2, 1, 3, 5), exact(3, 1, 9, 12)]
     options = {"kill_and_restart": True, "tolerance_factor": 2.0}
     prefix = run_files("fqops", workload_of(1, rows), tmp_path, **options)
+    allow_changes(prefix)
     path = Path(f"{prefix}_decisions.jsonl")
     lines = path.read_text().splitlines()
     refused = 0

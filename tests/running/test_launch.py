@@ -11,6 +11,7 @@ from fake_batsim import running, write_fake, write_player
 from qops_batsim.engine.external_events import read_external_events
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.errors import InputError
+from qops_batsim.file_set import run_files
 from qops_batsim.platform import read_platform
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Host, Platform
@@ -48,16 +49,18 @@ def launch(tmp_path, workload, monkeypatch):
     pids.touch()
     monkeypatch.setenv("FAKE_BATSIM_PIDS", str(pids))
 
-    def run(body, *, module=None, timeout=20.0, prefix=None, **options):
+    def run(body, *, module=None, timeout=20.0, prefix=None, publish=None, **options):
         path = write_fake(tmp_path / "batsim", body)
         options = {"workload": workload, "platform": make_cluster(4), **options}
-        return run_batsim(
-            Batsim(path, "v4.2.1"),
-            ModuleDriver(module or make_scheduler("fcfs")),
-            prefix=prefix or tmp_path / "out" / "run",
-            timeout=timeout,
-            **options,
-        )
+        with run_files(prefix or tmp_path / "out" / "run") as files:
+            done = run_batsim(
+                Batsim(path, "v4.2.1"),
+                ModuleDriver(module or make_scheduler("fcfs")),
+                files=files,
+                timeout=timeout,
+                **options,
+            )
+            return done, publish(done, files) if publish else files.publish_alone()
 
     yield run
     assert running(pids) == []
@@ -77,10 +80,10 @@ GOOD = "socket = connect()\nask(socket, begins())\n" + END + FILES
 
 
 def test_a_simulation_that_ends_well(launch, tmp_path):
-    run = launch(GOOD)
+    run, paths = launch(GOOD)
     assert (run.hosts, run.jobs_ended) == (4, 0)
-    assert run.paths == [tmp_path / "out" / "run_jobs.csv", tmp_path / "out" / "run_schedule.csv"]
-    assert run.paths[0].read_text() == "jobs"
+    assert paths == [tmp_path / "out" / "run_jobs.csv", tmp_path / "out" / "run_schedule.csv"]
+    assert paths[0].read_text() == "jobs"
 
 
 @pytest.mark.parametrize("name", ["delays_fcfs", "delays_fcfs_nonet"])
@@ -91,16 +94,18 @@ def test_a_recorded_session_gets_the_recorded_decisions(name, shared, tmp_path):
     ]
     recorded, answers = directory / "recorded" / name, tmp_path / "answers"
     driver = ModuleDriver(make_scheduler("fcfs"))
-    run = run_batsim(
-        Batsim(write_player(tmp_path / "batsim", recorded, answers), "v4.2.1"),
-        driver,
-        workload=directory / case["workloads"][0],
-        platform=directory / case["platform"],
-        prefix=tmp_path / "run",
-        timeout=20,
-    )
+    with run_files(tmp_path / "run") as files:
+        run = run_batsim(
+            Batsim(write_player(tmp_path / "batsim", recorded, answers), "v4.2.1"),
+            driver,
+            workload=directory / case["workloads"][0],
+            platform=directory / case["platform"],
+            files=files,
+            timeout=20,
+        )
+        paths = files.publish_alone()
     assert (run.hosts, run.jobs_ended) == (4, 10)
-    assert [path.name for path in run.paths] == [
+    assert [path.name for path in paths] == [
         "run_jobs.csv",
         "run_machine_states.csv",
         "run_schedule.csv",
@@ -333,18 +338,18 @@ def test_a_failed_run_leaves_an_earlier_result_alone(launch, tmp_path):
 
 
 def test_the_prefix_is_put_in_front_as_it_is(launch, tmp_path):
-    run = launch(GOOD, prefix=f"{tmp_path}/out/")
-    assert [path.name for path in run.paths] == ["_jobs.csv", "_schedule.csv"]
+    _, paths = launch(GOOD, prefix=f"{tmp_path}/out/")
+    assert [path.name for path in paths] == ["_jobs.csv", "_schedule.csv"]
 
 
 def test_inputs_and_outputs_that_cannot_be_used(launch, tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="file/run: cannot be written"):
+    with pytest.raises(InputError, match="file/run_.*: cannot be written"):
         launch(GOOD, prefix=tmp_path / "file" / "run")
     with pytest.raises(InputError, match="nothing.json: no such file"):
         launch(GOOD, workload=tmp_path / "nothing.json")
     (tmp_path / "out" / "taken_jobs.csv").mkdir(parents=True)
-    with pytest.raises(InputError, match="taken_jobs.csv: cannot be written"):
+    with pytest.raises(InputError, match="taken_jobs.csv: is a directory"):
         launch(GOOD, prefix=tmp_path / "out" / "taken")
     with pytest.raises(InputError, match="/dev/null: .*a regular file is expected"):
         launch(GOOD, workload="/dev/null")
@@ -352,17 +357,13 @@ def test_inputs_and_outputs_that_cannot_be_used(launch, tmp_path):
 
 def test_the_run_says_how_it_was_made(launch, tmp_path):
     module = make_scheduler("fcfs")
-    prefix = tmp_path / "out" / "run"
-    run = launch(GOOD, module=module)
-    paths = write_batsim_run(
-        run,
-        Batsim(tmp_path / "batsim", "v4.2.1"),
-        prefix,
-        scheduler="fcfs",
-        module=module,
-        workload="w.json",
-        platform=None,
-    )
+
+    def publish(run, files):
+        batsim = Batsim(tmp_path / "batsim", "v4.2.1")
+        told = {"scheduler": "fcfs", "module": module, "workload": "w.json", "platform": None}
+        return write_batsim_run(run, batsim, files, **told)
+
+    _, paths = launch(GOOD, module=module, publish=publish)
     names = ["run_jobs.csv", "run_schedule.csv", "run_qos.csv", "run_run.json"]
     assert [path.name for path in paths] == names
     told = json.loads(paths[-1].read_text())

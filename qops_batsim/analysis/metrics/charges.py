@@ -19,10 +19,11 @@ import numpy as np
 
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.run_files import RunFiles
 from qops_batsim.economics.charges import Charge, Price, Weights, islam2004, served_job, total
 from qops_batsim.economics.slowdowns import ReferenceJob, SlowdownTable
 from qops_batsim.errors import InputError, shown
-from qops_batsim.files import read_text, write_text
+from qops_batsim.files import read_text
 from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.model import Workload
 
@@ -186,13 +187,16 @@ def charge_report(
     )
 
 
-def fill_qos_file(path: Path, charged: Iterable[JobCharge]) -> None:
-    """Write category and charges of each job into the columns of a ``_qos.csv``.
+def fill_qos_file(files: RunFiles, charged: Iterable[JobCharge]) -> Path:
+    """Write category and charges of each job into the columns of a run's ``_qos.csv``.
 
     The category of a job is filled in whether it was accepted or not, its charges only if
     it pays; a job's later runs (``w0!15#1``) stay without, since it is charged once.
     """
     known = {each.id: each for each in charged}
+    path = files.qos
+    if path is None:
+        raise InputError(f"{files.prefix}_qos.csv: no such file; a run with one is expected")
     text = read_text(path, what="a _qos.csv")
     reader = csv.DictReader(io.StringIO(text))
     columns = list(reader.fieldnames or [])
@@ -211,7 +215,8 @@ def fill_qos_file(path: Path, charged: Iterable[JobCharge]) -> None:
             row["resource_charge"] = "" if paid is None else f"{paid.resource:.6f}"
             row["qos_charge"] = "" if paid is None else f"{paid.qos:.6f}"
         writer.writerow(row)
-    write_text(path, written.getvalue())
+    files.replace("_qos.csv", path, written.getvalue())
+    return path
 
 
 def _sum_up(name: str, slowdown: float | None, jobs: Sequence[JobCharge]) -> CategoryCharges:

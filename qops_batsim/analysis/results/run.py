@@ -16,7 +16,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
 import numpy as np
 
 from qops_batsim.analysis.results.allocations import (
@@ -29,7 +28,7 @@ from qops_batsim.analysis.results.allocations import (
 from qops_batsim.analysis.results.csv_table import Chosen, Texts
 from qops_batsim.analysis.results.occupancy import Occupancy, occupancy
 from qops_batsim.analysis.results.restarts import rows_before
-from qops_batsim.analysis.results.run_files import Name, RunFiles, find_run
+from qops_batsim.analysis.results.run_files import Name, RunFiles, RunInfo, find_run
 from qops_batsim.analysis.results.tables import (
     DECISIONS,
     Booleans,
@@ -44,30 +43,14 @@ from qops_batsim.analysis.results.tables import (
     read_schedule,
 )
 from qops_batsim.errors import InputError
-from qops_batsim.files import read_bytes
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED
-from qops_batsim.limits import MAX_HOST_ID, MAX_OCCUPATIONS
+from qops_batsim.limits import MAX_OCCUPATIONS
 from qops_batsim.platform.outages import Outage
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _Content = TypeVar("_Content")
-
-
-class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run of ours was made (``PREFIX_run.json``); unknown fields are ignored."""
-
-    scheduler: str | None = None
-    options: dict[str, Any] | None = None
-    workload: str | list[str] | None = None
-    platform: str | None = None
-    hosts: int | None = None
-    compute_sharing: bool | None = None
-    outages: list[Outage] = []
-    message_delays: bool | None = None
-    sha256: dict[str, str] = {}
-    package_version: str | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -291,21 +274,23 @@ def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
     >>> done.hosts, float(done.jobs["waiting_time"].max())
     (4, 160.0)
     """
-    return _read(find_run(name), hosts)
+    return read_files(find_run(name), hosts=hosts)
 
 
 def read_jobs(path: str | Path, *, hosts: int | None = None) -> RunResult:
     """Read one ``_jobs.csv`` alone, plain or gzip-compressed."""
     name = Path(path).name.removesuffix(".gz").removesuffix(".csv").removesuffix("_jobs")
-    return _read(RunFiles(name=name, jobs=Path(path)), hosts)
+    return read_files(RunFiles(name=name, prefix="", jobs=Path(path)), hosts=hosts)
 
 
-def _read(files: RunFiles, hosts: int | None) -> RunResult:
+def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
+    """Read the files that were found of a run; ``hosts`` as for :func:`read_run`."""
     schedule = _read_if_any(read_schedule, files.schedule)
     machine_states = _read_if_any(read_machine_states, files.machine_states)
-    info = _read_if_any(read_info, files.info)
+    info = files.info
     qos = _read_if_any(read_qos, files.qos)
     jobs, source = read_jobs_table(files.jobs), str(files.jobs)
+    files.check_unchanged()
     recorded = None if schedule is None else schedule["nb_computing_machines"]
     if hosts is not None:
         if hosts < 1:
@@ -323,17 +308,3 @@ def _read(files: RunFiles, hosts: int | None) -> RunResult:
 
 def _read_if_any(read: Callable[[Path], _Content], path: Path | None) -> _Content | None:
     return None if path is None else read(path)
-
-
-def read_info(path: Path) -> RunInfo:
-    """Read a ``_run.json``."""
-    content = read_bytes(path, what="the description of a run (JSON)", max_bytes=64 << 20)
-    try:
-        info = msgspec.json.decode(content, type=RunInfo)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: {error}; the description of a run is expected") from None
-    if info.hosts is not None and not 1 <= info.hosts <= MAX_HOST_ID + 1:
-        raise InputError(
-            f"{path}: hosts is {info.hosts}; a whole number from 1 to {MAX_HOST_ID + 1} is expected"
-        )
-    return info

@@ -1,31 +1,89 @@
-"""Which files a run has."""
+"""Which files a run has, and whether they are all of one run.
+
+A run of ours has a description with the digests of its other files. Where these disagree, files
+of two runs stand beside each other: whoever wrote them was interrupted, or they were changed.
+Files without description, as real Batsim writes them, are taken as they are.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from os import PathLike, fspath
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from qops_batsim.errors import InputError
+from qops_batsim.file_set import DESCRIPTION, RUN_FILES
+from qops_batsim.files import read_bytes, read_parts, write_text
+from qops_batsim.limits import MAX_HOST_ID
+from qops_batsim.platform.outages import Outage
 
 Name = str | PathLike[str]
 """The name of a run as :func:`find_run` takes it."""
 
 
+_BLOCK = 1 << 20
+
+_WHAT = "the description of a run (JSON)"
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run of ours was made (``PREFIX_run.json``); unknown fields are ignored.
+
+    ``files`` are the SHA-256 of its other files by the ends of their names; ``replaced`` those of
+    files that were filled in later: until that is done, these are of the run as well.
+    """
+
+    scheduler: str | None = None
+    options: dict[str, Any] | None = None
+    workload: str | list[str] | None = None
+    platform: str | None = None
+    hosts: int | None = None
+    compute_sharing: bool | None = None
+    outages: list[Outage] = []
+    message_delays: bool | None = None
+    sha256: dict[str, str] = {}
+    package_version: str | None = None
+    run_id: str | None = None
+    files: dict[str, str] | None = None
+    replaced: dict[str, str] = {}
+
+
 class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the files of a run are; None for one that does not exist."""
+    """Where the files of a run are, None for one that does not exist, and how it was made."""
 
     name: str
+    prefix: str
     jobs: Path
     schedule: Path | None = None
     machine_states: Path | None = None
     qos: Path | None = None
-    info: Path | None = None
+    decisions: Path | None = None
+    description: Path | None = None
+    described: bytes = b""
+    info: RunInfo | None = None
+
+    def check_unchanged(self) -> None:
+        """Raise an InputError if another run took the place of this one since it was found."""
+        if self.description is not None and _content(self.description) != self.described:
+            raise InputError(f"{self.description}: was replaced as the run was read; read it again")
+
+    def replace(self, name: str, path: Path, text: str) -> None:
+        """Replace one of the files, such as ``_qos.csv``; at any moment it is one of the run's."""
+        self.check_unchanged()
+        if self.description is not None and self.info is not None and self.info.files is not None:
+            document = msgspec.json.decode(self.described)
+            document["replaced"] = {name: _digest(path)}
+            document["files"][name] = hashlib.sha256(text.encode()).hexdigest()
+            told = msgspec.json.format(msgspec.json.encode(document)).decode()
+            write_text(self.description, told + "\n")
+        write_text(path, text)
 
 
 def find_run(name: Name) -> RunFiles:
-    """Return the files of a run.
+    """Return the files of a run, which are checked to be all of one.
 
     ``name`` is the run's prefix, a directory that holds exactly one run, or the path of a
     ``_jobs.csv`` (or ``_jobs.csv.gz``). An existing prefix wins over a directory of the same name.
@@ -55,6 +113,8 @@ def find_run(name: Name) -> RunFiles:
                 f"{path / found[0].name.partition('_jobs.csv')[0]}"
             )
         raise InputError(f"{name}: this directory holds no run (no file *_jobs.csv)")
+    if _existing(prefix, DESCRIPTION) is not None:
+        raise InputError(f"{prefix}_jobs.csv: missing, though {_mixed(prefix)}")
     raise InputError(
         f"{name}: no such run; {prefix}_jobs.csv (or .csv.gz), a directory with one run "
         "or the path of a _jobs.csv is expected"
@@ -69,11 +129,63 @@ def _existing(prefix: str, ending: str) -> Path | None:
 
 
 def _siblings(prefix: str, jobs: Path) -> RunFiles:
+    description = _existing(prefix, DESCRIPTION)
+    content = b"" if description is None else _content(description)
+    info = None if description is None else _parsed(description, content)
+    if info is not None and info.files is not None:
+        _check_files(prefix, info, info.files)
     return RunFiles(
         name=Path(prefix).name or Path(prefix).resolve().name,
+        prefix=prefix,
         jobs=jobs,
         schedule=_existing(prefix, "_schedule.csv"),
         machine_states=_existing(prefix, "_machine_states.csv"),
         qos=_existing(prefix, "_qos.csv"),
-        info=_existing(prefix, "_run.json"),
+        decisions=_existing(prefix, "_decisions.jsonl"),
+        description=description,
+        described=content,
+        info=info,
     )
+
+
+def _content(path: Path) -> bytes:
+    return read_bytes(path, what=_WHAT, max_bytes=64 << 20)
+
+
+def _parsed(path: Path, content: bytes) -> RunInfo:
+    try:
+        info = msgspec.json.decode(content, type=RunInfo)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{path}: {error}; the description of a run is expected") from None
+    if info.hosts is not None and not 1 <= info.hosts <= MAX_HOST_ID + 1:
+        raise InputError(
+            f"{path}: hosts is {info.hosts}; a whole number from 1 to {MAX_HOST_ID + 1} is expected"
+        )
+    return info
+
+
+def _check_files(prefix: str, info: RunInfo, digests: dict[str, str]) -> None:
+    """Check that all files are those that the description is of. O(bytes)."""
+    for name in RUN_FILES:
+        path = _existing(prefix, name)
+        if path is None:
+            if name in digests:
+                raise InputError(f"{prefix}{name}: missing, though {_mixed(prefix)}")
+        elif name not in digests or _digest(path) not in (digests[name], info.replaced.get(name)):
+            raise InputError(f"{path}: is of another run than {_mixed(prefix)}")
+
+
+def _mixed(prefix: str) -> str:
+    return (
+        f"{prefix}{DESCRIPTION} describes: a run was interrupted as it wrote its files, or they "
+        f"were changed; run it again, or remove {Path(prefix).name}{DESCRIPTION} to have the "
+        "others read as they are"
+    )
+
+
+def _digest(path: Path) -> str:
+    """Return the SHA-256 of what a file holds, after decompression."""
+    digest = hashlib.sha256()
+    for part in read_parts(path, _BLOCK, what="a file of a run"):
+        digest.update(part)
+    return digest.hexdigest()

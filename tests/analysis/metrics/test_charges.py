@@ -19,6 +19,7 @@ from qops_batsim.analysis.metrics.charges import (
 )
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run, outcomes_of_simulation
 from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_files import RunFiles, find_run
 from qops_batsim.economics.charges import Charge, ServedJob, Weights
 from qops_batsim.economics.slowdowns import ReferenceJob, category_slowdowns
 from qops_batsim.errors import InputError
@@ -210,7 +211,7 @@ def test_the_columns_are_filled_and_nothing_else(write_run, workload: Workload) 
     before = filled(prefix)
     charged = charged_of(prefix, workload)
     path = Path(f"{prefix}_qos.csv")
-    fill_qos_file(path, charged.values())
+    fill_qos_file(find_run(prefix), charged.values())
     after = filled(prefix)
     columns = ("category", "resource_charge", "qos_charge")
     assert [after["w0!1"][name] for name in columns] == [
@@ -230,15 +231,18 @@ def test_the_columns_are_filled_and_nothing_else(write_run, workload: Workload) 
             k: v for k, v in row.items() if k not in columns
         }
     once = path.read_bytes()
-    fill_qos_file(path, charged.values())
+    fill_qos_file(find_run(prefix), charged.values())
     assert path.read_bytes() == once
 
 
 def test_a_table_without_the_columns_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x_qos.csv"
     path.write_text("job_id,decision\n")
+    files = RunFiles(name="x", prefix="x", jobs=tmp_path / "x_jobs.csv", qos=path)
     with pytest.raises(InputError, match="column category missing"):
-        fill_qos_file(path, [])
+        fill_qos_file(files, [])
+    with pytest.raises(InputError, match="x_qos.csv: no such file"):
+        fill_qos_file(RunFiles(name="x", prefix="x", jobs=files.jobs), [])
 
 
 def oracle(workload: Workload, ended: Iterable, promised: dict[str, float], easy: dict) -> Charge:

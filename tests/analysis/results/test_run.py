@@ -18,7 +18,7 @@ def test_a_run_is_named_by_prefix_directory_or_jobs_file(write_run, mixed_run, t
     assert by_prefix.name == "run"
     assert by_prefix == find_run(f"{prefix}_jobs.csv") == find_run(tmp_path)
     assert by_prefix.schedule == tmp_path / "run_schedule.csv"
-    assert by_prefix.info == tmp_path / "run_run.json"
+    assert by_prefix.description == tmp_path / "run_run.json"
 
 
 def test_a_run_is_named_by_whatever_has_a_path(write_run, mixed_run):

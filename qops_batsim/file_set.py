@@ -1,0 +1,229 @@
+"""The files of one run: they appear as a set, or not at all as far as a file system can.
+
+No file system puts several files in place at once. So the *record* of a set, ``PREFIX_run.json``
+of a run, tells the digests of all others and is put in place first: whoever reads while it is
+newer than the rest, or after a writer was killed in between, sees digests that disagree. Before,
+everything has been written beside and is on the disk; a full disk leaves the old set as it was.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Thread
+from typing import IO, Any, Self
+
+import msgspec
+
+from qops_batsim.errors import InputError
+from qops_batsim.pending import (
+    PendingFile,
+    check_writable,
+    errors_of_writing,
+    final_target,
+    pending_directory,
+    sweep,
+)
+
+DESCRIPTION = "_run.json"
+"""The record of a run: how it was made, and of which files it is."""
+
+RUN_FILES = (
+    "_jobs.csv",
+    "_schedule.csv",
+    "_machine_states.csv",
+    "_consumed_energy.csv",
+    "_pstate_changes.csv",
+    "_qos.csv",
+    "_decisions.jsonl",
+)
+"""What the names of the other files of a run end in; which of them exist depends on the run."""
+
+WORKING_DIRECTORY = "_batsim"
+"""What the name of the directory ends in that Batsim works in, beside the files."""
+
+
+class FileSet:
+    """Files ``PREFIX + NAME`` that are put in place together; a context that removes what is not.
+
+    Whatever keeps files from being written is found here, as far as it can be known before.
+
+    Parameters
+    ----------
+    record
+        Name of the file with the digests of the others.
+    names
+        Names that the other files may have: one that exists and is not written belongs to an
+        earlier set, and is removed with it.
+    room
+        Bytes that will be needed at least.
+    lasting
+        Whether the files are to outlive a loss of power: it takes some milliseconds.
+    """
+
+    def __init__(
+        self,
+        prefix: str | Path,
+        record: str,
+        names: Iterable[str],
+        *,
+        room: int = 0,
+        lasting: bool = True,
+    ) -> None:
+        self.prefix = os.fspath(prefix)
+        self.record = record
+        self.lasting = lasting
+        self._pending: dict[str, PendingFile] = {}
+        known = [record, *names]
+        for name in known:
+            with errors_of_writing(self.path(name)):
+                final_target(self.path(name))
+        leftovers = {self.path(name).name for name in (*known, WORKING_DIRECTORY)}
+        sweep(self.path(record).absolute().parent, leftovers)
+        check_writable(self.path(max(known, key=len)), room)
+        self._earlier = {name: _identity(self.path(name)) for name in known}
+
+    def path(self, name: str) -> Path:
+        return Path(f"{self.prefix}{name}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for each in reversed(self._pending.values()):
+            each.discard()
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[IO[bytes]]:
+        """Write a file of the set."""
+        each = self._pending[name] = PendingFile(self.path(name))
+        with errors_of_writing(each.path):
+            yield each.stream
+
+    def adopt(self, name: str, path: Path) -> None:
+        """Take over a file that another program has written, on the same file system."""
+        self._pending[name] = PendingFile(self.path(name), path)
+
+    def digests(self) -> dict[str, str]:
+        """Return the SHA-256 of each file so far. O(bytes)."""
+        return {name: each.digest() for name, each in self._pending.items()}
+
+    def publish(self, record: bytes, *, stays: bool = True) -> list[Path]:
+        """Put all files in place, the record first; return their paths.
+
+        A record that does not stay is there only until all others are.
+        """
+        others = [*self._pending.values()]
+        with self.open(self.record) as stream:
+            stream.write(record)
+        first = self._pending[self.record]
+        if self.lasting:
+            _sync([*others, first])
+        first.publish()
+        self._sync_directory()
+        for each in others:
+            each.publish()
+        for name, before in self._earlier.items():
+            # What appeared meanwhile is of somebody else, such as a scheduler beside the engine.
+            if name not in self._pending and before and before == _identity(self.path(name)):
+                self._remove(name)
+        if not stays:
+            self._remove(self.record)
+        self._sync_directory()
+        return [each.path for each in (others if not stays else [*others, first])]
+
+    def publish_alone(self) -> list[Path]:
+        """Put all files in place, with a record only while that is done."""
+        return self.publish(document_with_digests(self, {}), stays=False)
+
+    def _sync_directory(self) -> None:
+        if not self.lasting:
+            return
+        # Some file systems have no such thing for directories.
+        with suppress(OSError):
+            handle = os.open(self.path(self.record).parent, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+    def _remove(self, name: str) -> None:
+        with errors_of_writing(self.path(name)):
+            self.path(name).unlink(missing_ok=True)
+
+
+def run_files(prefix: str | Path, *, room: int = 0, lasting: bool = True) -> FileSet:
+    """Return the files that a run is to have, before it is simulated: see :class:`FileSet`."""
+    for name in RUN_FILES:
+        packed = Path(f"{prefix}{name}.gz")
+        if packed.exists():
+            raise InputError(
+                f"{packed}: exists, and would stand beside {prefix}{name}; another prefix of the "
+                "files to write, or no such file, is expected"
+            )
+    return FileSet(prefix, DESCRIPTION, RUN_FILES, room=room, lasting=lasting)
+
+
+def write_report(
+    directory: Path,
+    record: str,
+    document: Mapping[str, Any],
+    texts: Mapping[str, str],
+    draw: Callable[[Path], list[Path]],
+) -> list[Path]:
+    """Write the files of a report into a directory, as a set; return their paths.
+
+    These are a record (JSON), which gets the digests of the others, texts, and the pictures
+    that ``draw`` makes in a directory given to it.
+    """
+    with (
+        FileSet(f"{directory}{os.sep}", record, texts) as files,
+        pending_directory(directory / record) as place,
+    ):
+        for name, text in texts.items():
+            with files.open(name) as stream:
+                stream.write(text.encode())
+        for path in draw(place):
+            files.adopt(path.name, path)
+        content = {**document, "files": files.digests()}
+        *others, first = files.publish(
+            f"{json.dumps(content, indent=2, allow_nan=False)}\n".encode()
+        )
+    return [first, *others]
+
+
+def document_with_digests(files: FileSet, document: Mapping[str, Any]) -> bytes:
+    """Return the JSON of a record: a document, and the digests of the other files."""
+    content = {**document, "files": files.digests()}
+    return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
+
+
+def _sync(files: list[PendingFile]) -> None:
+    """Have files on the disk, all at the same time: one after another takes thrice as long."""
+    errors: list[InputError] = []
+
+    def sync(each: PendingFile) -> None:
+        try:
+            each.sync()
+        except InputError as error:
+            errors.append(error)
+
+    threads = [Thread(target=sync, args=(each,)) for each in files]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file from one that takes its place, None without one."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
