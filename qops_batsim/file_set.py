@@ -127,8 +127,8 @@ class FileSet:
         for each in others:
             each.publish()
         for name, before in self._earlier.items():
-            # What appeared meanwhile is of somebody else, such as a scheduler beside the engine.
-            if name not in self._pending and before and before == _identity(self.path(name)):
+            # Beside the engine, what appeared meanwhile is of the scheduler that decides.
+            if name not in self._pending and (stays or before == _identity(self.path(name))):
                 self._remove(name)
         if not stays:
             self._remove(self.record)
@@ -157,6 +157,7 @@ class FileSet:
 
 def run_files(prefix: str | Path, *, room: int = 0, lasting: bool = True) -> FileSet:
     """Return the files that a run is to have, before it is simulated: see :class:`FileSet`."""
+    files = FileSet(prefix, DESCRIPTION, RUN_FILES, room=room, lasting=lasting)
     for name in RUN_FILES:
         packed = Path(f"{prefix}{name}.gz")
         if packed.exists():
@@ -164,7 +165,7 @@ def run_files(prefix: str | Path, *, room: int = 0, lasting: bool = True) -> Fil
                 f"{packed}: exists, and would stand beside {prefix}{name}; another prefix of the "
                 "files to write, or no such file, is expected"
             )
-    return FileSet(prefix, DESCRIPTION, RUN_FILES, room=room, lasting=lasting)
+    return files
 
 
 def write_report(
