@@ -131,12 +131,12 @@ def beside(target: Path) -> Path:
     return target.with_name(f".{target.name}.{os.urandom(4).hex()}.part")
 
 
-def sweep(directory: Path, names: Container[str]) -> None:
-    """Remove what killed writers of files of these names have left in a directory. O(entries)."""
+def sweep(directory: Path, names: Container[str] | None = None) -> None:
+    """Remove what killed writers of files of these names, or any, have left. O(entries)."""
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             found = _LEFTOVER.fullmatch(entry.name)
-            if found is not None and found[1] in names:
+            if found is not None and (names is None or found[1] in names):
                 _remove_unless_locked(Path(entry.path))
 
 

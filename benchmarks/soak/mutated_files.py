@@ -25,6 +25,7 @@ from commands import GROUPS, call, judge, read
 from mutations import mutated
 
 import random_simulations
+from changed_runs import allow_changes
 from qops_batsim.advice.history import read_history
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics
 from qops_batsim.analysis.results.run import read_run
@@ -219,6 +220,9 @@ def case(seed: int, folder: Path, tally: Tally) -> None:
         if rng.random() < 0.5:
             own = sorted(path.name for path in home.glob(f"{run}_*"))
             scene, named = Scene(rng.choice(own), COMMANDS, 1), run
+            # By its digest almost any other file would be refused.
+            if rng.random() < 0.9:
+                allow_changes(run)
         else:
             scene = rng.choices(SCENES, [each.often for each in SCENES])[0]
             named = scene.file

@@ -12,6 +12,7 @@ import msgspec
 
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes, write_text
+from qops_batsim.pending import sweep
 from qops_batsim.version import __version__
 
 Run = TypeVar("Run")
@@ -38,6 +39,7 @@ class KeptRuns(Generic[Run]):
         self._directory = directory
         self._kind = kind
         self._made_of = msgspec.json.encode(made_of, order="deterministic")
+        sweep(directory)
 
     def find(self, case: Any) -> Run | None:
         """Return the kept run of a case, or None."""
