@@ -45,7 +45,8 @@ class Check:
     def __init__(self, prefix: Path, workload: Path, facts: Facts) -> None:
         asked = json.loads(workload.read_text())
         self.facts = facts
-        jobs = sorted(asked["jobs"], key=lambda job: float(job["subtime"]))
+        # Those of one date are submitted in the order of their names, as texts.
+        jobs = sorted(asked["jobs"], key=lambda job: (float(job["subtime"]), job["id"]))
         self.asked = {f"w0!{job['id']}": job for job in jobs}
         self.profiles: dict[str, Any] = asked["profiles"]
         rows = _table(prefix, "jobs")

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 LEFT_ALONE = {"platform", "grace", "reference_speed", "exhaustive_up_to"}
 """Options that concern files, whose values void the promises, or that take their time."""
 
-NUMBERS = [0, 1, 2, 3, 5, 10, 100, 0.1, 0.5, 1.5, 4.0, 1000.0, 1e6]
+NUMBERS = [0.0, 0.1, 0.5, 1.0, 1.5, 4.0, 10.0, 1000.0, 1e6]
+COUNTS = [0, 1, 2, 3, 5, 10, 30]
 
 
 def case(seed: int, folder: Path, tally: Tally) -> None:
@@ -114,7 +115,7 @@ def random_settings(scheduler: str, rng: random.Random) -> dict[str, Any]:
         elif kind is bool:
             value = rng.random() < 0.5
         else:
-            value = rng.choice(NUMBERS)
+            value = rng.choice(NUMBERS if kind is float else COUNTS)
         try:
             make_scheduler(scheduler, settings | {name: value})
         except InputError:

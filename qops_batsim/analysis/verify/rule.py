@@ -32,6 +32,10 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     time: float | None = None
 
 
+SAME_SPEED = 1e-6
+"""Speeds computed from rounded estimates that differ by this part of them are one."""
+
+
 @dataclass(frozen=True)
 class Subject:
     """A run with what is known about it, for the rules."""
@@ -97,6 +101,31 @@ class Subject:
             ]
             found.append(np.array(delays, np.float64)[columns.profiles])
         return self._by_number(found)
+
+    @cached_property
+    def understated(self) -> Booleans:
+        """Jobs, by number, whose ``qos.estimated_runtime`` may be less than what they do.
+
+        A sleep is longer, or a computation more for each second of its estimate than another
+        one of the run: no file tells the speed that estimates are about. Of other profiles,
+        nothing is known.
+        """
+        found = []
+        for workload, columns in zip(self.workloads.values(), self.columns, strict=True):
+            profiles = [workload.profiles.get(name, {}) for name in columns.profile_names]
+            flop = [
+                float(each["cpu"]) if each.get("type") == "parallel_homogeneous" else math.inf
+                for each in profiles
+            ]
+            asked = columns.requests or [None] * len(columns.ids)
+            told = [None if each is None else each.estimated_runtime for each in asked]
+            estimates = np.array([math.nan if each is None else each for each in told], np.float64)
+            found.append(np.array(flop, np.float64)[columns.profiles] / estimates)
+        speeds = self._by_number(found)
+        slowest = speeds[~np.isnan(speeds)].min(initial=math.inf)
+        computes_more = (speeds > slowest * (1 + SAME_SPEED)) | np.isinf(speeds)
+        sleeps = np.isfinite(self.delays)
+        return np.where(sleeps, self.delays > self.asked("estimates"), computes_more)
 
     def _by_number(self, columns: Iterable[Numbers]) -> Floats:
         further = np.full(len(self.identities) - self.identities.known, np.nan)

@@ -167,9 +167,10 @@ def _promises(subject: Subject, kept: str, promised: Floats) -> _Promises:
     if np.isnan(promised).all():
         return _Promises(kept, promised, real, np.zeros(len(real), np.bool_), 0 * promised)
     planned_end, outlived, moments = _outlived(subject)
-    exact_until = planned_end[outlived].min(initial=np.inf)
+    # Starts that are late by less than the grace do not move what was planned.
+    exact_until = planned_end[outlived].min(initial=np.inf) - subject.grace
     # A job that outlives its estimate is late through no fault of a plan that kept the promise.
-    excused = outlived & (planned_end <= promised + tolerance(promised))
+    excused = outlived & (planned_end <= promised + tolerance(promised) + subject.grace)
     margin = tolerance(real, np.nan_to_num(promised)) + moments + subject.grace
     known = promised <= exact_until
     if kept == "starting_time":
@@ -184,8 +185,10 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     estimates = _estimates(subject)
     crowds = np.ones(len(estimates))
     if subject.compute_sharing:
-        # On a host with n - 1 other jobs, a job may take n times as long.
+        # On a host with n - 1 other jobs, a job may take n times as long. But that says nothing
+        # of one that may do more than it was estimated to.
         crowds = np.maximum(subject.most_at_once, 1).astype(np.float64)
+        crowds[subject.understated[subject.identities.owners]] = 1.0
         estimates = estimates * crowds
     planned_end = start + estimates
     outlived = subject.executed & (finish > planned_end + tolerance(finish))

@@ -162,6 +162,35 @@ def test_what_outlives_its_estimate_by_less_than_the_grace_voids_no_promise(prom
     assert promised({"2": "accepted,14"}, {"1": 9.4}, info=networked()) == []
 
 
+def test_what_starts_late_by_less_than_the_grace_outlives_its_estimate_as_if_on_time(promised):
+    # 2 was to end by 14, had it not started a little late: what it does itself is no fault.
+    assert promised({"2": "accepted,13.9"}, {"2": 4}, info=networked()) == []
+    assert promised({"2": "accepted,13.4"}, {"2": 4}, info=networked()) != []
+    # 1 was to end by 9, or 0.5 s before.
+    assert promised({"2": "accepted,8.6"}, {"1": 9}, info=networked()) == []
+    assert promised({"2": "accepted,8.4"}, {"1": 9}, info=networked()) != []
+
+
+@pytest.mark.parametrize(
+    ("estimates", "broken"),
+    [((10, 10), True), ((10, 5), False), ((5, 5), True), ((10, None), True)],
+)
+def test_on_shared_hosts_an_estimate_that_is_too_short_excuses(write_run, estimates, broken):
+    # Two jobs of as much work share a host; the second is promised to end by 8.
+    ran = write_run.ran
+    prefix = write_run([ran(name, 0, 1, 0, 10, [0], profile="c") for name in "12"], hosts=1)
+    Path(f"{prefix}_qos.csv").write_text(f"{HEADER}\nw0!2,accepted,8,\n")
+    Path(f"{prefix}_run.json").write_text(json.dumps({"hosts": 1, "compute_sharing": True}))
+    jobs = [
+        {"id": name, "subtime": 0, "res": 1, "profile": "c", "qos": {"estimated_runtime": told}}
+        for name, told in zip("12", estimates, strict=True)
+    ]
+    profiles = {"c": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}}
+    text = json.dumps({"nb_res": 1, "jobs": jobs, "profiles": profiles})
+    found = verify(read_run(prefix), workloads={"w0": parse_workload(text, source="shared.json")})
+    assert {each.rule for each in found} == ({"admitted-deadline"} if broken else set())
+
+
 def test_the_greatest_lateness(promised) -> None:
     late = {"2": "accepted,14.75", "3": "accepted,20,14.6"}
     assert promised(late, info=networked(), look=lateness) == Lateness(
