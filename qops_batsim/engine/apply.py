@@ -143,7 +143,8 @@ def _kill(world: World, decision: KillJob) -> None:
         record = _known(world, job_id, "KILL_JOB")
         if record.state != RUNNING and not world.end_is_untold(record):
             raise world.error(f"job {job_id!r} cannot be killed: it is {record.state}")
-        if record.state != COMPLETED_KILLED and record not in victims:
+        if not record.kill_asked:
+            record.kill_asked = True
             victims.append(record)
     if not victims:
         return

@@ -43,6 +43,8 @@ class JobRecord(msgspec.Struct, eq=False):
     placement
         The host of each executor, if the module gave a mapping; by default each of
         ``hosts`` has one.
+    kill_asked
+        Whether the module has asked for it to be killed: only the first time counts.
     storages
         Storage hosts by the labels of its profile, where the module mapped them.
     metadata
@@ -69,6 +71,7 @@ class JobRecord(msgspec.Struct, eq=False):
     finish: float = math.nan
     hosts: HostSet = _NO_HOSTS
     placement: tuple[int, ...] | None = None
+    kill_asked: bool = False
     storages: dict[str, int] | None = None
     metadata: str = ""
     energy: float | None = None

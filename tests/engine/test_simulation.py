@@ -189,6 +189,28 @@ def test_metadata_is_quoted_for_csv() -> None:
     assert format_jobs(simulation.ended_jobs).endswith(',"said ""no"", twice"\n')
 
 
+def test_a_second_kill_is_ignored_also_of_a_job_that_has_ended_by_itself() -> None:
+    """All is decided at 0, for 0, 20 and 30 s, and the end at 10 s is told at 40 s."""
+
+    class Foreseeing(Scripted):
+        def exchange(self, message: Message[Event]) -> Message[Decision]:
+            reply = super().exchange(message)
+            if "+w0!1" not in self.told[-1][1]:
+                return reply
+            start = Stamped(0.0, ExecuteJob("w0!1", HostSet.parse("0-1")))
+            kills = [Stamped(date, KillJob(["w0!1"])) for date in (20.0, 30.0)]
+            return Message(40.0, [start, *kills])
+
+    peer = Foreseeing(lambda *_: ())
+    simulation = Simulation(make_cluster(4), [workload(ONE)], peer)
+    simulation.run()
+    assert peer.told[-2:] == [
+        (40.0, ["no more", "-w0!1", "job_killed"]),
+        (40.0, ["simulation_ends"]),
+    ]
+    assert simulation.ended[0].state == "COMPLETED_SUCCESSFULLY"
+
+
 def test_a_failing_profile_ends_as_failed() -> None:
     jobs = workload(ONE)
     jobs.profiles["d10"]["ret"] = 3
