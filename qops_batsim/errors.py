@@ -25,10 +25,7 @@ class QopsError(Exception):
     """
 
     def __str__(self) -> str:
-        text = super().__str__()
-        if len(text) > _BEGIN + _END:
-            text = f"{text[:_BEGIN]} ... {text[-_END:]}"
-        return printable(text)
+        return one_line(super().__str__())
 
 
 class InputError(QopsError):
@@ -55,6 +52,13 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
+def one_line(message: str) -> str:
+    """Return a message without its middle if it is long, on one line of printable letters."""
+    if len(message) > _BEGIN + _END:
+        message = f"{message[:_BEGIN]} ... {message[-_END:]}"
+    return printable(message)
 
 
 def shown(value: object) -> str:

@@ -12,7 +12,9 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, NamedTuple, TypeVar, cast
+
+import msgspec
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_INFLATION, MAX_INPUT_BYTES, MAX_SMALL_CONTENT
@@ -20,6 +22,8 @@ from qops_batsim.pending import PendingFile, errors_of_writing, sweep
 
 if TYPE_CHECKING:
     import hashlib
+
+_Kind = TypeVar("_Kind")
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -141,6 +145,16 @@ def text_of(content: bytes, path: str | Path, *, what: str) -> str:
             f"{path}: not UTF-8 text (byte {error.start} is 0x{content[error.start]:02x}); "
             f"{what} was expected"
         ) from None
+
+
+def decoded(
+    content: bytes, decoder: msgspec.json.Decoder[_Kind], where: object, what: str
+) -> _Kind:
+    """Return what JSON says; ``where`` it is and ``what`` was expected are for messages."""
+    try:
+        return decoder.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{where}: {error}; {what} is expected") from None
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import msgspec
 from qops_batsim.advice.replay import PlanState
 from qops_batsim.analysis.results.run_files import RunFiles, RunInfo, find_run
 from qops_batsim.errors import InputError, did_you_mean, shown
-from qops_batsim.files import read_bytes
+from qops_batsim.files import decoded, read_bytes
 from qops_batsim.running.run import Run
 from qops_batsim.scheduling import decision_events as log
 from qops_batsim.scheduling.module import DecisionModule
@@ -171,20 +171,17 @@ def keeps_decisions(scheduler: str) -> bool:
         return False
 
 
+_headers, _events = msgspec.json.Decoder(log.LogHeader), msgspec.json.Decoder(log.Event)
+
+
 def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event]]:
     """Read a decision log; O(lines)."""
     header_line, *lines = content.splitlines() or [b""]
     header = _parse_header(header_line, path)
-    decoder = msgspec.json.Decoder(log.Event)
     events: list[log.Event] = []
     date = -math.inf
     for number, line in enumerate(lines, start=2):
-        try:
-            event = decoder.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InputError(
-                f"{path}: line {number}: {error}; an event of a decision log is expected"
-            ) from None
+        event = decoded(line, _events, f"{path}: line {number}", "an event of a decision log")
         if event.date < date:
             raise InputError(
                 f"{path}: line {number}: date {event.date:g} after {date:g}; dates that do not "
@@ -196,12 +193,7 @@ def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event
 
 
 def _parse_header(line: bytes, path: Path) -> log.LogHeader:
-    try:
-        header = msgspec.json.decode(line, type=log.LogHeader)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path}: line 1: {error}; the first line of a decision log is expected"
-        ) from None
+    header = decoded(line, _headers, f"{path}: line 1", "the first line of a decision log")
     if header.format != log.FORMAT or header.version != log.VERSION:
         raise InputError(
             f"{path}: line 1: format {shown(header.format)} version {header.version}; "

@@ -131,6 +131,8 @@ class PlanState:
             case log.Withdrawn():
                 # The run had ended by itself, which the log said just before.
                 job = self._job(event.job, WAITING)
+                if not job.kills:
+                    raise KeyError(event.job)
                 job.outcome = ENDED
                 job.kills.pop()
             case log.Started():

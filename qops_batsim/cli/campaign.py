@@ -73,7 +73,7 @@ def example() -> None:
 
     `qops-batsim campaign example > campaign.toml`
     """
-    typer.echo(EXAMPLE, nl=False)
+    console.say(EXAMPLE.rstrip("\n"))
 
 
 @app.command("run")
@@ -148,9 +148,9 @@ def status(directory: _Directory, as_json: options.AsJson = False) -> None:
         console.print_json(msgspec.to_builtins(found))
         return
     known = read_description(directory)
-    typer.echo(f"{known.campaign.name} ({known.key}), package {known.package_version}")
+    console.say(f"{known.campaign.name} ({known.key}), package {known.package_version}")
     left = found.runs - found.finished - found.failed
-    typer.echo(
+    console.say(
         f"{found.finished:,} of {found.runs:,} runs finished, {found.failed:,} failed, {left:,} to "
         f"do; {found.cells:,} were asked for"
     )
@@ -221,7 +221,7 @@ def _print_table(runs: CampaignRuns) -> None:
     from qops_batsim.experiments.campaign_tables import method_text, summaries, table_cells
 
     console.print_table(runs.campaign.name, *table_cells(runs, summaries(runs)))
-    typer.echo(method_text(runs))
+    console.say(method_text(runs))
 
 
 def _print_failures(runs: CampaignRuns) -> int:

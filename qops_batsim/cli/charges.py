@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from qops_batsim.cli.console import note, print_json, print_table
+from qops_batsim.cli.console import note, print_json, print_table, say
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import AsJson, Run, WorkloadsOfRun
 from qops_batsim.cli.texts import number_text
@@ -118,12 +116,12 @@ def _print(found: Comparison) -> None:
         rows = [_cells(row) for row in (*report.categories, report.total)]
         print_table(f"Charges of {each.run}", [*rows[0]], [[*row.values()] for row in rows])
     for each in found.runs:
-        typer.echo(
+        say(
             f"profit of {each.run}: {each.report.profit:,.2f} "
             f"({weights.resource:g} * resource charge + {weights.qos:g} * QoS charge)"
         )
     if found.break_even is not None:
-        typer.echo(_crossing_text(found.break_even, [each.run for each in found.runs]))
+        say(_crossing_text(found.break_even, [each.run for each in found.runs]))
 
 
 def _cells(row: CategoryCharges) -> dict[str, str]:

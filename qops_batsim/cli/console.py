@@ -13,14 +13,14 @@ from typing import Any, Literal
 
 import typer
 
-from qops_batsim.errors import InputError, QopsError
+from qops_batsim.errors import InputError, QopsError, one_line, printable
 from qops_batsim.pending import check_writable
 from qops_batsim.scheduling.plugins import frames_of_plugins
 
 
 def print_error(message: str) -> None:
     """Print one error line to the standard error stream, whatever the message holds."""
-    note(f"qops-batsim: error: {_on_one_line(message)}")
+    note(f"qops-batsim: error: {one_line(message)}")
 
 
 def print_failure(error: BaseException) -> bool:
@@ -32,19 +32,24 @@ def print_failure(error: BaseException) -> bool:
     if not (frames or isinstance(error, QopsError)):
         return False
     for line in "".join(frames).splitlines():
-        note(_on_one_line(line))
+        note(line)
     kind = "" if isinstance(error, QopsError) else f"{type(error).__name__}: "
     print_error(f"{kind}{error}")
     return True
 
 
-def _on_one_line(message: str) -> str:
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in message)
-
-
 def note(message: str) -> None:
     """Tell the user something beside the result (standard error stream)."""
-    typer.echo(message, err=True)
+    typer.echo(_printable(message), err=True)
+
+
+def say(text: object = "") -> None:
+    """Print a part of the result; what jobs and files are called is shown, not obeyed."""
+    typer.echo(_printable(str(text)))
+
+
+def _printable(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
 
 
 COMPILING = "compiling the scheduling kernels for this machine (once; later runs reuse them) ..."
@@ -138,7 +143,7 @@ class Bar:
             TimeElapsedColumn,
         )
 
-        columns = [TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()]
+        columns = [TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()]
         if self._total is not None:
             columns.insert(2, MofNCompleteColumn())
         with self._lock:
@@ -193,7 +198,7 @@ def print_table(
         side: Literal["left", "right"] = "right" if index and numbers else "left"
         table.add_column(column, justify=side, no_wrap=index == 0)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(printable, row))
     # Names of files and jobs are shown as they are: "[/x]" or ":x:" is no markup here.
     width = None if sys.stdout.isatty() else 160
     console = Console(width=width, markup=False, emoji=False, highlight=False)

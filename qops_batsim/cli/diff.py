@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli.console import print_json, print_table
+from qops_batsim.cli.console import print_json, print_table, say
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import A_RUN, AsJson, rows_to_list
 from qops_batsim.cli.texts import number_text
@@ -69,7 +69,7 @@ def diff(
     else:
         _print_first(compared)
         print_table(f"A: {a}\nB: {b}", ["", "jobs", "largest (s)", "mean (s)"], _summary(compared))
-        typer.echo(_verdict(compared))
+        say(_verdict(compared))
     if not compared.equal:
         raise typer.Exit(1)
 

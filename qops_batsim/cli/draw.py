@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-import typer
-
+from qops_batsim.cli.console import say
 from qops_batsim.cli.inputs import read_runs
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Begin, End, Hosts, Picture, Run, Runs, WorkloadsOfRun
@@ -42,7 +41,7 @@ def gantt(
     output_format(out)
     (result,) = read_runs([run], hosts)
     draw(result, out, begin=_seconds(begin, "--from"), end=_seconds(end, "--to"), engine=engine)
-    typer.echo(f"wrote {out}")
+    say(f"wrote {out}")
 
 
 def occupation(
@@ -73,7 +72,7 @@ def occupation(
     workloads = read_workloads(workload or recorded_workloads(result))
     bounds = {"begin": _seconds(begin, "--from"), "end": _seconds(end, "--to")}
     draw(result, out, workloads=workloads, **bounds)
-    typer.echo(f"wrote {out}")
+    say(f"wrote {out}")
 
 
 def plot(runs: Runs, out: Picture, hosts: Hosts = None) -> None:
@@ -90,7 +89,7 @@ def plot(runs: Runs, out: Picture, hosts: Hosts = None) -> None:
 
     output_format(out)
     draw(read_runs(runs, hosts), out)
-    typer.echo(f"wrote {out}")
+    say(f"wrote {out}")
 
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

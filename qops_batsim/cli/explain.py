@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from qops_batsim.cli.console import note, print_json, print_table
+from qops_batsim.cli.console import note, print_json, print_table, say
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import AsJson, PricedWorkload, Run, rows_to_list
 from qops_batsim.cli.texts import (
@@ -81,7 +79,7 @@ def explain(
         print_json(msgspec.to_builtins(found))
         return
     title = f"{found.job} of {found.run} ({found.scheduler}): {_fate(found)}"
-    typer.echo(answer_text(title, _rows(found)))
+    say(answer_text(title, _rows(found)))
     _print_commitments(found, first)
     if len(found.promises) > 1:
         _print_promises(found.promises, first)
@@ -170,7 +168,7 @@ def _print_commitments(found: Explanation, first: int) -> None:
     if blamed is not None and blamed in commitments[first:]:
         listed[-1] = blamed
     until = "first promised start" if found.promises else "deadline"
-    typer.echo("")
+    say("")
     columns = ["job", "processors", "start (s)", "expected end (s)", "deadline (s)", ""]
     rows = []
     for each in listed:
@@ -182,7 +180,7 @@ def _print_commitments(found: Explanation, first: int) -> None:
 
 
 def _print_promises(promises: Sequence[PlannedStart], first: int) -> None:
-    typer.echo("")
+    say("")
     rows = []
     for each in promises:
         dates, cause = map(date_text, (each.date, each.start)), each.cause.replace("_", " ")
@@ -193,7 +191,7 @@ def _print_promises(promises: Sequence[PlannedStart], first: int) -> None:
 
 def _tell_more(count: int) -> None:
     if count > 0:
-        typer.echo(f"… and {count} more (--first N, --json)")
+        say(f"… and {count} more (--first N, --json)")
 
 
 def _plain_rows(found: PlainExplanation) -> Iterator[tuple[str, str]]:
@@ -216,9 +214,9 @@ def _plain_rows(found: PlainExplanation) -> Iterator[tuple[str, str]]:
 def _print_plain(found: PlainExplanation) -> None:
     scheduler = "scheduler unknown" if found.scheduler is None else found.scheduler
     title = f"{found.job} of {found.run} ({scheduler}): {found.state}"
-    typer.echo(answer_text(title, _plain_rows(found)))
+    say(answer_text(title, _plain_rows(found)))
     if found.start is not None and found.waited is not None:
-        typer.echo(
+        say(
             "\n(Its scheduler keeps no decision log: only deadline schedulers tell commitments, "
             "offers and possible deadlines.)"
         )

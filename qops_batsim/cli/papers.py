@@ -145,17 +145,17 @@ def _print(report: PaperReport) -> None:
     for table in report.tables:
         console.print_table(table.title, table.headings(), table.text_rows())
         if table.note:
-            typer.echo(table.note)
-        typer.echo("")
+            console.say(table.note)
+        console.say("")
     if report.claims:
         columns = ["id", "section", "claim", "verdict", "measured", "95 % interval", "paper"]
         rows = [_claim_row(claim) for claim in report.claims]
         console.print_table("Claims", columns, rows, numbers=False)
-        typer.echo(METHOD)
-        typer.echo("")
-    typer.echo("Choices where the paper leaves one:")
+        console.say(METHOD)
+        console.say("")
+    console.say("Choices where the paper leaves one:")
     for topic, choice in report.choices.items():
-        typer.echo(f"- {topic}: {choice}")
+        console.say(f"- {topic}: {choice}")
 
 
 def _claim_row(claim: Claim) -> list[str]:

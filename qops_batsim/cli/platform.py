@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qops_batsim.cli.console import print_json, print_table
+from qops_batsim.cli.console import print_json, print_table, say
 from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError
 
@@ -85,7 +85,7 @@ def cluster(
         memory=None if memory is None else parse_size(memory, where="--memory"),
     )
     write_platform(platform, out)
-    typer.echo(f"{out}: {_headline(platform)}")
+    say(f"{out}: {_headline(platform)}")
 
 
 @app.command()
@@ -112,7 +112,7 @@ def show(
     if as_json:
         print_json(platform_as_data(found))
         return
-    typer.echo(f"{found.source}: {_headline(found)}")
+    say(f"{found.source}: {_headline(found)}")
     columns = ("hosts", "ids", "role", "speed", "cores", "memory", "zone")
     _print_rows("Hosts", columns, [_group_row(group) for group in host_groups(found)])
     _print_zones(found)
@@ -207,7 +207,7 @@ def _print_links(platform: Platform) -> None:
 def _print_rows(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     print_table(title, columns, rows[:_TABLE_ROWS])
     if len(rows) > _TABLE_ROWS:
-        typer.echo(f"… and {len(rows) - _TABLE_ROWS} more lines; --json prints all")
+        say(f"… and {len(rows) - _TABLE_ROWS} more lines; --json prints all")
 
 
 def _speeds(speeds: Sequence[float]) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from qops_batsim.cli.console import note, print_json
+from qops_batsim.cli.console import note, print_json, say
 from qops_batsim.cli.inputs import duration
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import AsJson, PricedWorkload
@@ -87,7 +85,7 @@ def quote(
         f"({duration_text(found.time)}): {found.free_processors} of {found.machine_processors} "
         f"processors free, jobs: {found.running_jobs} running, {found.waiting_jobs} waiting"
     )
-    typer.echo(answer_text(title, _rows(found)))
+    say(answer_text(title, _rows(found)))
     if found.charges_unknown:
         note(f"no QoS charges: {found.charges_unknown}")
 

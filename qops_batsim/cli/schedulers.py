@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import typer
 
-from qops_batsim.cli.console import print_json, print_table
+from qops_batsim.cli.console import print_json, print_table, say
 from qops_batsim.cli.options import AsJson
 from qops_batsim.errors import InputError
 
@@ -50,22 +50,22 @@ def schedulers(
     if check:
         from qops_batsim.running.contract import check_scheduler
 
-        typer.echo(f"{name}: {check_scheduler(name)} cases passed")
+        say(f"{name}: {check_scheduler(name)} cases passed")
         return
     kind = scheduler_class(name)
     options = describe_options(kind)
     if as_json:
         print_json({"name": name, "summary": kind.summary, "options": options})
         return
-    typer.echo(f"{name}: {kind.summary}\n\n{_description(kind)}")
+    say(f"{name}: {kind.summary}\n\n{_description(kind)}")
     if not options:
-        typer.echo("\nIt has no options.")
+        say("\nIt has no options.")
         return
-    typer.echo("\nOptions (set with --set NAME=VALUE):")
+    say("\nOptions (set with --set NAME=VALUE):")
     for option in options:
         unit = f" {option['unit']}" if option["unit"] else ""
-        typer.echo(f"  {option['name']} = {option['default']}{unit}   ({option['type']})")
-        typer.echo(f"      {option['description']}")
+        say(f"  {option['name']} = {option['default']}{unit}   ({option['type']})")
+        say(f"      {option['description']}")
 
 
 def _summary(name: str) -> str:

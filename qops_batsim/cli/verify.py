@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli.console import note, progress_bar
+from qops_batsim.cli.console import note, progress_bar, say
 from qops_batsim.cli.inputs import read_runs
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Hosts, Run, WorkloadsOfRun, rows_to_list
@@ -74,20 +74,20 @@ def verify(
         note(f"not checked for want of {needs}: {', '.join(names)}")
     late = lateness(result, **given)
     if late is not None:
-        typer.echo(lateness_text(late))
+        say(lateness_text(late))
     size = f"{len(result.executed)} jobs on {result.hosts} hosts"
     if found:
         _print_violations(found, first, size)
         raise typer.Exit(1)
     names = [rule.name for rule in checked]
-    typer.echo(f"verified: {size}, {len(names)} rules checked: {', '.join(names)}")
+    say(f"verified: {size}, {len(names)} rules checked: {', '.join(names)}")
 
 
 def _print_violations(found: Sequence[Violation], first: int, size: str) -> None:
     for violation in found[:first]:
-        typer.echo(f"{violation.rule}: {violation.message}")
+        say(f"{violation.rule}: {violation.message}")
     if len(found) > first:
-        typer.echo(f"… and {len(found) - first} more")
+        say(f"… and {len(found) - first} more")
     totals = Counter(violation.rule for violation in found)
     summary = ", ".join(f"{name} {count}" for name, count in totals.items())
-    typer.echo(f"NOT verified: {size}, violations by rule: {summary}")
+    say(f"NOT verified: {size}, violations by rule: {summary}")

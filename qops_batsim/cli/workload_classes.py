@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from qops_batsim.cli.console import say
 from qops_batsim.cli.inputs import read_source
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import WorkloadIn, WorkloadOut
@@ -108,6 +107,6 @@ def _write(workload: Workload, out: Path) -> None:
     from qops_batsim.workload.service_classes import count_classes
 
     write_workload(workload, out)
-    typer.echo(f"{out}: {len(workload.jobs)} jobs on {workload.processors} processors")
+    say(f"{out}: {len(workload.jobs)} jobs on {workload.processors} processors")
     counts = count_classes(workload)
-    typer.echo("applications: " + ", ".join(f"{n} {name}" for name, n in counts.items()))
+    say("applications: " + ", ".join(f"{n} {name}" for name, n in counts.items()))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from qops_batsim.cli import options
-from qops_batsim.cli.console import announce_compiling, announce_slow
+from qops_batsim.cli.console import announce_compiling, announce_slow, say
 from qops_batsim.cli.inputs import read_source
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.texts import load_text
@@ -64,10 +62,10 @@ def scale(
     write_workload(scaled, out)
     added = len(scaled.jobs) - len(trace.jobs)
     duplicates = f", {added} of them duplicates" if method == "duplication" else ""
-    typer.echo(f"{out}: {len(scaled.jobs)} jobs on {scaled.processors} processors{duplicates}")
+    say(f"{out}: {len(scaled.jobs)} jobs on {scaled.processors} processors{duplicates}")
     before, now = (summarise(each).offered_load for each in (trace, scaled))
     share = "" if before is None or now is None else f"{before:.4f} of the trace, {now:.4f} now"
-    typer.echo(f"offered load: {share or load_text(None)}")
+    say(f"offered load: {share or load_text(None)}")
 
 
 def deadlines(
@@ -112,9 +110,9 @@ def deadlines(
         )
     write_workload(result, out)
     counts = count_deadlines(result)
-    typer.echo(f"{out}: {len(result.jobs)} jobs on {result.processors} processors")
-    typer.echo(
+    say(f"{out}: {len(result.jobs)} jobs on {result.processors} processors")
+    say(
         f"user deadlines: {counts.user}, {counts.without_laxity} of them met only by an "
         "immediate start"
     )
-    typer.echo(f"artificial deadlines: {counts.artificial}, without deadline: {counts.none}")
+    say(f"artificial deadlines: {counts.artificial}, without deadline: {counts.none}")

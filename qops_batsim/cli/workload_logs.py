@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qops_batsim.cli.console import print_json, print_table
+from qops_batsim.cli.console import print_json, print_table, say
 from qops_batsim.cli.inputs import refuse_same_file
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import WorkloadOut
@@ -160,18 +160,18 @@ def lint(
 
 def _print_report(report: LintReport, show: int) -> None:
     size = "unknown" if report.processors is None else str(report.processors)
-    typer.echo(f"{report.log}: {report.records} records, machine of {size} processors")
+    say(f"{report.log}: {report.records} records, machine of {size} processors")
     found = report.found()
     if found:
         rows = [_finding_row(finding, show) for finding in found]
         print_table("Findings", ("rule", "what", "count", "lines"), rows)
     else:
-        typer.echo("nothing found")
+        say("nothing found")
     for finding in found:
         for text in _details(finding, show):
-            typer.echo(text)
+            say(text)
     for rule, reason in report.unchecked.items():
-        typer.echo(f"{rule}: not checked ({reason})")
+        say(f"{rule}: not checked ({reason})")
 
 
 def _finding_row(finding: Finding, show: int) -> tuple[str, str, str, str]:
@@ -199,17 +199,17 @@ def _write(conversion: Conversion, log: Path, out: Path) -> None:
     from qops_batsim.workload.batsim_json import write_workload
 
     write_workload(conversion.workload, out)
-    typer.echo(f"{log.name}: {conversion.records_read} records")
+    say(f"{log.name}: {conversion.records_read} records")
     if conversion.records_in_window != conversion.records_read:
-        typer.echo(f"submitted in the window: {conversion.records_in_window}")
+        say(f"submitted in the window: {conversion.records_in_window}")
     rows = [(each.description, _DONE[each.choice], str(each.jobs)) for each in conversion.repairs]
     print_table("Repairs", ("what", "done", "jobs"), rows)
-    typer.echo(
+    say(
         f"{out}: {len(conversion.workload.jobs)} of {conversion.usable_jobs} usable jobs written, "
         f"{conversion.workload.processors} processors"
     )
-    typer.echo(f"offered load: {load_text(conversion.offered_load)}")
+    say(f"offered load: {load_text(conversion.offered_load)}")
     begin, last = conversion.first_submission, conversion.last_submission
     period = conversion.period
     dates = f"{' to '.join(period)} ({conversion.time_zone}), " if period else ""
-    typer.echo(f"submitted: {dates}second {begin:.10g} to {last:.10g} of the log")
+    say(f"submitted: {dates}second {begin:.10g} to {last:.10g} of the log")

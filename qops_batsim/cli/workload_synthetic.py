@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from qops_batsim.cli.console import note
+from qops_batsim.cli.console import note, say
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import WorkloadOut
 from qops_batsim.cli.texts import load_text
@@ -89,15 +87,15 @@ def _print_summary(workload: Workload, out: Path, exact_estimates: bool) -> None
     from qops_batsim.workload.generate import summarise
 
     summary = summarise(workload)
-    typer.echo(f"{out}: {summary.jobs} jobs on {workload.processors} processors")
-    typer.echo(f"offered load: {load_text(summary.offered_load)}")
-    typer.echo(f"period: {summary.period:.0f} s ({summary.period / 86400:.1f} days)")
-    typer.echo(f"serial jobs: {summary.serial_share:.1%}, mean size: {summary.mean_size:.1f}")
-    typer.echo(f"mean run time: {summary.mean_run_time:.0f} s")
+    say(f"{out}: {summary.jobs} jobs on {workload.processors} processors")
+    say(f"offered load: {load_text(summary.offered_load)}")
+    say(f"period: {summary.period:.0f} s ({summary.period / 86400:.1f} days)")
+    say(f"serial jobs: {summary.serial_share:.1%}, mean size: {summary.mean_size:.1f}")
+    say(f"mean run time: {summary.mean_run_time:.0f} s")
     if summary.deadlines:
-        typer.echo(f"jobs with a deadline: {summary.deadlines}")
+        say(f"jobs with a deadline: {summary.deadlines}")
     elif not exact_estimates:
-        typer.echo(f"jobs that run into their walltime: {summary.killed}")
+        say(f"jobs that run into their walltime: {summary.killed}")
 
 
 def fetch(
@@ -126,7 +124,7 @@ def fetch(
             f"first download of {found.path.name}: its checksum could not be checked, but is "
             f"recorded for the next time (sha256 {found.sha256})"
         )
-    typer.echo(found.path if out is None else copy_log(found, out))
+    say(found.path if out is None else copy_log(found, out))
 
 
 @contextmanager

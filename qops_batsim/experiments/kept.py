@@ -10,8 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from qops_batsim.errors import InputError
-from qops_batsim.files import read_bytes, write_text
+from qops_batsim.files import decoded, read_bytes, write_text
 from qops_batsim.pending import sweep
 from qops_batsim.version import __version__
 
@@ -25,6 +24,9 @@ class _File(msgspec.Struct, frozen=True):
     made_of: msgspec.Raw
     case: msgspec.Raw
     run: msgspec.Raw
+
+
+_files = msgspec.json.Decoder(_File)
 
 
 class KeptRuns(Generic[Run]):
@@ -47,11 +49,9 @@ class KeptRuns(Generic[Run]):
         if not path.exists():
             return None
         content = read_bytes(path, what="a kept run")
-        try:
-            file = msgspec.json.decode(content, type=_File)
-            return msgspec.json.decode(file.run, type=self._kind)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: {error}; a kept run is expected, or no file") from None
+        what = "a kept run, or no file,"
+        file = decoded(content, _files, path, what)
+        return decoded(file.run, msgspec.json.Decoder(self._kind), path, what)
 
     def add(self, case: Any, run: Run) -> None:
         """Keep the run of a case."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from qops_batsim.errors import InputError
-from qops_batsim.files import read_bytes
+from qops_batsim.files import decoded, read_bytes
 from qops_batsim.running.run import BatsimCall, Run, Watch, run
 
 
@@ -27,6 +27,9 @@ class _Description(msgspec.Struct, frozen=True, kw_only=True):
     message_delays: bool = False
     python_objects: list[str] = []
     sha256: dict[str, str] = {}
+
+
+_descriptions = msgspec.json.Decoder(_Description)
 
 
 def run_again(
@@ -53,10 +56,7 @@ def run_again(
     ('out/tiny_again', True)
     """
     content = read_bytes(description, what="the description of a run (JSON)")
-    try:
-        before = msgspec.json.decode(content, type=_Description)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{description}: {error}; the description of a run is expected") from None
+    before = decoded(content, _descriptions, description, "the description of a run")
     refused = f"{description}: cannot be run again"
     if before.python_objects:
         raise InputError(

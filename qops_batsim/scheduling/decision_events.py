@@ -8,13 +8,17 @@ docs/operators.md documents the format for readers.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+
+from qops_batsim.limits import MAX_PROCESSORS
 
 FORMAT = "qops-batsim decisions"
 VERSION = 1
 
+
+Processors = Annotated[int, msgspec.Meta(ge=0, le=MAX_PROCESSORS)]
 
 Cause = Literal[
     "admission", "early_end", "outlived", "late_start", "kill", "hosts_left", "hosts_returned"
@@ -29,7 +33,7 @@ class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     scheduler: str
     options: dict[str, Any]
-    processors: int
+    processors: Processors
     package_version: str | None = None
     run_id: str | None = None
 
@@ -61,7 +65,7 @@ class Submitted(_Event, frozen=True, kw_only=True):
 
     job: str
     submission: float
-    processors: int
+    processors: Processors
     estimate: float | None = None
     deadline: float | None = None
     tolerance: float | None = None
@@ -155,9 +159,9 @@ class Resized(_Event, frozen=True, kw_only=True):
         Whether it is known that no more will leave or return.
     """
 
-    present: int
+    present: Processors
     final: bool = False
-    under: list[tuple[str, int]] = []
+    under: list[tuple[str, Processors]] = []
 
 
 class LateNews(_Event, frozen=True, kw_only=True):

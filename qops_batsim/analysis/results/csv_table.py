@@ -234,7 +234,7 @@ def _read_with_pandas(path: Path, text: str, form: Form) -> Table:
 
     if not text.strip():
         raise InputError(f"{path}: empty (did the simulation abort?); {form.what} is expected")
-    header = next(csv.reader(io.StringIO(text[:100_000])), [])
+    header = next(csv.reader(io.StringIO(text[:100_000], newline="")), [])
     missing = [name for name in form.needed if name not in header]
     if missing:
         found = " ".join(", ".join(header).split())[:200]

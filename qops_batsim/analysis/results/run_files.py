@@ -16,8 +16,9 @@ import msgspec
 
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import DESCRIPTION, RUN_FILES
-from qops_batsim.files import read_bytes, read_parts, write_text
+from qops_batsim.files import decoded, read_bytes, read_parts, write_text
 from qops_batsim.limits import MAX_HOST_ID
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.outages import Outage
 
 Name = str | PathLike[str]
@@ -49,6 +50,9 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str | None = None
     files: dict[str, str] | None = None
     replaced: dict[str, str] = {}
+
+
+_descriptions = msgspec.json.Decoder(RunInfo)
 
 
 class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,10 +157,12 @@ def _content(path: Path) -> bytes:
 
 
 def _parsed(path: Path, content: bytes) -> RunInfo:
-    try:
-        info = msgspec.json.decode(content, type=RunInfo)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path}: {error}; the description of a run is expected") from None
+    info = decoded(content, _descriptions, path, "the description of a run")
+    for outage in info.outages:
+        try:
+            HostSet.parse(outage.hosts)
+        except InputError as error:
+            raise InputError(f"{path}: outages: {error}") from None
     if info.hosts is not None and not 1 <= info.hosts <= MAX_HOST_ID + 1:
         raise InputError(
             f"{path}: hosts is {info.hosts}; a whole number from 1 to {MAX_HOST_ID + 1} is expected"
