@@ -66,6 +66,7 @@ def run(
     traces: Annotated[Path | None, _about("--traces")] = None,
     seeds: Annotated[int | None, _about("--seeds", min=1)] = None,
     jobs_parallel: options.Processes = 1,
+    dask: options.Dask = None,
     ending: Annotated[str, _about("--format")] = "png",
     page: Annotated[Path | None, _about("--html", show_default=False)] = None,
 ) -> None:
@@ -94,7 +95,9 @@ def run(
         raise InputError(f"--traces {traces}: no such directory")
     if out is not None:
         console.make_directory(out, "--out")
-    request = PaperRequest(quick=quick, traces=traces, workers=jobs_parallel, seeds=seeds, out=out)
+    request = PaperRequest(
+        quick=quick, traces=traces, workers=dask or jobs_parallel, seeds=seeds, out=out
+    )
     _run(paper, request, ending, as_json, page)
 
 

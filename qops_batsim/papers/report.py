@@ -19,7 +19,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.experiments.kept import KeptRuns
-from qops_batsim.experiments.pool import run_cases
+from qops_batsim.experiments.pool import Workers, run_cases
 from qops_batsim.papers.claims import METHOD, Claim
 from qops_batsim.version import __version__
 
@@ -32,13 +32,14 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     ``quick`` is the part that takes a minute or few, ``traces`` the directory of the logs (None:
     where :func:`~qops_batsim.papers.logs.find_log` looks), ``seeds`` their number (None: the
-    paper's own choice). Finished runs are kept below ``out``, and ``on_progress`` is called
-    with the number of simulations done and to do.
+    paper's own choice), ``workers`` as of :func:`~qops_batsim.experiments.pool.run_cases`. Finished
+    runs are kept below ``out``, and ``on_progress`` is called with the number of simulations done
+    and to do.
     """
 
     quick: bool = False
     traces: Path | None = None
-    workers: int = 1
+    workers: Workers = 1
     seeds: int | None = None
     out: Path | None = None
     on_progress: Callable[[int, int], None] | None = None
