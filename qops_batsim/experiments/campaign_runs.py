@@ -16,7 +16,7 @@ import msgspec
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.campaign import Campaign, Cell, Identities, Point, case_of
-from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns
+from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, shared_steps
 from qops_batsim.experiments.kept import KeptRuns
 from qops_batsim.experiments.pool import Failure, Workers, run_cases
 from qops_batsim.experiments.traces import find_trace, read_trace, trace_digest
@@ -104,7 +104,7 @@ def run_campaign(
         workers=workers,
         kept=kept,
         failures=failures,
-        together=_scenario,
+        together=shared_steps,
         on_progress=on_progress,
     )
     return _outcomes(found, cases, kept, failures)
@@ -160,10 +160,6 @@ def _stores(directory: Path) -> tuple[KeptRuns[AdmissionMetrics], KeptRuns[Failu
         KeptRuns(directory / "runs", AdmissionMetrics, MADE_OF),
         KeptRuns(directory / "failed", Failure, MADE_OF),
     )
-
-
-def _scenario(case: DeadlineCase) -> object:
-    return case.scenario
 
 
 def _outcomes(

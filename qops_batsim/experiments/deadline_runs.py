@@ -174,6 +174,11 @@ class DeadlineRuns:
         return self._measured[1]
 
 
+def shared_steps(case: DeadlineCase) -> Scenario:
+    """Return what a case shares with others that should be run by the same process."""
+    return case.scenario.without_deadlines()
+
+
 def checked_outcomes(
     workload: Workload,
     platform: Platform,

@@ -14,7 +14,7 @@ import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.experiments.contestants import Contestant, check_distinct
-from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario
+from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario, shared_steps
 from qops_batsim.experiments.kept import KeptRuns
 from qops_batsim.experiments.pool import Workers, run_cases
 from qops_batsim.platform.model import Platform
@@ -125,7 +125,7 @@ def run_grid(
         cases,
         workers=workers,
         kept=kept,
-        together=lambda case: case.scenario,
+        together=shared_steps,
         on_progress=on_progress,
     )
     seen: set[tuple[str, DeadlineCase]] = set()
