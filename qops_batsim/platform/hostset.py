@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
@@ -46,7 +47,7 @@ class HostSet:
 
     @classmethod
     def _parsed(cls, text: str) -> HostSet:
-        mask = 0
+        intervals = []
         for part in text.replace(",", " ").split():
             first, hyphen, last = part.partition("-")
             if not (_is_id(first) and (_is_id(last) if hyphen else True)):
@@ -58,8 +59,8 @@ class HostSet:
                 raise InputError(f"host set {shown(text)}: {shown(part)} ends before it starts")
             if high > MAX_HOST_ID:
                 raise InputError(f"host set {shown(text)}: {high} is above {MAX_HOST_ID}")
-            mask |= ((1 << (high - low + 1)) - 1) << low
-        return cls(mask)
+            intervals.append((low, high))
+        return cls(_mask_of(intervals))
 
     def lowest(self, count: int) -> HostSet:
         """Return the ``count`` lowest hosts of this set; ValueError if it has fewer.
@@ -79,11 +80,16 @@ class HostSet:
     def intervals(self) -> Iterator[tuple[int, int]]:
         """Yield ``(first, last)`` of every maximal interval, ascending."""
         mask = self.mask
+        if mask.bit_length() > _WIDE:
+            # Each step below would copy the whole mask.
+            for run in re.finditer("1+", f"{mask:b}"[::-1]):
+                yield run.start(), run.end() - 1
+            return
         while mask:
             low = mask & -mask
-            run = mask & ~(mask + low)
-            yield low.bit_length() - 1, run.bit_length() - 1
-            mask ^= run
+            hosts = mask & ~(mask + low)
+            yield low.bit_length() - 1, hosts.bit_length() - 1
+            mask ^= hosts
 
     def __or__(self, other: HostSet) -> HostSet:
         return HostSet(self.mask | other.mask)
@@ -130,6 +136,9 @@ class HostSet:
 _LONGEST_KEPT = 200
 """Sets with longer texts are read anew each time."""
 
+_FEW, _WIDE = 64, 1 << 14
+"""Up to so many intervals, and hosts, sets are read and written interval by interval."""
+
 
 @lru_cache(maxsize=1024)
 def _parsed_before(text: str) -> HostSet:
@@ -151,6 +160,25 @@ def lowest_bits(mask: int, count: int) -> int:
         mask ^= run
         count -= length
     return taken
+
+
+def _mask_of(intervals: list[tuple[int, int]]) -> int:
+    """Return the mask of hosts in any of the intervals, first and last included."""
+    mask = 0
+    if len(intervals) <= _FEW:
+        for low, high in intervals:
+            mask |= ((1 << (high - low + 1)) - 1) << low
+        return mask
+    # Each would copy the whole mask: here each digit is set once.
+    digits = bytearray(b"0") * (max(high for _, high in intervals) + 1)
+    begin = 0
+    for low, high in sorted(intervals):
+        begin = max(begin, low)
+        if begin <= high:
+            digits[begin : high + 1] = b"1" * (high + 1 - begin)
+            begin = high + 1
+    digits.reverse()
+    return int(digits, 2)
 
 
 def _is_id(text: str) -> bool:

@@ -170,7 +170,7 @@ def _decode(
             )
         try:
             body = _body_decoders[item.type].decode(item.data)
-        except (msgspec.DecodeError, InputError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
             raise InputError(f"{where} ({item.type}): {error}") from None
         items.append(Stamped(item.timestamp, body))
     return Message(raw.now, items)

@@ -35,6 +35,7 @@ from qops_batsim.running.child import ChildProcess
 from qops_batsim.running.installation import Batsim, BatsimError
 from qops_batsim.running.simulate import describe_run, publish_run, refuse_smaller_machine
 from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.event_check import EventCheck
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.signals import ending_signals_raise
 from qops_batsim.workload.batsim_json import write_workload
@@ -163,6 +164,7 @@ class _Server:
 
     def __init__(self, driver: ModuleDriver, timeout: float) -> None:
         self._driver = driver
+        self._check = EventCheck()
         self._timeout = timeout
         self._child: ChildProcess | None = None
         self._seen_ended = False
@@ -191,6 +193,7 @@ class _Server:
         """Answer one message; return whether it was the last."""
         try:
             message = decode_events(text)
+            self._check.check(message)
         except InputError as error:
             raise BatsimError(f"batsim sent a wrong {error}") from None
         self._when = f"after {message.now:.6f} s"
@@ -200,6 +203,7 @@ class _Server:
             elif type(item.body) is SimulationBegins:
                 self.hosts = item.body.nb_compute_resources
         answer = self._driver.exchange(message)
+        self._check.note([item.body for item in answer.events])
         self._socket.send(encode_message(answer))
         return bool(message.events) and type(message.events[-1].body) is SimulationEnds
 

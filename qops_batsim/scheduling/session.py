@@ -11,6 +11,7 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.protocol.events import Event, SimulationBegins, SimulationEnds
 from qops_batsim.protocol.messages import Message, decode_events, encode_message
 from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.event_check import EventCheck
 from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.registry import make_scheduler
 
@@ -55,6 +56,7 @@ class DecisionSession:
         self._on_warning = on_warning
         self._any_engine = any_engine
         self._unknown: set[str] = set()
+        self._check = EventCheck()
         self._driver: ModuleDriver | None = None
 
     @property
@@ -65,15 +67,17 @@ class DecisionSession:
     def answer(self, text: bytes | str) -> bytes:
         """Return the module's decisions on a message of the engine.
 
-        After an InputError (no message, one that cannot come now, wrong options of the
+        After an InputError (no message, one that cannot be, wrong options of the
         scheduler, an engine without what the scheduler needs) the session is of no use.
         """
         message = decode_events(text, self._ignore)
-        self._check_order(message)
+        self._check.check(message)
         driver = self._driver
         if driver is None:
             driver = self._begin(message)
-        reply = encode_message(driver.exchange(message))
+        answer = driver.exchange(message)
+        self._check.note([item.body for item in answer.events])
+        reply = encode_message(answer)
         self.messages += 1
         self.now = message.now
         self.ended = bool(message.events) and type(message.events[-1].body) is SimulationEnds
@@ -98,21 +102,6 @@ class DecisionSession:
             ) from None
         self._driver = ModuleDriver(module, any_engine=self._any_engine)
         return self._driver
-
-    def _check_order(self, message: Message[Event]) -> None:
-        if message.now < self.now:
-            raise InputError(
-                f"message at {message.now:g} s after one at {self.now:g} s; "
-                "a date that is not earlier is expected"
-            )
-        is_first = self._driver is None
-        for item in message.events:
-            if type(item.body) is SimulationBegins and not is_first:
-                raise InputError(
-                    f"SIMULATION_BEGINS at {message.now:g} s within a simulation; "
-                    "one engine at a time is served"
-                )
-            is_first = False
 
     def _ignore(self, kind: str, date: float) -> None:
         if kind not in self._unknown and self._on_warning is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 
 import pytest
@@ -90,3 +91,14 @@ def test_more_hosts_than_there_are(held: str, asked: int) -> None:
     hosts = HostSet.parse(held)
     with pytest.raises(ValueError, match=f"{asked} hosts were asked for, but only {len(hosts)}"):
         hosts.lowest(asked)
+
+
+def test_many_intervals_are_read_at_once() -> None:
+    drawn = random.Random(5)
+    pairs = [sorted((drawn.randrange(3000), drawn.randrange(3000))) for _ in range(100)]
+    pairs = [(low, min(high, low + 40)) for low, high in pairs]
+    hosts = HostSet.parse(" ".join(f"{low}-{high}" for low, high in pairs))
+    assert set(hosts) == {host for low, high in pairs for host in range(low, high + 1)}
+    assert len(HostSet.parse("0-1000000 " * 50_000)) == 1_000_001  # in no time
+    text = " ".join(map(str, range(0, 1_000_000, 2)))
+    assert str(HostSet.parse(text)) == text

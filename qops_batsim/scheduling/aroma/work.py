@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qops_batsim.jobs import Job
+from qops_batsim.limits import MAX_NESTING
 from qops_batsim.protocol.decisions import RegisterJob, RegisterProfile
 from qops_batsim.scheduling.aroma.application import Work
 from qops_batsim.timing import TOLD_DECIMALS, duration_on_grid
@@ -35,7 +36,7 @@ def work_of(job: Job, profiles: Mapping[str, Profile], reference_speed: float) -
     job's estimate. ``profiles`` are those of its workload, by name.
     """
     profile = profiles.get(job.profile, {})
-    told = _work_in(profile, profiles, job.processors, ())
+    told = _work_in(profile, profiles, job.processors, (), {})
     estimated = None if job.qos is None else job.qos.estimated_runtime
     if told is None or profile.get("type") == "delay":
         # A sleep takes as long on every host; what does not tell its work may be one.
@@ -46,12 +47,17 @@ def work_of(job: Job, profiles: Mapping[str, Profile], reference_speed: float) -
 
 
 def _work_in(
-    profile: Profile, profiles: Mapping[str, Profile], tasks: int, around: tuple[str, ...]
+    profile: Profile,
+    profiles: Mapping[str, Profile],
+    tasks: int,
+    around: tuple[str, ...],
+    known: dict[str, Work | None],
 ) -> Work | None:
     """Return what a profile makes each of so many tasks do; None where it does not tell.
 
     Where tasks differ (``parallel``), it is the most that one of them does. The steps
-    of a ``composed`` profile add up; ``around`` are those that contain this one.
+    of a ``composed`` profile add up; ``around`` are those that contain this one, ``known`` is
+    what others make tasks do.
     """
     kind = profile.get("type")
     if kind == "delay":
@@ -72,9 +78,11 @@ def _work_in(
         total = Work()
         for name in profile.get("seq") or []:
             step = profiles.get(name)
-            if step is None or name in around:
+            if step is None or name in around or len(around) >= MAX_NESTING:
                 return None
-            one = _work_in(step, profiles, tasks, (*around, name))
+            if name not in known:
+                known[name] = _work_in(step, profiles, tasks, (*around, name), known)
+            one = known[name]
             if one is None:
                 return None
             total = Work(
