@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from qops_batsim.engine.records import JobRecord
+from qops_batsim.engine.records import SHORTEST_RUN_TIME, JobRecord
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, REJECTED
 from qops_batsim.platform.hostset import HostSet
@@ -34,7 +34,7 @@ def plain_jobs(ended: Sequence[JobRecord]) -> str:
             lines.append(f'{head},,,,,,,,,"{metadata}"')
             continue
         start, finish = record.start, record.written_finish
-        turnaround, run_time = finish - job.submission_time, finish - start
+        turnaround, run_time = finish - job.submission_time, _run_time(record)
         dates = (start, run_time, finish, start - job.submission_time, turnaround)
         cells = ",".join(f"{value:.6f}" for value in (*dates, turnaround / run_time))
         energy = -1 if record.energy is None else record.energy
@@ -55,19 +55,19 @@ def plain_schedule(simulation: Simulation) -> str:
     waits = [record.start - record.submission_time for record in ran]
     turnarounds = [record.written_finish - record.submission_time for record in ran]
     stretches = [
-        turnaround / (record.written_finish - record.start)
-        for turnaround, record in zip(turnarounds, ran, strict=True)
+        turnaround / _run_time(record) for turnaround, record in zip(turnarounds, ran, strict=True)
     ]
     computing, idle, away = plain_host_times(simulation)
     meter = simulation.energy
-    hosts, total = range(len(simulation.hosts)), len(ended)
+    joules = 0.0 if meter is None else float(meter.last_end - meter.first_submission)
+    total = len(ended)
 
     def mean(values: list[float]) -> float:
         return math.fsum(values) / total if total else math.nan
 
     values: dict[str, str | float] = {
         "batsim_version": f"qops-batsim-{__version__}",
-        "consumed_joules": 0.0 if meter is None else meter.consumed(hosts, simulation.now),
+        "consumed_joules": joules,
         "makespan": max((record.written_finish for record in ran), default=0.0),
         "max_slowdown": max(stretches, default=0.0),
         "max_turnaround_time": max(turnarounds, default=0.0),
@@ -75,7 +75,7 @@ def plain_schedule(simulation: Simulation) -> str:
         "mean_slowdown": mean(stretches),
         "mean_turnaround_time": mean(turnarounds),
         "mean_waiting_time": mean(waits),
-        "nb_computing_machines": str(len(hosts)),
+        "nb_computing_machines": str(len(simulation.hosts)),
         "nb_grouped_switches": "0",
         "nb_jobs": str(total),
         "nb_jobs_finished": str(len(ran)),
@@ -123,6 +123,10 @@ def plain_host_times(simulation: Simulation) -> tuple[float, float, float]:
         ends = [b for _, b in spans[host] if not any(since <= b < to for since, to in times)]
         until[host] = max(ends + [since if to == math.inf else to for since, to in times])
     return computing, math.fsum(until) - computing - away, away
+
+
+def _run_time(record: JobRecord) -> float:
+    return record.finish - record.start if record.finish > record.start else SHORTEST_RUN_TIME
 
 
 def _union(spans: list[tuple[float, float]]) -> float:

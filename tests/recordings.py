@@ -31,6 +31,8 @@ class Case(msgspec.Struct):
     batsim: str
     scheduler: str = ""
     directory: Path = Path()
+    recorded: str = "recorded"
+    energy: bool = False
 
     @property
     def zero_latency(self) -> bool:
@@ -44,7 +46,7 @@ class Case(msgspec.Struct):
         return self._recorded(f"{self.name}_{kind}.csv")
 
     def _recorded(self, name: str) -> str:
-        path = self.directory / "recorded" / name
+        path = self.directory / self.recorded / name
         if path.exists():
             return path.read_text()
         return gzip.decompress(path.with_name(f"{name}.gz").read_bytes()).decode()
@@ -56,8 +58,29 @@ def cases(shared: Path) -> list[Case]:
         entries = json.loads((directory / "cases.json").read_text())
         for case in (msgspec.convert(entry, Case) for entry in entries):
             case.directory = directory
+            case.energy = "energy" in case.name
             read.append(case)
-    return read
+    return [*read, switching_case(shared)]
+
+
+def switching_case(shared: Path) -> Case:
+    """A session in which hosts go to sleep and wake up."""
+    directory = shared / "batsim" / "switching"
+    transcript = (directory / "switch_sleep.transcript.jsonl").read_text().splitlines()
+    begins = json.loads(json.loads(transcript[0])["raw"])["events"][0]["data"]
+    return Case(
+        name="switch_sleep",
+        platform="sw4_nonet.xml",
+        workloads=["sw.json"],
+        hosts=begins["nb_compute_resources"],
+        compute_sharing=begins["allow_compute_sharing"],
+        config=begins["config"],
+        ended=True,
+        batsim="4.2.1",
+        directory=directory,
+        recorded=".",
+        energy=True,
+    )
 
 
 class Replay:
@@ -114,7 +137,11 @@ def platform_of(case: Case) -> Platform:
         return platform
     return Platform(
         compute_hosts=tuple(
-            Host(name=host["name"], speeds=(1e8,), properties=host["properties"])
+            Host(
+                name=host["name"],
+                speeds=(1e8,) * len(host["properties"].get("wattage_per_state", "").split(",")),
+                properties=host["properties"],
+            )
             for host in announced
         )
     )
@@ -135,7 +162,7 @@ def engine_options(case: Case) -> EngineOptions:
         forward_profiles=config["profiles-forwarded-on-submission"],
         sched_config=config.get("sched-config", ""),
         forward_unknown_events=config["forward-unknown-events"],
-        energy="energy" in case.name,
+        energy=case.energy,
         external_events=events,
     )
 

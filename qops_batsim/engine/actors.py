@@ -44,6 +44,8 @@ class Submitters:
         name, queue = workload
         world = self._world
         latest = max(world.now, queue[-1].submission_time)
+        if world.energy is not None:
+            world.energy.note_submission(world.now)
         while queue and queue[-1].submission_time <= latest:
             world.submit(name, queue.pop())
         if queue:
@@ -124,7 +126,7 @@ def happen(world: World, event: ExternalEvent) -> None:
         return
     if not event.hosts:
         return
-    gone = world.occupation.unavailable
-    leaves = event.type == UNAVAILABLE
-    world.occupation.unavailable = gone | event.hosts if leaves else gone - event.hosts
+    occupation = world.occupation
+    change = occupation.leave if event.type == UNAVAILABLE else occupation.come_back
+    change(event.hosts, world.now)
     world.tell(Notify.of(f"event_{event.type}", resources=str(event.hosts)))

@@ -16,6 +16,7 @@ from qops_batsim.engine.execution import (
     RUNNABLE_TYPES,
 )
 from qops_batsim.engine.records import JobRecord
+from qops_batsim.engine.switching import set_resource_state
 from qops_batsim.engine.world import World
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, RUNNING, SUBMITTED, Job
@@ -29,6 +30,7 @@ from qops_batsim.protocol.decisions import (
     RegisterProfile,
     RejectJob,
     SetJobMetadata,
+    SetResourceState,
 )
 from qops_batsim.protocol.events import Answer, Notify, Query
 from qops_batsim.timing import TOLD_DECIMALS
@@ -177,8 +179,8 @@ def _query(world: World, decision: Query) -> None:
         )
     if world.energy is None:
         raise world.error("QUERY consumed_energy was received but energy is not enabled")
-    joules = world.energy.consumed(range(len(world.hosts)), world.now)
-    world.tell(Answer({"consumed_energy": joules}))
+    joules = world.energy.read_all(world.now)
+    world.tell(Answer({"consumed_energy": float(joules)}))
 
 
 def _set_metadata(world: World, decision: SetJobMetadata) -> None:
@@ -269,6 +271,7 @@ _EFFECTS: dict[type, Callable[[World, Any], None]] = {
     KillJob: _kill,
     CallMeLater: _call_later,
     SetJobMetadata: _set_metadata,
+    SetResourceState: set_resource_state,
     RegisterProfile: _register_profile,
     RegisterJob: _register_job,
     Notify: _notified,

@@ -237,5 +237,6 @@ def remember(outcome: Outcome, world: World) -> None:
             continue
         record.state, record.return_code = FINAL_STATES[state], code
         record.start, record.finish, record.hosts = start, finish, hosts
-    changes = (column.tolist() for column in outcome.host_changes(len(world.hosts)))
-    world.computing_changes.extend(zip(*changes, strict=True))
+    dates, computing, idle, _ = outcome.host_changes(len(world.hosts))
+    changes = zip(dates.tolist(), computing.tolist(), idle.tolist(), strict=True)
+    world.computing_changes.extend(changes)

@@ -65,6 +65,18 @@ class EndedJobs(NamedTuple):
         return started
 
     @property
+    def run_times(self) -> np.ndarray:
+        """How long each ran as files have it (extended precision, seconds): never 0."""
+        seconds = self.finishes.astype(np.longdouble) - self.starts
+        return np.where(seconds > 0, seconds, np.longdouble(SHORTEST_RUN_TIME))
+
+    @property
+    def turnaround_times(self) -> np.ndarray:
+        """How long after its submission each ended (extended precision, seconds)."""
+        turnaround: np.ndarray = self.starts + self.run_times - self.submission_times
+        return turnaround
+
+    @property
     def written_finishes(self) -> np.ndarray:
         """Dates of the ends as files have them (seconds): never that of the start."""
         later = self.finishes > self.starts
@@ -73,9 +85,8 @@ class EndedJobs(NamedTuple):
     @property
     def stretches(self) -> np.ndarray:
         """Turnaround times over run times; infinite where dates are too late to tell a run time."""
-        finish = self.written_finishes
         with np.errstate(divide="ignore", invalid="ignore"):
-            found: np.ndarray = (finish - self.submission_times) / (finish - self.starts)
+            found: np.ndarray = (self.turnaround_times / self.run_times).astype(np.float64)
         return found
 
     def table(self) -> dict[str, Column]:
@@ -115,18 +126,23 @@ class EndedJobs(NamedTuple):
 class HostChanges(NamedTuple):
     """When jobs started and ended, and how many hosts computed and idled from then on.
 
-    ``dates`` are in seconds (float64), the numbers int64.
+    ``dates`` are in seconds (float64), the numbers int64. With energy, ``switching`` has in three
+    columns how many slept, were switched on, and were switched off.
     """
 
     dates: np.ndarray
     computing: np.ndarray
     idle: np.ndarray
+    switching: np.ndarray | None = None
 
     @classmethod
-    def of(cls, changes: Sequence[tuple[float, int, int]]) -> HostChanges:
+    def of(
+        cls, changes: Sequence[tuple[float, int, int]], switching: Sequence[Sequence[int]] = ()
+    ) -> HostChanges:
         """Return in columns what the engine remembers of changes. O(changes)."""
         dates, computing, idle = np.array(changes, float).reshape(-1, 3).T
-        return cls(dates.copy(), computing.astype(np.int64), idle.astype(np.int64))
+        asleep = np.array(switching, np.int64).T if switching else None
+        return cls(dates.copy(), computing.astype(np.int64), idle.astype(np.int64), asleep)
 
 
 def ended_jobs_of(ended: Sequence[JobRecord]) -> EndedJobs:
@@ -150,6 +166,8 @@ def ended_jobs_of(ended: Sequence[JobRecord]) -> EndedJobs:
         starts=numbers(np.float64, lambda each: each.start),
         finishes=numbers(np.float64, lambda each: each.finish),
         hosts=HostIntervals.of([record.hosts for record in ended]),
-        energy=numbers(np.float64, lambda each: -1.0 if each.energy is None else each.energy),
+        energy=numbers(
+            np.float64, lambda each: -1.0 if each.energy is None else float(each.energy)
+        ),
         metadata=metadata if any(metadata) else None,
     )

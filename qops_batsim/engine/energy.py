@@ -1,71 +1,167 @@
-"""Energy that hosts consume, from their property ``wattage_per_state``."""
+"""Energy that hosts consume, as SimGrid meters it and Batsim writes it.
+
+What a host consumed since the meter was read last is found out only when it is read again, from
+its load at that time. SimGrid reads the meter of a host when a computation on it ends or is
+stopped, when its power state changes, when its one executor starts, when what an actor on it waits
+for ends; and Batsim those of all hosts at every start and end of a job and every switch. What
+changes the load of a host at another date (the end of a latency, or what other jobs on the same
+links do) is therefore metered as if it had held since the last reading. Up to its first reading, a
+host is metered as in its first power state, whichever it is in.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from qops_batsim.errors import InputError
+import numpy as np
+
+from qops_batsim.engine.switchable import SwitchableHosts
 from qops_batsim.platform.model import Host
 
-PROPERTY = "wattage_per_state"
+JOB_STARTS, JOB_ENDS, POWER_STATES = "s", "e", "p"
+"""Kinds of entries in ``_consumed_energy.csv``."""
+
+HEADER = "time,energy,event_type,wattmin,epower\n"
+
+
+class Entry(NamedTuple):
+    """What all hosts have consumed at a date (seconds): joules, kind, and least watts."""
+
+    date: float
+    joules: np.longdouble
+    kind: str
+    least: np.longdouble
 
 
 class EnergyMeter:
     """Joules consumed by each host of a simulation.
 
-    A host consumes its idle power while nothing computes on it, and otherwise
-    goes from its lowest to its highest computing power in proportion to its load.
-    Hosts without the property consume nothing.
+    Attributes
+    ----------
+    switchable
+        The hosts with their power states.
+    entries
+        What Batsim would write to ``_consumed_energy.csv``.
+    first_submission, last_end
+        Joules of all hosts at the first submission and at the last end of a job; -1 without.
     """
 
-    def __init__(self, hosts: Sequence[Host]) -> None:
-        self._watts = [wattage(host) for host in hosts]
-        self._power = [idle for idle, _, _ in self._watts]
-        self._joules = [0.0] * len(hosts)
-        self._since = [0.0] * len(hosts)
-        self._loads: dict[int, float] = {}
+    def __init__(self, hosts: Sequence[Host], switchable: SwitchableHosts) -> None:
+        count = len(hosts)
+        self.switchable = switchable
+        self._hosts, self._profiles = hosts, switchable.profiles
+        self._states = [0] * count
+        self._begun_in = {n: h.power_state for n, h in enumerate(hosts) if h.power_state}
+        self._flows: dict[int, float] = {}
+        self._power, self._least = np.zeros(count), np.zeros(count)
+        self._joules, self._since = np.zeros(count), np.zeros(count)
+        self.entries: list[Entry] = []
+        self.first_submission = self.last_end = np.longdouble(-1)
+        for host in range(count):
+            self._set_power(host)
+            self._set_least(host, hosts[host].power_state)
 
-    def set_loads(self, loads: dict[int, float], now: float) -> None:
-        """Note the loads (0 to 1) from now on of the hosts that compute. O(hosts that compute)."""
-        for host in self._loads.keys() | loads.keys():
-            load = loads.get(host, 0.0)
-            if load != self._loads.get(host, 0.0):
-                self._bring_up(host, now)
-                idle, lowest, highest = self._watts[host]
-                self._power[host] = lowest + load * (highest - lowest) if load else idle
-        self._loads = loads
+    def read(self, hosts: Iterable[int], now: float) -> np.longdouble:
+        """Return the joules that some hosts consumed since the beginning."""
+        which = np.fromiter(hosts, np.int64)
+        self._joules[which] += self._power[which] * (now - self._since[which])
+        self._since[which] = now
+        if self._begun_in and now > 0:
+            self._correct_states(which.tolist())
+        return sum_in_order(self._joules[which])
 
-    def consumed(self, hosts: Iterable[int], now: float) -> float:
-        """Return the joules consumed by some hosts since the beginning."""
-        total = []
+    def read_all(self, now: float) -> np.longdouble:
+        self._joules += self._power * (now - self._since)
+        self._since[:] = now
+        if self._begun_in and now > 0:
+            self._correct_states(range(len(self._states)))
+        return sum_in_order(self._joules)
+
+    @property
+    def count(self) -> int:
+        """Number of hosts."""
+        return len(self._hosts)
+
+    def is_behind(self, host: int, now: float) -> bool:
+        """Whether the meter of a host was last read at an earlier date."""
+        return bool(self._since[host] < now)
+
+    def note(self, kind: str, now: float) -> None:
+        """Make an entry."""
+        joules = self.read_all(now)
+        if kind == JOB_ENDS:
+            self.last_end = joules
+        self.entries.append(Entry(now, joules, kind, sum_in_order(self._least)))
+
+    def note_submission(self, now: float) -> None:
+        """Note that a job is about to be submitted."""
+        if self.first_submission < 0:
+            self.first_submission = self.read_all(now)
+
+    def set_flow(self, host: int, flow: float) -> None:
+        """Note how much a host computes from now on (flop/s)."""
+        if flow != self._flows.get(host, 0.0):
+            self._flows[host] = flow
+            self._set_power(host)
+
+    def enter(self, host: int, state: int, now: float) -> None:
+        """Note that a host is in another power state from now on."""
+        self.read((host,), now)
+        self._begun_in.pop(host, None)
+        self.switchable.power_states[host] = self._states[host] = state
+        self._set_power(host)
+        self._set_least(host, state)
+
+    def start_single(self, host: int, now: float) -> None:
+        """Note that the only executor of a computation starts on a host."""
+        self.read((host,), now)
+        self._correct_states((host,))
+
+    def _correct_states(self, hosts: Iterable[int]) -> None:
         for host in hosts:
-            self._bring_up(host, now)
-            total.append(self._joules[host])
-        return math.fsum(total)
+            state = self._begun_in.pop(host, None)
+            if state is not None:
+                self._states[host] = state
+                self._set_power(host)
 
-    def _bring_up(self, host: int, now: float) -> None:
-        self._joules[host] += self._power[host] * (now - self._since[host])
-        self._since[host] = now
+    def _set_least(self, host: int, state: int) -> None:
+        self._least[host] = self._profiles[host].watts[state][1]
+
+    def _set_power(self, host: int) -> None:
+        state, described = self._states[host], self._hosts[host]
+        idle, least, most = self._profiles[host].watts[state]
+        speed = described.speeds[state]
+        # Without any speed, SimGrid takes a host for fully loaded.
+        load = self._flows.get(host, 0.0) / speed / described.cores if speed > 0 else 1.0
+        self._power[host] = least + min(load, 1.0) * (most - least) if load > 0 else idle
 
 
-def wattage(host: Host) -> tuple[float, float, float]:
-    """Return the watts of a host in its normal power state: idle, computing least, computing most.
+def sum_in_order(values: np.ndarray) -> np.longdouble:
+    """Return the sum as Batsim computes it: one by one, in extended precision."""
+    if not len(values):
+        return np.longdouble(0)
+    added: np.longdouble = np.add.accumulate(values, dtype=np.longdouble)[-1]
+    return added
 
-    >>> wattage(Host(name="a", speeds=(1e9, 1e8), properties={PROPERTY: "95:190.5,93:170"}))
-    (95.0, 95.0, 190.5)
+
+def format_consumed_energy(entries: Sequence[Entry]) -> str:
+    """Return ``_consumed_energy.csv``: a row for every start and end of a job and every switch.
+
+    The power is the mean since the row before, if that is of an earlier date.
     """
-    text = host.properties.get(PROPERTY)
-    if text is None:
-        return 0.0, 0.0, 0.0
-    parts = text.split(",")[0].split(":")
-    try:
-        watts = [float(part) for part in parts]
-    except ValueError:
-        watts = []
-    if len(watts) not in (2, 3) or not all(math.isfinite(each) and each >= 0 for each in watts):
-        raise InputError(
-            f"host {host.name!r}: property {PROPERTY} is {text!r}; IDLE:LEAST:MOST in watts, for "
-            "each power state separated by commas, is expected"
+    rows = [HEADER]
+    date, joules = 0.0, np.longdouble(0)
+    for entry in entries:
+        seconds = np.longdouble(entry.date) - np.longdouble(date)
+        power = f"{float((entry.joules - joules) / seconds):.6f}" if seconds > 0 else "NA"
+        date, joules = entry.date, entry.joules
+        rows.append(
+            f"{date:.6f},{_decimals(joules)},{entry.kind},{_decimals(entry.least)},{power}\n"
         )
-    return watts[0], watts[-2], watts[-1]
+    return "".join(rows)
+
+
+def _decimals(value: np.longdouble) -> str:
+    """Format as ``%Lf`` does."""
+    return np.format_float_positional(value, precision=6, unique=False, trim="k")

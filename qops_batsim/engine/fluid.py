@@ -1,31 +1,37 @@
 """How fast computations progress when they share hosts and links.
 
-Every computation uses certain resources, each in proportion to its progress: a host by the flop it
-has to do there, a link by the bytes that cross it. All parts of a computation progress at one rate.
-Rates come from filling up fairly: every unsaturated resource offers an equal share of what it has
-left to each growing computation that uses it; each grows by what its narrowest resource offers;
-computations on a resource that is used up stop growing; and so on until none can grow. In each
-further round a computation that has stopped takes its last growth once more from what its other
-resources have left, so some capacity stays unused. All of this is SimGrid's bottleneck model of
-parallel tasks (L07, as in SimGrid 3.34), with which 60 recorded jobs on shared heterogeneous hosts
-agree.
+Every computation uses certain resources, each in proportion to its progress: a host by the flop
+that each executor has to do there, a link by the bytes that cross it. All parts of a computation
+progress at one rate. Rates come from filling up fairly: every unsaturated resource offers an equal
+share of what it has left to each growing use of it; each grows by what its narrowest resource
+offers; computations on a resource that is used up stop growing; and so on until none can grow. In
+each further round a computation that has stopped takes its last growth once more from what its
+other resources have left, so some capacity stays unused. All of this is SimGrid's bottleneck model
+of parallel tasks (L07, as in SimGrid 3.34), with which 60 recorded jobs on shared heterogeneous
+hosts agree.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 
+from qops_batsim.errors import SimulationError
 from qops_batsim.timing import SAME_DATE
 
 EXHAUSTED = 1e-5
 """What is left of a resource below this (flop/s, bytes/s) is nothing, as in SimGrid."""
 
+MAX_ROUNDS = 1_000_000
+"""More rounds than that would take too long."""
+
 
 class Resource:
     """A host or a link, with its capacity (flop/s or bytes/s).
 
-    Users share it, but on a FATPIPE link (``shared`` is False) each has all of it.
+    Users share it, but on a FATPIPE link (``shared`` is False) each has all of it: what is left
+    then is as much less as its least user has taken, as in SimGrid.
     """
 
     __slots__ = ("capacity", "shared")
@@ -35,25 +41,74 @@ class Resource:
         self.shared = shared
 
 
+class HostResource(Resource):
+    """A host, with the speed of each of its ``cores`` (flop/s): an executor has one at most."""
+
+    __slots__ = ("cores", "host", "speed")
+
+    def __init__(self, host: int, speed: float, cores: int = 1) -> None:
+        super().__init__(speed * cores)
+        self.host, self.speed, self.cores = host, speed, cores
+
+    def change(self, speed: float) -> None:
+        """Let the cores have another speed (flop/s)."""
+        self.speed, self.capacity = speed, speed * self.cores
+
+
 class Computation:
     """A running computation.
 
     It uses an amount (flop, bytes) of each resource, progresses at a ``rate`` (share of the whole
     per second) of at most ``bound``, but not in the ``latency`` at its beginning (seconds);
-    ``remaining`` is the share that is left, from 1 to 0.
+    ``remaining`` is the share that is left, from 1 to 0. The ``executors`` are hosts with what one
+    of them has to do there; several on one host have a share of it each. The ``number`` counts
+    computations in the order in which they begin to progress; ``parties`` are the ids of all hosts
+    that take part, also those that compute nothing.
     """
 
-    __slots__ = ("bound", "latency", "rate", "remaining", "since", "uses")
+    __slots__ = (
+        "_bound",
+        "bound",
+        "latency",
+        "number",
+        "parties",
+        "rate",
+        "remaining",
+        "since",
+        "uses",
+    )
 
     def __init__(
-        self, uses: dict[Resource, float], *, bound: float = math.inf, latency: float = 0.0
+        self,
+        uses: Mapping[Resource, float],
+        *,
+        executors: Iterable[tuple[HostResource, float]] = (),
+        parties: tuple[int, ...] = (),
+        bound: float = math.inf,
+        latency: float = 0.0,
     ) -> None:
-        self.uses = [(resource, amount) for resource, amount in uses.items() if amount > 0]
-        self.bound = bound
+        self.uses: list[tuple[Resource, float]] = [each for each in executors if each[1] > 0]
+        self.uses += [(resource, amount) for resource, amount in uses.items() if amount > 0]
+        self.parties = parties
+        self._bound = bound
+        self.set_bound()
         self.latency = latency
         self.remaining = 1.0 if self.uses else 0.0
         self.rate = 0.0
         self.since = 0.0
+        self.number = 0
+
+    @property
+    def hosts(self) -> list[HostResource]:
+        """The hosts that compute it, one for each executor."""
+        return [resource for resource, _ in self.uses if isinstance(resource, HostResource)]
+
+    def set_bound(self) -> None:
+        """Find its greatest rate, from the present speeds of its hosts."""
+        self.bound = self._bound
+        for resource, amount in self.uses:
+            if isinstance(resource, HostResource):
+                self.bound = min(self.bound, resource.speed / amount)
 
     def advance(self, now: float) -> None:
         """Progress to a date (seconds)."""
@@ -83,6 +138,7 @@ class FluidModel:
     def __init__(self) -> None:
         self._users: dict[Resource, dict[Computation, None]] = {}
         self._changed: dict[Computation, None] = {}
+        self._begun = 0
 
     @property
     def changed(self) -> bool:
@@ -92,6 +148,7 @@ class FluidModel:
     def start(self, computation: Computation, now: float) -> None:
         """Let a computation run from now on."""
         computation.since = now
+        self._number(computation)
         for resource, _ in computation.uses:
             self._users.setdefault(resource, {})[computation] = None
         self._changed[computation] = None
@@ -99,15 +156,36 @@ class FluidModel:
     def stop(self, computation: Computation) -> None:
         for resource, _ in computation.uses:
             users = self._users[resource]
-            del users[computation]
-            if resource.shared:
-                self._changed.update(users)
+            users.pop(computation, None)
+            self._changed.update(users)
         self._changed.pop(computation, None)
 
     def wake(self, computation: Computation) -> None:
         """Note that a computation's latency is over."""
         computation.latency = 0.0
+        self._number(computation)
         self._changed[computation] = None
+
+    def _number(self, computation: Computation) -> None:
+        computation.number = self._begun
+        self._begun += 1
+
+    def change_speed(self, host: HostResource, speed: float) -> None:
+        """Let the cores of a host have another speed (flop/s)."""
+        host.change(speed)
+        for computation in self._users.get(host, ()):
+            computation.set_bound()
+            self._changed[computation] = None
+
+    def flows(self, hosts: Collection[HostResource]) -> dict[HostResource, float]:
+        """Return how much some hosts compute (flop/s). O(uses of what they compute)."""
+        used = dict.fromkeys(hosts, 0.0)
+        users = {each: None for host in used for each in self._users.get(host, ())}
+        for computation in users:
+            for resource, amount in computation.uses:
+                if isinstance(resource, HostResource) and resource in used:
+                    used[resource] += amount * computation.rate
+        return used
 
     def settle(self, now: float) -> list[tuple[Computation, float]]:
         """Return the computations whose end has changed, with the time until then (seconds).
@@ -118,7 +196,7 @@ class FluidModel:
             return []
         concerned = self._concerned()
         self._changed = {}
-        active = [each for each in concerned if not each.latency]
+        active = sorted((each for each in concerned if not each.latency), key=attrgetter("number"))
         for computation in active:
             computation.advance(now)
         moved = []
@@ -134,7 +212,7 @@ class FluidModel:
         seen: set[Resource] = set()
         while todo:
             for resource, _ in todo.pop().uses:
-                if resource.shared and resource not in seen:
+                if resource not in seen:
                     seen.add(resource)
                     fresh = [each for each in self._users[resource] if each not in found]
                     found.update(dict.fromkeys(fresh))
@@ -142,40 +220,45 @@ class FluidModel:
         return list(found)
 
 
-def fair_rates(computations: Iterable[Computation]) -> list[float]:
+def fair_rates(computations: Sequence[Computation]) -> list[float]:
     """Return the rate of each computation (share of the whole per second).
 
-    See the module's text for the rule. O(rounds × uses).
+    See the module's text for the rule. They are in the order in which they began to progress: with
+    it go SimGrid's rounding errors, which decide what is used up. O(rounds × uses).
     """
-    listed = list(computations)
-    rates = [0.0] * len(listed)
-    growth = [0.0] * len(listed)
-    growing = {index for index, each in enumerate(listed) if each.uses and each.remaining}
+    rates, growth = [0.0] * len(computations), [0.0] * len(computations)
+    growing = {index for index, each in enumerate(computations) if each.uses and each.remaining}
     users: dict[Resource, list[tuple[int, float]]] = {}
-    for index in sorted(growing):
-        for resource, amount in listed[index].uses:
+    for index in sorted(growing, reverse=True):
+        for resource, amount in reversed(computations[index].uses):
             users.setdefault(resource, []).append((index, amount))
     left = {resource: resource.capacity for resource in users}
-    while growing:
+    for _ in range(MAX_ROUNDS):
+        if not growing:
+            return rates
         offers = {}
         for resource, rest in left.items():
             count = sum(index in growing for index, _ in users[resource])
             if count:
                 offers[resource] = rest / (count if resource.shared else 1)
-        for index in sorted(growing):
-            computation = listed[index]
-            offered = min(offers[resource] / amount for resource, amount in computation.uses)
+        for index in list(growing):
+            computation = computations[index]
+            offered = min([offers[resource] / amount for resource, amount in computation.uses])
             growth[index] = min(offered, computation.bound - rates[index])
             rates[index] += growth[index]
-            if rates[index] >= computation.bound:
+            if rates[index] == computation.bound:
                 growing.discard(index)
         # Resources on which nothing grows any more are out; so are those that are used up.
         left = {resource: left[resource] for resource in offers}
         for resource, offer in offers.items():
             taken = [amount * growth[index] for index, amount in users[resource]]
-            left[resource] -= math.fsum(taken) if resource.shared else min(offer, *taken)
-            # Relative as well: rounding leaves more than that of very large capacities.
-            if left[resource] < max(EXHAUSTED, 1e-12 * resource.capacity):
+            for part in taken if resource.shared else [min(offer, *taken)]:
+                rest = left[resource] - part
+                left[resource] = rest if rest >= EXHAUSTED else 0.0
+            if not left[resource]:
                 del left[resource]
                 growing.difference_update(index for index, _ in users[resource])
-    return rates
+    raise SimulationError(
+        f"sharing hosts and links among {len(computations)} computations takes more than "
+        f"{MAX_ROUNDS} rounds: one crosses a FATPIPE link that another hardly uses"
+    )

@@ -46,13 +46,15 @@ class HostOccupation:
             return _lowest(mask & self.unavailable.mask), "it is unavailable"
         return None
 
-    def take(self, hosts: HostSet) -> None:
+    def take(self, hosts: HostSet, now: float) -> None:
+        """Let a job have hosts from now on."""
         self._busy |= hosts.mask
         if self._sharing:
             for host in hosts:
                 self._jobs[host] += 1
 
-    def release(self, hosts: HostSet) -> None:
+    def release(self, hosts: HostSet, now: float) -> None:
+        """Let a job have hosts no longer."""
         if self._sharing:
             for host in hosts:
                 self._jobs[host] -= 1
@@ -60,6 +62,14 @@ class HostOccupation:
                     self._busy &= ~(1 << host)
         else:
             self._busy &= ~hosts.mask
+
+    def leave(self, hosts: HostSet, now: float) -> None:
+        """Let hosts go away."""
+        self.unavailable |= hosts
+
+    def come_back(self, hosts: HostSet, now: float) -> None:
+        """Let hosts return."""
+        self.unavailable -= hosts
 
 
 def _lowest(mask: int) -> int:

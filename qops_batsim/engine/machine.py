@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from qops_batsim.engine.execution import Amounts, AnyAmounts
-from qops_batsim.engine.fluid import Computation, Resource
+from qops_batsim.engine.fluid import Computation, HostResource, Resource
 from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.model import Host, Link, Platform
 from qops_batsim.platform.network import Network
@@ -42,17 +42,22 @@ class Machine:
         self._platform = platform
         self._hosts = (*hosts, *platform.storage_hosts)
         self._storages = range(len(hosts), len(self._hosts))
-        self._host_resources: dict[int, Resource] = {}
+        self._host_resources: dict[int, HostResource] = {}
         self._link_resources: dict[str, Resource] = {}
         self._network: Network | None = None
         self._routes: dict[tuple[int, int], tuple[list[Resource], float]] = {}
         self._messages: dict[int | None, Message] = {}
 
-    def host_resource(self, host: int) -> Resource:
+    def host(self, number: int) -> Host:
+        """Return a host by its id."""
+        return self._hosts[number]
+
+    def host_resource(self, host: int) -> HostResource:
         resource = self._host_resources.get(host)
         if resource is None:
             described = self._hosts[host]
-            resource = self._host_resources[host] = Resource(described.speed * described.cores)
+            resource = HostResource(host, described.speed, described.cores)
+            self._host_resources[host] = resource
         return resource
 
     def computation(
@@ -66,17 +71,9 @@ class Machine:
         ``storages`` are storage hosts by label; without any, the only one there is has every label.
         InputError if there is none, or no route between two hosts that communicate.
         """
-        labels = amounts.storages
-        flops, transfers = amounts.placed(
-            executors, [self._storage(label, storages or {}) for label in labels]
-        )
+        mapped = [self._storage(label, storages or {}) for label in amounts.storages]
+        flops, transfers = amounts.placed(executors, mapped)
         uses: dict[Resource, float] = {}
-        bound = float("inf")
-        for host, amount in zip(executors, flops, strict=bool(flops)):
-            if amount > 0:
-                resource = self.host_resource(host)
-                uses[resource] = uses.get(resource, 0.0) + amount
-                bound = min(bound, self._hosts[host].speed / amount)
         latency, slowest = 0.0, 0.0
         for source, destination, size in transfers:
             links, delay = self._route(source, destination)
@@ -84,8 +81,14 @@ class Machine:
             slowest = max(slowest, delay * size)
             for link in links:
                 _use(uses, link, size)
-        bound = min(bound, _latency_bound(slowest))
-        return Computation(uses, bound=bound, latency=latency)
+        parts = zip(map(self.host_resource, executors), flops, strict=bool(flops))
+        return Computation(
+            uses,
+            executors=parts,
+            parties=(*executors, *mapped),
+            bound=_latency_bound(slowest),
+            latency=latency,
+        )
 
     def share(self, host: int, share: float, flops: float) -> Computation:
         """Return a computation on a share (0 to 1) of a host's cores, with so many flop on each."""

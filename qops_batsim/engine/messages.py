@@ -47,9 +47,12 @@ class Mailbox:
         self._waits = waits
         self._transfer = transfer
         self._ready: list[Actor] = []
+        self._asked: dict[Actor, Request | None] = {}
         self._queue: deque[tuple[Letter, Actor]] = deque()
         self._receiver: Actor | None = None
         self.letter: Letter | None = None
+        self.crowded = False
+        """Whether more than one actor runs in this round."""
 
     @property
     def empty(self) -> bool:
@@ -60,11 +63,21 @@ class Mailbox:
         """Let an actor run in the round that comes."""
         self._ready.append(actor)
 
+    def begin_at_once(self, actor: Actor) -> None:
+        """Let an actor run up to its first request, to be granted in the round that comes."""
+        self._asked[actor] = next(actor, None)
+        self._ready.append(actor)
+
     def run(self) -> None:
         """Run rounds until every actor waits for a date or a message."""
+        asked = self._asked
         while self._ready:
             ready, self._ready = self._ready, []
-            requests = [(next(actor, None), actor) for actor in ready]
+            self.crowded = len(ready) > 1
+            requests = [
+                (asked.pop(actor) if actor in asked else next(actor, None), actor)
+                for actor in ready
+            ]
             for request, actor in requests:
                 if request is not None:
                     request(actor)
@@ -95,6 +108,15 @@ class Mailbox:
     def sleep(self, seconds: float) -> Request:
         """Go on after a time (seconds)."""
         return lambda actor: self._wake_after(seconds, actor)
+
+    def do(self, effect: Callable[[], object]) -> Request:
+        """Let something happen after this round, and go on in the next."""
+
+        def request(actor: Actor) -> None:
+            effect()
+            self._ready.append(actor)
+
+        return request
 
     def beget(self, other: Actor) -> Request:
         """Begin another actor, which runs first, and go on."""

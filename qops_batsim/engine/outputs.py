@@ -1,4 +1,4 @@
-"""The three output files of a simulation, in Batsim v4.2.1's columns and formats."""
+"""The output files of a simulation, in Batsim v4.2.1's columns and formats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 
 from qops_batsim.csv_rows import Column, General, Words, format_rows
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges, ended_jobs_of
+from qops_batsim.engine.energy import format_consumed_energy, sum_in_order
 from qops_batsim.engine.simulation import Simulation
+from qops_batsim.engine.switchable import NAMES, format_power_state_changes
 from qops_batsim.file_set import FileSet, run_files
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 from qops_batsim.platform.host_intervals import HostIntervals
@@ -24,6 +26,8 @@ def write_outputs(
     simulation: Simulation, prefix: str | Path, *, machine_states: bool = True
 ) -> list[Path]:
     """Write ``PREFIX_jobs.csv``, ``PREFIX_schedule.csv`` and ``PREFIX_machine_states.csv``.
+
+    With energy, also ``PREFIX_consumed_energy.csv`` and ``PREFIX_pstate_changes.csv``.
 
     Differences from Batsim, so that equal runs give equal bytes:
     ``batsim_version`` names this package, and ``scheduling_time`` and
@@ -44,6 +48,10 @@ def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool 
     }
     if machine_states:
         contents["machine_states"] = _machine_states(changes)
+    if simulation.energy is not None:
+        consumed = format_consumed_energy(simulation.energy.entries)
+        changed = format_power_state_changes(simulation.energy.switchable.noted)
+        contents |= {"consumed_energy": [consumed.encode()], "pstate_changes": [changed.encode()]}
     for name, content in contents.items():
         with files.open(f"_{name}.csv") as stream:
             stream.writelines(content)
@@ -73,16 +81,10 @@ def _jobs(ended: EndedJobs) -> Iterator[bytes]:
 
 def _machine_states(changes: HostChanges) -> Iterator[bytes]:
     yield MACHINE_STATES_COLUMNS.encode() + b"\n"
-    dates, computing, idle = changes
+    dates, computing, idle, switching = changes
     none = Words.one("0", len(dates))
-    columns: list[Column] = [
-        General(dates),
-        none,
-        none,
-        none,
-        idle,
-        computing,
-    ]
+    others = [none, none, none] if switching is None else list(switching)
+    columns: list[Column] = [General(dates), *others, idle, computing]
     yield from format_rows(columns, len(dates))
 
 
@@ -94,43 +96,41 @@ def format_schedule(simulation: Simulation) -> str:
     """
     jobs = _counted(simulation)
     ran = jobs.ran
-    submitted, started, finished = (
-        dates[ran] for dates in (jobs.submission_times, jobs.starts, jobs.written_finishes)
-    )
-    waits, turnarounds = started - submitted, finished - submitted
-    slowdowns = jobs.stretches[ran]
+    # In extended precision, as Batsim: of six decimals, the last one may depend on it.
+    run_times, turnarounds = jobs.run_times[ran], jobs.turnaround_times[ran]
+    started = jobs.starts[ran].astype(np.longdouble)
+    finished, waits = started + run_times, started - jobs.submission_times[ran]
+    with np.errstate(divide="ignore"):
+        slowdowns = turnarounds / run_times
     successes = int((jobs.states == STATE_CODES[COMPLETED_SUCCESSFULLY]).sum())
-    computing, idle, unavailable = _host_times(simulation, simulation.ended_jobs)
     meter = simulation.energy
-    everything = range(len(simulation.hosts))
+    hosts = meter.switchable if meter else None
+    seconds = hosts.seconds.tolist() if hosts is not None else _host_times(simulation, jobs)
+    spent = {f"time_{name}": float(each) for name, each in zip(NAMES, seconds, strict=True)}
+    switched = [len(each.hosts) for each in hosts.noted if each.state < 0] if hosts else []
     total, finishing = len(jobs.ids), len(started)
     values: dict[str, str | int | float] = {
         "batsim_version": f"qops-batsim-{__version__}",
-        "consumed_joules": 0.0 if meter is None else meter.consumed(everything, simulation.now),
+        "consumed_joules": float(meter.last_end - meter.first_submission) if meter else 0.0,
         "makespan": _largest(finished),
         "max_slowdown": _largest(slowdowns),
         "max_turnaround_time": _largest(turnarounds),
         "max_waiting_time": _largest(waits),
-        "mean_slowdown": _share(math.fsum(slowdowns.tolist()), total),
-        "mean_turnaround_time": _share(math.fsum(turnarounds.tolist()), total),
-        "mean_waiting_time": _share(math.fsum(waits.tolist()), total),
+        "mean_slowdown": _mean(slowdowns, total),
+        "mean_turnaround_time": _mean(turnarounds, total),
+        "mean_waiting_time": _mean(waits, total),
         "nb_computing_machines": len(simulation.hosts) + len(simulation.storage_hosts),
-        "nb_grouped_switches": 0,
+        "nb_grouped_switches": len(switched),
         "nb_jobs": total,
         "nb_jobs_finished": finishing,
         "nb_jobs_killed": finishing - successes,
         "nb_jobs_rejected": total - finishing,
         "nb_jobs_success": successes,
-        "nb_machine_switches": 0,
+        "nb_machine_switches": sum(switched),
         "scheduling_time": 0.0,
         "simulation_time": 0.0,
-        "success_rate": _share(successes, total),
-        "time_computing": computing,
-        "time_idle": idle,
-        "time_sleeping": 0.0,
-        "time_switching_off": 0.0,
-        "time_switching_on": 0.0,
-        "time_unavailable": unavailable,
+        "success_rate": successes / total if total else math.nan,
+        **{name: spent[name] for name in sorted(spent)},
     }
     cells = (_number(v) if isinstance(v, float) else str(v) for v in values.values())
     return ",".join(values) + "\n" + ",".join(cells) + "\n"
@@ -145,8 +145,8 @@ def _largest(values: np.ndarray) -> float:
     return float(values.max(initial=0.0))
 
 
-def _share(part: float, whole: int) -> float:
-    return part / whole if whole else math.nan
+def _mean(values: np.ndarray, count: int) -> float:
+    return float(sum_in_order(values) / count) if count else math.nan
 
 
 def _number(value: float) -> str:
@@ -154,8 +154,8 @@ def _number(value: float) -> str:
     return "-nan" if math.isnan(value) else f"{value:.6f}"
 
 
-def _host_times(simulation: Simulation, jobs: EndedJobs) -> tuple[float, float, float]:
-    """Return the seconds that hosts computed, idled and were away, each up to its last change."""
+def _host_times(simulation: Simulation, jobs: EndedJobs) -> list[float]:
+    """Return how many seconds hosts did what, up to the last change of each, as in NAMES."""
     hosts = len(simulation.hosts)
     until = _last_finishes(jobs, hosts)
     if simulation.options.compute_sharing:
@@ -182,7 +182,8 @@ def _host_times(simulation: Simulation, jobs: EndedJobs) -> tuple[float, float, 
         changes = [finish for _, finish in spans if not any(a <= finish < b for a, b in outages)]
         changes += [to if to < math.inf else since for since, to in outages]
         until[host] = max(changes)
-    return computing, math.fsum(until.tolist()) - computing - unavailable, unavailable
+    idle = math.fsum(until.tolist()) - computing - unavailable
+    return [0.0, 0.0, 0.0, idle, computing, unavailable]
 
 
 def _outages_by_host(simulation: Simulation) -> dict[int, list[tuple[float, float]]]:

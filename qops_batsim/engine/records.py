@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from qops_batsim.engine.execution import Execution
 from qops_batsim.engine.fluid import Computation
@@ -50,7 +51,8 @@ class JobRecord(msgspec.Struct, eq=False):
     metadata
         Text given by the decision module.
     energy
-        Joules consumed on its hosts while it ran, or None without energy.
+        Joules consumed on its hosts while it ran (before its end: before it started), or None
+        without energy.
     step, step_began
         Index of the step it is in, and when that began (seconds).
     walltime_left
@@ -74,7 +76,7 @@ class JobRecord(msgspec.Struct, eq=False):
     kill_asked: bool = False
     storages: dict[str, int] | None = None
     metadata: str = ""
-    energy: float | None = None
+    energy: float | np.longdouble | None = None
     step: int = 0
     step_began: float = math.nan
     walltime_left: float = math.inf

@@ -6,7 +6,7 @@ in the same order where every message takes no time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -46,7 +46,7 @@ _LETTER = Amounts((), (0.0, 4.0, 0.0, 0.0))
 
 
 class NetworkedWorld(World):
-    """A world whose news travels to the server.
+    """A world whose news travels to the server, from actor to actor.
 
     ``errands`` is the number of requested calls and kills that the server has yet to hear of.
     """
@@ -56,6 +56,7 @@ class NetworkedWorld(World):
         self.mailbox = Mailbox(self.steps, self.transfer)
         self.errands = 0
         self._outliving: dict[str, Computation] = {}
+        self._waited_for: dict[Wait, Computation] = {}
 
     def _new_waits(self) -> Waits:
         self.steps = SteppedWaits()
@@ -67,7 +68,12 @@ class NetworkedWorld(World):
         if not self.steps.advance():
             return False
         self.now = self.steps.now
-        self.steps.end_due()
+        due = self.steps.due()
+        if self.energy is not None:
+            self.mailbox.crowded = len(due) > 1
+            for wait in due:
+                self._read_meters_of(wait)
+        self.steps.end_due(due)
         return True
 
     def transfer(self, source: int | None, action: Callable[[Any], None], argument: Any) -> None:
@@ -75,6 +81,8 @@ class NetworkedWorld(World):
 
         Unless jobs compute, it has the network for itself.
         """
+        if self.energy is not None and source is not None:
+            action, argument = self._arrive_from, (source, action, argument)
         way = self.machine.message(source)
         if (self.computing or self._outliving) and way.uses:
             byte = Computation(way.uses, bound=way.bound, latency=way.latency)
@@ -93,12 +101,30 @@ class NetworkedWorld(World):
         except InputError:
             return None  # SimGrid lets it pass at once.
 
+    def progress(
+        self, computation: Computation, action: Callable[[Any], None], argument: Any
+    ) -> list[Wait]:
+        waits = super().progress(computation, action, argument)
+        self._waited_for[waits[0]] = computation
+        return waits
+
+    def stop(self, computation: Computation) -> None:
+        del self._waited_for[self._ends[computation]]
+        super().stop(computation)
+
     def _send_byte(self, what: tuple[Wait, float]) -> None:
         self.steps.go_on(*what)
 
     def _arrive(self, what: tuple[Computation, Callable[[Any], None], Any]) -> None:
         byte, action, argument = what
         self.stop(byte)
+        action(argument)
+
+    def _arrive_from(self, what: tuple[int, Callable[[Any], None], Any]) -> None:
+        """Let SimGrid read the meter of the host that sent a byte."""
+        source, action, argument = what
+        assert self.energy is not None
+        self.energy.read((source,), self.now)
         action(argument)
 
     def _reach_walltime(self, record: JobRecord) -> None:
@@ -116,17 +142,50 @@ class NetworkedWorld(World):
             self._outliving[record.job.id] = computation
         super()._reach_walltime(record)
 
+    def _read_meters_of(self, wait: Wait) -> None:
+        """Let SimGrid read the meters of hosts where something ends, before anyone goes on."""
+        assert self.energy is not None
+        computation = self._waited_for.get(wait)
+        if computation is not None:
+            self.energy.read(computation.parties, self.now)
+        elif isinstance(wait.argument, JobRecord):
+            self.energy.read((next(iter(wait.argument.hosts)),), self.now)
+
+    def read_meters(self, first: Iterable[int] = ()) -> Iterator[Request]:
+        """Read the meters of some hosts, then those of all, as an actor does: one a round.
+
+        Where several actors go on at one date, that decides which of them sends its news first.
+        """
+        if self.energy is None or not self.mailbox.crowded:
+            return
+        for host in (*first, *range(self.energy.count)):
+            if self.energy.is_behind(host, self.now):
+                yield self.mailbox.do(partial(self.energy.read, (host,), self.now))
+
     def _give_up(self, job_id: str) -> None:
         self.stop(self._outliving.pop(job_id))
 
     def report_end(self, record: JobRecord) -> None:
         """Let the job's first host send the news."""
-        self.mailbox.begin(self._report(record))
+        self.mailbox.begin_at_once(self._report(record))
 
     def _report(self, record: JobRecord) -> Actor:
+        yield from self.read_meters(record.hosts)
+        self.account_for(record)
         yield self.mailbox.send(partial(self.completed, record), next(iter(record.hosts)))
         if record.job.id in self._outliving:
             self._give_up(record.job.id)
+
+    def begin_switch(self) -> None:
+        self.errands += 1
+
+    def report_switch(self, host: int, report: Callable[[], None]) -> None:
+        """Let the host send the news."""
+        self.mailbox.begin(_once(self.mailbox.send(partial(self._note_switch, report), host)))
+
+    def _note_switch(self, report: Callable[[], None]) -> None:
+        self.errands -= 1
+        report()
 
     def report_kills(self, victims: list[JobRecord], progress: dict[str, dict[str, Any]]) -> None:
         """Let the killer, on the master, send the news."""
@@ -232,6 +291,9 @@ class Server:
                 # Counted from the last date, not from now: sending takes no time off the sleep.
                 yield box.sleep(date - reached)
                 reached = world.now
+            if world.energy is not None and isinstance(each, Job) and not self._submitted:
+                yield from world.read_meters()
+                world.energy.note_submission(world.now)
             due.append(each)
         if due:
             yield box.send(partial(submit, due))

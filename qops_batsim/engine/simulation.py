@@ -97,6 +97,8 @@ class Simulation:
         When hosts are away, by date.
     energy
         The energy meter, or None.
+    has_message_delays
+        Whether Batsim's own messages take their time.
 
     Examples
     --------
@@ -127,12 +129,14 @@ class Simulation:
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
         options = options or EngineOptions()
-        delays = options.message_delays and platform.master is not None and platform.has_latencies
-        self._world = world = (NetworkedWorld if delays else World)(platform, options)
+        sends = options.message_delays and platform.master is not None
+        self.has_message_delays = sends and platform.has_latencies
+        # With energy, actors also read meters, one a round: that decides who comes first.
+        has_actors = self.has_message_delays or (sends and options.energy)
+        self._world = world = (NetworkedWorld if has_actors else World)(platform, options)
         self.options, self.hosts, self.energy = world.options, world.hosts, world.energy
         self.outages, self.storage_hosts = world.outages, platform.storage_hosts
-        self._platform = platform
-        self._peer = peer
+        self._platform, self._peer = platform, peer
         self._ask = peer.decisions_on if isinstance(peer, DirectPeer) else None
         self._peer_ready = 0.0
         self._on_progress = on_progress
@@ -175,14 +179,14 @@ class Simulation:
 
         if self._columns is not None:
             return self._columns.outcome.host_changes(len(self.hosts))
-        return HostChanges.of(self.computing_changes)
+        return HostChanges.of(self.computing_changes, self._world.switching_changes)
 
     @property
     def delay_jobs(self) -> DelayJobs | None:
         """The jobs in columns, if nothing can happen but that they sleep on hosts of their own."""
         from qops_batsim.engine.delay_jobs import delay_jobs_in
 
-        if self.has_message_delays or len(self._delays) != 1:
+        if isinstance(self._world, NetworkedWorld) or len(self._delays) != 1:
             return None
         ((name, delays),) = self._delays.items()
         return delay_jobs_in(self._world, name, delays)
@@ -197,11 +201,6 @@ class Simulation:
         self._world.now, self._columns = now, Columns(self._world, outcome)
         if ended < self._columns.submitted:
             self._check_nothing_left()
-
-    @property
-    def has_message_delays(self) -> bool:
-        """Whether Batsim's own messages take their time."""
-        return isinstance(self._world, NetworkedWorld)
 
     @property
     def ended_jobs(self) -> EndedJobs:
@@ -371,6 +370,7 @@ class Simulation:
                 if item.timestamp > world.now + SAME_DATE:
                     world.waits.at(item.timestamp, self._take_effect, item.body)
                 else:
+                    world.now = max(world.now, item.timestamp)
                     apply_decision(world, item.body)
             if self._peer_ready > world.now:
                 return

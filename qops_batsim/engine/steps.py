@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import math
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -103,12 +103,16 @@ class SteppedWaits(Waits):
             wait.steps += 1
         return True
 
-    def end_due(self) -> None:
-        """End the waits of which nothing is left."""
+    def due(self) -> list[SteppedWait]:
+        """Return the waits of which nothing is left, in their order."""
         due = [wait for wait in self._near if not wait.remains]
         if len(due) > 1:
             due.sort(key=attrgetter("number"))
-        for wait in due:
+        return due
+
+    def end_due(self, due: Sequence[SteppedWait] | None = None) -> None:
+        """End the waits of which nothing is left."""
+        for wait in self.due() if due is None else due:
             if wait.date == wait.date:
                 wait.date = math.nan
                 wait.action(wait.argument)

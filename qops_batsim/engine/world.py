@@ -12,14 +12,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from qops_batsim.engine.energy import EnergyMeter
+from qops_batsim.engine.energy import JOB_ENDS, JOB_STARTS, EnergyMeter
 from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, Execution, execution_of
 from qops_batsim.engine.external_events import outages_of
-from qops_batsim.engine.fluid import Computation, FluidModel
+from qops_batsim.engine.fluid import Computation, FluidModel, HostResource
 from qops_batsim.engine.hosts import HostOccupation, limited_hosts
 from qops_batsim.engine.machine import Machine
 from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.power import PowerProfile
 from qops_batsim.engine.records import JobRecord
+from qops_batsim.engine.switchable import SwitchableHosts
 from qops_batsim.engine.usage_traces import Replay, Traces, directory_of
 from qops_batsim.engine.waits import Wait, Waits
 from qops_batsim.errors import InputError, SimulationError
@@ -64,8 +66,10 @@ class World:
         self.records: dict[str, JobRecord] = {}
         self.ended: list[JobRecord] = []
         self.computing_changes: list[tuple[float, int, int]] = []
-        self.occupation = HostOccupation(len(self.hosts), sharing=options.compute_sharing)
-        self.energy = EnergyMeter(self.hosts) if options.energy else None
+        self.switching_changes: list[list[int]] = []
+        self._storage_hosts = platform.storage_hosts
+        self.energy: EnergyMeter | None = None
+        self.occupation = self._occupation()
         self.profiles: dict[str, dict[str, dict[str, Any]]] = {}
         self.workloads: dict[str, Workload] = {}
         self.columns: dict[str, JobColumns] = {}
@@ -76,11 +80,22 @@ class World:
         self._fluid = FluidModel()
         self.computing: dict[Computation, JobRecord] = {}
         self._ends: dict[Computation, Wait] = {}
-        self._loads_changed = False
+        self._reloaded: dict[HostResource, None] = {}
         self._executions: dict[tuple[str, str, int], Execution] = {}
 
     def _new_waits(self) -> Waits:
         return Waits()
+
+    def _occupation(self) -> HostOccupation:
+        """Return who has which hosts; with energy, also their meter and their power states."""
+        sharing, count = self.options.compute_sharing, len(self.hosts)
+        if not self.options.energy:
+            return HostOccupation(count, sharing=sharing)
+        metered = (*self.hosts, *self._storage_hosts)
+        profiles = [PowerProfile.of(host) for host in metered]
+        occupation = SwitchableHosts(metered, profiles, count, sharing=sharing)
+        self.energy = EnergyMeter(metered, occupation)
+        return occupation
 
     def tell(self, event: Event) -> None:
         """Add an event to the next message."""
@@ -111,6 +126,7 @@ class World:
 
     def report_end(self, record: JobRecord) -> None:
         """Report that a job has ended by itself."""
+        self.account_for(record)
         self.completed(record)
 
     def report_kills(self, victims: list[JobRecord], progress: dict[str, dict[str, Any]]) -> None:
@@ -168,9 +184,8 @@ class World:
         self, record: JobRecord, hosts: HostSet, placement: tuple[int, ...] | None = None
     ) -> None:
         """Start a job on hosts that can take it, its executors placed on them."""
-        occupation = self.occupation
-        occupation.take(hosts)
-        self.computing_changes.append((self.now, *occupation.counts))
+        self.occupation.take(hosts, self.now)
+        self.note_host_states()
         record.state = RUNNING
         record.start = self.now
         walltime = record.job.walltime
@@ -180,12 +195,13 @@ class World:
         if placement is not None:
             record.placement = placement
         if self.energy is not None:
-            record.energy = self.energy.consumed(hosts, self.now)
+            record.energy = self.energy.read(hosts, self.now)
+            self.energy.note(JOB_STARTS, self.now)
         self._begin_step(record)
 
     def resume(self, record: JobRecord, start: float, hosts: HostSet, *, at_walltime: bool) -> None:
         """Let a job that sleeps go on, which was started before; its wait has no date yet."""
-        self.occupation.take(hosts)
+        self.occupation.take(hosts, start)
         record.state, record.start, record.hosts = RUNNING, start, hosts
         record.step_began = start
         if record.job.walltime is not None:
@@ -198,23 +214,56 @@ class World:
         self._leave_step(record)
         record.state, record.return_code = state, return_code
         record.finish = self.now
-        if self.energy is not None and record.energy is not None:
-            record.energy = self.energy.consumed(record.hosts, self.now) - record.energy
-        occupation = self.occupation
-        occupation.release(record.hosts)
-        self.computing_changes.append((self.now, *occupation.counts))
-        if state != COMPLETED_KILLED:
+        self.occupation.release(record.hosts, self.now)
+        self.note_host_states()
+        if state == COMPLETED_KILLED:
+            self.account_for(record)
+        else:
             self.report_end(record)
+
+    def account_for(self, record: JobRecord) -> None:
+        """Find out what a job's hosts have consumed while it ran."""
+        if self.energy is not None and record.energy is not None:
+            record.energy = float(self.energy.read(record.hosts, self.now) - record.energy)
+            self.energy.note(JOB_ENDS, self.now)
 
     def settle(self) -> None:
         """Predict the ends of computations anew after something has changed."""
-        if not self._fluid.changed and not self._loads_changed:
+        if not self._fluid.changed and not self._reloaded:
             return
         for computation, left in self._fluid.settle(self.now):
             self.waits.last(self._ends[computation], self.now, left, computation.rate)
-        self._loads_changed = False
+            self._note_load(computation)
         if self.energy is not None:
-            self.energy.set_loads(self._loads(), self.now)
+            for host, flow in self._fluid.flows(self._reloaded).items():
+                self.energy.set_flow(host.host, flow)
+            self._reloaded.clear()
+
+    def note_host_states(self) -> None:
+        """Note how many hosts do what from now on."""
+        occupation = self.occupation
+        self.computing_changes.append((self.now, *occupation.counts))
+        if isinstance(occupation, SwitchableHosts):
+            self.switching_changes.append(occupation.all_counts[:3])
+
+    def enter_power_state(self, host: int, state: int) -> None:
+        """Let a host be in another power state from now on."""
+        assert self.energy is not None
+        self.energy.enter(host, state, self.now)
+        resource = self.machine.host_resource(host)
+        self._fluid.change_speed(resource, self.machine.host(host).speeds[state])
+
+    def begin_switch(self) -> None:
+        """Note that a host is going to sleep, or waking up."""
+
+    def report_switch(self, host: int, report: Callable[[], None]) -> None:
+        """Report that it has."""
+        report()
+
+    def _note_load(self, computation: Computation) -> None:
+        """Note that the load of a computation's hosts may be another from now on."""
+        if self.energy is not None:
+            self._reloaded.update(dict.fromkeys(computation.hosts))
 
     def _begin_step(self, record: JobRecord) -> None:
         step = record.execution.steps[record.step]
@@ -270,7 +319,6 @@ class World:
     def _stop_part(self, computation: Computation) -> None:
         del self.computing[computation]
         self.stop(computation)
-        self._loads_changed = True
 
     def progress(
         self, computation: Computation, action: Callable[[Any], None], argument: Any
@@ -281,11 +329,16 @@ class World:
             latency = computation.latency
             waits.append(self.waits.after(self.now, latency, self._fluid.wake, computation))
         self._ends[computation] = waits[0]
+        if self.energy is not None and len(computation.parties) == 1:
+            self.energy.start_single(computation.parties[0], self.now)
         self._fluid.start(computation, self.now)
         return waits
 
     def stop(self, computation: Computation) -> None:
         self._ends.pop(computation).cancel()
+        if self.energy is not None:
+            self.energy.read(computation.parties, self.now)
+        self._note_load(computation)
         self._fluid.stop(computation)
 
     def _end_step(self, record: JobRecord) -> None:
@@ -321,17 +374,9 @@ class World:
         if record.computation is not None:
             self._stop_part(record.computation)
             record.computation = None
-
-    def _loads(self) -> dict[int, float]:
-        """Return the load (0 to 1) of each host that computes."""
-        used: dict[int, float] = {}
-        for computation, record in self.computing.items():
-            amounts = dict(computation.uses)
-            for host in set(record.executors):
-                resource = self.machine.host_resource(host)
-                flops = amounts.get(resource, 0.0)
-                used[host] = used.get(host, 0.0) + flops * computation.rate / resource.capacity
-        return used
+        elif self.energy is not None:
+            # SimGrid reads the meter where the job's actor slept.
+            self.energy.read((next(iter(record.hosts)),), self.now)
 
 
 def _call(then: Callable[[], None]) -> None:

@@ -2,52 +2,121 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from qops_batsim.engine.energy import EnergyMeter, wattage
+from qops_batsim.engine.energy import EnergyMeter, format_consumed_energy
 from qops_batsim.engine.external_events import outages_of, read_external_events
+from qops_batsim.engine.power import COMPUTES, SLEEPS, SWITCHES, PowerProfile
+from qops_batsim.engine.switchable import SwitchableHosts
 from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Host
 from qops_batsim.platform.outages import Outage
 
 
-def host(text: str | None) -> Host:
-    properties = {} if text is None else {"wattage_per_state": text}
-    return Host(name="h", speeds=(1e8,), properties=properties)
+def host(*texts: str | None, **more: Any) -> Host:
+    given = zip(("wattage_per_state", "sleep_pstates"), texts, strict=False)
+    properties = {name: text for name, text in given if text is not None}
+    return Host(**{"name": "h", "speeds": (1e8,), "properties": properties} | more)
 
 
 @pytest.mark.parametrize(
     ("text", "watts"),
     [
-        ("95.0:95.0:190.738, 95.0:95.0:171.02", (95.0, 95.0, 190.738)),
-        ("90:105:180", (90.0, 105.0, 180.0)),
-        ("90:180", (90.0, 90.0, 180.0)),
-        (None, (0.0, 0.0, 0.0)),
+        ("95.0:95.0:190.738, 95.0:95.0:171.02", ((95.0, 95.0, 190.738), (95.0, 95.0, 171.02))),
+        ("90:105:180,1:2", ((90.0, 105.0, 180.0), (1.0, 1.0, 2.0))),
+        (None, ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))),
     ],
 )
-def test_watts_of_the_normal_power_state(
-    text: str | None, watts: tuple[float, float, float]
-) -> None:
-    assert wattage(host(text)) == watts
+def test_watts_of_power_states(text: str | None, watts: tuple[Any, ...]) -> None:
+    assert PowerProfile.of(host(text, speeds=(1e8, 1e7))).watts == watts
 
 
-@pytest.mark.parametrize("text", ["", "90", "a:b:c", "1:2:3:4", "1:-2:3", "nan:1:2"])
+@pytest.mark.parametrize("text", ["", "90", "a:b:c", "1:2:3:4", "1:-2:3", "nan:1:2", "1:2,3:4"])
 def test_unreadable_watts_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="host 'h': property wattage_per_state is"):
-        wattage(host(text))
+        PowerProfile.of(host(text))
 
 
-def test_energy_follows_the_load() -> None:
-    meter = EnergyMeter([host("90:105:180"), host("10:20:30")])
-    assert meter.consumed([0, 1], 10.0) == 1000.0
-    meter.set_loads({0: 1.0}, 10.0)
-    meter.set_loads({0: 0.5, 1: 0.5}, 12.0)
-    meter.set_loads({}, 14.0)
+def test_what_a_host_does_in_each_power_state() -> None:
+    profile = PowerProfile.of(
+        host(None, "1:2:3, 4:2:5", speeds=(1e8, 0.0, 1.0, 0.5, 0.0, 0.1, 5e7))
+    )
+    assert profile.ways == {1: (2, 3), 4: (2, 5)}
+    done = [profile.activity(state) for state in range(7)]
+    assert done == [COMPUTES, SLEEPS, SWITCHES, SWITCHES, SLEEPS, SWITCHES, COMPUTES]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1:2", "property sleep_pstates is '1:2'; SLEEP:OFF:ON"),
+        ("1:2:4", "three of its power states 0 to 3"),
+        ("1:2:-3", "SLEEP:OFF:ON"),
+        ("1:2:3,1:2:3", "it gives a power state two meanings"),
+        ("1:2:1", "two meanings"),
+        ("1:2:2", "speed of power state 3 is 0 flop/s, and sleep_pstates does not name it"),
+    ],
+)
+def test_unreadable_sleep_states_are_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        PowerProfile.of(host(None, text, speeds=(1e8, 1.0, 1.0, 0.0)))
+
+
+def meter(*hosts: Host) -> EnergyMeter:
+    profiles = [PowerProfile.of(each) for each in hosts]
+    return EnergyMeter(hosts, SwitchableHosts(hosts, profiles, len(hosts), sharing=False))
+
+
+def test_energy_follows_the_load_at_each_reading() -> None:
+    metered = meter(host("90:105:180"), host("10:20:30", cores=2))
+    assert metered.read_all(10.0) == 1000.0
+    metered.set_flow(0, 1e8)
+    metered.read_all(12.0)
+    metered.set_flow(0, 5e7)
+    metered.set_flow(1, 1e8)
+    metered.read_all(14.0)
+    metered.set_flow(0, 0.0)
+    metered.set_flow(1, 0.0)
     # Host 0: 10 s idle, 2 s full (180), 2 s half (142.5), then idle.
-    assert meter.consumed([0], 15.0) == pytest.approx(900 + 360 + 285 + 90)
-    assert meter.consumed([1], 15.0) == pytest.approx(120 + 50 + 10)
+    assert metered.read([0], 15.0) == pytest.approx(900 + 360 + 285 + 90)
+    assert metered.read([1], 15.0) == pytest.approx(120 + 50 + 10)
+
+
+def test_the_load_of_a_reading_counts_since_the_last_one() -> None:
+    metered = meter(host("90:105:180"))
+    metered.set_flow(0, 1e8)  # Nobody reads the meter when that begins or changes.
+    assert metered.read([0], 10.0) == 1800.0
+    metered.set_flow(0, 0.0)
+    assert metered.read([0], 11.0) == 1890.0
+
+
+def test_up_to_its_first_reading_a_host_is_metered_as_in_its_first_power_state() -> None:
+    other = {"speeds": (1e8, 5e7), "power_state": 1}
+    metered = meter(host("90:105:180,10:20:30", **other), host("90:105:180,10:20:30", **other))
+    metered.note("p", 0.0)
+    assert metered.entries[0].least == 40.0
+    assert metered.read([0], 1.0) == 90.0
+    assert metered.read([0], 2.0) == 100.0
+    metered.enter(1, 0, 3.0)
+    assert metered.read([1], 3.0) == 270.0
+
+
+def test_consumed_energy_is_written_as_batsim_does() -> None:
+    metered = meter(host("90:105:180"))
+    for kind, date in (("p", 0.0), ("s", 2.0), ("e", 2.0), ("p", 2e9)):
+        metered.note(kind, date)
+    assert format_consumed_energy(metered.entries) == (
+        "time,energy,event_type,wattmin,epower\n"
+        "0.000000,0.000000,p,105.000000,NA\n"
+        "2.000000,180.000000,s,105.000000,90.000000\n"
+        "2.000000,180.000000,e,105.000000,NA\n"
+        "2000000000.000000,180000000000.000000,p,105.000000,90.000000\n"
+    )
+    assert metered.last_end == 180.0
 
 
 def test_at_one_date_hosts_return_before_others_leave(tmp_path: Path) -> None:

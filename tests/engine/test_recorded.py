@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from qops_batsim.engine.energy import format_consumed_energy
 from qops_batsim.engine.outputs import format_jobs, format_machine_states, format_schedule
 from qops_batsim.engine.simulation import EngineOptions, Simulation
+from qops_batsim.engine.switchable import format_power_state_changes
 from qops_batsim.errors import QopsError
 from qops_batsim.platform import HostSet, Platform, read_platform
 from qops_batsim.platform.generate import make_cluster
@@ -50,14 +52,26 @@ def test_ended_sessions_replay_to_the_same_events_and_files(zero_latency: list[C
             assert format_jobs(simulation.ended_jobs) == case.output("jobs"), case.name
             states = format_machine_states(simulation.host_changes)
             assert states == case.output("machine_states"), case.name
+            if case.name == "switch_sleep":
+                assert simulation.energy is not None
+                consumed = format_consumed_energy(simulation.energy.entries)
+                assert consumed == case.output("consumed_energy")
+                changed = format_power_state_changes(simulation.energy.switchable.noted)
+                assert changed == case.output("pstate_changes")
             if not case.scheduler:
                 ours, theirs = totals(format_schedule(simulation)), totals(case.output("schedule"))
                 assert ours == theirs, case.name
         replayed.append(case.name)
     assert len(replayed) >= 35
-    assert {"share_random", "query_energy", "events", "kill_nonet", "types_nonet", "dyn"} <= set(
-        replayed
-    )
+    assert {
+        "share_random",
+        "query_energy",
+        "switch_sleep",
+        "events",
+        "kill_nonet",
+        "types_nonet",
+        "dyn",
+    } <= set(replayed)
 
 
 def totals(text: str) -> dict[str, str]:

@@ -303,7 +303,7 @@ EXECUTE = ExecuteJob("w0!1", HOSTS)
         ([Notify.of("registration_finished")], "but dynamic jobs are not enabled"),
         ([Notify.of("hello")], "NOTIFY 'hello' is not supported"),
         ([ChangeJobState("w0!1", "RUNNING")], "CHANGE_JOB_STATE is not supported by the embedded"),
-        ([SetResourceState(HOSTS, "1")], "SET_RESOURCE_STATE is not supported by the embedded"),
+        ([SetResourceState(HOSTS, "1")], "SET_RESOURCE_STATE was received but energy is not"),
         (
             [Query({"requests": {"consumed_energy": {}}})],
             "QUERY consumed_energy was received but energy is not",
