@@ -74,6 +74,11 @@ def _execute(world: World, decision: ExecuteJob) -> None:
     job, hosts = record.job, decision.alloc
     if record.state != SUBMITTED:
         raise world.error(f"job {job.id!r} cannot be started: it is {record.state}")
+    if decision.additional_io_job is not None:
+        raise world.error(
+            f"job {job.id!r} is started with an additional_io_job, which is not supported by the "
+            "embedded engine"
+        )
     if decision.mapping is not None:
         _check_mapping(world, decision, job)
     elif hosts.mask.bit_count() != job.processors and not _divides_a_total(record):

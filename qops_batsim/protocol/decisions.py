@@ -20,7 +20,9 @@ from qops_batsim.protocol.events import Query as Query
 class ExecuteJob(msgspec.Struct, frozen=True, omit_defaults=True):
     """Start a submitted job on these hosts.
 
-    ``mapping`` gives, for each executor, the index of its host within ``alloc``.
+    ``mapping`` gives, for each executor, the index of its host within ``alloc``,
+    ``storage_mapping`` the storage host of each label. Batsim merges the profile of an
+    ``additional_io_job`` into the job's.
     """
 
     TYPE: ClassVar = "EXECUTE_JOB"
@@ -28,6 +30,7 @@ class ExecuteJob(msgspec.Struct, frozen=True, omit_defaults=True):
     alloc: HostSet
     mapping: dict[str, str] | None = None
     storage_mapping: dict[str, int] | None = None
+    additional_io_job: dict[str, Any] | None = None
 
 
 class RejectJob(msgspec.Struct, frozen=True):

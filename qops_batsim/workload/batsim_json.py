@@ -20,15 +20,18 @@ PROFILE_TYPES: dict[str, tuple[str, ...]] = {
     "parallel": ("cpu", "com"),
     "parallel_homogeneous": ("cpu", "com"),
     "parallel_homogeneous_total": ("cpu", "com"),
-    "parallel_homogeneous_pfs": ("bytes_to_read", "bytes_to_write"),
+    "parallel_homogeneous_pfs": (),
     "composed": ("seq",),
     "data_staging": ("nb_bytes", "from", "to"),
     "send": ("msg",),
-    "recv": ("regex",),
+    "recv": (),
     "smpi": ("trace",),
     "usage_trace": ("trace",),
 }
 """Batsim's profile types with the fields each must have."""
+
+_EITHER = {"parallel_homogeneous_pfs": ("bytes_to_read", "bytes_to_write")}
+"""Profile types with fields of which each must have at least one."""
 
 _AMOUNTS = frozenset({"cpu", "com", "bytes_to_read", "bytes_to_write", "nb_bytes"})
 """Fields that are a number from 0 up, or in profiles of type parallel a list of them."""
@@ -138,6 +141,9 @@ def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: st
     for field in PROFILE_TYPES[kind]:
         if field not in profile:
             raise InputError(f"{where}: field {field!r} is missing (type {kind})")
+    either = _EITHER.get(kind, ())
+    if either and not profile.keys() & set(either):
+        raise InputError(f"{where}: neither {' nor '.join(either)} is given (type {kind})")
 
     def check(fits: bool, field: str, value: object, accepted: str) -> None:
         if not fits:
@@ -146,8 +152,8 @@ def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: st
     if kind == "delay":
         delay = profile["delay"]
         check(is_number(delay) and 0 < delay <= MAX_SECONDS, "delay", delay, _SECONDS)
-    for field in (name for name in PROFILE_TYPES[kind] if name in _AMOUNTS):
-        value = profile[field]
+    for field in (name for name in (*PROFILE_TYPES[kind], *either) if name in _AMOUNTS):
+        value = profile.get(field, 0)
         if kind == "parallel":
             fits = isinstance(value, list) and all(map(is_amount, value))
             check(fits, field, value, f"a list of numbers {_RANGE}")

@@ -294,6 +294,10 @@ EXECUTE = ExecuteJob("w0!1", HOSTS)
         ([RejectJob("w0!7")], "REJECT_JOB names job 'w0!7'"),
         ([KillJob(["w0!1"])], "job 'w0!1' cannot be killed: it is SUBMITTED"),
         ([KillJob(["w0!8"])], "KILL_JOB names job 'w0!8'"),
+        (
+            [ExecuteJob("w0!1", HostSet.parse("0-1"), additional_io_job={"alloc": "0"})],
+            "job 'w0!1' is started with an additional_io_job, which is not supported",
+        ),
         ([KillJob([])], "KILL_JOB names no job"),
         ([CallMeLater(0.0)], "CALL_ME_LATER asks for 0.000000 s; a finite date later than now"),
         ([CallMeLater(float("inf"))], "CALL_ME_LATER asks for inf s"),

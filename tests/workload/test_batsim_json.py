@@ -264,6 +264,11 @@ def test_binary_garbage_is_one_line(tmp_path: Path, seed: int) -> None:
         ({"type": "parallel_homogeneous_total", "cpu": 1, "com": -1}, ": com is -1; a number from"),
         ({"type": "parallel", "cpu": 1, "com": []}, ": cpu is 1; a list of numbers"),
         ({"type": "parallel", "cpu": [1], "com": ["x"]}, ': com is ["x"]; a list of numbers'),
+        ({"type": "parallel_homogeneous_pfs"}, ": neither bytes_to_read nor bytes_to_write is"),
+        (
+            {"type": "parallel_homogeneous_pfs", "bytes_to_write": -1},
+            ": bytes_to_write is -1; a number from 0",
+        ),
         ({"type": "composed", "seq": []}, ": seq is []; a list of profile names"),
         ({"type": "composed", "seq": "d"}, ": seq is 'd'; a list of profile names"),
         ({"type": "composed", "seq": ["q"]}, ": seq names 'q', which is not among"),
@@ -275,6 +280,13 @@ def test_binary_garbage_is_one_line(tmp_path: Path, seed: int) -> None:
 )
 def test_a_wrong_profile_is_named(profile: Any, problem: str) -> None:
     assert refusal(with_profile(profile)).startswith(f"profile 'p'{problem}")
+
+
+@pytest.mark.parametrize(
+    "profile", [{"type": "parallel_homogeneous_pfs", "bytes_to_read": 7}, {"type": "recv"}]
+)
+def test_fields_that_batsim_has_values_for(profile: dict[str, Any]) -> None:
+    assert parse_workload(with_profile(profile), source="w.json").profiles["p"] == profile
 
 
 def test_composed_profiles_in_a_circle_are_named() -> None:
