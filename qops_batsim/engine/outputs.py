@@ -105,7 +105,7 @@ def format_schedule(simulation: Simulation) -> str:
     successes = int((jobs.states == STATE_CODES[COMPLETED_SUCCESSFULLY]).sum())
     meter = simulation.energy
     hosts = meter.switchable if meter else None
-    seconds = hosts.seconds.tolist() if hosts is not None else _host_times(simulation, jobs)
+    seconds = hosts.seconds.tolist() if hosts is not None else _host_times(simulation)
     spent = {f"time_{name}": float(each) for name, each in zip(NAMES, seconds, strict=True)}
     switched = [len(each.hosts) for each in hosts.noted if each.state < 0] if hosts else []
     total, finishing = len(jobs.ids), len(started)
@@ -154,8 +154,9 @@ def _number(value: float) -> str:
     return "-nan" if math.isnan(value) else f"{value:.6f}"
 
 
-def _host_times(simulation: Simulation, jobs: EndedJobs) -> list[float]:
+def _host_times(simulation: Simulation) -> list[float]:
     """Return how many seconds hosts did what, up to the last change of each, as in NAMES."""
+    jobs = simulation.ended_jobs
     hosts = len(simulation.hosts)
     until = _last_finishes(jobs, hosts)
     if simulation.options.compute_sharing:
