@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from qops_batsim.files import decoded, read_bytes, write_text
-from qops_batsim.pending import sweep
+from qops_batsim.files import decoded, read_bytes
+from qops_batsim.pending import PendingFile, errors_of_writing, sweep
 from qops_batsim.version import __version__
 
 Run = TypeVar("Run")
@@ -58,7 +58,11 @@ class KeptRuns(Generic[Run]):
         key = _encoded(case)
         parts = (msgspec.Raw(each) for each in (self._made_of, key, msgspec.json.encode(run)))
         file = _File(__version__, *parts)
-        write_text(self._path(key), msgspec.json.encode(file).decode() + "\n")
+        # The directory was swept when this began: there may be thousands of files in it.
+        with PendingFile(self._path(key)) as pending, errors_of_writing(pending.path):
+            pending.stream.write(msgspec.json.encode(file) + b"\n")
+            pending.sync()
+            pending.publish()
 
     def count(self, cases: Iterable[Any]) -> int:
         """Return how many of these cases have a kept run, without reading any."""
