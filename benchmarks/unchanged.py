@@ -5,8 +5,9 @@
 BEFORE and AFTER are the ``qops-batsim`` commands of two environments. Each runs every
 shipped workload with every scheduler (and with options that change its plan), then the
 commands that read the files, in a folder of its own; every file written and all that is
-printed must be the same to the byte. Only ``_run.json`` may gain fields. What differs is
-listed; the exit code is 1 if anything does.
+printed must be the same to the byte. Only what describes files beside it may gain
+fields: ``_run.json``, ``compare.json``, ``report.json`` and the first line of a decision log.
+What differs is listed; the exit code is 1 if anything does.
 
 Where the source papers' logs are at hand (QOPS_SHARED, default ../shared), ``--logs`` also
 runs the papers on their quick settings.
@@ -153,15 +154,20 @@ def differences(before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
     for name in sorted(before.keys() | after.keys()):
         if name not in before or name not in after:
             found.append(f"{name}: only {'before' if name in before else 'after'}")
-        elif before[name] == after[name]:
             continue
-        elif name.endswith("_run.json"):
-            old, new = json.loads(before[name]), json.loads(after[name])
-            lost = [key for key in old if new.get(key, "missing") != old[key]]
+        if before[name] == after[name]:
+            continue
+        old, new = before[name], after[name]
+        if name.endswith(("_run.json", "compare.json", "report.json", "_decisions.jsonl")):
+            # The first line of a decision log, or the whole file.
+            end = b"\n{" if name.endswith("l") else b"\0"
+            (one, _, old), (other, _, new) = old.partition(end), new.partition(end)
+            told, now = json.loads(one), json.loads(other)
+            lost = [key for key in told if now.get(key, "missing") != told[key]]
             if lost:
                 found.append(f"{name}: fields {', '.join(lost)} changed")
-        else:
-            found.append(f"{name}: {first_difference(before[name], after[name])}")
+        if old != new:
+            found.append(f"{name}: {first_difference(old, new)}")
     return found
 
 
