@@ -81,8 +81,7 @@ class FileSet:
         for name in known:
             with errors_of_writing(self.path(name)):
                 final_target(self.path(name))
-        leftovers = {self.path(name).name for name in (*known, WORKING_DIRECTORY)}
-        sweep(self.path(record).absolute().parent, leftovers)
+        sweep(self.path(record).absolute().parent)
         check_writable(self.path(max(known, key=len)), room)
         self._earlier = {name: _identity(self.path(name)) for name in known}
 

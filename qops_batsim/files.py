@@ -164,7 +164,7 @@ def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
     See :class:`~qops_batsim.pending.PendingFile`.
     """
     with PendingFile(path) as pending, errors_of_writing(path):
-        sweep(pending.target.parent, (pending.target.name,))
+        sweep(pending.target.parent)
         yield pending.stream
         pending.sync()
         pending.publish()
@@ -176,8 +176,11 @@ def write_text(path: str | Path, text: str) -> None:
     A name that ends in ``.gz`` is compressed, without a time stamp, so equal
     texts give equal files.
     """
-    content = text.encode()
-    if str(path).endswith(".gz"):
-        content = gzip.compress(content, mtime=0)
     with atomic_write(path) as stream:
-        stream.write(content)
+        stream.write(as_stored(path, text))
+
+
+def as_stored(path: str | Path, text: str) -> bytes:
+    """Return what a file of this name holds for a text."""
+    content = text.encode()
+    return gzip.compress(content, mtime=0) if str(path).endswith(".gz") else content

@@ -11,14 +11,14 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Self
 
 from qops_batsim.errors import InputError, shown
 
-_LEFTOVER = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")
+_LEFTOVER = re.compile(r"\..+\.[0-9a-f]{8}\.part")
 _TRIES = 20
 
 
@@ -115,15 +115,23 @@ def pending_directory(path: str | Path) -> Iterator[Path]:
     with errors_of_writing(path):
         target = Path(path).absolute()
         target.parent.mkdir(parents=True, exist_ok=True)
-        directory = beside(target)
-        directory.mkdir(0o700)
-        handle = os.open(directory, os.O_RDONLY)
+        directory, handle = _made_directory(target)
     try:
-        _take(handle)
         yield directory
     finally:
         os.close(handle)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _made_directory(target: Path) -> tuple[Path, int]:
+    """Make a directory for ``target``; return it with a handle that holds its lock."""
+    while True:
+        directory = beside(target)
+        directory.mkdir(0o700)
+        handle = os.open(directory, os.O_RDONLY)
+        if _take(handle):
+            return directory, handle
+        os.close(handle)
 
 
 def beside(target: Path) -> Path:
@@ -131,12 +139,11 @@ def beside(target: Path) -> Path:
     return target.with_name(f".{target.name}.{os.urandom(4).hex()}.part")
 
 
-def sweep(directory: Path, names: Container[str] | None = None) -> None:
-    """Remove what killed writers of files of these names, or any, have left. O(entries)."""
+def sweep(directory: Path) -> None:
+    """Remove what killed writers have left in a directory. O(entries)."""
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
-            found = _LEFTOVER.fullmatch(entry.name)
-            if found is not None and (names is None or found[1] in names):
+            if _LEFTOVER.fullmatch(entry.name):
                 _remove_unless_locked(Path(entry.path))
 
 

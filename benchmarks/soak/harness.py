@@ -38,6 +38,7 @@ PARTS = {
     "files": Part("mutated_files", 100.0),
     "options": Part("random_options", 100.0),
     "runs": Part("random_runs"),
+    "interrupted": Part("interrupted"),
 }
 """The parts by name, in order."""
 

@@ -16,8 +16,9 @@ import msgspec
 
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import DESCRIPTION, RUN_FILES
-from qops_batsim.files import decoded, read_bytes, read_parts, write_text
+from qops_batsim.files import as_stored, decoded, read_bytes, read_parts, write_text
 from qops_batsim.limits import MAX_HOST_ID
+from qops_batsim.pending import PendingFile, errors_of_writing
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.outages import Outage
 
@@ -77,13 +78,16 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
     def replace(self, name: str, path: Path, text: str) -> None:
         """Replace one of the files, such as ``_qos.csv``; at any moment it is one of the run's."""
         self.check_unchanged()
-        if self.description is not None and self.info is not None and self.info.files is not None:
-            document = msgspec.json.decode(self.described)
-            document["replaced"] = {name: _digest(path)}
-            document["files"][name] = hashlib.sha256(text.encode()).hexdigest()
-            told = msgspec.json.format(msgspec.json.encode(document)).decode()
-            write_text(self.description, told + "\n")
-        write_text(path, text)
+        with PendingFile(path) as pending, errors_of_writing(path):
+            pending.stream.write(as_stored(path, text))
+            pending.sync()
+            if self.description and self.info and self.info.files is not None:
+                document = msgspec.json.decode(self.described)
+                document["replaced"] = {name: _digest(path)}
+                document["files"][name] = hashlib.sha256(text.encode()).hexdigest()
+                told = msgspec.json.format(msgspec.json.encode(document)).decode()
+                write_text(self.description, told + "\n")
+            pending.publish()
 
 
 def find_run(name: Name) -> RunFiles:
