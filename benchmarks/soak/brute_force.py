@@ -9,9 +9,11 @@ from __future__ import annotations
 import csv
 import json
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -212,13 +214,15 @@ class Check:
         for date in dates:
             busy += changes[date]
             counts.append(busy)
-        for row in self.states:
-            date, computing = float(row["time"]), int(row["nb_computing"])
-            idle = int(row["nb_idle"])
+        for row, after in zip_longest(self.states, self.states[1:]):
+            computing, idle = int(row["nb_computing"]), int(row["nb_idle"])
             if computing + idle != self.facts.hosts:
-                yield f"machine states: {computing} + {idle} hosts at {date}"
-            if not _possible(date, computing, dates, counts):
-                yield f"machine states: {computing} hosts compute at {date}, not by the jobs"
+                yield f"machine states: {computing} + {idle} hosts at {row['time']}"
+            if after is not None and after["time"] == row["time"]:
+                continue  # Within a date jobs end and start one after the other.
+            expected = _count_after(float(row["time"]), dates, counts)
+            if expected is not None and computing != expected:
+                yield f"machine states: {computing} compute at {row['time']}, by jobs {expected}"
 
     def _order(self) -> Iterator[str]:
         last, before = -math.inf, ""
@@ -230,23 +234,15 @@ class Check:
                 last, before = max(last, _date(row, "starting_time")), name
 
 
-def _possible(date: float, computing: int, dates: list[float], counts: list[int]) -> bool:
-    """Tell whether so many hosts computed at a date that is written with six digits.
+def _count_after(date: float, dates: list[float], counts: list[int]) -> int | None:
+    """Return what holds after all changes that are written with a date of six digits.
 
-    Between two changes of one date the number may be any that lies between those around it.
+    None where a change is so near to the end of what is written so that it may lie behind it.
     """
     unit = 10.0 ** (math.floor(math.log10(date)) - 5) if date > 0 else 0.0
-    early, late = date - 0.5 * unit - EQUAL, date + 0.5 * unit + NOTHING
-    found = {0} if not dates or early <= dates[0] else set()
-    for place, change in enumerate(dates):
-        until = dates[place + 1] if place + 1 < len(dates) else math.inf
-        if change <= late and until >= early:
-            found.add(counts[place])
-            found.add(counts[place - 1] if place else 0)
-    if computing in found:
-        return True
-    within = sum(early <= change <= late for change in dates)
-    return within > 0  # Rows between changes of one date: jobs end before others start.
+    end = date + 0.5 * unit
+    first, last = bisect_left(dates, end - EQUAL), bisect_right(dates, end + NOTHING)
+    return None if first < last else counts[first - 1] if first else 0
 
 
 def _table(prefix: Path, name: str) -> list[Row]:

@@ -7,6 +7,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from qops_batsim.jobs import Job
+from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.protocol.decisions import CallMeLater, KillJob
 from qops_batsim.scheduling.slack.options import SlackOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
@@ -69,7 +70,8 @@ class Slack(SpaceSharingScheduler):
             record = self.qos_log.record(promise.job.id)
             # The earliest one counts: where a job outlives its estimate, promises that were
             # made are not taken back.
-            earliest = math.inf if record.latest_start is None else record.latest_start
+            # Later than any date, a start is no promise.
+            earliest = MAX_SECONDS if record.latest_start is None else record.latest_start
             if promise.latest_start < earliest:
                 record.latest_start = promise.latest_start
         plan.promises.clear()
@@ -78,7 +80,7 @@ class Slack(SpaceSharingScheduler):
     def renewed(self, renewal: Renewal) -> None:
         """Note a latest start that was promised anew because hosts have left."""
         record = self.qos_log.record(self.original_id(renewal.slot))
-        record.latest_start = renewal.promise
+        record.latest_start = renewal.promise if renewal.promise < MAX_SECONDS else None
         record.note_renewal(renewal.broken, renewal.reason)
 
     def _call_at(self, date: float, now: float) -> None:

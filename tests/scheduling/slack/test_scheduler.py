@@ -538,3 +538,7 @@ def test_a_month_of_the_paper_improves_on_conservative_backfilling(shared) -> No
     conservative = mean_wait("conservative", reserve="processors")
     # The paper: 18.2 %, from 3062.7 to 2504.3 s, on its version of the log.
     assert 0.15 < 1 - mean_wait("slack") / conservative < 0.25
+
+
+def test_a_start_later_than_any_date_is_no_promise() -> None:
+    assert run(2, DELAYED, average_wait=1e6, slack_factor=1e7).latest == dict.fromkeys("ABC")
