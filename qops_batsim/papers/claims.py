@@ -42,7 +42,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     ``expected`` the range in which it lies if the claim holds, None for no end; ``paper`` the
     paper's own number. ``chance`` is the probability that chance explains the verdict,
     ``corrected`` the same among all claims of the report. A claim that has ``parts``, ids of
-    others, holds if they all do.
+    others, holds if they all do; its numbers are those of the part that it is ``decided_by``.
     """
 
     id: str
@@ -57,6 +57,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     chance: float | None = None
     corrected: float | None = None
     parts: tuple[str, ...] = ()
+    decided_by: str = ""
 
 
 def range_claim(
@@ -160,6 +161,7 @@ def _combined(claim: Claim, parts: Sequence[Claim]) -> Claim:
     return msgspec.structs.replace(
         claim,
         verdict=verdict,
+        decided_by=part.id,
         value=part.value,
         interval=part.interval,
         count=part.count,

@@ -140,5 +140,5 @@ def test_a_damaged_file_is_told(tmp_path: Path, text: str) -> None:
     store(tmp_path).add(1, {"square": 1})
     (path,) = tmp_path.iterdir()
     path.write_text(text)
-    with pytest.raises(InputError, match=f"{path}: .*; a kept run is expected, or no file"):
+    with pytest.raises(InputError, match=f"{path}: .*; a kept run, or no file, is expected"):
         store(tmp_path).find(1)

@@ -102,4 +102,6 @@ def test_a_whole_is_judged_by_its_parts_as_they_are_judged_together() -> None:
     near, too = sign_claim("near", "", NEAR, +1), sign_claim("too", "", NEAR, +1)
     whole = combined_claim("a", "", [near])
     assert whole.verdict == "confirmed"
-    assert judged_together([whole, near, too])[0].verdict == "inconclusive"
+    judged = judged_together([whole, near, too])[0]
+    assert (judged.verdict, judged.decided_by) == ("inconclusive", "near")
+    assert judged.value == near.value

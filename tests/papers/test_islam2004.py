@@ -164,7 +164,7 @@ def test_a_damaged_file_of_runs_is_told(
     path = sorted((kept / "runs").iterdir())[0]
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / path.name).write_text("[{]")
-    with pytest.raises(InputError, match="a kept run is expected, or no file"):
+    with pytest.raises(InputError, match="a kept run, or no file, is expected"):
         run_study(trace, TINY, PaperRequest(out=tmp_path))
 
 

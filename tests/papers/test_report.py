@@ -82,6 +82,7 @@ def test_the_document_has_data_claims_and_figures_as_plain_values() -> None:
             "chance": None,
             "corrected": None,
             "parts": ["a.first"],
+            "decided_by": "",
         }
     ]
     assert "Holm" in document["judged"]

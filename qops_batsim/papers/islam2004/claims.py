@@ -61,6 +61,7 @@ def claims(results: Results, *, suffix: str = "") -> list[Claim]:
             id=claim.id + suffix,
             section=_SECTIONS[claim.id[0]],
             parts=tuple(part + suffix for part in claim.parts),
+            decided_by=claim.decided_by and claim.decided_by + suffix,
         )
         for claim in found
     ]
