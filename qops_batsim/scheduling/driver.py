@@ -119,6 +119,11 @@ class ModuleDriver:
         self.module.begin(system_of(event))
 
     def _check_needs(self, event: SimulationBegins) -> None:
+        if event.config.redis_enabled:
+            raise InputError(
+                "the engine was started with --enable-redis: it describes its jobs there only, and "
+                "our schedulers read messages; start it without"
+            )
         needs = self.module.needs
         missing = needs.missing_options(event)
         if not missing or (self._any_engine and needs.dispensable):

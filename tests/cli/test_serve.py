@@ -527,6 +527,11 @@ def refused_beginning(engine, sharing=False, **config):
             {"profile_reuse_enabled": False},
             "kill_and_restart is on, but the engine was not started with --enable-dynamic-jobs ",
         ),
+        (
+            ("easy", "--any-engine"),
+            {"redis_enabled": True},
+            "the engine was started with --enable-redis: it describes its jobs there only",
+        ),
     ],
 )
 def test_an_engine_without_what_the_scheduler_needs_is_refused(
