@@ -85,6 +85,16 @@ def require(fits: bool, name: str, value: object, accepted: str) -> None:
         raise InputError(f"{name} is {text}; {accepted}")
 
 
+def require_utf8(arguments: Iterable[str]) -> None:
+    """Refuse arguments of a command that no file of a run could tell, since these are in UTF-8."""
+    for each in arguments:
+        try:
+            each.encode()
+        except UnicodeEncodeError:
+            message = f"argument {shown(each)} is not UTF-8; a text that is one is expected"
+            raise InputError(message) from None
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` with the nearest known name, or the list of all.
 

@@ -9,10 +9,16 @@ from __future__ import annotations
 import re
 
 MAX_SECONDS = 1e12
-"""Latest date and longest duration (seconds)."""
+"""Latest date and longest duration in an input (seconds)."""
 
-MAX_STRETCH = 1e18
-"""Largest finite stretch in a table of jobs."""
+MAX_END = 2 * MAX_SECONDS
+"""Latest date in the files of a run (seconds): a job of the last date may run for the longest."""
+
+MAX_SPAN = MAX_END + MAX_SECONDS
+"""Longest time between two dates of a run, of which the first may be below 0 (seconds)."""
+
+MAX_STRETCH = 1e22
+"""Largest finite stretch in a table of jobs: that of one which waited for ever to run at once."""
 
 MAX_PROCESSORS = 1_000_000
 """Most processors of a job or of a machine."""

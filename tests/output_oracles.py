@@ -126,7 +126,9 @@ def plain_host_times(simulation: Simulation) -> tuple[float, float, float]:
 
 
 def _run_time(record: JobRecord) -> float:
-    return record.finish - record.start if record.finish > record.start else SHORTEST_RUN_TIME
+    if record.finish > record.start:
+        return record.finish - record.start
+    return max(SHORTEST_RUN_TIME, math.ulp(record.start))
 
 
 def _union(spans: list[tuple[float, float]]) -> float:

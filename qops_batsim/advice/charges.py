@@ -108,7 +108,10 @@ def charge_runs(
     )
     runs = []
     for name, each in zip(names, outcomes, strict=True):
-        jobs = charge_jobs(each, references, table, choices.price)
+        try:
+            jobs = charge_jobs(each, references, table, choices.price)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
         report = charge_report(jobs, table, choices.weights)
         runs.append(RunCharges(run=name, jobs=jobs, report=report))
     crossing = None

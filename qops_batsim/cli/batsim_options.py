@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.errors import InputError, did_you_mean, require_utf8, shown
 
 
 def _named(text: str) -> dict[str, str]:
@@ -91,6 +91,7 @@ def parse_batsim_options(arguments: Sequence[str]) -> BatsimOptions:
     follow after ``=`` or a space, short options may be written together
     (``-Eq``, ``-vquiet``). ``--help`` and ``--version`` end the reading.
     """
+    require_utf8(arguments)
     options = BatsimOptions()
     rest = iter(arguments)
     for argument in rest:

@@ -67,8 +67,11 @@ def charges(
     from qops_batsim.advice.charges import ChargeChoices, charge_runs
     from qops_batsim.economics.categories import Categories
     from qops_batsim.economics.charges import Weights, islam2004, load_price
+    from qops_batsim.scheduling.plugins import remember
 
     resource, qos = _numbers(weights, "--weights", 2)
+    function = islam2004 if price is None else load_price(price)
+    remember(function)
     choices = ChargeChoices(
         weights=Weights(resource=resource, qos=qos),
         categories=Categories(
@@ -76,7 +79,7 @@ def charges(
             processors=_three(processor_edges, "--processor-edges"),
         ),
         slowdown_bound=slowdown_bound,
-        price=islam2004 if price is None else load_price(price),
+        price=function,
     )
     found = charge_runs(run, against, choices=choices, workloads=workload, reference=reference)
     if as_json:

@@ -193,7 +193,7 @@ def print_table(
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=printable(title), title_justify="left")
     for index, column in enumerate(columns):
         side: Literal["left", "right"] = "right" if index and numbers else "left"
         table.add_column(column, justify=side, no_wrap=index == 0)

@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from qops_batsim.cli.console import print_error, print_failure
+from qops_batsim.errors import require_utf8
 from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
 from qops_batsim.version import __version__
 
@@ -148,14 +149,16 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
-        # Our files report their own errors: what is left is the output, as on a full disk.
-        print_error(f"the output cannot be written ({error.strerror or error})")
+        # What has a name is a file; what is left is the output, as on a full disk.
+        problem = "the output cannot be written" if error.filename is None else error.filename
+        print_error(f"{problem} ({error.strerror or error})")
         sys.exit(2)
 
 
 def _run() -> int:
     """Run the command line; return the exit code, errors told."""
     try:
+        require_utf8(sys.argv[1:])
         named = sys.argv[1] if len(sys.argv) > 1 else None
         known = named in COMMANDS or named in GROUPS
         with ending_signals_raise():

@@ -164,8 +164,10 @@ def load_price(name: str) -> Price:
         raise InputError(f"price is {shown(name)}; MODULE:FUNCTION is expected")
     try:
         found = getattr(import_module(module_name), function, None)
-    except ImportError as error:
-        raise InputError(f"price {shown(name)}: cannot be imported ({error})") from None
+    except Exception as error:
+        raise InputError(
+            f"price {shown(name)}: cannot be imported ({type(error).__name__}: {error})"
+        ) from error
     if not callable(found):
         raise InputError(
             f"price {shown(name)}: module {module_name} has no function {shown(function)}"

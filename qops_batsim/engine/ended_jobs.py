@@ -68,7 +68,10 @@ class EndedJobs(NamedTuple):
     def run_times(self) -> np.ndarray:
         """How long each ran as files have it (extended precision, seconds): never 0."""
         seconds = self.finishes.astype(np.longdouble) - self.starts
-        return np.where(seconds > 0, seconds, np.longdouble(SHORTEST_RUN_TIME))
+        # Dates may be so late that floats are coarse.
+        return np.where(
+            seconds > 0, seconds, np.maximum(SHORTEST_RUN_TIME, np.spacing(self.starts))
+        )
 
     @property
     def turnaround_times(self) -> np.ndarray:
@@ -80,13 +83,13 @@ class EndedJobs(NamedTuple):
     def written_finishes(self) -> np.ndarray:
         """Dates of the ends as files have them (seconds): never that of the start."""
         later = self.finishes > self.starts
-        return np.where(later, self.finishes, self.starts + SHORTEST_RUN_TIME)
+        finishes: np.ndarray = (self.starts + self.run_times).astype(np.float64)
+        return np.where(later, self.finishes, finishes)
 
     @property
     def stretches(self) -> np.ndarray:
-        """Turnaround times over run times; infinite where dates are too late to tell a run time."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found: np.ndarray = (self.turnaround_times / self.run_times).astype(np.float64)
+        """Turnaround times over run times."""
+        found: np.ndarray = (self.turnaround_times / self.run_times).astype(np.float64)
         return found
 
     def table(self) -> dict[str, Column]:

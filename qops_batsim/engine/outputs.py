@@ -13,8 +13,10 @@ from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges, e
 from qops_batsim.engine.energy import format_consumed_energy, sum_in_order
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.engine.switchable import NAMES, format_power_state_changes
+from qops_batsim.errors import SimulationError
 from qops_batsim.file_set import FileSet, run_files
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
+from qops_batsim.limits import MAX_END
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.version import __version__
@@ -42,6 +44,11 @@ def write_outputs(
 def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool = True) -> None:
     """Write the files of :func:`write_outputs` into the set of a run."""
     changes = simulation.host_changes
+    end = np.fmax.reduce(simulation.ended_jobs.written_finishes, initial=0.0)
+    if end > MAX_END:
+        raise SimulationError(
+            f"at {end:.6f} s: a job ends; the files of a run tell of dates up to {MAX_END:g} s"
+        )
     contents: dict[str, Iterable[bytes]] = {
         "jobs": _jobs(_counted(simulation)),
         "schedule": [format_schedule(simulation).encode()],

@@ -92,7 +92,9 @@ class JobRecord(msgspec.Struct, eq=False):
     @property
     def written_finish(self) -> float:
         """Date of the end as files have it (seconds): never that of the start."""
-        return self.finish if self.finish > self.start else self.start + SHORTEST_RUN_TIME
+        if self.finish > self.start:
+            return self.finish
+        return self.start + max(SHORTEST_RUN_TIME, math.ulp(self.start))
 
     @property
     def local_id(self) -> str:

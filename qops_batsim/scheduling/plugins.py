@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -93,15 +93,16 @@ def _run_file(scheduler: str, path: Path) -> tuple[ModuleType, str]:
     return module, digest
 
 
-def remember(kind: type) -> None:
-    """Note where the code of a scheduler lies, unless it is one of ours."""
-    top = kind.__module__.partition(".")[0]
+def remember(plugin: Callable[..., object]) -> None:
+    """Note where the code of a scheduler, or of a function, lies, unless it is one of ours."""
+    top = str(getattr(plugin, "__module__", "")).partition(".")[0]
     module = sys.modules.get(top)
     if top == _OURS or module is None:
         return
     _homes.update(f"{folder}/" for folder in getattr(module, "__path__", ()))
-    if module.__file__ is not None:
-        _homes.add(module.__file__)
+    file = getattr(module, "__file__", None)
+    if file is not None:
+        _homes.add(file)
 
 
 def frames_of_plugins(error: BaseException | None) -> list[str]:

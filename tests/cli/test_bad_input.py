@@ -115,7 +115,7 @@ def test_a_wrong_scheduler_or_option(
         (".", "is a directory (a Batsim workload (JSON) was expected)"),
         ("file/w.json", "file/w.json: no such file"),
         ("a\nb.json", r"a\nb.json: no such file"),
-        ("\udce9.json", r"\udce9.json: no such file"),
+        ("\udce9.json", r"argument '\udce9.json' is not UTF-8"),
         ("garbage", "garbage: not UTF-8 text"),
         ("truncated.json.gz", "truncated.json.gz: truncated gzip file"),
         ("damaged.json.gz", "damaged.json.gz: damaged gzip file"),

@@ -118,6 +118,30 @@ def test_a_price_of_ones_own(cli, runs: Path, tmp_path: Path, monkeypatch) -> No
 
 
 @pytest.mark.parametrize(
+    ("function", "frames", "message"),
+    [
+        ("math:sqrt", "", "(TypeError: must be real number"),
+        ("statistics:mean", "in mean", "(TypeError: can't convert"),
+        ("own_prices:broken", "in broken\n    return 1 / 0", "(ZeroDivisionError: division by"),
+        ("own_prices:nothing", "", "the price of job 'w0!1' is of type NoneType"),
+        ("failing_module:f", "", "cannot be imported (RuntimeError: no)"),
+    ],
+)
+def test_a_price_of_ones_own_that_fails(
+    cli, runs: Path, tmp_path: Path, monkeypatch, function: str, frames: str, message: str
+) -> None:
+    (tmp_path / "own_prices.py").write_text(
+        "def broken(job):\n    return 1 / 0\n\n\ndef nothing(job):\n    pass\n"
+    )
+    (tmp_path / "failing_module.py").write_text("raise RuntimeError('no')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    result = cli("charges", runs / "qops", "--price", function)
+    assert result.exit_code == 2
+    assert frames in result.err
+    assert message in result.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--weights", "1"), "--weights 1: 2 numbers separated by commas are expected"),

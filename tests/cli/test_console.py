@@ -10,7 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.cli.console import announce_compiling, progress_bar
+from qops_batsim.cli.console import (
+    announce_compiling,
+    note,
+    print_table,
+    progress_bar,
+    say,
+)
 from qops_batsim.kernels import lean_kernel, store
 
 
@@ -32,6 +38,25 @@ def test_a_bar_shows_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
         while "jobs: compiling" not in terminal.getvalue():
             time.sleep(0.01)
     assert "4/9" in terminal.getvalue()
+
+
+def test_names_are_shown_and_not_obeyed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "\x1b[31m[red]x[/y] :x:\x9b\r\u2028"
+    say(f"two {name}\nlines")
+    note(name)
+    print_table(name, ["a"], [[name]])
+    told = capsys.readouterr()
+    shown = r"\x1b[31m[red]x[/y] :x:\x9b\r\u2028"
+    assert told.out.startswith(f"two {shown}\nlines\n{shown} ")
+    assert f" {shown} " in told.out.splitlines()[-2]
+    assert told.err == f"{shown}\n"
+    monkeypatch.setenv("TERM", "xterm")
+    with redirect_stderr(Terminal()) as terminal, progress_bar(9, "[/x]", after=0):
+        while not terminal.getvalue():
+            time.sleep(0.01)
+    assert "[/x]" in terminal.getvalue()
 
 
 def test_there_is_no_bar_for_what_is_done_at_once() -> None:

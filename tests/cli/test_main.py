@@ -41,7 +41,7 @@ def refused(result: Any) -> str:
 
 def test_the_walk_finds_the_commands() -> None:
     assert {("run",), ("schedulers",), ("workload", "lint"), ("platform", "show")} <= set(COMMANDS)
-    assert set(GROUPS) == {(), ("workload",), ("platform",), ("papers",)}
+    assert set(GROUPS) == {(), ("workload",), ("platform",), ("papers",), ("campaign",)}
 
 
 def test_the_version(cli: Cli) -> None:
@@ -130,6 +130,8 @@ def test_a_wrong_value_is_one_line_that_names_the_option(
         (SimulationError("job 'a' at 5 s"), 2, "job 'a' at 5 s"),
         (InputError("a\nb\x1b[31m\udce9ö"), 2, r"a\nb\x1b[31m\udce9ö"),
         (OSError(28, "No space left on device"), 2, "the output cannot be written (No space left"),
+        (PermissionError(13, "Permission denied", "a.json"), 2, "a.json (Permission denied)"),
+        (InputError("x" * 10**6 + "; 1 is expected"), 2, "xxx"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (typer.Abort(), 130, "interrupted"),
     ],
@@ -145,6 +147,7 @@ def test_what_ends_a_command_is_one_line(
     assert result.exit_code == code
     assert result.err.startswith(f"qops-batsim: error: {line}")
     assert result.err.count("\n") == 1
+    assert len(result.err) < 2000
 
 
 def test_a_defect_of_ours_is_not_hidden(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

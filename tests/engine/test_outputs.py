@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,12 +13,14 @@ from qops_batsim.engine.ended_jobs import STATE_CODES
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import format_jobs, format_machine_states, format_schedule
 from qops_batsim.engine.simulation import Simulation
+from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform import Host, HostSet, Platform
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob
 from qops_batsim.protocol.events import Notify
 from qops_batsim.running.contract_cases import cases
+from qops_batsim.running.run import run
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.module import DecisionModule, System
 from qops_batsim.scheduling.registry import make_scheduler
@@ -110,3 +113,35 @@ def test_what_ends_as_it_starts_is_written_later(date: float) -> None:
     jobs = [Job("1", date, 1, name)]
     done = simulate(Workload(jobs, {name: profile}, 1), make_cluster(1), "fcfs")
     assert done.ended_jobs.written_finishes[0] == done.ended[0].written_finish
+
+
+@pytest.mark.parametrize(
+    ("submission", "delay"),
+    [(1e12, 1e12), (1e12, 60), (2e11, 1e-6), (-1e12, 1e12), (-1e12, 1e-9), (5, 1e-8), (0, 5e-324)],
+)
+@pytest.mark.parametrize("scheduler", ["easy", "qops", "slack"])
+def test_extreme_dates_are_written_so_that_they_are_read(
+    tmp_path: Path, scheduler: str, submission: float, delay: float
+) -> None:
+    name, profile = delay_profile(delay)
+    jobs = [Job("1", submission, 2, name), Job("2", submission, 2, name)]
+    workload = Workload(jobs, {name: profile}, 4)
+    found = run(scheduler, workload, out=tmp_path / "x")
+    assert found.violations == []
+    assert found.metrics["jobs_submitted"] == 2
+
+
+def test_dates_that_no_reader_accepts_are_not_written(tmp_path: Path) -> None:
+    name, profile = delay_profile(1e12)
+    jobs = [Job(str(number), 1e12, 4, name) for number in range(2)]
+    with pytest.raises(SimulationError, match="3000000000000.000000 s: a job ends; the files"):
+        run("easy", Workload(jobs, {name: profile}, 4), out=tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "job", [Job("a,b", 0, 1, "p"), Job("1", 2e12, 1, "p"), Job("1", 0, -1, "p")]
+)
+def test_jobs_of_a_program_are_held_to_what_a_file_may_say(job: Job) -> None:
+    with pytest.raises(InputError, match="a workload: job"):
+        simulate(Workload([job], {"p": {"type": "delay", "delay": 1}}, 4), None, "easy")

@@ -328,6 +328,12 @@ def test_violations_name_job_host_and_time(decisions: list[Decision], message: s
         ([REGISTER[1]], "names profile 'p', which workload 'dyn' does not have"),
         ([REGISTER[0], REGISTER[0]], "profile dyn!p already exists"),
         ([*REGISTER, REGISTER[1]], "job 'dyn!1' already exists"),
+        (
+            [REGISTER[0], RegisterJob("dyn!1,2", REGISTER[1].job)],
+            "'dyn!1,2' contains a comma, a quotation mark or a control character",
+        ),
+        ([RegisterProfile("d\x1b", "p", {"type": "delay", "delay": 1})], r"d\\x1b' contains"),
+        ([RegisterProfile("dyn", "p\n", {"type": "delay", "delay": 1})], r"p\\n' contains"),
         ([REGISTER[0], RegisterJob("1", REGISTER[1].job)], "job id '1'; WORKLOAD!NAME is expected"),
         (
             [REGISTER[0], Notify.of("registration_finished"), REGISTER[1]],

@@ -408,6 +408,33 @@ def test_reading_what_was_written_gives_the_same(data: dict[str, Any]) -> None:
     assert format_workload(parse_workload(text, source="w")) == text
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"processors": 10**7}, "nb_res"),
+        ({"jobs": [Job("1", 2e12, 1, "p")]}, "jobs[0] (job '1'): field 'subtime' is 2000000000000"),
+        ({"jobs": [Job("1", math.nan, 1, "p")]}, "field 'subtime' is NaN"),
+        ({"jobs": [Job("a\x1b,", 0, 1, "p")]}, "contains a comma, a quotation mark or a control"),
+        ({"jobs": [Job("1", 0, 1, "p")] * 2}, "given twice"),
+        ({"profiles": {"p": {"type": "parallel_homogeneous", "cpu": 1e305, "com": 0}}}, "1e+305"),
+        ({"profiles": {"p": {"type": "delay", "delay": math.inf}}}, "delay is Infinity"),
+        ({"provenance": {"a": [1, math.nan]}}, "field 'qops_batsim.a[1]' is NaN"),
+        ({"provenance": {"a": {"b": "\ud800"}}}, r"field 'qops_batsim.a.b' is '\ud800'"),
+        ({"provenance": {"a": 10**400}}, "field 'qops_batsim.a' is out of the range"),
+    ],
+)
+def test_what_could_not_be_read_is_not_written(
+    change: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    whole = {"jobs": [], "profiles": {"p": {"type": "delay", "delay": 1}}, "processors": 4}
+    workload = Workload(**(whole | change), source="w.json")
+    with pytest.raises(InputError) as caught:
+        write_workload(workload, tmp_path / "o.json")
+    assert str(caught.value).startswith("w.json: ")
+    assert message in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
 @given(st.text(max_size=30) | values.map(json.dumps))
 def test_any_text_is_a_workload_or_refused_in_one_line(text: str) -> None:
     refusal(text)

@@ -20,10 +20,19 @@ import numpy as np
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.run_files import RunFiles
-from qops_batsim.economics.charges import Charge, Price, Weights, islam2004, served_job, total
+from qops_batsim.economics.charges import (
+    Charge,
+    Price,
+    ServedJob,
+    Weights,
+    islam2004,
+    served_job,
+    total,
+)
 from qops_batsim.economics.slowdowns import ReferenceJob, SlowdownTable
-from qops_batsim.errors import InputError, shown
+from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.files import read_text
+from qops_batsim.jobs import is_number
 from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.model import Workload
 
@@ -128,7 +137,7 @@ def charge_jobs(
                 arrival=arrival,
                 deadline=None if math.isnan(deadline) else deadline,
             )
-            charge = _checked(price(served), job_id)
+            charge = _charge(price, served, job_id)
         work = 0.0 if charge is None else processors * run_time
         charged.append(
             JobCharge(
@@ -154,17 +163,25 @@ def _reference(references: References, job_id: str, processors: float) -> Refere
     return found
 
 
-def _checked(charge: Charge, job_id: str) -> Charge:
-    """Return what a price function gave, if it is a charge of finite numbers."""
+def _charge(price: Price, served: ServedJob, job_id: str) -> Charge:
+    """Return what a price function gives, if it is a charge of finite numbers."""
+    try:
+        charge: object = price(served)
+    except QopsError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"the price function fails for job {shown(job_id)} ({type(error).__name__}: {error})"
+        ) from error
     if not isinstance(charge, Charge):
         raise InputError(
             f"the price of job {shown(job_id)} is of type {type(charge).__name__}; "
             "a Charge is expected"
         )
-    if not (math.isfinite(charge.resource) and math.isfinite(charge.qos)):
+    if not (is_number(charge.resource) and is_number(charge.qos)):
         raise InputError(
-            f"the price of job {shown(job_id)} is {charge.resource} for resources and "
-            f"{charge.qos} for QoS; finite numbers are expected"
+            f"the price of job {shown(job_id)} is {shown(charge.resource)} for resources and "
+            f"{shown(charge.qos)} for QoS; finite numbers are expected"
         )
     return charge
 

@@ -27,7 +27,7 @@ def lasting(run_time: Floats) -> Booleans:
 
 def real_ends(start: Floats, finish: Floats) -> Floats:
     """Return when jobs have ended at the earliest (seconds); see :data:`NULL_RUN_TIME`."""
-    return np.where(lasting(finish - start), finish, start)
+    return np.where(lasting(finish - start - np.spacing(np.abs(finish))), finish, start)
 
 
 def tolerance(*dates: Floats, planning: float = PLAN_TOLERANCE) -> Floats:

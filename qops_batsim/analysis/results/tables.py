@@ -17,7 +17,7 @@ import numpy.typing as npt
 from qops_batsim.analysis.results.csv_table import Choices, Form, Table, read_table
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import FINAL_STATES, QOS_ACCEPTED, QOS_REJECTED, REJECTED
-from qops_batsim.limits import MAX_SECONDS, MAX_STRETCH
+from qops_batsim.limits import MAX_AMOUNT, MAX_SPAN, MAX_STRETCH
 
 EXECUTION_COLUMNS = (
     "starting_time",
@@ -100,7 +100,7 @@ def _check_numbers(
     table: Table,
     column: str,
     *,
-    limit: float = MAX_SECONDS,
+    limit: float = MAX_SPAN,
     exempt: Booleans | None = None,
     rest: str = "",
 ) -> Floats:
@@ -138,7 +138,7 @@ def _jobs_of(table: Table) -> JobsFile:
     for column in table.names:
         if column not in _NUMBER_COLUMNS:
             continue
-        limit, exempt = MAX_SECONDS, rejected & table.empty[column]
+        limit, exempt = MAX_SPAN, rejected & table.empty[column]
         if column not in EXECUTION_COLUMNS:
             exempt[:] = False
         if column == "stretch":
@@ -234,7 +234,9 @@ def _decisions_of(table: Table) -> Decisions:
             _check_numbers(table, column)
         else:
             exempt = table.empty[column]
-            _check_numbers(table, column, exempt=exempt, rest=", or nothing,")
+            # What was promised may be later than what then came.
+            rest = ", or nothing,"
+            _check_numbers(table, column, limit=MAX_AMOUNT, exempt=exempt, rest=rest)
     return Decisions(table.texts["job_id"], decisions, deadlines, starts, new)
 
 

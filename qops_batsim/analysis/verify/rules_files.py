@@ -79,6 +79,9 @@ def schedule_host_time(subject: Subject) -> Iterator[Violation]:
     # Each period adds its own rounding, and run times that Batsim made up.
     null = int(result.allocation_sizes[subject.executed & ~lasting(finish - start)].sum())
     slack = DATE_TOLERANCE * periods + NULL_RUN_TIME * null
+    # Late dates are coarse, and a run time that was made up is at least a step of them.
+    ran = subject.executed
+    slack += 2 * float(np.dot(np.spacing(finish[ran]), result.allocation_sizes[ran]))
     if result.info is not None and result.info.message_delays is not False:
         borders = 2 * sum(len(HostSet.parse(outage.hosts)) for outage in result.outages)
         slack += NEWS_OF_OUTAGE * borders

@@ -234,9 +234,9 @@ def test_a_rejected_job_that_runs(promised, row, job, message) -> None:
     ("row", "message"),
     [
         ("maybe,", "decision is 'maybe'; accepted, rejected or nothing is expected"),
-        ("accepted,soon", "admitted_deadline is 'soon'; a number up to 1e+12, or nothing, is"),
-        ("accepted,inf", "admitted_deadline is 'inf'; a number up to 1e+12, or nothing, is"),
-        ("accepted,,x", "latest_start is 'x'; a number up to 1e+12, or nothing, is"),
+        ("accepted,soon", "admitted_deadline is 'soon'; a number up to 1e+300, or nothing, is"),
+        ("accepted,inf", "admitted_deadline is 'inf'; a number up to 1e+300, or nothing, is"),
+        ("accepted,,x", "latest_start is 'x'; a number up to 1e+300, or nothing, is"),
     ],
 )
 def test_a_damaged_qos_file(promised, row, message) -> None:
