@@ -69,9 +69,9 @@ class EndedJobs(NamedTuple):
         """How long each ran as files have it (extended precision, seconds): never 0."""
         seconds = self.finishes.astype(np.longdouble) - self.starts
         # Dates may be so late that floats are coarse.
-        return np.where(
-            seconds > 0, seconds, np.maximum(SHORTEST_RUN_TIME, np.spacing(self.starts))
-        )
+        shortest = np.maximum(SHORTEST_RUN_TIME, np.spacing(self.starts))
+        lasting: np.ndarray = np.where(seconds > 0, seconds, shortest)
+        return lasting
 
     @property
     def turnaround_times(self) -> np.ndarray:
