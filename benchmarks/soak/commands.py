@@ -156,8 +156,9 @@ def files_in(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def _stems(arguments: Sequence[str]) -> list[str]:
-    """Return the files, or prefixes of files, that a command line names."""
-    return [each for each in arguments if each.endswith((".json", ".xml", ".swf", ".txt"))]
+    """Return inputs that a command line names, or a run that it names."""
+    named = [each for each in arguments if each.endswith((".json", ".xml", ".swf", ".txt"))]
+    return [*named, "d.json", "w.json", "c.json"] if arguments[0] == "charges" else named
 
 
 def judge(

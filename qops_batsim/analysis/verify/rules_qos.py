@@ -18,7 +18,8 @@ from qops_batsim.analysis.verify.rule import (
     rule,
     violations,
 )
-from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
+from qops_batsim.jobs import COMPLETED_KILLED, QOS_ACCEPTED, QOS_REJECTED
+from qops_batsim.timing import SAME_DATE
 
 SLIGHT_OVERRUN = 1e-4
 """On shared hosts, to exceed the estimate by up to this part of it only costs that time."""
@@ -56,8 +57,8 @@ def admitted_deadline(subject: Subject) -> Iterator[Violation]:
 
     A job that runs longer than its estimate frees its processors later than any plan could
     know, so no promise beyond the date when the first one does is checked, nor its own if
-    it would have ended by then without that. On shared hosts, and up to the grace, slight
-    excesses do not end the check; promises may then be missed by their sum as well.
+    it would have ended by then without that. Excesses up to two microseconds, the grace, or
+    slight ones on shared hosts do not end the check; promises may be missed by their sum as well.
     """
     said = "finishes at {real:.6f} s, but was admitted with the deadline {promised:.6f} s"
     return _broken(subject, _deadlines(subject), said)
@@ -191,16 +192,23 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
         crowds[subject.understated[subject.identities.owners]] = 1.0
         estimates = estimates * crowds
     planned_end = start + estimates
-    outlived = subject.executed & (finish > planned_end + tolerance(finish))
-    moments = 0.0
-    if subject.compute_sharing or subject.grace:
-        # Latencies make computations end moments after their estimate, which no plan knows:
-        # promises may be missed by as much, but are not void.
-        over = finish - planned_end
-        share = SLIGHT_OVERRUN * estimates if subject.compute_sharing else 0.0
-        slight = outlived & (over <= np.maximum(share, subject.grace))
-        moments = float((over * crowds)[slight].sum())
-        outlived &= ~slight
+    over = finish - planned_end
+    # Of a sleep it is known to the last digit by how much its estimate is too short, and what is
+    # killed at its estimate ends a moment later; else the files' rounding may look like one.
+    exact = subject.delays[subject.identities.owners] - estimates
+    with np.errstate(invalid="ignore"):  # without an estimate both are infinite
+        known = np.abs(exact - over) <= tolerance(finish)
+    over = np.where(known, exact, over)
+    known |= subject.result.ended_as(COMPLETED_KILLED)
+    outlived = subject.executed & (over > np.where(known, SAME_DATE, tolerance(finish, planning=0)))
+    bearable = np.maximum(tolerance(finish), subject.grace)
+    if subject.compute_sharing:
+        # Latencies make computations end moments after their estimate.
+        bearable = np.maximum(bearable, SLIGHT_OVERRUN * estimates)
+    # No plan knows of such moments: promises may be missed by as much, but are not void.
+    slight = outlived & (over <= bearable)
+    moments = float((over * crowds)[slight].sum())
+    outlived &= ~slight
     return planned_end, outlived, moments
 
 

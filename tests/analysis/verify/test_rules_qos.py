@@ -123,6 +123,27 @@ def test_a_late_start_is_excused_as_a_late_end_is(promised) -> None:
     assert violation.jobs == ("w0!2",)
 
 
+def test_kills_at_estimates_make_late_what_follows_them(write_run) -> None:
+    # Each is killed a microsecond after its estimate, and the next one starts then.
+    ran, after = write_run.ran, 10.000001
+    jobs = [
+        ran(str(n), 0, 1, n * after, after, [0], state="COMPLETED_KILLED", profile="d60")
+        for n in range(9)
+    ]
+    listed = [
+        {"id": job.id, "subtime": 0, "res": 1, "profile": "d60", "qos": {"estimated_runtime": 10}}
+        for job in jobs
+    ]
+    profiles = {"d60": {"type": "delay", "delay": 60}}
+    text = json.dumps({"nb_res": 1, "jobs": listed, "profiles": profiles})
+    workloads = {"w0": parse_workload(text, source="killed.json")}
+    prefix = write_run(jobs, hosts=1)
+    for late, broken in ((0.0, 0), (0.001, 9)):
+        rows = [f"w0!{n},accepted,,{n * 10 - late}" for n in range(9)]
+        Path(f"{prefix}_qos.csv").write_text("\n".join([HEADER, *rows]) + "\n")
+        assert len(verify(read_run(prefix), workloads=workloads)) == broken
+
+
 # Where Batsim's messages take their time
 
 

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from qops_batsim import run
+from qops_batsim import read_run, run
+from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.workload.model import Workload
 
@@ -23,6 +24,26 @@ def tiny_jobs(seed: int, since: float, seconds: float) -> Workload:
         qos = QosRequest(estimated_runtime=delay, deadline=date + rng.choice([1, 3]) * delay)
         jobs.append(Job(str(number), date, rng.randint(1, 3), f"p{number}", limit, qos))
     return Workload(jobs=jobs, profiles=profiles, processors=3)
+
+
+@pytest.mark.parametrize("moment", [1.1e-6, 1.9e-6])
+def test_moments_that_add_up_break_no_promise(tmp_path, moment):
+    # Each job runs a moment longer than estimated; the last was to end when all should have.
+    jobs, profiles = [], {"p": {"type": "delay", "delay": 5.0 + moment}}
+    for number in range(12):
+        qos = QosRequest(estimated_runtime=5.0, deadline=5.0 * (number + 1))
+        jobs.append(Job(f"{number:02}", 0.0, 1, "p", qos=qos))
+    workload = Workload(jobs=jobs, profiles=profiles, processors=1)
+    done = run("qops", workload, out=tmp_path / "run")
+    assert done.metrics["jobs_rejected"] == 0
+    assert done.lateness.seconds > 10e-6
+    assert done.violations == []
+    # Such moments excuse no more than themselves.
+    qos = tmp_path / "run_qos.csv"
+    (tmp_path / "run_run.json").unlink()  # It has the digest of what is changed here.
+    qos.write_text(qos.read_text().replace("accepted,,30.0", "accepted,,29.9"))
+    (violation,) = verify(read_run(tmp_path / "run"), workloads={"w0": workload})
+    assert violation.jobs == ("w0!05",)
 
 
 @pytest.mark.parametrize("seconds", [1e-7, 1e-6, 1e-5, 1e-3])
