@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 
+import msgspec
+
 from qops_batsim.engine.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.engine.waits import Wait
 from qops_batsim.engine.world import World
@@ -126,6 +128,7 @@ def happen(world: World, event: ExternalEvent) -> None:
         return
     if not event.hosts:
         return
+    world.happened.append(msgspec.structs.replace(event, timestamp=world.now))
     occupation = world.occupation
     change = occupation.leave if event.type == UNAVAILABLE else occupation.come_back
     change(event.hosts, world.now)

@@ -11,6 +11,7 @@ import numpy as np
 from qops_batsim.csv_rows import Column, General, Words, format_rows
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges, ended_jobs_of
 from qops_batsim.engine.energy import format_consumed_energy, sum_in_order
+from qops_batsim.engine.external_events import outages_of
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.engine.switchable import NAMES, format_power_state_changes
 from qops_batsim.errors import SimulationError
@@ -196,7 +197,8 @@ def _host_times(simulation: Simulation) -> list[float]:
 
 def _outages_by_host(simulation: Simulation) -> dict[int, list[tuple[float, float]]]:
     found: dict[int, list[tuple[float, float]]] = {}
-    for outage in simulation.outages:
+    # As Batsim: not from the dates of events, but from when its server has heard of them.
+    for outage in outages_of(simulation.happened, len(simulation.hosts)):
         for host in HostSet.parse(outage.hosts):
             found.setdefault(host, []).append((outage.since, outage.until))
     return found

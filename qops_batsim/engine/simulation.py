@@ -93,8 +93,8 @@ class Simulation:
         Jobs that have ended or were rejected, in the order in which that was noted.
     computing_changes
         Date and numbers of computing and idle hosts after each start and end.
-    outages
-        When hosts are away, by date.
+    outages, happened
+        When hosts are away, by date; the events that made it so, with the dates of their news.
     energy
         The energy meter, or None.
     has_message_delays
@@ -135,15 +135,15 @@ class Simulation:
         has_actors = self.has_message_delays or (sends and options.energy)
         self._world = world = (NetworkedWorld if has_actors else World)(platform, options)
         self.options, self.hosts, self.energy = world.options, world.hosts, world.energy
-        self.outages, self.storage_hosts = world.outages, platform.storage_hosts
+        self.outages, self.happened = world.outages, world.happened
+        self.storage_hosts = platform.storage_hosts
         self._platform, self._peer = platform, peer
         self._ask = peer.decisions_on if isinstance(peer, DirectPeer) else None
-        self._peer_ready = 0.0
         self._on_progress = on_progress
         self._next_report = ENDED_PER_PROGRESS_REPORT
         self._delays: dict[str, Any] = {}
         self._farewells = Farewells(world)
-        self._over = False
+        self._over, self._peer_ready = False, 0.0
         self._ended_jobs: EndedJobs | None = None
         self._columns: Columns | None = None
         for index, workload in enumerate(workloads):

@@ -14,7 +14,7 @@ from typing import Any
 
 from qops_batsim.engine.energy import JOB_ENDS, JOB_STARTS, EnergyMeter
 from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, Execution, execution_of
-from qops_batsim.engine.external_events import outages_of
+from qops_batsim.engine.external_events import ExternalEvent, outages_of
 from qops_batsim.engine.fluid import Computation, FluidModel, HostResource
 from qops_batsim.engine.hosts import HostOccupation, limited_hosts
 from qops_batsim.engine.machine import Machine
@@ -51,7 +51,8 @@ class World:
 
     ``now`` is the current date (seconds); only :meth:`tell` adds to the ``outbox``, the events for
     the next message, and to their dates ``told_at``; ``registering`` tells whether the module may
-    still register jobs. ``outages`` are the times in which hosts are away. ``records`` are what
+    still register jobs. ``outages`` are the times in which hosts are away, ``happened`` the
+    events that made it so, with the dates at which the server heard of them. ``records`` are what
     is known of jobs since their submission, by full identifier, ``workloads`` what is submitted,
     ``columns`` the jobs of these, ``static_ids`` their full identifiers where these were needed.
     """
@@ -76,6 +77,7 @@ class World:
         self.static_ids: set[str] | None = None
         self.registering = options.dynamic_jobs
         self.outages = outages_of(options.external_events or (), len(self.hosts))
+        self.happened: list[ExternalEvent] = []
         self.machine = Machine(platform, self.hosts)
         self._fluid = FluidModel()
         self.computing: dict[Computation, JobRecord] = {}

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim.engine.external_events import ExternalEvent
 from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.outputs import format_schedule
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
@@ -165,3 +167,19 @@ def test_a_platform_without_a_way_to_the_master_is_refused_with_a_way_out(tmp_pa
         Simulation(platform, [jobs(4.0)], Scripted(start_each_on_its_host)).run()
     options = EngineOptions(message_delays=False)
     Simulation(platform, [jobs(4.0)], Scripted(start_each_on_its_host), options).run()
+
+
+def test_a_host_is_away_from_when_the_server_has_heard_of_it() -> None:
+    events = tuple(
+        ExternalEvent(date, f"machine_{state}", HostSet.parse("1"), {"type": f"machine_{state}"})
+        for date, state in ((0.0, "unavailable"), (20.0, "available"))
+    )
+    peer = Scripted(start_each_on_its_host)
+    simulation = simulated(peer, jobs(4.0), external_events=events)
+    heard = {name: date for date, name in peer.told}
+    # Each waits for the messages before it: two greetings, and the sleep began after the first.
+    assert (heard["event_machine_unavailable"], heard["event_machine_available"]) == (4.0, 23.0)
+    names, row = (line.split(",") for line in format_schedule(simulation).splitlines())
+    unavailable = float(dict(zip(names, row, strict=True))["time_unavailable"])
+    assert unavailable == pytest.approx(19.0, abs=1e-4)
+    assert [(each.since, each.until) for each in simulation.outages] == [(0.0, 20.0)]
