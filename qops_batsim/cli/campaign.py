@@ -106,7 +106,8 @@ def run(
     campaign = read_campaign(file)
     console.make_directory(out, "--out")
     began = time.perf_counter()
-    with console.announce_compiling(), console.progress_bar(None, campaign.name) as on_progress:
+    asked = sum(1 for _ in campaign.cells())
+    with console.announce_compiling(), console.progress_bar(asked, campaign.name) as on_progress:
         runs = run_campaign(
             campaign,
             out,
