@@ -26,8 +26,9 @@ METHOD = (
     "or in the claimed range, and not confirmed if it lies outside, unless chance explains that: "
     "by Student's t distribution, with a probability of at most "
     f"{ERROR:.0%} of one wrong verdict or more among all claims of the report (Holm). With fewer "
-    f"than {LEAST} repetitions it is not judged. Intervals are those of each number by itself, at "
-    "95 %. A claim without interval is a fact, or a number of one run: it holds or does not."
+    f"than {LEAST} repetitions it is not judged. A claim with parts holds if they all do; these, "
+    "and intervals (95 %), are each by itself. A claim without interval is a fact, or a number of "
+    "one run: it holds or does not."
 )
 """How verdicts are reached, for reports."""
 
@@ -40,9 +41,12 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     ``section`` is where the paper has it. ``value`` is the number that it was judged by, with its
     unit in ``text``, and a 95 % confidence interval if there is one, of ``count`` repetitions;
     ``expected`` the range in which it lies if the claim holds, None for no end; ``paper`` the
-    paper's own number. ``chance`` is the probability that chance explains the verdict,
-    ``corrected`` the same among all claims of the report. A claim that has ``parts``, ids of
-    others, holds if they all do; its numbers are those of the part that it is ``decided_by``.
+    paper's own number. ``leaning`` is the verdict that chance explains with probability
+    ``chance``, or ``corrected`` among all claims of the report.
+
+    A claim that has ``parts``, ids of others, holds if they all do; its numbers are those of the
+    part that it is ``decided_by``, but for ``chance``: to confirm all is as hard as the least
+    certain one, and that chance refutes any of k is k times as likely as one.
     """
 
     id: str
@@ -58,6 +62,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     corrected: float | None = None
     parts: tuple[str, ...] = ()
     decided_by: str = ""
+    leaning: Verdict = INCONCLUSIVE
 
 
 def range_claim(
@@ -71,12 +76,15 @@ def range_claim(
     paper: float | None = None,
 ) -> Claim:
     """Return a claim that a number lies between two others, judged by itself."""
-    chance = judge(found, low, high).chance
-    claim = Claim(
+    inside, chance = judge(found, low, high)
+    leaning = CONFIRMED if inside else NOT_CONFIRMED
+    likely = leaning if significant(chance) else INCONCLUSIVE
+    return Claim(
         id=name,
         text=text,
         section=section,
-        verdict=NOT_JUDGED,
+        verdict=NOT_JUDGED if chance is None else likely,
+        leaning=leaning,
         value=found.mean,
         interval=found.known,
         count=found.count,
@@ -84,7 +92,6 @@ def range_claim(
         paper=paper,
         chance=chance,
     )
-    return _corrected(claim, chance)
 
 
 def sign_claim(
@@ -117,56 +124,51 @@ def plain_claim(
 
 def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str = "") -> Claim:
     """Return a claim that holds if all its parts do; its value is that of the one that decides."""
-    found = Claim(
+    against = [part for part in parts if _leaning(part) == NOT_CONFIRMED]
+    decisive = min(against, key=_chance) if against else max(parts, key=_chance)
+    chance = min(1.0, (len(parts) if against else 1) * _chance(decisive))
+    leaning = NOT_CONFIRMED if against else CONFIRMED
+    unknown = any(part.verdict == NOT_JUDGED for part in parts) and not (against and chance < 1)
+    facts = all(part.chance is None for part in parts)
+    verdict = leaning if significant(chance) else INCONCLUSIVE
+    return Claim(
         id=name,
         text=text,
         section=section,
-        verdict=INCONCLUSIVE,
+        verdict=NOT_JUDGED if unknown else verdict,
+        leaning=leaning,
+        decided_by=decisive.id,
+        value=decisive.value,
+        interval=decisive.interval,
+        count=decisive.count,
+        expected=decisive.expected,
+        paper=decisive.paper,
+        chance=None if unknown or facts else chance,
         parts=tuple(part.id for part in parts),
     )
-    return _combined(found, parts)
+
+
+def _leaning(claim: Claim) -> Verdict:
+    return claim.verdict if claim.chance is None else claim.leaning
+
+
+def _chance(claim: Claim) -> float:
+    """Return the probability of a part; a fact has none, and what is not judged is all chance."""
+    if claim.chance is None:
+        return 1.0 if claim.verdict == NOT_JUDGED else 0.0
+    return claim.chance
 
 
 def judged_together(claims: Sequence[Claim]) -> list[Claim]:
-    """Return the claims of a report with verdicts that hold together; facts are not counted."""
-    corrected = holm([claim.chance if not claim.parts else None for claim in claims])
-    judged = {
-        claim.id: claim if claim.parts or claim.interval is None else _corrected(claim, chance)
-        for claim, chance in zip(claims, corrected, strict=True)
-    }
-    return [
-        _combined(claim, [judged[part] for part in claim.parts]) if claim.parts else claim
-        for claim in judged.values()
-    ]
+    """Return the claims of a report with verdicts that hold together.
 
-
-def _corrected(claim: Claim, chance: float | None) -> Claim:
-    """Return a claim with the verdict that a corrected probability allows."""
-    verdict: Verdict = NOT_JUDGED
-    if chance is not None:
-        assert claim.value is not None
-        assert claim.expected is not None
-        low, high = claim.expected
-        inside = (low is None or claim.value > low) and (high is None or claim.value < high)
-        verdict = CONFIRMED if inside else NOT_CONFIRMED
-        verdict = verdict if significant(chance) else INCONCLUSIVE
-    return msgspec.structs.replace(claim, verdict=verdict, corrected=chance)
-
-
-def _combined(claim: Claim, parts: Sequence[Claim]) -> Claim:
-    verdicts = [part.verdict for part in parts]
-    order = (NOT_CONFIRMED, INCONCLUSIVE, NOT_JUDGED)
-    verdict = next((each for each in order if each in verdicts), CONFIRMED)
-    part = parts[verdicts.index(verdict)]
-    return msgspec.structs.replace(
-        claim,
-        verdict=verdict,
-        decided_by=part.id,
-        value=part.value,
-        interval=part.interval,
-        count=part.count,
-        expected=part.expected,
-        paper=part.paper,
-        chance=part.chance,
-        corrected=part.corrected,
-    )
+    Counted are claims that are judged by an interval and are no part of another.
+    """
+    of_parts = {part for claim in claims for part in claim.parts}
+    alone = [claim for claim in claims if claim.id not in of_parts]
+    judged = {}
+    for claim, chance in zip(alone, holm([claim.chance for claim in alone]), strict=True):
+        if chance is not None:
+            verdict = claim.leaning if significant(chance) else INCONCLUSIVE
+            judged[claim.id] = msgspec.structs.replace(claim, verdict=verdict, corrected=chance)
+    return [judged.get(claim.id, claim) for claim in claims]

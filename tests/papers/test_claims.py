@@ -37,7 +37,8 @@ def test_by_itself_a_claim_needs_the_whole_interval(
     assert claim.verdict == verdict
     assert (claim.value, claim.interval, claim.count) == (found.mean, ends, 5)
     assert (claim.paper, claim.section) == (4.0, "5")
-    assert judged_together([claim])[0] == claim
+    (judged,) = judged_together([claim])
+    assert (judged.verdict, judged.corrected) == (verdict, claim.chance)
 
 
 @pytest.mark.parametrize(
@@ -94,14 +95,27 @@ def test_a_claim_with_parts_holds_if_they_all_do() -> None:
     few = sign_claim("few", "", mean_interval([1.0]), +1)
     assert verdict(good) == "confirmed"
     assert verdict(good, few) == "not judged"
-    assert verdict(good, few, unknown) == "inconclusive"
+    assert verdict(good, unknown) == "inconclusive"
+    assert verdict(good, few, unknown) == "not judged"
     assert verdict(good, few, unknown, bad) == "not confirmed"
+    fact, wrong = (plain_claim(f"{holds}", "", holds, 1.0) for holds in (True, False))
+    assert verdict(fact, fact) == verdict(fact, good) == "confirmed"
+    assert verdict(fact, wrong) == verdict(wrong, good) == "not confirmed"
 
 
-def test_a_whole_is_judged_by_its_parts_as_they_are_judged_together() -> None:
-    near, too = sign_claim("near", "", NEAR, +1), sign_claim("too", "", NEAR, +1)
-    whole = combined_claim("a", "", [near])
-    assert whole.verdict == "confirmed"
-    judged = judged_together([whole, near, too])[0]
-    assert (judged.verdict, judged.decided_by) == ("inconclusive", "near")
-    assert judged.value == near.value
+def test_a_whole_counts_once_and_its_parts_are_judged_by_themselves() -> None:
+    near, far = sign_claim("near", "", NEAR, +1), sign_claim("far", "", FAR, +1)
+    whole, other = combined_claim("a", "", [near, far]), sign_claim("b", "", NEAR, +1)
+    # All parts hold: as certain as the least certain of them.
+    assert (whole.verdict, whole.chance, whole.decided_by) == ("confirmed", near.chance, "near")
+    assert whole.value == near.value
+    judged = {claim.id: claim for claim in judged_together([whole, near, far, other])}
+    assert near.chance is not None
+    assert judged["a"].corrected == pytest.approx(2 * near.chance)
+    assert [judged[name].verdict for name in ("a", "b")] == ["inconclusive"] * 2
+    assert (judged["near"], judged["far"]) == (near, far)
+    # One part does not: that one of two does so by chance is twice as likely.
+    lower = sign_claim("lower", "", FAR, -1)
+    refuted = combined_claim("a", "", [near, lower])
+    assert (refuted.verdict, refuted.decided_by) == ("not confirmed", "lower")
+    assert refuted.chance == pytest.approx(2 * lower.chance)

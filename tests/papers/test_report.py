@@ -83,6 +83,7 @@ def test_the_document_has_data_claims_and_figures_as_plain_values() -> None:
             "corrected": None,
             "parts": ["a.first"],
             "decided_by": "",
+            "leaning": "inconclusive",
         }
     ]
     assert "Holm" in document["judged"]
