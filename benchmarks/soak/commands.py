@@ -110,6 +110,12 @@ def place_of(error: BaseException) -> str:
     return f"{Path(ours[-1].filename).name}: {ours[-1].name}"
 
 
+def memory_peak() -> Callable[[], int]:
+    """Forget how much memory was used so far; return what tells the most since (bytes)."""
+    _forget_peak()
+    return _peak
+
+
 def _forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 

@@ -37,6 +37,9 @@ class Part:
 PARTS = {
     "files": Part("mutated_files", 100.0),
     "options": Part("random_options", 100.0),
+    "peers": Part("hostile_peers"),
+    "engines": Part("odd_engines"),
+    "sockets": Part("hostile_sockets"),
     "runs": Part("random_runs"),
     "interrupted": Part("interrupted"),
 }

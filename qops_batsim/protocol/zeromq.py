@@ -63,15 +63,20 @@ class _Connections:
         Those among them that speak ZeroMQ and have not said anything since :meth:`forget`.
     left
         Those that have gone since :meth:`forget`; True for one that was silent.
+    is_foreign
+        Whether something has connected that breaks ZeroMQ's rules. What was connected to it is
+        not connected again.
     """
 
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
         began = zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
-        self._monitor = socket.get_monitor_socket(began | zmq.EVENT_DISCONNECTED)
+        ended = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+        self._monitor = socket.get_monitor_socket(began | ended)
         self.open: set[int] = set()
         self._greeting: set[int] = set()
         self.silent: set[int] = set()
         self.left: dict[int, bool] = {}
+        self.is_foreign = False
 
     def update(self) -> None:
         while self._monitor.poll(0):
@@ -81,6 +86,8 @@ class _Connections:
                 if len(self._greeting) == 1:
                     self.silent |= self._greeting
                     self._greeting.clear()
+            elif event == zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL:
+                self.is_foreign = True
             elif event == zmq.EVENT_DISCONNECTED:
                 self.left[connection] = connection in self.silent
                 for each in (self.open, self._greeting, self.silent):
@@ -210,11 +217,25 @@ class ConnectedSocket(MessageSocket):
 
     def __init__(self, **bounds: Unpack[Bounds]) -> None:
         super().__init__(zmq.REQ, **bounds)
+        self.socket.setsockopt(zmq.SNDTIMEO, _LOOK_UP_MS)
+
+    def send(self, text: bytes) -> None:
+        """Hand a message over, also to a decision process that is to come."""
+        try:
+            super().send(text)
+        except zmq.Again:
+            raise self._gone() from None
 
     def _lost(self) -> bool:
-        # One that cannot greet is none: the decision process may still come.
+        # One that leaves before it has greeted is none: the decision process may still come.
         self._connections.update()
-        return any(self._connections.left.values())
+        return self._connections.is_foreign or any(self._connections.left.values())
+
+    def _gone(self) -> ConnectionLost:
+        self._connections.update()
+        if self._connections.is_foreign:
+            return ConnectionLost("does not speak ZeroMQ as a decision process does")
+        return super()._gone()
 
 
 class ListeningSocket(MessageSocket):

@@ -186,6 +186,34 @@ def test_no_process_at_the_other_end(small):
         Simulation(platform, workloads, peer).run()
 
 
+BROKEN_GREETINGS = (
+    b"GET / HTTP/1.0\r\n\r\n",
+    b"\xff" + bytes(8) + b"\x7f\3\0PLAIN" + bytes(47),
+    b"\xff" + bytes(8) + b"\x7f\3\0NULL" + bytes(48) + b"\4\0" + bytes(100),
+)
+
+
+@pytest.mark.parametrize("wait", [0, 0.3])
+@pytest.mark.parametrize("greeting", BROKEN_GREETINGS, ids=["http", "plain", "no command"])
+def test_what_is_no_decision_process_is_noticed_or_given_up(small, greeting, wait):
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor() as pool:
+
+        def answer():
+            with server.accept()[0] as connection:
+                connection.sendall(greeting)
+                time.sleep(0.5)
+
+        answering = pool.submit(answer)
+        endpoint = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        platform, workloads = small
+        with RemotePeer(endpoint, timeout=1) as peer:
+            time.sleep(wait)
+            said = "does not speak ZeroMQ|has said nothing for 1 s"
+            with pytest.raises(SimulationError, match=said):
+                Simulation(platform, workloads, peer).run()
+        answering.result()
+
+
 def test_a_decision_process_need_not_answer_the_farewell(small):
     platform, workloads = small
     answer = scheduler_process("fcfs")

@@ -304,8 +304,8 @@ class Aroma(DecisionModule):
         whole, told = self._profile_of(job), self._progress.pop(job.id, None)
         ran = self._mapper.book.date - stopped.stopped.ordered
         # A sleep is worked off evenly, whatever was estimated.
-        even = whole.get("type") == "delay"
-        predicted = ran / float(whole["delay"]) if even else 1.0 - stopped.stopped.left
+        sleep = float(whole.get("delay", 0.0)) if whole.get("type") == "delay" else 0.0
+        predicted = ran / sleep if sleep > 0 else 1.0 - stopped.stopped.left
         share = 1.0 - share_done(told, predicted)
         profile, registered = remainder(rest.job.id, job, whole, share, ran)
         self._registered_profiles[profile.workload_name, profile.profile_name] = profile.profile
