@@ -19,7 +19,8 @@ def draw_figures(
     """Draw figures (png, pdf or svg) into an existing directory, one file each."""
     paths = []
     for figure in figures:
-        path = Path(directory) / f"{figure.name}.{ending}"
+        name = f"figure{figure.name}" if figure.name.isdecimal() else figure.name
+        path = Path(directory) / f"{name}.{ending}"
         draw_figure(figure, path)
         paths.append(path)
     return paths

@@ -56,19 +56,22 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
         kind: type[Run],
         made_of: Any,
         *,
+        together: Callable[[Case], Hashable] | None = None,
         before: int = 0,
         total: int | None = None,
     ) -> dict[Case, Run]:
         """Run cases (:func:`~qops_batsim.experiments.pool.run_cases`) in the way asked for.
 
-        Kept runs are of type ``kind`` and depend on ``made_of``. Where these cases are a part
-        of the work, ``before`` have been run, and ``total`` are all.
+        Those for which ``together`` is equal follow each other in one process. Kept runs are of
+        type ``kind`` and depend on ``made_of``. Where these cases are a part of the work,
+        ``before`` have been run, and ``total`` are all.
         """
         return run_cases(
             work,
             cases,
             workers=self.workers,
             kept=None if self.out is None else KeptRuns(self.out / "runs", kind, made_of),
+            together=together,
             on_progress=lambda done, part: self.progress(before + done, total or part),
         )
 
@@ -152,7 +155,10 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure: its data and enough to draw it; ``name`` is its file's, without ending."""
+    """A figure: its data and enough to draw it.
+
+    ``name`` is its file's, without ending; of a number it is ``figure`` and that.
+    """
 
     name: str
     title: str
@@ -213,6 +219,7 @@ class PaperReport(msgspec.Struct, kw_only=True):
 
 
 PAPERS = {
+    "islam2003": "Islam et al. 2003: QoPS beside MSB, MRT, EASY and conservative backfilling",
     "talby1999": "Talby & Feitelson 1999: slack-based backfilling with priorities",
     "islam2004": "Islam et al. 2004: feedback, user tolerance, artificial slack, kill-and-restart",
     "pascal2004": "Pascal et al. 2004: AROMA, four classes of service on time-shared hosts",

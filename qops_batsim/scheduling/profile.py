@@ -331,6 +331,44 @@ def running_profile(
     profile.times[0] = now
     set_everything(profile.free, everything)
     profile.size[0] = 1
+    take_running(profile.free, profile, now, running, jobs)
+
+
+@lean_kernel
+def take_running(rows: Rows, profile: Profile, now: float, running: Queue, jobs: Jobs) -> None:
+    """Take what the running jobs have from a profile of one step, whose ``rows`` these are."""
+    if rows.ndim == 1:
+        take_numbers(profile, now, running, jobs)
+    else:
+        for index in range(running.size[0]):
+            slot = running.slots[index]
+            change(profile, now, jobs.ends[slot], jobs.reserved[slot], False)
+
+
+@lean_kernel
+def take_numbers(profile: Profile, now: float, running: Queue, jobs: Jobs) -> None:
+    """Take the processors of running jobs from a profile of one step. O(running²), a short one.
+
+    Each step holds what comes free then, until all are known.
+    """
+    times, free, size = profile
+    count = 1
     for index in range(running.size[0]):
         slot = running.slots[index]
-        change(profile, now, jobs.ends[slot], jobs.reserved[slot], False)
+        end, amount = jobs.ends[slot], jobs.reserved[slot]
+        if end <= now or amount == 0:
+            continue
+        free[0] -= amount
+        if end == np.inf:
+            continue
+        place = last_until(times, 0, count, end)
+        if times[place] == end:
+            free[place] += amount
+            continue
+        for later in range(count, place + 1, -1):
+            times[later], free[later] = times[later - 1], free[later - 1]
+        times[place + 1], free[place + 1] = end, amount
+        count += 1
+    for index in range(1, count):
+        free[index] += free[index - 1]
+    size[0] = count

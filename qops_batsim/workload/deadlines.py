@@ -16,7 +16,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, require, shown
 from qops_batsim.jobs import Job
-from qops_batsim.workload.delay_jobs import changed_job, derived, jobs_until_killed
+from qops_batsim.workload.delay_jobs import changed_job, derived, jobs_until_killed, with_deadline
 from qops_batsim.workload.model import Workload, check_seed, check_share, plain_number
 
 ARTIFICIAL = ("run-time", "turnaround", "none")
@@ -94,8 +94,7 @@ def assign_deadlines(
         if of_user:
             seconds = max(run_time, (1 - choices.stringency) * response_time)
         deadline = None if seconds is None else plain_number(job.submission_time + seconds)
-        qos: dict[str, Any] = {"deadline": deadline, "has_user_deadline": of_user}
-        jobs.append(changed_job(job, {}, qos, workload=workload))
+        jobs.append(with_deadline(job, deadline, of_user, workload=workload))
     return derived(workload, jobs, None, {"step": "deadlines", **_recorded(choices)})
 
 

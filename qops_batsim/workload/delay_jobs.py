@@ -6,8 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from qops_batsim.errors import InputError, shown
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.version import __version__
 from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_number
 
@@ -97,12 +100,47 @@ def changed_job(
 
     New values stand by name; None removes the field.
     """
+    return Job.from_fields(_changed_fields(job, fields, qos), where=workload.source)
+
+
+def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: Workload) -> Job:
+    """Return a job of a workload with another deadline (seconds, absolute; None: without)."""
+    qos = {"deadline": deadline, "has_user_deadline": of_user}
+    if deadline is not None and not abs(deadline) <= MAX_SECONDS:
+        return changed_job(job, {}, qos, workload=workload)  # which says what is wrong
+    # This is done for every job, and most are never asked for their fields.
+    asked = msgspec.structs.replace(
+        job.qos or QosRequest(),
+        deadline=None if deadline is None else float(deadline),
+        has_user_deadline=of_user,
+    )
+    changed = _Changed(job, qos)
+    return Job(
+        job.id, job.submission_time, job.processors, job.profile, job.walltime, asked, changed
+    )
+
+
+class _Changed:
+    """The fields of a job with other ones in its ``qos`` object, made when they are asked for."""
+
+    __slots__ = ("_job", "_qos")
+
+    def __init__(self, job: Job, qos: Mapping[str, Any]) -> None:
+        self._job = job
+        self._qos = qos
+
+    def fields_of(self, job_id: str) -> dict[str, Any]:
+        """Return the fields of the job."""
+        return _changed_fields(self._job, {}, self._qos)
+
+
+def _changed_fields(job: Job, fields: Mapping[str, Any], qos: Mapping[str, Any]) -> dict[str, Any]:
     name = "extra_data" if job.qos is not None and job.fields.get("qos") is None else "qos"
     asked = _updated(job.fields.get(name) or {} if job.qos is not None else {}, qos)
     result = _updated(job.fields, fields)
     if asked or name in result:
         result[name] = asked
-    return Job.from_fields(result, where=workload.source)
+    return result
 
 
 def _updated(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,297 @@
+"""The reproduction of Islam et al. (2003), on a few jobs and on made-up results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.errors import InputError
+from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns
+from qops_batsim.papers.claims import Claim
+from qops_batsim.papers.islam2003 import paper as islam2003
+from qops_batsim.papers.islam2003.cases import Source, Study
+from qops_batsim.papers.islam2003.choices import FULL, QUICK, READINGS
+from qops_batsim.papers.islam2003.claims import claims
+from qops_batsim.papers.islam2003.figures import figures
+from qops_batsim.papers.islam2003.judging import Judge, Where
+from qops_batsim.papers.islam2003.numbers import FIGURES, Shown
+from qops_batsim.papers.islam2003.runs import Results, run_study
+from qops_batsim.papers.report import PaperReport, PaperRequest
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.shipped import find_input
+from qops_batsim.workload.batsim_json import read_workload
+from qops_batsim.workload.model import Workload
+from qops_batsim.workload.subset import subset
+
+CTC, SDSC = Source(file="CTC-x", processors=338), Source(file="SDSC-x", processors=128)
+WINDOW = Source(file="SDSC-x", processors=128, skip=60)
+TINY = Study(
+    sources={"CTC": CTC, "SDSC": SDSC},
+    loads=(1.0, 1.6),
+    seeds=(1, 2, 3),
+    reading_sources=(SDSC,),
+    reading_loads=(1.6,),
+    readings=READINGS[:2],
+    windows=(WINDOW,),
+    window_loads=(1.6,),
+    window_seeds=(1, 2),
+)
+
+
+@pytest.fixture(scope="module")
+def traces() -> dict[Source, Workload]:
+    shipped = {
+        name: read_workload(find_input(name, "workloads"))
+        for name in ("ctc_sp2_1000", "sdsc_sp2_1000")
+    }
+    return {
+        CTC: subset(shipped["ctc_sp2_1000"], first=60),
+        SDSC: subset(shipped["sdsc_sp2_1000"], first=60),
+        WINDOW: subset(shipped["sdsc_sp2_1000"], skip=60, first=60),
+    }
+
+
+@pytest.fixture(scope="module")
+def report(traces: dict[Source, Workload]) -> PaperReport:
+    return islam2003.report_on(traces, TINY, PaperRequest(quick=True))
+
+
+CAPTIONS = {
+    4: ("admittance", "CTC", "duplication", ((0.2, 1.0),)),
+    6: ("utilization", "CTC", "duplication", ((0.2, 1.0), (0.5, 1.0))),
+    8: ("admittance", "SDSC", "duplication", ((0.5, 1.0),)),
+    12: ("utilization", "CTC", "expansion", ((0.2, 1.0), (0.5, 1.0))),
+    15: ("admittance", "CTC", "duplication", ((0.2, 0.2),)),
+    18: ("admittance", "SDSC", "duplication", ((0.5, 0.8),)),
+    24: ("admittance", "CTC", "expansion", ((0.5, 0.2),)),
+    25: ("load", "CTC", "duplication", ((0.2, 0.2),)),
+    31: ("load", "SDSC", "duplication", ((0.2, 0.8),)),
+    37: ("utilization", "CTC", "duplication", ((0.2, 0.8), (0.2, 0.2))),
+    40: ("utilization", "SDSC", "duplication", ((0.5, 0.8), (0.5, 0.2))),
+    43: ("achieved", "CTC", "duplication", ((0.2, 0.2),)),
+    54: ("achieved", "CTC", "expansion", ((0.5, 0.8),)),
+    57: ("relaxation", "CTC", "duplication", ((0.2, 0.8),)),
+}
+
+
+def test_the_table_of_figures_is_that_of_the_captions() -> None:
+    assert [shown.number for shown in FIGURES] == list(range(4, 59))
+    by_number = {shown.number: shown for shown in FIGURES}
+    for number, (kind, log, method, settings) in CAPTIONS.items():
+        expected = Shown(number=number, kind=kind, log=log, method=method, settings=settings)
+        assert by_number[number] == expected
+    said = [(each.kind, each.log, each.method, each.settings) for each in FIGURES]
+    assert len(set(said)) == len(said)
+
+
+def test_equal_runs_are_one_case() -> None:
+    for study in (FULL, QUICK, TINY):
+        cases = study.cases()
+        assert len(cases) == len({case.canonical() for case in cases})
+    at_load_1 = {
+        case.scenario.seed
+        for case in FULL.cases()
+        if case.scenario.load == 1 and case.scenario.share == 1
+    }
+    assert at_load_1 == {1}
+    blind = [case.scenario for case in FULL.cases() if case.scheduler == "easy"]
+    assert {(it.stringency, it.artificial, it.relaxation) for it in blind} == {
+        (0.2, "run-time", 2.0)
+    }
+
+
+def test_cases_of_one_workload_follow_each_other() -> None:
+    groups = [case.scenario.without_deadlines() for case in FULL.cases()]
+    changes = sum(one != other for one, other in pairwise(groups))
+    assert changes + 1 == len(set(groups))
+
+
+def test_the_report_is_complete(report: PaperReport) -> None:
+    document = json.loads(json.dumps(report.document(), allow_nan=False))
+    assert list(document["figures"]) == [str(number) for number in range(4, 59)]
+    for figure in document["figures"].values():
+        assert all(panel["series"] for panel in figure["panels"])
+    for claim in document["claims"]:
+        assert set(claim) >= {"id", "text", "section", "verdict", "value", "interval"}
+        assert claim["section"]
+    ids = [claim["id"] for claim in document["claims"]]
+    assert len(ids) == len(set(ids))
+    assert {"fig4", "convergence", "fig15", "fig15-slides", "fig57.slowdown"} <= set(ids)
+    for table in report.tables:
+        assert all(len(row) == len(table.headings()) for row in table.text_rows())
+
+
+def test_panels_show_what_was_measured(report: PaperReport) -> None:
+    by_number = {figure.name: figure for figure in report.figures}
+    # Both quantities with both rules for artificial deadlines.
+    assert [len(by_number[str(n)].panels) for n in (4, 6, 15, 37, 43, 57)] == [2, 2, 4, 4, 4, 4]
+    assert {line.label for line in by_number["25"].panels[0].series} == {
+        "qops", "msb", "mrt", "easy", "conservative",
+    }  # fmt: skip
+    assert [line.label for line in by_number["57"].panels[0].series] == ["R = 2", "R = 5", "R = 10"]
+    jobs = by_number["4"].panels[0].series[0]
+    assert jobs.x == (1.0, 1.6)
+    achieved = by_number["43"].panels[0].series[0]
+    assert achieved.x == by_number["37"].panels[1].series[0].y
+
+
+def test_kept_runs_give_the_same_report(
+    traces: dict[Source, Workload],
+    report: PaperReport,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    request = PaperRequest(quick=True, out=tmp_path)
+    assert islam2003.report_on(traces, TINY, request).document() == report.document()
+
+    def never(self: DeadlineRuns, case: DeadlineCase) -> AdmissionMetrics:
+        raise AssertionError("a kept run is made again")
+
+    monkeypatch.setattr(DeadlineRuns, "__call__", never)
+    assert islam2003.report_on(traces, TINY, request).document() == report.document()
+
+
+def test_every_reading_can_be_run(traces: dict[Source, Workload]) -> None:
+    for reading in READINGS:
+        make_scheduler(reading.scheduler, dict(reading.settings))
+    defaults = {reading.scheduler for reading in READINGS if not reading.settings}
+    assert defaults == {"qops", "msb", "mrt"}
+
+
+def made_up(value: Callable[[DeadlineCase], dict[str, float]], study: Study = TINY) -> Results:
+    """Results whose numbers are a function of the case."""
+    runs = {}
+    for case in study.cases():
+        numbers = {
+            "jobs": 100,
+            "deadline_jobs": 100,
+            "unadmitted_jobs": 10.0,
+            "unadmitted_work": 10.0,
+            "unadmitted_deadline_jobs": 10.0,
+            "unadmitted_deadline_work": 10.0,
+            "utilization": 50.0 + 10 * case.scenario.load,
+            "response_time": 1000.0 * case.scenario.load**2,
+            "slowdown": 10.0,
+            **value(case),
+        }
+        nothing = dict.fromkeys(AdmissionMetrics.__struct_fields__)
+        runs[case] = AdmissionMetrics(**{**nothing, "kills": 0, **numbers})
+    return Results(study, runs)
+
+
+def judged(value: Callable[[DeadlineCase], dict[str, float]]) -> dict[str, Claim]:
+    return {claim.id: claim for claim in claims(made_up(value))}
+
+
+def noise(case: DeadlineCase) -> float:
+    return 0.01 * case.scenario.seed
+
+
+def test_a_scheduler_that_refuses_least_confirms_the_claim() -> None:
+    refused = {"qops": 5.0, "msb": 8.0, "mrt": 9.0}
+
+    def value(case: DeadlineCase) -> dict[str, float]:
+        share = refused.get(case.scheduler, 0.0) + noise(case)
+        return dict.fromkeys(("unadmitted_jobs", "unadmitted_deadline_jobs"), share)
+
+    found = judged(value)
+    assert found["fig4.msb.jobs"].value == pytest.approx(-3.0)
+    assert found["fig4.msb.jobs"].verdict == found["fig15.mrt"].verdict == "confirmed"
+    assert found["fig15-slides"].verdict == "confirmed"
+    # The work is the same, so that the whole claim is not confirmed.
+    assert found["fig4.msb.processor-seconds"].verdict == "inconclusive"
+    assert found["fig4"].verdict == "inconclusive"
+    # Expansion with deadlines for all is one run.
+    assert found["fig10.msb.jobs"].interval is None
+    assert found["fig10.msb.jobs"].verdict == "confirmed"
+
+
+def test_rules_are_judged_apart() -> None:
+    def value(case: DeadlineCase) -> dict[str, float]:
+        better = case.scheduler == "qops" and case.scenario.artificial == "turnaround"
+        return {"unadmitted_deadline_jobs": (5.0 if better else 10.0) + noise(case)}
+
+    found = judged(value)
+    assert found["fig15-slides"].verdict == "confirmed"
+    assert found["fig15"].verdict == "inconclusive"
+
+
+def test_sizes_are_judged_by_their_range() -> None:
+    loss = {"qops": -9.0, "mrt": -13.0, "msb": -9.2}
+
+    def value(case: DeadlineCase) -> dict[str, float]:
+        lost = loss.get(case.scheduler, 0.0) - (6 if case.scenario.stringency == 0.5 else 0)
+        return {"utilization": 80 + lost + case.scenario.load + noise(case)}
+
+    found = judged(value)
+    assert found["fig6-loss.easy"].value == pytest.approx(-9.0)
+    assert found["fig6-loss"].verdict == "confirmed"
+    assert found["fig6-drop"].verdict == "confirmed"
+    assert found["fig6-comparable"].verdict == "confirmed"
+    assert found["fig6-mrt"].verdict == "confirmed"
+    assert found["fig37-loss-20"].verdict == "not confirmed"
+
+
+def test_seeds_that_disagree_are_inconclusive() -> None:
+    def value(case: DeadlineCase) -> dict[str, float]:
+        sign = (1, -1, 2)[case.scenario.seed - 1]
+        return {"unadmitted_jobs": 10.0 + (sign if case.scheduler == "qops" else 0)}
+
+    assert judged(value)["fig4.msb.jobs"].verdict == "inconclusive"
+
+
+def test_curves_are_compared_at_equal_utilization() -> None:
+    def value(case: DeadlineCase) -> dict[str, float]:
+        # QoPS reaches a tenth less utilization with the same response times.
+        used = (40 if case.scheduler == "qops" else 50) * case.scenario.load
+        return {"utilization": used, "response_time": 100 * case.scenario.load}
+
+    judge = Judge(made_up(value))
+    found = judge.at_equal_utilization(Where(share=0.2), "qops", "easy", "response_time")
+    assert found == pytest.approx([25.0] * 3)
+
+
+def test_curves_that_never_meet_are_not_judged() -> None:
+    def value(case: DeadlineCase) -> dict[str, float]:
+        return {"utilization": (10 if case.scheduler == "qops" else 50) + case.scenario.load}
+
+    found = judged(value)
+    assert found["fig43.easy.slowdown"].verdict == "not judged"
+    assert found["fig43.easy.slowdown"].value is None
+
+
+def test_results_without_a_meaning_are_left_out_of_figures() -> None:
+    results = made_up(lambda case: {})
+    absent = {
+        case: msgspec.structs.replace(run, slowdown=None) for case, run in results.runs.items()
+    }
+    (figure,) = (each for each in figures(Results(TINY, absent)) if each.name == "25")
+    assert figure.panels[1].series[0].x == ()
+
+
+def test_other_windows_are_repetitions() -> None:
+    refused = {"qops": 5.0, "msb": 8.0, "mrt": 9.0}
+    found = judged(lambda case: {"unadmitted_jobs": refused.get(case.scheduler, 0.0)})
+    claim = found["windows.qops.msb"]
+    assert claim.value == pytest.approx(-3.0)
+    # A single window says nothing about others, but about its two seeds.
+    assert claim.count == 2
+    assert claim.verdict == "not judged"
+
+
+def test_workers_do_not_matter(traces: dict[Source, Workload]) -> None:
+    small = msgspec.structs.replace(TINY, loads=(1.6,), seeds=(1,), windows=(), readings=())
+    assert run_study(traces, small, PaperRequest(workers=2)) == run_study(
+        traces, small, PaperRequest()
+    )
+
+
+def test_the_logs_are_found_or_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="CTC-SP2-1996"):
+        islam2003.run(PaperRequest(quick=True, traces=tmp_path))
