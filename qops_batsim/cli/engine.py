@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from qops_batsim.cli.batsim_options import VERBOSITIES, BatsimOptions, parse_batsim_options
-from qops_batsim.errors import InputError, QopsError, did_you_mean, shown
+from qops_batsim.errors import InputError, QopsError, did_you_mean, printable, shown
 from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
 from qops_batsim.version import __version__
 
@@ -257,7 +257,7 @@ def _simulate_unscheduled(
     simulation.run()
     if verbosity in ("information", "debug"):
         for record in simulation.ended:
-            _say(f"[{record.finish:.6f}] job {record.job.id}: {record.state}")
+            _say(f"[{record.finish:.6f}] job {printable(record.job.id)}: {record.state}")
     return simulation
 
 
@@ -281,7 +281,8 @@ def _write(simulation: Simulation, files: FileSet, options: BatsimOptions, verbo
 
 
 def _trace(now: float, action: str, text: bytes) -> None:
-    _say(f"[{now:.6f}] [network/INFO] {action} '{text.decode(errors='backslashreplace')}'")
+    shown_text = printable(text.decode(errors="backslashreplace"))
+    _say(f"[{now:.6f}] [network/INFO] {action} '{shown_text}'")
 
 
 def _say(line: str) -> None:

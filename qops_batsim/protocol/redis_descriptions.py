@@ -17,7 +17,7 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.protocol.events import Event, JobSubmitted, SimulationBegins
 from qops_batsim.protocol.messages import Message, Stamped
 
-PATIENCE = 30.0
+PATIENCE = 5.0
 """How long the server may take to answer (seconds)."""
 
 
@@ -59,7 +59,8 @@ class RedisDescriptions:
         from redis.retry import Retry
 
         self._where = {"redis_hostname": hostname, "redis_port": port, "redis_prefix": prefix}
-        self._error = redis.RedisError
+        # The last two: a port or a name that cannot be any.
+        self._errors = (redis.RedisError, OSError, OverflowError, ValueError)
         self._server: Any = redis.Redis(
             host=hostname,
             port=port,
@@ -141,7 +142,7 @@ class RedisDescriptions:
     def _ask(self, *command: str | bytes) -> Any:
         try:
             return self._server.execute_command(*command)
-        except self._error as error:
+        except self._errors as error:
             place = f"{self._where['redis_hostname']}:{self._where['redis_port']}"
             raise InputError(
                 f"the Redis server at {place} does not do what it should: {error}"

@@ -134,6 +134,15 @@ def test_no_server() -> None:
         RedisDescriptions("127.0.0.1", gone.port, "mine")
 
 
+@pytest.mark.parametrize(
+    ("hostname", "port"), [("127.0.0.1", 99_999), ("x" * 70, 6379), ("a\0b", 6379), ("\udcff", 1)]
+)
+def test_a_server_that_cannot_be(hostname: str, port: int) -> None:
+    pytest.importorskip("redis", reason="the extra qops-batsim[redis] is not installed")
+    with pytest.raises(InputError, match="the Redis server at "):
+        RedisDescriptions(hostname, port, "mine")
+
+
 def test_no_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "redis", None)
     with pytest.raises(InputError, match=r"pip install 'qops-batsim\[redis\]'"):
