@@ -55,6 +55,7 @@ _about = manual(
     --runs: A row for each run instead of means; only with --save, to .csv or .parquet.
     --pictures DIR: Directory of the pictures. Default: that of the campaign.
     --format png|pdf|svg: Format of the pictures.
+    --html FILE: The page. Default: report.html in DIR.
     """
 )
 _Directory = Annotated[Path, _about("DIR")]
@@ -204,18 +205,45 @@ def plot(
     """
     from qops_batsim.errors import InputError
     from qops_batsim.experiments.campaign_pictures import draw_campaign
-    from qops_batsim.experiments.campaign_runs import read_campaign_runs
     from qops_batsim.experiments.campaign_tables import summaries
 
     if ending not in ("png", "pdf", "svg"):
         raise InputError(f"--format {ending}: one of png, pdf, svg is expected")
-    found = summaries(read_campaign_runs(directory))
-    if not any(each.runs for each in found):
-        raise InputError(f"{directory}: no run is finished; `campaign status` tells more")
+    found = summaries(_finished(directory))
     target = pictures or directory
     console.make_directory(target, "--pictures")
     paths = draw_campaign(found, target, ending=ending)
     console.note(f"wrote {', '.join(str(path) for path in paths)}")
+
+
+@app.command("report")
+def report(
+    directory: _Directory,
+    page: Annotated[Path | None, _about("--html", show_default=False)] = None,
+) -> None:
+    """Write the table and the pictures of the runs that are finished into one page.
+
+    **Examples**
+
+    `qops-batsim campaign report out/first --html first.html`
+    """
+    from qops_batsim.experiments.campaign_page import campaign_page
+    from qops_batsim.files import write_text
+
+    page = page or directory / "report.html"
+    write_text(page, campaign_page(_finished(directory), console.command_line()))
+    console.note(f"wrote {page}")
+
+
+def _finished(directory: Path) -> CampaignRuns:
+    """Return the runs of a campaign, of which at least one is finished."""
+    from qops_batsim.errors import InputError
+    from qops_batsim.experiments.campaign_runs import read_campaign_runs
+
+    runs = read_campaign_runs(directory)
+    if all(each.metrics is None for each in runs.outcomes):
+        raise InputError(f"{directory}: no run is finished; `campaign status` tells more")
+    return runs
 
 
 def _print_table(runs: CampaignRuns) -> None:

@@ -23,6 +23,7 @@ MARKED = {
     "not confirmed": "bad",
     "inconclusive": "open",
     "not judged": "open",
+    "open": "open",
 }
 """Words that stand out where a cell consists of nothing else."""
 

@@ -58,6 +58,10 @@ def test_a_campaign_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> No
     told = json.loads(cli("campaign", "status", out, "--json").out)
     assert told == {"cells": 16, "runs": 12, "finished": 12, "failed": 0}
     assert cli("campaign", "table", out).out == result.out
+    assert cli("campaign", "report", out).exit_code == 0
+    page = (out / "report.html").read_text()
+    assert page.count("data:image/svg+xml") == 3
+    assert all(part in page for part in ("unadmitted_jobs less msb", "not judged", "seeds"))
     document = json.loads(cli("campaign", "table", out, "--json").out)
     assert document["campaign"]["baseline"] == ""
     assert len(document["summaries"]) == 4
