@@ -74,6 +74,15 @@ MAX_INPUT_BYTES = 1 << 30
 MAX_ODD_LINES = 100_000
 """Most lines of a workload log that are no records, and as many that are comments."""
 
+MAX_DESCRIPTION_BYTES = 16 << 20
+"""Largest description of a run, list of external events or other file of settings (bytes)."""
+
+LETTERS_OF_OBJECT, LETTERS_OF_LIST = 24, 8
+"""Least letters of a workload for each of its objects, and for each of its lists.
+
+That is less than any workload has, and keeps what is made of a text in proportion to it.
+"""
+
 MAX_INFLATION = 16
 """Most that the content of a compressed file may be larger than the file, if it is not small."""
 

@@ -5,6 +5,7 @@ A log that cannot be read or does not add up is an InputError that names file an
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -176,7 +177,9 @@ _headers, _events = msgspec.json.Decoder(log.LogHeader), msgspec.json.Decoder(lo
 
 def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event]]:
     """Read a decision log; O(lines)."""
-    header_line, *lines = content.splitlines() or [b""]
+    # Line by line: a list of all of them could be far larger than the log.
+    lines = io.BytesIO(content)
+    header_line = lines.readline()
     header = _parse_header(header_line, path)
     events: list[log.Event] = []
     date = -math.inf

@@ -14,7 +14,7 @@ import msgspec
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.files import read_stored, text_of
 from qops_batsim.jobs import is_number
-from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.outages import Outage
 
@@ -51,7 +51,7 @@ def read_events_file(
 ) -> tuple[tuple[ExternalEvent, ...], str]:
     """Read a file of external events together with its digest (SHA-256)."""
     what = "a list of external events (one JSON object a line)"
-    content, digest = read_stored(Path(path), what=what)
+    content, digest = read_stored(Path(path), what=what, max_bytes=MAX_DESCRIPTION_BYTES)
     text = text_of(content, Path(path), what=what)
     events = [
         _read_event(line, f"{path}: line {number}", forward_unknown)

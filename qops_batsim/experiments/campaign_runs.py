@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
-from qops_batsim.errors import InputError
 from qops_batsim.experiments.campaign import Campaign, Cell, Identities, Point, case_of
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, shared_steps
 from qops_batsim.experiments.kept import KeptRuns
 from qops_batsim.experiments.pool import Failure, Workers, run_cases
 from qops_batsim.experiments.traces import find_trace, read_trace, trace_digest
-from qops_batsim.files import read_bytes, write_text
+from qops_batsim.files import decoded, read_bytes, write_text
+from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.version import __version__
 from qops_batsim.workload.model import Workload
 
@@ -121,13 +121,9 @@ def read_campaign_runs(directory: str | Path) -> CampaignRuns:
 def read_description(directory: str | Path) -> Description:
     """Return what is run in a directory."""
     path = Path(directory) / DESCRIPTION
-    content = read_bytes(path, what="the description that `campaign run` writes")
-    try:
-        return msgspec.json.decode(content, type=Description)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path}: {error}; the description that `campaign run` writes is expected"
-        ) from None
+    what = "the description that `campaign run` writes"
+    content = read_bytes(path, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
+    return decoded(content, msgspec.json.Decoder(Description), path, what)
 
 
 def status_of(directory: str | Path) -> Status:

@@ -9,6 +9,7 @@ import msgspec
 
 from qops_batsim.errors import InputError
 from qops_batsim.files import decoded, read_bytes
+from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.running.run import BatsimCall, Run, Watch, run
 
 
@@ -55,8 +56,9 @@ def run_again(
     >>> again.prefix, again.metrics == first.metrics
     ('out/tiny_again', True)
     """
-    content = read_bytes(description, what="the description of a run (JSON)")
-    before = decoded(content, _descriptions, description, "the description of a run")
+    what = "the description of a run"
+    content = read_bytes(description, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
+    before = decoded(content, _descriptions, description, what)
     refused = f"{description}: cannot be run again"
     if before.python_objects:
         raise InputError(

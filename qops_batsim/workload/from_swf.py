@@ -11,10 +11,17 @@ from typing import Any, Unpack
 import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError, require
+from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.version import __version__
-from qops_batsim.workload.model import Profile, Workload, check_counts, delay_profile, plain_number
+from qops_batsim.workload.model import (
+    Profile,
+    Workload,
+    check_counts,
+    check_processors,
+    delay_profile,
+    plain_number,
+)
 from qops_batsim.workload.swf import Records, SwfLog
 from qops_batsim.workload.swf_repairs import RepairCount, Repairs, repair_records
 from qops_batsim.workload.swf_window import Bounds, LogCalendar, LogWindow
@@ -114,10 +121,12 @@ def _machine_size(log: SwfLog, processors: int | None) -> int:
         processors = log.machine_size()
         if processors is None:
             raise InputError(
-                f"{log.source}: the header has neither MaxProcs nor MaxNodes; "
-                "give the number of processors"
+                f"{log.source}: {log.no_machine_size()}; give the number of processors"
             )
-    require(processors >= 1, "processors", processors, "a whole number above 0 is expected")
+    try:
+        check_processors(processors)
+    except InputError as error:
+        raise InputError(f"{log.source}: {error}") from None
     return processors
 
 

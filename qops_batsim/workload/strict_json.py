@@ -10,9 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from qops_batsim.errors import InputError, shown
+from qops_batsim.limits import LETTERS_OF_LIST, LETTERS_OF_OBJECT
 
 _MAX_DIGITS = 300
 """Digits of a whole number that surely fits into a float."""
+
+_FEW = 100_000
 
 _LEAST_BEYOND = 10**_MAX_DIGITS
 
@@ -31,6 +34,12 @@ def nesting_is_limited(source: str) -> Iterator[None]:
 
 def load_json(text: str, source: str) -> Any:
     """Return the JSON value, in which every number is finite and every text is encodable."""
+    for letter, least in (("{", LETTERS_OF_OBJECT), ("[", LETTERS_OF_LIST)):
+        if text.count(letter) > _FEW + len(text) // least:
+            raise InputError(
+                f"{source}: {text.count(letter)} times {letter!r} in {len(text)} letters; a Batsim "
+                "workload is expected"
+            )
     beyond = False
 
     def read_float(digits: str) -> float:

@@ -53,6 +53,8 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LARGEST = float(2**53)
 _INTEGER_COLUMNS = [index for index, name in enumerate(FIELDS) if name not in MEASURED]
 
+_SIZES = ("MaxProcs", "MaxNodes")
+
 _LONGEST_ROW = 10_000
 """Letters of a line that may be a record."""
 
@@ -181,11 +183,17 @@ class SwfLog:
 
     def machine_size(self) -> int | None:
         """Return the processors of the machine (``MaxProcs``, else ``MaxNodes``), or None."""
-        for key in ("MaxProcs", "MaxNodes"):
+        for key in _SIZES:
             processors = self.header.integer(key, source=self.source)
             if processors is not None and processors > 0:
                 return processors
         return None
+
+    def no_machine_size(self) -> str:
+        """Return why the machine has no size, in words."""
+        given = [f"{key} {shown(value)}" for key in _SIZES if (value := self.header.get(key))]
+        said = f"no size of a machine, only {' and '.join(given)}" if given else "neither MaxProcs"
+        return f"the header has {said}" + ("" if given else " nor MaxNodes")
 
 
 class MalformedRecord(NamedTuple):

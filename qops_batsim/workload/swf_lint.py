@@ -79,7 +79,7 @@ def lint_log(
     if processors is None:
         try:
             processors = log.machine_size()
-            reason = "the header has neither MaxProcs nor MaxNodes; give --processors"
+            reason = f"{log.no_machine_size()}; give --processors"
         except InputError as error:
             reason = str(error)
         if processors is None:

@@ -139,6 +139,12 @@ def test_a_log_is_found_however_the_run_is_named(tmp_path) -> None:
         assert len(read_history(name).events) == 13
 
 
+HEADER = (
+    '{"format": "qops-batsim decisions", "version": 1, "scheduler": "qops", "options": {}, '
+    '"processors": %d}'
+)
+
+
 @pytest.mark.parametrize(
     ("line", "text", "message"),
     [
@@ -146,6 +152,11 @@ def test_a_log_is_found_however_the_run_is_named(tmp_path) -> None:
         (0, "", "line 1: .*the first line of a decision log is expected"),
         (0, '{"format": "x", "version": 1}', "line 1: "),
         (3, "{", "line 4: .*an event of a decision log is expected"),
+        (0, '{"a":' * 100_000, "line 1: .*recursion"),
+        (3, "[" * 100_000, "line 4: "),
+        (0, HEADER % 10**9, r"line 1: Expected `int` <= 1000000 - at `\$.processors`"),
+        (3, '{"event": "resized", "date": 0, "present": -1}', "line 4: Expected `int` >= 0"),
+        (3, '{"event": "withdrawn", "date": 0, "job": "w0!A"}', "at 0 s something happens to job"),
         (3, '{"event": "danced", "date": 1}', "line 4: Invalid value 'danced'"),
         (3, '{"event": "ended", "job": "w0!A"}', "line 4: .*missing required field `date`"),
         (4, '{"event": "ended", "job": "w0!A", "date": -5}', "line 5: date -5 after"),

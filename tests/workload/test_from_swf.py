@@ -231,7 +231,10 @@ def test_months_partition_a_real_log(shared: Path) -> None:
     ("header", "arguments", "message"),
     [
         ("", {}, "header has neither MaxProcs nor MaxNodes; give the number of processors"),
-        (STOCKHOLM, {"processors": 0}, "processors is 0; a whole number above 0"),
+        ("; MaxProcs: 0", {}, "header has no size of a machine, only MaxProcs '0'; give the"),
+        ("; MaxProcs: -1\n; MaxNodes: 0", {}, "only MaxProcs '-1' and MaxNodes '0'; give the"),
+        ("; MaxProcs: 10000000", {}, "processors is 10000000; a whole number from 1 to 1000000"),
+        (STOCKHOLM, {"processors": 0}, "processors is 0; a whole number from 1 to"),
         (STOCKHOLM, {"first": 0}, "first is 0; a whole number above 0"),
         (STOCKHOLM, {"first": -3}, "first is -3; a whole number above 0"),
         (STOCKHOLM, {"skip": -1}, "skip is -1; a whole number from 0 up"),

@@ -17,7 +17,7 @@ import msgspec
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import DESCRIPTION, RUN_FILES
 from qops_batsim.files import as_stored, decoded, read_bytes, read_parts, write_text
-from qops_batsim.limits import MAX_HOST_ID
+from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_HOST_ID
 from qops_batsim.pending import PendingFile, errors_of_writing
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.outages import Outage
@@ -157,7 +157,7 @@ def _siblings(prefix: str, jobs: Path) -> RunFiles:
 
 
 def _content(path: Path) -> bytes:
-    return read_bytes(path, what=_WHAT, max_bytes=64 << 20)
+    return read_bytes(path, what=_WHAT, max_bytes=MAX_DESCRIPTION_BYTES)
 
 
 def _parsed(path: Path, content: bytes) -> RunInfo:
