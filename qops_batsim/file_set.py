@@ -76,6 +76,8 @@ class FileSet:
         self.prefix = os.fspath(prefix)
         self.record = record
         self.lasting = lasting
+        self.published = b""
+        """The record that was put in place."""
         self._pending: dict[str, PendingFile] = {}
         known = [record, *names]
         for name in known:
@@ -129,6 +131,7 @@ class FileSet:
             # Beside the engine, what appeared meanwhile is of the scheduler that decides.
             if name not in self._pending and (stays or before == _identity(self.path(name))):
                 self._remove(name)
+        self.published = record
         if not stays:
             self._remove(self.record)
         self._sync_directory()

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics
-from qops_batsim.analysis.results.run import RunResult, read_run
+from qops_batsim.analysis.results.run import RunResult, read_files
+from qops_batsim.analysis.results.run_files import find_written
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import Lateness
 from qops_batsim.analysis.verify.verifier import lateness, rules_checked, verify
@@ -297,7 +298,7 @@ class _Work:
             with self.files, writing_what_ended(self.files, self.described):
                 done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
             with self.watch.phase("reading back"):
-                result = read_run(self.prefix)
+                result = read_files(find_written(self.prefix, self.files.published))
             workloads = {"w0": self.jobs}
             rules = rules_checked(result, workloads=workloads)
             with self.watch.phase("verifying", len(rules)) as tell:

@@ -129,6 +129,14 @@ def find_run(name: Name) -> RunFiles:
     )
 
 
+def find_written(prefix: str, description: bytes) -> RunFiles:
+    """Return the files of a run that this process has just written with a description.
+
+    Their digests are known: they are computed again only if the description is another one.
+    """
+    return _siblings(prefix, Path(f"{prefix}_jobs.csv"), description)
+
+
 def _existing(prefix: str, ending: str) -> Path | None:
     plain, compressed = Path(f"{prefix}{ending}"), Path(f"{prefix}{ending}.gz")
     if plain.is_file() and compressed.is_file():
@@ -136,11 +144,11 @@ def _existing(prefix: str, ending: str) -> Path | None:
     return plain if plain.is_file() else compressed if compressed.is_file() else None
 
 
-def _siblings(prefix: str, jobs: Path) -> RunFiles:
+def _siblings(prefix: str, jobs: Path, written: bytes | None = None) -> RunFiles:
     description = _existing(prefix, DESCRIPTION)
     content = b"" if description is None else _content(description)
     info = None if description is None else _parsed(description, content)
-    if info is not None and info.files is not None:
+    if info is not None and info.files is not None and content != written:
         _check_files(prefix, info, info.files)
     return RunFiles(
         name=Path(prefix).name or Path(prefix).resolve().name,
