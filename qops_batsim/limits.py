@@ -94,3 +94,6 @@ MAX_PLATFORM_BYTES = 64 << 20
 
 MAX_MESSAGE_BYTES = 1 << 28
 """Longest message of the protocol unless told otherwise (bytes)."""
+
+MAX_CONTAINERS = 4_000_000
+"""Most objects and arrays of a message: each takes a few bytes there, and many in memory."""

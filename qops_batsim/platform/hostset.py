@@ -47,6 +47,11 @@ class HostSet:
 
     @classmethod
     def _parsed(cls, text: str) -> HostSet:
+        if len(text) > _LONGEST:
+            raise InputError(
+                f"host set {shown(text)}: has {len(text)} letters; no set of hosts needs more "
+                f"than {_LONGEST}"
+            )
         intervals = []
         for part in text.replace(",", " ").split():
             first, hyphen, last = part.partition("-")
@@ -135,6 +140,9 @@ class HostSet:
 
 _LONGEST_KEPT = 200
 """Sets with longer texts are read anew each time."""
+
+_LONGEST = 4 * MAX_HOST_ID
+"""Letters of a set: every other host up to the largest takes fewer."""
 
 _FEW, _WIDE = 64, 1 << 14
 """Up to so many intervals, and hosts, sets are read and written interval by interval."""

@@ -16,6 +16,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.jobs import Job
+from qops_batsim.limits import MAX_CONTAINERS
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import DECISION_TYPES, Decision
 from qops_batsim.protocol.events import EVENT_TYPES, Event, Notify, OpenObject
@@ -140,6 +141,8 @@ def _decode_shallow(
     known: Mapping[str, type],
     on_unknown: Callable[[str, float], None] | None = None,
 ) -> Message[Any]:
+    if len(text) > MAX_CONTAINERS:
+        _check_containers(text.encode() if isinstance(text, str) else text)
     try:
         try:
             raw = usual.decode(text)
@@ -149,6 +152,14 @@ def _decode_shallow(
         return Message(raw.now, [Stamped(item.timestamp, item.data) for item in raw.events])
     except RecursionError:
         raise InputError("message: nested too deeply for a Batsim protocol message") from None
+
+
+def _check_containers(text: bytes) -> None:
+    count = text.count(b"{") + text.count(b"[")
+    if count > MAX_CONTAINERS:
+        raise InputError(
+            f"message: has {count} objects and arrays; up to {MAX_CONTAINERS} are accepted"
+        )
 
 
 def _decode(

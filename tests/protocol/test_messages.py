@@ -311,3 +311,11 @@ def test_allocations_survive(now: float, jobs: list[tuple[float, str, HostSet]])
 @given(st.binary(max_size=60) | st.text(max_size=60))
 def test_any_text_is_refused_in_one_line(text: bytes | str) -> None:
     refusal(text)
+
+
+@pytest.mark.parametrize("unit", ["[],", "{},", '{"a":1},'])
+def test_a_message_of_very_many_parts_is_refused_before_it_fills_the_memory(unit: str) -> None:
+    data = f'{{"type":"x","many":[{unit * 4_000_000}0]}}'
+    text = f'{{"now":0,"events":[{{"timestamp":0,"type":"NOTIFY","data":{data}}}]}}'
+    with pytest.raises(InputError, match="has 4000005 objects and arrays; up to 4000000 are"):
+        decode_events(text)
