@@ -92,6 +92,9 @@ MAX_SMALL_CONTENT = 64 << 20
 MAX_PLATFORM_BYTES = 64 << 20
 """Largest platform file (bytes)."""
 
+MAX_TRACE_BYTES = 64 << 20
+"""Largest file of a usage trace (bytes)."""
+
 MAX_MESSAGE_BYTES = 1 << 28
 """Longest message of the protocol unless told otherwise (bytes)."""
 

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from qops_batsim.engine.fluid import Computation
-from qops_batsim.errors import InputError, shown
+from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.files import read_text
-from qops_batsim.limits import MAX_AMOUNT, MAX_STEPS
+from qops_batsim.limits import MAX_AMOUNT, MAX_STEPS, MAX_TRACE_BYTES
 from qops_batsim.workload.model import Workload
 
 ACTION = "m_usage"
+
+_Lines = list[tuple[int, list[str]]]
+"""Number of each line, and its words after the rank."""
 
 Traces = tuple[tuple[tuple[float, float], ...], ...]
 """By rank: share of the host's cores (0 to 1) and flop on each of them, of each piece of work."""
@@ -45,38 +48,53 @@ def read_traces(name: object, directory: Path | None, label: str) -> Traces:
             f"{label}: trace {shown(name)} is a file beside the workload's, and this workload "
             "comes from none"
         )
-    path = directory / name
-    ranks = [line.rstrip() for line in read_text(path, what="a list of traces").splitlines()]
+    path = Path(f"{directory}/{name}")
+    ranks = [line.rstrip() for line in _text(path, "a list of traces").splitlines()]
     if not ranks:
         raise InputError(f"{path}: names no trace; a file for each rank is expected")
+    known: dict[Path, dict[str, _Lines]] = {}
     traces: list[tuple[tuple[float, float], ...]] = []
     pieces = 0
     for rank, file in enumerate(ranks):
-        trace = tuple(_pieces(path.parent / file, str(rank)))
-        pieces += len(trace)
+        trace_path = Path(f"{path.parent}/{file}")
+        if trace_path not in known:
+            known[trace_path] = _lines(trace_path)
+        lines = known[trace_path].get(str(rank), [])
+        pieces += len(lines)
         if pieces > MAX_STEPS:
             raise InputError(f"{path}: more than {MAX_STEPS} lines in its traces")
-        traces.append(trace)
+        traces.append(tuple(_piece(trace_path, number, words) for number, words in lines))
     return tuple(traces)
 
 
-def _pieces(path: Path, rank: str) -> Iterator[tuple[float, float]]:
-    text = read_text(path, what="a usage trace")
+def _text(path: Path, what: str) -> str:
+    if not path.is_file():
+        raise InputError(f"{printable(str(path))}: no such file; {what} is expected")
+    return read_text(path, what=what, max_bytes=MAX_TRACE_BYTES)
+
+
+def _lines(path: Path) -> dict[str, _Lines]:
+    """Return the lines of a file by rank: it may serve several."""
+    text = _text(path, "a usage trace")
     if text and not text.endswith("\n"):
         raise InputError(f"{path}: the last line has no end; SimGrid would leave it out")
+    found: dict[str, _Lines] = {}
     for number, line in enumerate(text.splitlines(), start=1):
-        words = line.split()
-        # As SimGrid does it: a file may serve several ranks.
-        if not words or words[0].startswith("#") or words[0] != rank:
-            continue
-        where = f"{path}, line {number}"
-        if words[1:2] != [ACTION]:
-            _refuse(where, words[1:2], f"action {ACTION}")
-        share, flops = (*words[2:4], "", "")[:2]
-        yield (
-            _number(where, share, 1.0, "a share of the cores from 0 to 1"),
-            _number(where, flops, MAX_AMOUNT, "a number of flop from 0 up"),
-        )
+        words = line.split(maxsplit=4)[:4]
+        if words and not words[0].startswith("#"):
+            found.setdefault(words[0], []).append((number, words[1:]))
+    return found
+
+
+def _piece(path: Path, number: int, words: Sequence[str]) -> tuple[float, float]:
+    where = f"{path}, line {number}"
+    action, share, flops = (*words, "", "", "")[:3]
+    if action != ACTION:
+        _refuse(where, action, f"action {ACTION}")
+    return (
+        _number(where, share, 1.0, "a share of the cores from 0 to 1"),
+        _number(where, flops, MAX_AMOUNT, "a number of flop from 0 up"),
+    )
 
 
 def _number(where: str, text: str, most: float, accepted: str) -> float:

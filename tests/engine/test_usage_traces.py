@@ -159,7 +159,9 @@ def test_on_a_network_ranks_write_that_they_have_ended(tmp_path: Path) -> None:
     ("file", "text", "said"),
     [
         ("t/ranks", "", "ranks: names no trace"),
-        ("t/ranks", "r0\nr9\n", "r9"),
+        ("t/ranks", "r0\nr9\n", "t/r9: no such file; a usage trace is expected"),
+        ("t/ranks", "r0\n/dev/zero\n", "t//?dev/zero: no such file"),
+        ("t/ranks", "r0\n\0\n", "no such file"),
         ("t/r0", "0 m_usage 1 1", "r0: the last line has no end; SimGrid would leave it out"),
         ("t/r0", "\n0 compute 5\n", "r0, line 2: .*compute.* was found; action m_usage"),
         ("t/r0", "0\n", "r0, line 1: .* action m_usage is expected"),
