@@ -145,7 +145,7 @@ def test_kept_simulations_are_not_made_again(
     content = files[0].read_bytes()
     try:
         files[0].write_text("[")
-        with pytest.raises(InputError, match=r"a kept run is expected, or no file"):
+        with pytest.raises(InputError, match=r"a kept run, or no file, is expected"):
             pascal2004.run_with(TINY, request)
     finally:
         files[0].write_bytes(content)
