@@ -21,13 +21,14 @@ from qops_batsim.experiments.campaign_runs import CampaignRuns, read_campaign_ru
 from qops_batsim.experiments.campaign_tables import CampaignSummary, summaries
 from qops_batsim.experiments.intervals import Interval, nested_interval
 from qops_batsim.papers.claims import (
+    METHOD,
     Claim,
     combined_claim,
     judged_together,
     range_claim,
     sign_claim,
 )
-from qops_batsim.papers.report import PaperReport, Table
+from qops_batsim.papers.report import Table, chance_text, markdown_table
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 ADMISSION = ("msb", "mrt", "qops")
@@ -96,24 +97,25 @@ def _grows(study: Study, log: str) -> Iterator[Claim]:
         low = study.mean(log, 1.0, each, "unadmitted_jobs")
         high = study.mean(log, 1.6, each, "unadmitted_jobs")
         parts = [
-            range_claim(f"{name}.low", f"{jobs} are below 10 % at load 1.0", low, high=10.0),
-            range_claim(f"{name}.high", f"and 15 to 25 % at load 1.6 ({log})", high, 15.0, 25.0),
+            range_claim(f"{name}.low", "below 10 % at load 1.0", low, high=10.0),
+            range_claim(f"{name}.high", "15 to 25 % at load 1.6", high, 15.0, 25.0),
         ]
-        yield combined_claim(name, f"{jobs} grow with the load", parts, section="5.1")
+        text = f"1: {jobs} grow with the load"
+        yield combined_claim(name, text, parts, section="5.1")
         yield from parts
 
 
 def _work_falls(study: Study, log: str) -> Iterator[Claim]:
     for each in ADMISSION:
         found = study.difference("unadmitted_work", log, (0.2, 1.6, each), (0.2, 1.2, each))
-        text = f"unadmitted processor-seconds of {each} on {log} fall from load 1.2 to 1.6"
+        text = f"2: unadmitted processor-seconds of {each} on {log} fall from load 1.2 to 1.6"
         yield sign_claim(f"2 {log} {each}", text, found, -1, section="5.1")
 
 
 def _stringency(study: Study, log: str) -> Iterator[Claim]:
     for each in ADMISSION:
         name = f"3 {log} {each}"
-        text = f"S = 0.5 admits less work than S = 0.2 ({each}, {log})"
+        text = f"3: S = 0.5 admits less work than S = 0.2 ({each}, {log})"
         parts = [
             sign_claim(
                 f"{name}.{load}",
@@ -130,7 +132,7 @@ def _stringency(study: Study, log: str) -> Iterator[Claim]:
 def _utilization(study: Study, log: str) -> Iterator[Claim]:
     for each in ADMISSION:
         name = f"4 {log} {each}"
-        text = f"{each} loses about 10 points of EASY's utilization (5 to 15), on {log}"
+        text = f"4: {each} loses about 10 points of EASY's utilization (5 to 15), on {log}"
         parts = []
         for load in HIGH_LOADS:
             found = study.difference("utilization", log, (0.2, load, each), (0.2, load, "easy"))
@@ -142,7 +144,7 @@ def _utilization(study: Study, log: str) -> Iterator[Claim]:
 def _mrt(study: Study, log: str) -> Iterator[Claim]:
     for each in ("msb", "qops"):
         found = study.difference("utilization", log, (0.2, 1.6, "mrt"), (0.2, 1.6, each))
-        text = f"MRT's utilization is 3 to 5 points below that of {each} at load 1.6, on {log}"
+        text = f"5: MRT's utilization is 3 to 5 points below that of {each} at load 1.6, on {log}"
         name = f"5 {log} {each}"
         yield range_claim(name, text, found, -5.0, -3.0, section="5.1")
         yield sign_claim(f"{name}, below", text.replace("3 to 5 points ", ""), found, -1)
@@ -156,9 +158,29 @@ def _fewer(study: Study, log: str) -> Iterator[Claim]:
             two = (0.2, load, "qops"), (0.2, load, other)
             found = study.difference("unadmitted_jobs", log, *two)
             parts.append(sign_claim(f"{name}.{load}", f"at load {load}", found, -1))
-        text = f"QoPS refuses fewer jobs than {other} on {log}"
+        text = f"{number}: QoPS refuses fewer jobs than {other} on {log}"
         yield combined_claim(name, text, parts, section="5.1")
         yield from parts
+
+
+def verdicts(found: list[Claim]) -> list[str]:
+    """Return the claims that are no part of another as a table, each with its parts' numbers."""
+    by_id = {claim.id: claim for claim in found}
+    of_parts = {part for claim in found for part in claim.parts}
+    rows = []
+    for claim in found:
+        if claim.id not in of_parts:
+            parts = [by_id[part] for part in claim.parts]
+            measured = "; ".join(f"{each.text}: {_number(each)}" for each in parts)
+            chance = "" if claim.corrected is None else chance_text(claim.corrected)
+            rows.append([claim.text, measured or _number(claim), chance, claim.verdict])
+    return markdown_table(["claim", "measured", "chance (Holm)", "verdict"], rows)
+
+
+def _number(claim: Claim) -> str:
+    interval = claim.interval
+    ends = "" if interval is None else f" [{interval[0]:+.2f}, {interval[1]:+.2f}]"
+    return f"{claim.value:+.2f}{ends}"
 
 
 def tables(found: list[CampaignSummary]) -> Iterator[Table]:
@@ -213,24 +235,20 @@ def main() -> None:
     arguments = parser.parse_args()
     runs = read_campaign_runs(arguments.directory)
     done = sum(each.metrics is not None for each in runs.outcomes)
-    report = PaperReport(
-        paper="deadline study",
-        quick=False,
-        choices={
-            "runs": f"{done:,} of {len(runs.outcomes):,} are finished",
-            "S": "0.2 but for claim 3",
-        },
-        data={},
-        tables=list(tables(summaries(runs))),
-        claims=claims(Study(runs), [log.name for log in runs.campaign.logs]),
-    )
+    left = done < len(runs.outcomes)
+    found = claims(Study(runs), [log.name for log in runs.campaign.logs])
+    lines = ["## Verdicts", "", METHOD, "", *verdicts(found), "", "## Tables", ""]
+    lines += [f"{done:,} of {len(runs.outcomes):,} runs are finished."] if left else []
+    for table in tables(summaries(runs)):
+        lines += ["", *table.markdown()]
+    text = "\n".join(lines) + "\n"
     if arguments.write is None:
-        print(report.markdown())
+        print(text)
         return
     document = arguments.write.read_text()
     before, _, rest = document.partition(BEGIN)
     after = rest.partition(END)[2]
-    arguments.write.write_text(f"{before}{BEGIN}\n\n{report.markdown()}\n{END}{after}")
+    arguments.write.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
 
 
 if __name__ == "__main__":
