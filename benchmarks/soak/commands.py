@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer.main
+
 from qops_batsim.cli import main as command_line
 from qops_batsim.errors import QopsError
 
@@ -35,6 +37,7 @@ GROUPS = command_line.GROUPS
 
 # The same command again is there at once.
 command_line.command_line = functools.cache(command_line.command_line)
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 
 class Hang(BaseException):

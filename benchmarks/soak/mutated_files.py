@@ -39,7 +39,7 @@ from swf_lines import swf_line
 if TYPE_CHECKING:
     from harness import Tally
 
-READ = 10
+READ = 40
 """Files that are only read, for each one that is given to a command."""
 
 RUNS = {
@@ -53,15 +53,15 @@ RUNS = {
 """Runs whose files are damaged: workload, platform, further options."""
 
 COMMANDS: Sequence[tuple[int, Sequence[str]]] = [
-    (4, ["metrics", "{run}"]),
-    (2, ["metrics", "{run}", "--json"]),
-    (6, ["verify", "{run}"]),
-    (2, ["diff", "{run}", "easy"]),
-    (3, ["charges", "{run}", "--json", "--reference", "easy"]),
+    (8, ["metrics", "{run}"]),
+    (4, ["metrics", "{run}", "--json"]),
+    (12, ["verify", "{run}"]),
+    (6, ["diff", "{run}", "easy"]),
+    (6, ["charges", "{run}", "--json", "--reference", "easy"]),
     (1, ["charges", "{run}", "--fill"]),
-    (3, ["explain", "{run}", "{job}"]),
-    (2, ["explain", "{run}", "{job}", "--json"]),
-    (2, ["quote", "--state", "{run}@{date}", "--processors", "2", "--runtime", "20"]),
+    (6, ["explain", "{run}", "{job}"]),
+    (6, ["explain", "{run}", "{job}", "--json"]),
+    (6, ["quote", "--state", "{run}@{date}", "--processors", "2", "--runtime", "20"]),
     (1, ["run", "--again", "{run}_run.json", "--quiet"]),
     (1, ["plot", "{run}", "-o", "o.svg"]),
     (1, ["gantt", "{run}", "-o", "o.svg"]),
