@@ -23,7 +23,10 @@ from qops_batsim.timing import SAME_DATE
 EXHAUSTED = 1e-5
 """What is left of a resource below this (flop/s, bytes/s) is nothing, as in SimGrid."""
 
-MAX_ROUNDS = 1_000_000
+PLAIN_ROUNDS = 50
+"""More rounds than that are skipped where they are alike."""
+
+MAX_ROUNDS = 10_000
 """More rounds than that would take too long."""
 
 
@@ -226,39 +229,142 @@ def fair_rates(computations: Sequence[Computation]) -> list[float]:
     See the module's text for the rule. They are in the order in which they began to progress: with
     it go SimGrid's rounding errors, which decide what is used up. O(rounds × uses).
     """
-    rates, growth = [0.0] * len(computations), [0.0] * len(computations)
-    growing = {index for index, each in enumerate(computations) if each.uses and each.remaining}
-    users: dict[Resource, list[tuple[int, float]]] = {}
-    for index in sorted(growing, reverse=True):
-        for resource, amount in reversed(computations[index].uses):
-            users.setdefault(resource, []).append((index, amount))
-    left = {resource: resource.capacity for resource in users}
-    for _ in range(MAX_ROUNDS):
-        if not growing:
-            return rates
-        offers = {}
-        for resource, rest in left.items():
+    filling = _Filling(computations)
+    for number in range(MAX_ROUNDS):
+        if not filling.growing:
+            return filling.rates
+        if filling.grow() and number >= PLAIN_ROUNDS:
+            filling.skip()
+    raise SimulationError(
+        f"sharing hosts and links among {len(computations)} computations takes more than "
+        f"{MAX_ROUNDS} rounds"
+    )
+
+
+class _Filling:
+    """The rounds in which the rates of computations grow."""
+
+    def __init__(self, computations: Sequence[Computation]) -> None:
+        self.rates = [0.0] * len(computations)
+        self.growing = {n for n, each in enumerate(computations) if each.uses and each.remaining}
+        self._computations = computations
+        self._growth = [0.0] * len(computations)
+        self._users: dict[Resource, list[tuple[int, float]]] = {}
+        for index in sorted(self.growing, reverse=True):
+            for resource, amount in reversed(computations[index].uses):
+                self._users.setdefault(resource, []).append((index, amount))
+        self._left = {resource: resource.capacity for resource in self._users}
+        self._offers: dict[Resource, float] = {}
+
+    def grow(self) -> bool:
+        """Grow by one round; tell whether as many will grow in the next."""
+        growing, rates, users, before = self.growing, self.rates, self._users, len(self.growing)
+        offers: dict[Resource, float] = {}
+        for resource, rest in self._left.items():
             count = sum(index in growing for index, _ in users[resource])
             if count:
                 offers[resource] = rest / (count if resource.shared else 1)
         for index in list(growing):
-            computation = computations[index]
+            computation = self._computations[index]
             offered = min([offers[resource] / amount for resource, amount in computation.uses])
-            growth[index] = min(offered, computation.bound - rates[index])
-            rates[index] += growth[index]
+            growth = self._growth[index] = min(offered, computation.bound - rates[index])
+            rates[index] += growth
             if rates[index] == computation.bound:
                 growing.discard(index)
         # Resources on which nothing grows any more are out; so are those that are used up.
-        left = {resource: left[resource] for resource in offers}
+        left = {resource: self._left[resource] for resource in offers}
         for resource, offer in offers.items():
-            taken = [amount * growth[index] for index, amount in users[resource]]
+            taken = [amount * self._growth[index] for index, amount in users[resource]]
             for part in taken if resource.shared else [min(offer, *taken)]:
                 rest = left[resource] - part
                 left[resource] = rest if rest >= EXHAUSTED else 0.0
             if not left[resource]:
                 del left[resource]
                 growing.difference_update(index for index, _ in users[resource])
-    raise SimulationError(
-        f"sharing hosts and links among {len(computations)} computations takes more than "
-        f"{MAX_ROUNDS} rounds: one crosses a FATPIPE link that another hardly uses"
-    )
+        self._left, self._offers = left, offers
+        return len(growing) == before
+
+    def skip(self) -> None:
+        """Skip rounds that are alike: FATPIPE links alone limit, and lose the same in each.
+
+        That may last for millions of rounds, if one that has stopped hardly uses such a link.
+        """
+        lost = {
+            link: min(amount * self._growth[index] for index, amount in self._users[link])
+            for link in self._left
+            if not link.shared
+        }
+        limits: dict[int, tuple[Resource, float]] = {}
+        for index in self.growing:
+            limit, amount = min(
+                self._computations[index].uses, key=lambda use: self._left[use[0]] / use[1]
+            )
+            if limit.shared or self.growing.issuperset(n for n, _ in self._users[limit]):
+                return
+            limits[index] = limit, amount
+        rounds = 0
+        step = 1 << MAX_ROUNDS.bit_length() * 2
+        while step:
+            if self._are_alike(rounds + step, limits, lost):
+                rounds += step
+            step >>= 1
+        self._advance(rounds, limits, lost)
+
+    def _are_alike(
+        self, rounds: int, limits: dict[int, tuple[Resource, float]], lost: dict[Resource, float]
+    ) -> bool:
+        """Whether after so many rounds nothing else limits yet; on the safe side."""
+        now = {index: self._left[limit] / amount for index, (limit, amount) in limits.items()}
+        then = {
+            index: (self._left[limit] - rounds * lost[limit]) / amount
+            for index, (limit, amount) in limits.items()
+        }
+        for index, growth in now.items():
+            grown = rounds * (growth + then[index]) / 2
+            if self.rates[index] + grown + growth > self._computations[index].bound:
+                return False
+        for resource, rest in self._left.items():
+            users = self._users[resource]
+            if resource.shared:
+                after = rest - self._taken(resource, rounds, now, then)
+                count, most = len([n for n, _ in users if n in now]), now
+            else:
+                after = rest - rounds * lost[resource]
+                count, most = 1, then  # What limits becomes less as steadily.
+                if any(amount * then.get(n, math.inf) < lost[resource] for n, amount in users):
+                    return False
+            wanted = [
+                count * amount * most[n]
+                for n, amount in users
+                if n in now and limits[n][0] is not resource
+            ]
+            if after < max(wanted, default=0.0) or after < EXHAUSTED:
+                return False
+        return True
+
+    def _taken(
+        self, resource: Resource, rounds: int, now: dict[int, float], then: dict[int, float]
+    ) -> float:
+        """Return what is taken of a shared resource in so many rounds."""
+        return rounds * math.fsum(
+            amount * ((now[n] + then[n]) / 2 if n in now else self._growth[n])
+            for n, amount in self._users[resource]
+        )
+
+    def _advance(
+        self, rounds: int, limits: dict[int, tuple[Resource, float]], lost: dict[Resource, float]
+    ) -> None:
+        now, then = {}, {}
+        for index, (limit, amount) in limits.items():
+            now[index] = self._left[limit] / amount
+            then[index] = (self._left[limit] - (rounds - 1) * lost[limit]) / amount
+        if not rounds:
+            return
+        for resource in self._left:
+            if resource.shared:
+                self._left[resource] -= self._taken(resource, rounds, now, then)
+            else:
+                self._left[resource] -= rounds * lost[resource]
+        for index in limits:
+            self.rates[index] += rounds * (now[index] + then[index]) / 2
+            self._growth[index] = then[index]

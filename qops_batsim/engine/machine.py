@@ -73,6 +73,8 @@ class Machine:
         """
         mapped = [self._storage(label, storages or {}) for label in amounts.storages]
         flops, transfers = amounts.placed(executors, mapped)
+        if len(executors) + len(mapped) == 1:
+            transfers = []  # SimGrid has one host compute only, whatever it sends itself.
         uses: dict[Resource, float] = {}
         latency, slowest = 0.0, 0.0
         for source, destination, size in transfers:

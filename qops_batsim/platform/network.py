@@ -253,14 +253,13 @@ class Network:
         cluster = self._clusters.get(owner)
         if cluster is None:
             raise InputError(f"{self._source}: a route names link {name!r}, which it does not have")
-        bandwidth, latency, policy = cluster.bandwidth, cluster.latency, cluster.sharing_policy
+        # SimGrid shares them even where the cluster says FATPIPE.
+        bandwidth, latency, policy = cluster.bandwidth, cluster.latency, "SHARED"
         if rest.endswith("_limiter"):
-            bandwidth, latency, policy = cluster.limiter_bandwidth, 0.0, "SHARED"
+            bandwidth, latency = cluster.limiter_bandwidth, 0.0
         elif rest.endswith("_loopback"):
             bandwidth, latency = cluster.loopback_bandwidth, cluster.loopback_latency
             policy = "FATPIPE"
-        elif policy == "SPLITDUPLEX":
-            policy = "SHARED"
         return Link(name=name, bandwidth=bandwidth, latency=latency, sharing_policy=policy)
 
     def _no_route(self, zone: str, source: str, destination: str) -> InputError:

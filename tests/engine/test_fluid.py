@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qops_batsim.engine.fluid import Computation, FluidModel, Resource, fair_rates
+from qops_batsim.engine import fluid
+from qops_batsim.engine.fluid import (
+    Computation,
+    FluidModel,
+    HostResource,
+    Resource,
+    fair_rates,
+)
+from qops_batsim.errors import SimulationError
 
 
 def test_a_lone_computation_has_its_slowest_resource() -> None:
@@ -72,6 +81,65 @@ def test_latency_comes_before_progress() -> None:
     assert model.settle(0.0) == []
     model.wake(late)
     assert model.settle(2.0) == [(late, 1.0)]
+
+
+def test_what_a_fatpipe_link_has_left_is_given_again() -> None:
+    # As in SimGrid: the first may only have 1 of 10; what the second could have had besides is
+    # offered to it once more, and so on: 10 + 9 + ... + 1.
+    link, narrow = Resource(10.0, shared=False), Resource(1.0)
+    first, second = Computation({link: 1.0, narrow: 1.0}), Computation({link: 1.0})
+    assert fair_rates([first, second]) == [1.0, 55.0]
+
+
+def test_each_executor_has_a_share_of_its_host() -> None:
+    host = HostResource(0, 100.0)
+    two = Computation({}, executors=[(host, 100.0), (host, 100.0)])
+    one = Computation({}, executors=[(host, 100.0)])
+    assert fair_rates([two, one]) == pytest.approx([1 / 3, 1 / 3])
+
+
+def test_a_host_that_becomes_slower_slows_what_it_computes() -> None:
+    host = HostResource(0, 100.0, cores=2)
+    model, job = FluidModel(), Computation({}, executors=[(host, 1000.0)])
+    model.start(job, 0.0)
+    assert model.settle(0.0) == [(job, 10.0)]
+    assert model.flows([host]) == {host: 100.0}
+    model.change_speed(host, 50.0)
+    assert model.settle(5.0) == [(job, 10.0)]
+
+
+def crowded_links(seed: int) -> list[Computation]:
+    """Computations of which some hardly use a FATPIPE link, so that it takes many rounds."""
+    rng = random.Random(seed)
+    wide = [Resource(rng.choice([100.0, 1000.0]), shared=False) for _ in range(rng.choice([1, 2]))]
+    others = [Resource(10 ** rng.uniform(0, 6)) for _ in range(4)]
+    made = []
+    for _ in range(rng.randint(2, 6)):
+        crossed = rng.sample(wide, rng.randint(1, len(wide)))
+        uses = {link: rng.choice([1.0, 3.0]) for link in crossed}
+        if rng.random() < 0.5:
+            uses |= {link: rng.uniform(0.1, 10) for link in rng.sample(others, rng.randint(1, 2))}
+        bound = rng.choice([math.inf, math.inf, 10 ** rng.uniform(0, 6)])
+        made.append(Computation(uses, bound=bound))
+    return made
+
+
+def test_rounds_that_are_alike_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    skipped = 0
+    for seed in range(100):
+        computations = crowded_links(seed)
+        monkeypatch.setattr(fluid, "PLAIN_ROUNDS", 10**9)
+        monkeypatch.setattr(fluid, "MAX_ROUNDS", 10**9)
+        expected = fair_rates(computations)
+        monkeypatch.setattr(fluid, "PLAIN_ROUNDS", 3)
+        monkeypatch.setattr(fluid, "MAX_ROUNDS", 200)
+        assert fair_rates(computations) == pytest.approx(expected, rel=1e-6), seed
+        monkeypatch.setattr(fluid, "PLAIN_ROUNDS", 10**9)
+        try:
+            fair_rates(computations)
+        except SimulationError:
+            skipped += 1
+    assert skipped > 10
 
 
 systems = st.lists(st.floats(1.0, 1e9), min_size=1, max_size=5).flatmap(

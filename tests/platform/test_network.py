@@ -211,3 +211,13 @@ def test_a_full_zone_need_not_name_the_way_to_its_gateway() -> None:
         assert (names(path), path.latency) == (["wan"], 2.0)
     with pytest.raises(InputError, match="no route from 'h1' to 'h2' in zone 'in'"):
         network.path("h1", "h2")
+
+
+def test_a_clusters_own_links_are_shared_even_if_it_says_otherwise() -> None:
+    # So does SimGrid, which heeds FATPIPE for the backbone only.
+    cluster = (
+        '<cluster id="c" prefix="h" suffix="" radical="0-1" speed="1Gf" bw="1MBps" lat="0s" '
+        'bb_bw="1MBps" bb_lat="0s" sharing_policy="FATPIPE" bb_sharing_policy="FATPIPE"/>'
+    )
+    path = Network(parse(f'<platform version="4.1">{cluster}</platform>')).path("h0", "h1")
+    assert [link.sharing_policy for link in path.links] == ["SHARED", "FATPIPE", "SHARED"]
