@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.errors import InputError
 from qops_batsim.experiments.campaign import Campaign, Cell, Identities, Point, case_of
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, shared_steps
 from qops_batsim.experiments.kept import KeptRuns
@@ -146,7 +147,14 @@ def _inputs(campaign: Campaign, directory: Path) -> tuple[Identities, dict[str, 
         windows = campaign.windows_of(log)
         last = [window.skip + window.first for window in windows if window.first]
         jobs = max(last) if len(last) == len(windows) else None
-        traces[names[log.name]] = read_trace(path, log.processors, jobs)
+        trace = read_trace(path, log.processors, jobs)
+        for window in windows:
+            if window.skip >= len(trace.jobs):
+                raise InputError(
+                    f"{path}: has {len(trace.jobs)} usable jobs; a window of log {log.name} skips "
+                    f"{window.skip}, and fewer are expected"
+                )
+        traces[names[log.name]] = trace
     schedulers = {each.name: each.identity() for each in campaign.schedulers}
     return Identities(logs=names, schedulers=schedulers), traces
 

@@ -150,6 +150,9 @@ def test_a_log_that_is_nowhere_is_told_before_anything_is_run(tmp_path: Path) ->
     wrong = campaign(logs=(Log(name="a", file="sdsc_sp2_1000", processors=5),))
     with pytest.raises(InputError, match="is no SWF file.*5 were given"):
         run_campaign(wrong, tmp_path / "out")
+    beyond = campaign(windows=(Window(), Window(skip=1000)))
+    with pytest.raises(InputError, match="has 1000 usable jobs; a window of log .* skips 1000"):
+        run_campaign(beyond, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
