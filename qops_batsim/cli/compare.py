@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from qops_batsim.cli import console, options
 from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.pending import check_writable
 
 if TYPE_CHECKING:
     from qops_batsim.experiments.compare import Comparison
@@ -124,6 +125,8 @@ def _run_and_print(
     trace = load_workload(workload)
     machine = None if platform is None else load_platform(platform, trace)
     console.make_directory(out, "--out")
+    if page is not None:
+        check_writable(page)
     with console.announce_compiling():
         grid.prepare()
     began = time.perf_counter()

@@ -12,6 +12,7 @@ from qops_batsim.cli import console, options
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.texts import number_text
 from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.pending import check_writable
 
 if TYPE_CHECKING:
     from qops_batsim.papers.claims import Claim
@@ -95,6 +96,8 @@ def run(
         raise InputError(f"--traces {traces}: no such directory")
     if out is not None:
         console.make_directory(out, "--out")
+    if page is not None:
+        check_writable(page)
     request = PaperRequest(
         quick=quick, traces=traces, workers=dask or jobs_parallel, seeds=seeds, out=out
     )

@@ -86,11 +86,14 @@ def serve(
 
     `qops-batsim serve easy --loop --timeout 60 --out out/campaign`
     """
+    from qops_batsim.pending import check_writable
     from qops_batsim.protocol.zeromq import listen
     from qops_batsim.scheduling.plugins import short_name
     from qops_batsim.scheduling.registry import make_scheduler, parse_settings
 
     given = parse_settings(settings or [])
+    prefix = out or f"out/{short_name(scheduler)}"
+    check_writable(f"{prefix}_qos.csv")
     module = make_scheduler(scheduler, given)
     with announce_compiling(quiet):
         module.prepare()
@@ -103,7 +106,6 @@ def serve(
     )
     if not quiet:
         note(f"{scheduler} listens at {endpoint}")
-    prefix = out or f"out/{short_name(scheduler)}"
     server = _Server(scheduler, given, any_engine, connection, prefix, quiet)
     try:
         code = server.serve_one()

@@ -25,7 +25,7 @@ from qops_batsim.engine.options import EngineOptions
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import WORKING_DIRECTORY, FileSet
 from qops_batsim.files import read_bytes
-from qops_batsim.pending import pending_directory
+from qops_batsim.pending import errors_of_writing, pending_directory
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.events import JobCompleted, SimulationBegins, SimulationEnds
@@ -98,11 +98,12 @@ def run_batsim(
     options = options or EngineOptions()
     place = files.path(WORKING_DIRECTORY)
     with ending_signals_raise(), pending_directory(place) as directory:
-        inputs = _input_arguments(platform, workload, directory)
-        if options.external_events is not None:
-            events = directory / "events.txt"
-            events.write_text(format_external_events(options.external_events))
-            inputs += ["--events", str(events)]
+        with errors_of_writing(files.prefix):
+            inputs = _input_arguments(platform, workload, directory)
+            if options.external_events is not None:
+                events = directory / "events.txt"
+                events.write_text(format_external_events(options.external_events))
+                inputs += ["--events", str(events)]
         arguments = batsim_arguments(options, log_level)
         with closing(_Server(driver, timeout)) as server:
             outputs = ["-e", str(directory / _EXPORT), "-s", server.endpoint]
