@@ -50,7 +50,7 @@ def method_text(runs: CampaignRuns) -> str:
         "Means with 95 % intervals (Student) over the windows of a log, each the mean of its "
         "seeds; with a single window over its seeds, which says nothing about other windows. "
         f"Verdicts: {runs.campaign.metrics[0]} against {runs.campaign.base} on the same "
-        f"workloads; at most {ERROR:.0%} for one wrong verdict or more in the table (Holm); not "
+        f"workloads; at most {100 * ERROR:.0f} % for one wrong verdict or more in the table (Holm); not "
         f"judged below {LEAST} repetitions."
     )
 

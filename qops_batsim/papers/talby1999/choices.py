@@ -14,7 +14,7 @@ CHOICES = {
     "known when this one was chosen; they are in a table",
     "average wait": "2401 s for all months, the paper's, except where it is said",
     "preferred jobs": "every fifth of a month by submission: the 5th, the 10th, ...",
-    "intervals": "95 % bootstrap over the months",
+    "intervals": "95 % (Student) over the months",
 }
 
 PROCESSORS = 128
