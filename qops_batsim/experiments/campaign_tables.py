@@ -16,7 +16,7 @@ from qops_batsim.experiments.campaign import Point, Window
 from qops_batsim.experiments.campaign_runs import CampaignRuns, Outcome
 from qops_batsim.experiments.compare import METRICS
 from qops_batsim.experiments.intervals import LEAST, Interval, nested_interval
-from qops_batsim.experiments.verdicts import ERROR, directions
+from qops_batsim.experiments.verdicts import RISK, directions
 from qops_batsim.files import atomic_write, write_text
 from qops_batsim.version import __version__
 
@@ -50,7 +50,7 @@ def method_text(runs: CampaignRuns) -> str:
         "Means with 95 % intervals (Student) over the windows of a log, each the mean of its "
         "seeds; with a single window over its seeds, which says nothing about other windows. "
         f"Verdicts: {runs.campaign.metrics[0]} against {runs.campaign.base} on the same "
-        f"workloads; at most {100 * ERROR:.0f} % for one wrong verdict or more in the table (Holm); not "
+        f"workloads; at most {RISK} for one wrong verdict or more in the table (Holm); not "
         f"judged below {LEAST} repetitions."
     )
 

@@ -20,6 +20,9 @@ from qops_batsim.experiments.intervals import LEAST, LEVEL, Interval
 ERROR = 1 - LEVEL
 """Probability of one wrong verdict or more among those judged together, at most."""
 
+RISK = f"{100 * ERROR:.0f} %"
+"""The same in words."""
+
 
 class Judgement(NamedTuple):
     """What a measured mean says about a range: in it, or outside, unless chance explains that.

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from qops_batsim.experiments.intervals import LEAST, Interval
-from qops_batsim.experiments.verdicts import ERROR, holm, judge, significant
+from qops_batsim.experiments.verdicts import RISK, holm, judge, significant
 
 Verdict = Literal["confirmed", "not confirmed", "inconclusive", "not judged"]
 CONFIRMED: Verdict = "confirmed"
@@ -25,7 +25,7 @@ METHOD = (
     "A claim about a mean is confirmed if the measured one lies on the claimed side of a number, "
     "or in the claimed range, and not confirmed if it lies outside, unless chance explains that: "
     "by Student's t distribution, with a probability of at most "
-    f"{100 * ERROR:.0f} % of one wrong verdict or more among all claims of the report (Holm). With fewer "
+    f"{RISK} of one wrong verdict or more among all claims of the report (Holm). With fewer "
     f"than {LEAST} repetitions it is not judged. A claim with parts holds if they all do; these, "
     "and intervals (95 %), are each by itself. A claim without interval is a fact, or a number of "
     "one run: it holds or does not."
