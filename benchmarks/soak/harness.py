@@ -39,6 +39,7 @@ PARTS = {
     "options": Part("random_options", 100.0),
     "peers": Part("hostile_peers"),
     "engines": Part("odd_engines"),
+    "schedulers": Part("odd_schedulers"),
     "sockets": Part("hostile_sockets"),
     "runs": Part("random_runs"),
     "interrupted": Part("interrupted"),

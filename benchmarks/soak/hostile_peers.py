@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
+import msgspec
 from commands import CONTROLS, LONGEST_MESSAGE, MEMORY, SECONDS, Hang, memory_peak, place_of, within
 from mutations import mutated
 from random_runs import random_settings
@@ -49,7 +50,8 @@ class Session:
 
     scheduler: str
     settings: dict[str, Any]
-    simulation: Callable[[Any], Simulation]
+    simulation: Callable[..., Simulation]
+    """Made of a decision side, and of changes to the engine's options."""
     said: list[bytes] = field(default_factory=list)
     answers: list[bytes] = field(default_factory=list)
 
@@ -97,8 +99,9 @@ def honest_session(rng: random.Random, folder: Path) -> Session:
         make_scheduler(scheduler, settings), events=events if outages else None
     )
 
-    def simulation(peer: Any) -> Simulation:
-        return Simulation(read_platform(platform), [read_workload(workload)], peer, options)
+    def simulation(peer: Any, **changes: Any) -> Simulation:
+        changed = msgspec.structs.replace(options, **changes)
+        return Simulation(read_platform(platform), [read_workload(workload)], peer, changed)
 
     session = Session(scheduler, settings, simulation)
     simulation(Answering(session.scheduler_again().answer, session)).run()

@@ -152,3 +152,16 @@ def test_all_that_batsim_was_recorded_to_say_can_be(shared: Path) -> None:
             except InputError:
                 break  # These sessions end with a decision that is none.
     assert counted > 1000
+
+
+def test_aroma_stops_a_job_that_should_have_ended_long_ago() -> None:
+    session = DecisionSession("aroma")
+    config = {"dynamic-jobs-enabled": True, "dynamic-jobs-acknowledged": True}
+    profiles = {"w0": {"d": {"type": "delay", "delay": 0}}}
+    session.answer(told(0.0, begun(config=config, profiles=profiles)))
+    session.answer(told(0.0, submitted("1", res=4, walltime=1000, qos={"class": "best_effort"})))
+    session.answer(told(1.0, submitted("2", res=4, walltime=10, qos={"class": "high_priority"})))
+    killed = ("JOB_KILLED", {"job_ids": ["w0!1"], "job_progress": {"w0!1": {"progress": 0.5}}})
+    answer = session.answer(told(1.0, completed("1", "0-3", "COMPLETED_KILLED"), killed))
+    types = [item.body.TYPE for item in decode_decisions(answer).events]
+    assert types[:3] == ["REGISTER_PROFILE", "REGISTER_JOB", "EXECUTE_JOB"]
