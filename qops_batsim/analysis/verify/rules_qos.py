@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 import numpy as np
 
+from qops_batsim.analysis.results.restarts import goes_on
 from qops_batsim.analysis.results.rounding import tolerance
 from qops_batsim.analysis.results.tables import DECISIONS, Booleans, Floats
 from qops_batsim.analysis.verify.rule import (
@@ -191,7 +193,7 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
         crowds = np.maximum(subject.most_at_once, 1).astype(np.float64)
         crowds[subject.understated[subject.identities.owners]] = 1.0
         estimates = estimates * crowds
-    planned_end = start + estimates
+    planned_end = start + estimates - _done_before(subject)
     over = finish - planned_end
     # Of a sleep it is known to the last digit by how much its estimate is too short, and what is
     # killed at its estimate ends a moment later; else the files' rounding may look like one.
@@ -210,6 +212,20 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     moments = float((over * crowds)[slight].sum())
     outlived &= ~slight
     return planned_end, outlived, moments
+
+
+def _done_before(subject: Subject) -> Floats:
+    """Return what each run that goes on with another's work has used of a doubtful estimate."""
+    result, identities = subject.result, subject.identities
+    done = np.zeros(len(subject.executed))
+    if result.earlier_runs:
+        run_times = subject.ends - result.column("starting_time")
+        for rows in identities.runs(identities.several):
+            if subject.understated[identities.owners[rows[0]]]:
+                for before, row in pairwise(rows):
+                    if goes_on(result.text("profile")[row]):
+                        done[row] = done[before] + run_times[before]
+    return done
 
 
 def _estimates(subject: Subject) -> Floats:

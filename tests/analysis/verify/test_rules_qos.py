@@ -123,6 +123,36 @@ def test_a_late_start_is_excused_as_a_late_end_is(promised) -> None:
     assert violation.jobs == ("w0!2",)
 
 
+@pytest.mark.parametrize(("estimate", "broken"), [(30, set()), (40, {"admitted-deadline"})])
+def test_a_job_that_goes_on_outlives_its_estimate_with_all_its_runs(
+    write_run, estimate, broken
+) -> None:
+    # 1 is stopped after 20 s, and goes on for 15: no run is longer than it was estimated to be.
+    ran = write_run.ran
+    jobs = [
+        ran("1", 0, 1, 0, 20, [0], state="COMPLETED_KILLED", profile="d35"),
+        ran("1#1", 0, 1, 20, 15, [0], profile="d35#1#1"),
+        ran("2", 0, 1, 35, 5, [0], profile="d5"),
+    ]
+    prefix = write_run(jobs, hosts=1)
+    Path(f"{prefix}_qos.csv").write_text(f"{HEADER}\nw0!2,accepted,39,\n")
+    told = {"1": estimate, "2": 5}
+    listed = [
+        {
+            "id": job,
+            "subtime": 0,
+            "res": 1,
+            "profile": profile,
+            "qos": {"estimated_runtime": told[job]},
+        }
+        for job, profile in (("1", "d35"), ("2", "d5"))
+    ]
+    profiles = {f"d{n}": {"type": "delay", "delay": n} for n in (5, 35)}
+    text = json.dumps({"nb_res": 1, "jobs": listed, "profiles": profiles})
+    workloads = {"w0": parse_workload(text, source="stopped.json")}
+    assert {each.rule for each in verify(read_run(prefix), workloads=workloads)} == broken
+
+
 def test_kills_at_estimates_make_late_what_follows_them(write_run) -> None:
     # Each is killed a microsecond after its estimate, and the next one starts then.
     ran, after = write_run.ran, 10.000001
