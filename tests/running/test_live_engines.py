@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from energy_sessions import session_difference
 from live_engines import case_difference, difference, real_program, run_both
 from qops_batsim.analysis.results.difference import compare_runs
 from qops_batsim.analysis.results.run import read_run
@@ -220,3 +221,14 @@ def test_serve(
     served += [part for option in options for part in ("--set", option)]
     arguments = ["-p", str(platform), "-w", str(workload), *switches]
     assert engines_differ(served, arguments, tmp_path) == ""
+
+
+# Energy and power states
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_random_sessions_with_energy_give_the_same_files(tmp_path: Path, network: bool) -> None:
+    for seed in range(6):
+        directory = tmp_path / str(seed)
+        directory.mkdir()
+        assert not session_difference(seed, directory, network=network), seed
