@@ -100,6 +100,9 @@ def test_equal_runs_are_one_case() -> None:
         if case.scenario.load == 1 and case.scenario.share == 1
     }
     assert at_load_1 == {1}
+    assert {case.scenario.method for case in FULL.cases() if case.scenario.load == 1} == {
+        "duplication"
+    }
     blind = [case.scenario for case in FULL.cases() if case.scheduler == "easy"]
     assert {(it.stringency, it.artificial, it.relaxation) for it in blind} == {
         (0.2, "run-time", 2.0)

@@ -121,13 +121,16 @@ def scenario(
     seed: int,
     rule: Rule | str = "run-time",
 ) -> Scenario:
-    """Return a deadline workload; what it skips is left out of its log already."""
+    """Return a deadline workload; what it skips is left out of its log already.
+
+    At load 1 both methods give the same one.
+    """
     stringency, share = setting
     return Scenario(
         log=source.name,
         first=source.first,
         load=load,
-        method=method,
+        method=method if load > 1 else "duplication",
         stringency=stringency,
         share=share,
         artificial=rule,
