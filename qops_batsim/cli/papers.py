@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "pdf", "svg")
 
+ALL = "all"
+"""In place of a paper's name: one after the other."""
+
 _about = manual(
     """
-    PAPER: Name of the paper: talby1999, islam2004, ...
+    PAPER: Name of the paper: talby1999, islam2003, ..., or all.
     --quick: Only the part that takes a few minutes at most.
     --out, -o DIR: Write report.json, report.md and a picture of each figure here; runs that were
-        finished before are not made again.
+        finished before are not made again. With all papers, each has a directory in it.
     --traces DIR: Directory of the logs. Default: $QOPS_SHARED/traces, ../shared/traces, or what
         `workload fetch` keeps.
     --seeds N: Use N seeds. Default: the paper module's choice.
@@ -85,11 +88,18 @@ def run(
     - One page to look at or to send: `qops-batsim papers run talby1999 --quick --html talby.html`
 
     - Numbers for a notebook: `qops-batsim papers run pascal2004 --quick --json > pascal.json`
+
+    - The quick part of every paper: `qops-batsim papers run all --quick --out out/papers`
     """
+    import msgspec
+
     from qops_batsim.papers.report import PAPERS, PaperRequest
 
-    if paper not in PAPERS:
-        raise InputError(f"PAPER is {paper!r}, which is not known{did_you_mean(paper, PAPERS)}")
+    known = (*PAPERS, ALL)
+    if paper not in known:
+        raise InputError(f"PAPER is {paper!r}, which is not known{did_you_mean(paper, known)}")
+    if page is not None and paper == ALL:
+        raise InputError(f"--html {page}: a page has one paper; the name of one is expected")
     if ending not in FORMATS:
         raise InputError(f"--format {ending}: one of {', '.join(FORMATS)} is expected")
     if traces is not None and not traces.is_dir():
@@ -101,10 +111,26 @@ def run(
     request = PaperRequest(
         quick=quick, traces=traces, workers=dask or jobs_parallel, seeds=seeds, out=out
     )
-    _run(paper, request, ending, as_json, page)
+    if paper != ALL:
+        found = _run(paper, request, ending, as_json, page)
+        if as_json:
+            console.print_json(found.document())
+        return
+    documents = {}
+    for name in PAPERS:
+        own = None if out is None else out / name
+        if own is not None:
+            console.make_directory(own, "--out")
+        found = _run(name, msgspec.structs.replace(request, out=own), ending, as_json, None)
+        documents[name] = found.document()
+    if as_json:
+        console.print_json(documents)
 
 
-def _run(paper: str, request: PaperRequest, ending: str, as_json: bool, page: Path | None) -> None:
+def _run(
+    paper: str, request: PaperRequest, ending: str, as_json: bool, page: Path | None
+) -> PaperReport:
+    """Run a paper, write its files and print what came out, unless JSON is to be printed."""
     import msgspec
 
     from qops_batsim.papers.report import run_paper
@@ -121,13 +147,12 @@ def _run(paper: str, request: PaperRequest, ending: str, as_json: bool, page: Pa
 
         write_text(page, paper_page(report, console.command_line()))
         paths.append(page)
-    if as_json:
-        console.print_json(report.document())
-    else:
+    if not as_json:
         _print(report)
     console.note(f"{paper} in {seconds:.1f} s")
     if paths:
         console.note(f"wrote {', '.join(str(path) for path in paths)}")
+    return report
 
 
 def _write(report: PaperReport, directory: Path, ending: str) -> list[Path]:

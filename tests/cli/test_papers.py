@@ -116,3 +116,22 @@ def test_without_the_log_a_run_says_how_to_get_it(cli: Any, tmp_path: Path) -> N
     result = cli("papers", "run", "talby1999", "--quick", "--traces", tmp_path)
     assert result.exit_code == 2
     assert "qops-batsim workload fetch kth-sp2" in result.err
+
+
+def test_all_papers_run_one_after_the_other(
+    cli: Any, requests: list[PaperRequest], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in list(report.PAPERS):
+        monkeypatch.setitem(
+            sys.modules,
+            f"qops_batsim.papers.{name}.paper",
+            sys.modules["qops_batsim.papers.tiny.paper"],
+        )
+    out = tmp_path / "papers"
+    document = json.loads(cli("papers", "run", "all", "--quick", "--json", "--out", str(out)).out)
+    assert list(document) == list(report.PAPERS)
+    assert [request.out for request in requests] == [out / name for name in report.PAPERS]
+    assert (out / "islam2003" / "report.md").is_file()
+    refused = cli("papers", "run", "all", "--html", str(tmp_path / "page.html"))
+    assert refused.exit_code == 2
+    assert "a page has one paper" in refused.err

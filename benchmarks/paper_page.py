@@ -1,0 +1,80 @@
+"""What a reproduction found out, put into the page about it: verdicts, choices and tables.
+
+The same runs as ``qops-batsim papers run PAPER --out DIR``, which are kept in DIR, so that the
+study can be interrupted. The logs are read from QOPS_SHARED (default ../shared).
+
+    python benchmarks/paper_page.py PAPER [--out DIR] [--parallel 2] [--seeds N]
+        [--write docs/PAPER.md] [--pictures docs/pictures]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from qops_batsim.papers.pictures import draw_figures
+from qops_batsim.papers.report import PaperRequest, run_paper
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared"))
+BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
+DRAWN = {
+    "islam2003": ("4", "15", "25", "43"),
+    "islam2004": ("figure3", "figure5", "figure9", "figure11"),
+}
+"""The figures that pages show."""
+
+TABLES = {"islam2003": ("Readings", "Other windows")}
+"""How the titles of the tables begin that a page has, if not all."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("paper", choices=list(DRAWN))
+    parser.add_argument("--out", type=Path, help="directory of kept runs")
+    parser.add_argument("--parallel", type=int, default=1, help="processes")
+    parser.add_argument("--seeds", type=int, help="number of seeds, if not the paper module's own")
+    parser.add_argument("--write", type=Path, help="document to put the tables into")
+    parser.add_argument("--pictures", type=Path, help="directory for pictures")
+    arguments = parser.parse_args()
+
+    def on_progress(done: int, total: int) -> None:
+        if done % 50 == 0:
+            print(f"{done} of {total} runs", file=sys.stderr, flush=True)
+
+    paper = arguments.paper
+    report = run_paper(
+        paper,
+        PaperRequest(
+            traces=SHARED / "traces",
+            workers=arguments.parallel,
+            seeds=arguments.seeds,
+            out=arguments.out or ROOT / "out" / paper,
+            on_progress=on_progress,
+        ),
+    )
+    if arguments.pictures is not None:
+        drawn = [figure for figure in report.figures if figure.name in DRAWN[paper]]
+        named = [
+            msgspec.structs.replace(each, name=f"{paper}_figure{each.name.removeprefix('figure')}")
+            for each in drawn
+        ]
+        draw_figures(named, arguments.pictures)
+    titles = TABLES.get(paper, ("",))
+    report.tables = [each for each in report.tables if each.title.startswith(titles)]
+    text = report.markdown()
+    if arguments.write is None:
+        print(text)
+        return
+    document = arguments.write.read_text()
+    before, _, rest = document.partition(BEGIN)
+    after = rest.partition(END)[2]
+    arguments.write.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+
+
+if __name__ == "__main__":
+    main()
