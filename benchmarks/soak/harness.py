@@ -10,6 +10,7 @@ part's limit, or that ends its process.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import multiprocessing
 import os
@@ -50,6 +51,10 @@ ADDRESS_SPACE = 8 << 30
 """Most memory that a worker may map (bytes), so that a fault does not take the machine along."""
 
 
+PR_SET_PDEATHSIG = 1
+"""Linux's number of what sends a signal when the parent ends."""
+
+
 class Tally:
     """What a case tried, and what failed."""
 
@@ -79,13 +84,12 @@ class Findings:
 def soak(
     name: str, part: Part, first: int, cases: int | None, seconds: float | None, workers: int
 ) -> Findings:
-    """Do so many cases of a part, or as many as fit into so many seconds."""
+    """Do so many cases of a part, or as many as fit into so many seconds after preparation."""
     findings = Findings()
-    end = None if seconds is None else time.monotonic() + seconds
     last = None if cases is None else first + cases
     running = {}
     for place in range(workers):
-        worker = _Worker(part, range(first + place, sys.maxsize, workers), last, end)
+        worker = _Worker(part, range(first + place, sys.maxsize, workers), last, seconds)
         running[worker.connection] = worker
     while running:
         for ready in wait(list(running), timeout=1.0):
@@ -115,17 +119,18 @@ def soak(
 class _Worker:
     """A child process that does every so many-th case."""
 
-    def __init__(self, part: Part, seeds: range, last: int | None, end: float | None) -> None:
-        self.part, self.seeds, self.last, self.end = part, seeds, last, end
+    def __init__(self, part: Part, seeds: range, last: int | None, seconds: float | None) -> None:
+        self.part, self.seeds, self.last, self.seconds = part, seeds, last, seconds
         self.connection, theirs = multiprocessing.Pipe()
         # A fresh interpreter: cases must not depend on what the others did to ours.
         context = multiprocessing.get_context("spawn")
         self.process = context.Process(
-            target=_work, args=(theirs, part, seeds, last, end), daemon=True
+            target=_work, args=(theirs, part, seeds, last, seconds), daemon=True
         )
         self.process.start()
         theirs.close()
         self.seed = seeds.start
+        self.began: float | None = None
         self.since: float | None = None
         self.done = False
 
@@ -141,6 +146,7 @@ class _Worker:
             return False
         if isinstance(told, int):
             self.seed, self.since = told, time.monotonic()
+            self.began = self.began or self.since
             return True
         counts, failures = told
         self.since = None
@@ -158,18 +164,20 @@ class _Worker:
         """Note that the case failed; return a worker for those that follow."""
         self.process.kill()
         self.process.join()
-        if self.since is None:
+        if self.since is None or self.began is None:
             sys.exit(f"a worker {why} outside of its cases")
         findings.cases += 1
         findings.failures[why].append((self.seed, ""))
-        return _Worker(
-            self.part, self.seeds[self.seeds.index(self.seed) + 1 :], self.last, self.end
-        )
+        others = self.seeds[self.seeds.index(self.seed) + 1 :]
+        left = None if self.seconds is None else self.seconds + self.began - time.monotonic()
+        return _Worker(self.part, others, self.last, left)
 
 
 def _work(
-    connection: Connection, part: Part, seeds: range, last: int | None, end: float | None
+    connection: Connection, part: Part, seeds: range, last: int | None, seconds: float | None
 ) -> None:
+    # No worker outlives the process that started it.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -178,6 +186,7 @@ def _work(
     case, prepare = module.case, getattr(module, "prepare", None)
     if prepare is not None:
         prepare()
+    end = None if seconds is None else time.monotonic() + seconds
     for seed in seeds:
         if (last is not None and seed >= last) or (end is not None and time.monotonic() >= end):
             break
