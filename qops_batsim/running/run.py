@@ -20,6 +20,7 @@ from qops_batsim.analysis.results.run_files import find_written
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import Lateness
 from qops_batsim.analysis.verify.verifier import lateness, rules_checked, verify
+from qops_batsim.engine.external_events import outages_of
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import run_files
@@ -285,11 +286,17 @@ class _Work:
         self.files = run_files(self.prefix, room=len(self.jobs.jobs) * _LEAST_BYTES)
 
     def expect(self, sha256: Mapping[str, str]) -> None:
-        """Refuse files whose digests are other ones."""
+        """Refuse files whose digests are other ones, and events that contradict each other."""
         known = self.sha256
         changed = [what for what, digest in sha256.items() if known.get(what, digest) != digest]
         if changed:
             raise InputError(f"the file of the {' and '.join(changed)} has changed")
+        events, file = self.options.external_events, self.given[3]
+        if events and isinstance(file, (str, PathLike)):
+            try:
+                outages_of(events, self.options.hosts or len(self.machine.compute_hosts))
+            except InputError as error:
+                raise InputError(f"{file}: {error}") from None
 
     @without_garbage_collection()
     def run(self, batsim: BatsimCall | None) -> Run:

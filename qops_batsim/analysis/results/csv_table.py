@@ -24,6 +24,14 @@ from qops_batsim.analysis.results.csv_cells import Booleans, Floats, Unusual
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_bytes, read_parts, text_of
 
+_LONGEST_HEADER = 100_000
+"""Letters of a line with the names of columns."""
+
+_FEW_LINES = 100_000
+
+_CELLS_OF_LETTER = 0.85
+"""Most cells in a letter of a long table: even one of nearly empty rows has fewer."""
+
 Choices = npt.NDArray[np.int8]
 _Content = TypeVar("_Content")
 
@@ -181,6 +189,8 @@ def _read_in_bulk(parts: Iterator[bytes], form: Form) -> Table:
     begin = next(parts, b"")
     short = len(begin) < csv_cells.SHORT
     line, _, begin = begin.partition(b"\n")
+    if len(line) > _LONGEST_HEADER:
+        raise Unusual
     header = line.decode().split(",")
     if len(set(header)) < len(header) or not set(form.needed).issubset(header):
         raise Unusual
@@ -234,13 +244,19 @@ def _read_with_pandas(path: Path, text: str, form: Form) -> Table:
 
     if not text.strip():
         raise InputError(f"{path}: empty (did the simulation abort?); {form.what} is expected")
-    header = next(csv.reader(io.StringIO(text[:100_000], newline="")), [])
+    header = next(csv.reader(io.StringIO(text[:_LONGEST_HEADER], newline="")), [])
     missing = [name for name in form.needed if name not in header]
     if missing:
         found = " ".join(", ".join(header).split())[:200]
         raise InputError(
             f"{path}: column{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing "
             f"(found: {found or 'nothing'}); {form.what} is expected"
+        )
+    lines = text.count("\n")
+    if lines > _FEW_LINES and len(header) * lines > _CELLS_OF_LETTER * len(text):
+        raise InputError(
+            f"{path}: {lines} lines of {len(header)} columns in {len(text)} letters; "
+            f"{form.what} is expected"
         )
     try:
         with warnings.catch_warnings():

@@ -167,3 +167,29 @@ def test_texts_and_words_are_sequences():
     assert ("w0" in plain, "0" in plain) == (True, False)
     states = Chosen(FINAL_STATES, np.array([4, 0], np.int8))
     assert (len(states), states[0], list(states)) == (2, "REJECTED", ["REJECTED", FINAL_STATES[0]])
+
+
+def test_line_ends_of_other_systems_are_read(tmp_path):
+    for end in ("\r", "\r\n", "\n"):
+        path = tmp_path / "t.csv"
+        path.write_bytes(f"number,state,text{end}1,,a{end}2,,b{end}".encode())
+        assert read_table(path, FORM, lambda table: table.numbers["number"].tolist()) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("number,state,text\n" + "1\n" * 200_000, "200001 lines of 3 columns in"),
+        ("number,state,text\n" + ",,\n" * 200_000, "200001 lines of 3 columns in"),
+        ("number,state," + "x" * 200_000 + ",text\n", "column text missing"),
+    ],
+)
+def test_what_would_take_far_more_memory_than_it_has_letters_is_refused(tmp_path, content, message):
+    path = tmp_path / "t.csv"
+    path.write_text(content)
+
+    def read(table):
+        table.refuse("number", np.isnan(table.numbers["number"]), "a number")
+
+    with pytest.raises(InputError, match=message):
+        read_table(path, FORM, read)
