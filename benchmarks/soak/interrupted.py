@@ -273,7 +273,9 @@ def case(seed: int, folder: Path, tally: Tally) -> None:
     if how == "disk" and os.geteuid() != 0:
         how = "size"
     steps = () if scene.earlier is None else (scene.earlier,)
-    before, after = whole(steps, scene.prefix), whole((*steps, scene.writer), scene.prefix)
+    # What a run leaves does not depend on what was there before.
+    base = () if scene.writer[0] in ("run", "engine") else steps
+    before, after = whole(steps, scene.prefix), whole((*base, scene.writer), scene.prefix)
     what = f"{' '.join(scene.earlier or ['nothing'])}, then {' '.join(scene.writer)}, {how}"
     needed = sum(map(len, after.files.values()))
     disk = small_disk(folder, needed, rng) if how == "disk" else contextlib.nullcontext(None)
