@@ -26,8 +26,11 @@ DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"
 _LOOK_UP_MS = 100
 """How often a wait for a message looks up from it (milliseconds)."""
 
-_MESSAGES_AHEAD = 2
-"""Messages of a peer that are read before they are asked for; a peer that waits sends one."""
+_MESSAGES_AHEAD = 10
+"""Messages of a peer that are read before they are asked for; one that waits for answers sends one.
+
+Fewer would make ZeroMQ ask for more after every message.
+"""
 
 _REFUSAL = b"refused: another engine is being served, and one at a time is"
 """Answer to all others. Batsim aborts on an answer that is no JSON, and waits for ever on none."""
@@ -297,12 +300,13 @@ class ListeningSocket(MessageSocket):
         if not self._is_held:
             self._speaker = _receive(self.socket, flags)
         self._is_held = False
-        if not self._engine:
-            delimiter = self.socket.recv(copy=False)
-            self._engine, self._connection = self._speaker, delimiter.get(zmq.SRCFD)
+        if self._speaker == self._engine:
+            delimiter = _receive(self.socket, 0)
+        elif not self._engine:
+            frame = self.socket.recv(copy=False)
+            delimiter = frame.bytes
+            self._engine, self._connection = self._speaker, frame.get(zmq.SRCFD)
             self._connections.forget()
-        elif self._speaker == self._engine:
-            delimiter = self.socket.recv(copy=False)
         elif self._lost():
             self._is_held = True  # It is the next engine's.
             raise self._gone()
@@ -313,7 +317,7 @@ class ListeningSocket(MessageSocket):
                 self._on_refused()
             return None
         self._asked = True
-        if len(delimiter) or not _option(self.socket, zmq.RCVMORE):
+        if delimiter or not _option(self.socket, zmq.RCVMORE):
             self._skip_frames()
             raise InputError("message without an empty frame before it; a request is expected")
         return self._whole(_receive(self.socket, 0))
