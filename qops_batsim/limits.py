@@ -23,6 +23,9 @@ MAX_STRETCH = 1e22
 MAX_PROCESSORS = 1_000_000
 """Most processors of a job or of a machine."""
 
+MAX_WHOLE_NUMBER = (1 << 63) - 1
+"""Largest whole number among the options of a scheduler."""
+
 MAX_HOSTS = MAX_PROCESSORS + 1
 """Most hosts in a platform, the master among them."""
 

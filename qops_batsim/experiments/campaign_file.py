@@ -39,7 +39,7 @@ def read_campaign(path: str | Path) -> Campaign:
     text = read_text(path, what="a campaign (TOML)", max_bytes=MAX_BYTES)
     try:
         given = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: {error}; a campaign (TOML) is expected") from None
     return campaign_of(given, source=str(path))
 

@@ -140,7 +140,8 @@ def status_of(directory: str | Path) -> Status:
 
 def _inputs(campaign: Campaign, directory: Path) -> tuple[Identities, dict[str, Workload]]:
     """Return what identifies the inputs, and the logs by it."""
-    names, traces = {}, {}
+    names: dict[str, str] = {}
+    traces: dict[str, Workload] = {}
     for log in campaign.logs:
         path = find_trace(log.file, directory)
         names[log.name] = trace_digest(path, log.processors)
@@ -154,7 +155,10 @@ def _inputs(campaign: Campaign, directory: Path) -> tuple[Identities, dict[str, 
                     f"{path}: has {len(trace.jobs)} usable jobs; a window of log {log.name} skips "
                     f"{window.skip}, and fewer are expected"
                 )
-        traces[names[log.name]] = trace
+        # Two names may have one log, of which the longer stretch is needed.
+        longest = traces.setdefault(names[log.name], trace)
+        if len(trace.jobs) > len(longest.jobs):
+            traces[names[log.name]] = trace
     schedulers = {each.name: each.identity() for each in campaign.schedulers}
     return Identities(logs=names, schedulers=schedulers), traces
 

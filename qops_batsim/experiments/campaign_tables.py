@@ -65,16 +65,17 @@ def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
     for (point, name), group in groups.items():
         finished = [each for each in group if each.metrics is not None]
         pairs = _pairs(finished, groups[point, base])
+        windows = len({each.cell.window for each in group})
         found.append(
             CampaignSummary(
                 point=point,
                 scheduler=name,
-                over=WINDOWS if len({each.cell.window for each in group}) > 1 else SEEDS,
+                over=WINDOWS if windows > 1 else SEEDS,
                 runs=len(finished),
                 failed=sum(each.error is not None for each in group),
-                metrics={metric: _mean(finished, metric) for metric in METRICS},
+                metrics={metric: _mean(finished, metric, windows) for metric in METRICS},
                 difference={
-                    metric: None if name == base else _difference(pairs, metric)
+                    metric: None if name == base else _difference(pairs, metric, windows)
                     for metric in METRICS
                 },
             )
@@ -93,27 +94,29 @@ def _pairs(own: Iterable[Outcome], base: Iterable[Outcome]) -> list[tuple[Outcom
     return [(each, others[key]) for each, key in keys if key in others]
 
 
-def _mean(runs: Iterable[Outcome], metric: str) -> Interval | None:
-    return _nested([(each.cell.window, _value(each, metric)) for each in runs])
+def _mean(runs: Iterable[Outcome], metric: str, windows: int) -> Interval | None:
+    return _nested([(each.cell.window, _value(each, metric)) for each in runs], windows)
 
 
-def _difference(pairs: Iterable[tuple[Outcome, Outcome]], metric: str) -> Interval | None:
+def _difference(
+    pairs: Iterable[tuple[Outcome, Outcome]], metric: str, windows: int
+) -> Interval | None:
     values: list[tuple[Window, float | None]] = []
     for own, base in pairs:
         one, other = _value(own, metric), _value(base, metric)
         known = one is not None and other is not None
         values.append((own.cell.window, one - other if known else None))  # type: ignore[operator]
-    return _nested(values)
+    return _nested(values, windows)
 
 
-def _nested(values: Sequence[tuple[Window, float | None]]) -> Interval | None:
-    """Return the mean over windows, or None where a run lacks the metric."""
+def _nested(values: Sequence[tuple[Window, float | None]], windows: int) -> Interval | None:
+    """Return the mean over so many windows, or None where a run lacks the metric."""
     groups: dict[Window, list[float]] = {}
     for window, value in values:
         if value is None:
             return None
         groups.setdefault(window, []).append(value)
-    return nested_interval(list(groups.values())) if groups else None
+    return nested_interval(list(groups.values()), planned=windows) if groups else None
 
 
 def _value(outcome: Outcome, metric: str) -> float | None:

@@ -117,15 +117,16 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Interv
     return mean_interval([a - b for a, b in zip(first, second, strict=True)])
 
 
-def nested_interval(groups: Sequence[Sequence[float]]) -> Interval:
+def nested_interval(groups: Sequence[Sequence[float]], *, planned: int = 1) -> Interval:
     """Return the mean of values in groups, such as the seeds of each window of a log.
 
     Values of one group have the group in common, so they are no independent repetitions: with
     more than one group the interval is that of the groups' means, each of which counts alike. It
     then tells what to expect of another window of that log; with a single group, only what to
-    expect of other seeds on the same window.
+    expect of other seeds on the same window. Where so many groups are ``planned``, a single one
+    is not taken for all: its mean has no interval yet.
     """
-    if len(groups) == 1:
+    if max(len(groups), planned) == 1:
         return mean_interval(groups[0])
     return mean_interval([mean_interval(group).mean for group in groups])
 

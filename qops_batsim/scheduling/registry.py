@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.limits import MAX_WHOLE_NUMBER
 from qops_batsim.scheduling.interface import InterfaceError, interface_problem
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
 from qops_batsim.scheduling.plugins import is_in_file, object_in_file, remember
@@ -107,7 +108,7 @@ def read_options(
             hint = did_you_mean(option, known) if known else " (it has none)"
             raise InputError(f"scheduler {name!r} has no option {option!r}{hint}")
     try:
-        return msgspec.convert(dict(settings), kind.Options, strict=False)
+        options = msgspec.convert(dict(settings), kind.Options, strict=False)
     except msgspec.ValidationError as error:
         message, _, where = str(error).partition(" - at `$.")
         option = where.rstrip("`")
@@ -116,6 +117,15 @@ def read_options(
         raise InputError(
             f"scheduler {name!r}: option {option} is {value}: {message}{choices}"
         ) from None
+    for option in settings:
+        number: object = getattr(options, option, None)
+        # Compiled code has whole numbers of 64 bits.
+        if isinstance(number, int) and abs(number) > MAX_WHOLE_NUMBER:
+            raise InputError(
+                f"scheduler {name!r}: option {option} is {shown(number)}; a whole number up to "
+                f"{MAX_WHOLE_NUMBER} is expected"
+            )
+    return options
 
 
 def _choices(kind: type[DecisionModule], option: str) -> str:

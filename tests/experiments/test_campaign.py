@@ -36,6 +36,7 @@ from qops_batsim.experiments.campaign_tables import (
 from qops_batsim.experiments.contestants import Contestant, contestants_of
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
 from qops_batsim.experiments.intervals import mean_interval, paired_difference
+from swf_lines import swf_text
 
 TEXT = """
 name = "small"
@@ -121,6 +122,7 @@ def test_one_value_stands_for_a_list_and_tables_for_texts() -> None:
         (TEXT.replace("1.4", "1.0"), "load 1 is given twice"),
         (TEXT.replace("seeds = 2", "seeds = 0"), "seeds is 0; a list of seeds, or their number"),
         (TEXT.replace("seeds = 2", "seeds = [-1]"), "seed is -1"),
+        (f"seeds = {5000 * '1'}", "integer string conversion"),
         (TEXT.replace("k_factor", "k"), "scheduler 'qops' has no option 'k'"),
         (TEXT.replace('"easy"', '"eazy"'), "unknown scheduler 'eazy'; did you mean 'easy'"),
         (TEXT.replace('baseline = "msb"', 'baseline = "mrt"'), "baseline is 'mrt'"),
@@ -264,6 +266,30 @@ def test_with_one_window_repetitions_are_seeds(tmp_path: Path) -> None:
     counts = [each.metrics["unadmitted_jobs"].count for each in found]
     assert counts == [1, 1, 2, 2]
     assert [each.verdict for each in found] == ["", "not judged", "", "not judged"]
+
+
+def test_seeds_of_one_window_do_not_stand_for_windows_to_come(runs: CampaignRuns) -> None:
+    """A campaign that goes on tells means, and judges nothing before it has other windows."""
+    outcomes = [
+        msgspec.structs.replace(each, metrics=None) if each.cell.window.skip else each
+        for each in runs.outcomes
+    ]
+    found = summaries(CampaignRuns(runs.description, outcomes))
+    assert {each.over for each in found} == {"windows"}
+    assert {each.metrics["unadmitted_jobs"].count for each in found} == {1}
+    assert {each.verdict for each in found} == {"", "not judged"}
+
+
+def test_two_names_of_one_log_have_each_its_own_windows(tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text(swf_text([{"submit_time": 10.0 * i} for i in range(12)]))
+    logs = tuple(
+        Log(name=f"first {first}", file="log.swf", windows=(Window(first=first),))
+        for first in (4, 10, 3)
+    )
+    made = campaign(logs=logs, schedulers=contestants_of(["easy"]), baseline="", loads=(1.0,))
+    found = run_campaign(made, tmp_path / "runs", logs=tmp_path).outcomes
+    jobs = [each.metrics.jobs for each in found if not each.repeated and each.metrics is not None]
+    assert jobs == [4, 10, 3]
 
 
 def test_a_failed_run_is_recorded_and_the_rest_goes_on(
