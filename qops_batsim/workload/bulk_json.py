@@ -101,7 +101,7 @@ def _profiles(written: bytes) -> dict[str, dict[str, Any]] | None:
     delays: list[Any] = [profile.get("delay") for profile in bodies]
     usual = (
         {len(profile) for profile in bodies} <= {2}
-        and {profile.get("type") for profile in bodies} <= {"delay"}
+        and all(profile.get("type") == "delay" for profile in bodies)
         and set(map(type, delays)) <= {int, float}
         and all(0 < delay <= MAX_SECONDS for delay in delays)
     )
