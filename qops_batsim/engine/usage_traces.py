@@ -166,19 +166,23 @@ class Replay:
             self._read()
 
     def _read(self) -> None:
-        letter = self._letter(self._hosts[self._ended[0]])
-        if letter is None:
-            self._was_read()
-        else:
-            self._start(letter, self._was_read)
+        """Read what ranks that have ended say, until the network delays one of them."""
+        while self._ended:
+            letter = self._letter(self._hosts[self._ended[0]])
+            if letter is not None:
+                self._start(letter, self._was_read)
+                return
+            self._take()
 
     def _was_read(self) -> None:
+        self._take()
+        self._read()
+
+    def _take(self) -> None:
         self._ended.popleft()
         self._unread -= 1
         if not self._unread:
             self._done()
-        elif self._ended:
-            self._read()
 
     def _start(self, computation: Computation, then: Callable[[], None]) -> None:
         self._running[computation] = None

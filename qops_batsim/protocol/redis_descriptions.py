@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from qops_batsim.errors import InputError, shown
+from qops_batsim.errors import InputError, SimulationError, shown
 from qops_batsim.protocol.events import Event, JobSubmitted, SimulationBegins
 from qops_batsim.protocol.messages import Message, Stamped
 
@@ -44,7 +44,7 @@ _data = msgspec.json.Decoder(dict[str, msgspec.Raw])
 class RedisDescriptions:
     """Takes descriptions of jobs out of messages, and puts them in, by way of a Redis server.
 
-    InputError if the client is not installed, or the server does not answer.
+    InputError if the client is not installed, SimulationError if the server does not answer.
     """
 
     def __init__(self, hostname: str, port: int, prefix: str) -> None:
@@ -144,6 +144,6 @@ class RedisDescriptions:
             return self._server.execute_command(*command)
         except self._errors as error:
             place = f"{self._where['redis_hostname']}:{self._where['redis_port']}"
-            raise InputError(
+            raise SimulationError(
                 f"the Redis server at {place} does not do what it should: {error}"
             ) from None

@@ -32,6 +32,13 @@ TRACES = {
     "t/r0": "# all, then one of four\n0 m_usage 1.0 40\n\n1 m_usage 1 1e9\n0 m_usage .25 10\n",
     "t/r1": "1\tm_usage 0.5 50 and more\n",
 }
+NETWORK = (
+    '<host id="master_host" speed="1f"/><link id="l" bandwidth="1GBps" latency="3s"/>'
+    '<link id="m" bandwidth="1GBps"/>'
+    '<route src="a" dst="b"><link_ctn id="l"/></route>'
+    '<route src="a" dst="master_host"><link_ctn id="m"/></route>'
+    '<route src="b" dst="master_host"><link_ctn id="m"/></route>'
+)
 JOB = {"id": "1", "subtime": 0, "res": 2, "profile": "trace"}
 
 
@@ -142,17 +149,21 @@ def test_on_a_network_ranks_write_that_they_have_ended(tmp_path: Path) -> None:
 
     a ends at 5 s: its letter comes by the loopback, at once here; that of b at 10 s takes 3 s.
     """
-    network = (
-        '<host id="master_host" speed="1f"/><link id="l" bandwidth="1GBps" latency="3s"/>'
-        '<link id="m" bandwidth="1GBps"/>'
-        '<route src="a" dst="b"><link_ctn id="l"/></route>'
-        '<route src="a" dst="master_host"><link_ctn id="m"/></route>'
-        '<route src="b" dst="master_host"><link_ctn id="m"/></route>'
-    )
-    simulation = simulation_of(tmp_path, network=network)
+    simulation = simulation_of(tmp_path, network=NETWORK)
     simulation.run()
     (record,) = simulation.ended
     assert record.finish - record.start == pytest.approx(13.0)
+
+
+def test_letters_of_many_ranks_may_have_no_way(tmp_path: Path) -> None:
+    # They wait for that of rank 0, which comes by the loopback of a; none leads from b to a.
+    network = NETWORK.replace('<route src="a" dst="b"><link_ctn id="l"/></route>', "")
+    ranks = 3_000
+    mapping = {"smpi_ranks_to_hosts_mapping": [0] + [1] * (ranks - 1)}
+    traces = {"t/ranks": "r0\n" + "r1\n" * (ranks - 1), "t/r0": "\n", "t/r1": "\n"}
+    simulation = simulation_of(tmp_path, job=mapping, network=network, **traces)
+    simulation.run()
+    assert simulation.ended[0].state == "COMPLETED_SUCCESSFULLY"
 
 
 @pytest.mark.parametrize(

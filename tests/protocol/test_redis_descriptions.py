@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from fake_redis import FakeRedis, fake_redis
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import RegisterJob
 from qops_batsim.protocol.events import (
@@ -122,7 +122,7 @@ def test_what_is_no_message_is_left_to_the_reader(
 
 def test_a_server_that_fails(server: FakeRedis, descriptions: RedisDescriptions) -> None:
     server.broken = True
-    with pytest.raises(InputError, match="the Redis server at 127.0.0.1:.*not now"):
+    with pytest.raises(SimulationError, match="the Redis server at 127.0.0.1:.*not now"):
         told(descriptions, submitted())
 
 
@@ -130,7 +130,7 @@ def test_no_server() -> None:
     pytest.importorskip("redis", reason="the extra qops-batsim[redis] is not installed")
     with fake_redis() as gone:
         pass
-    with pytest.raises(InputError, match=f"the Redis server at 127.0.0.1:{gone.port} "):
+    with pytest.raises(SimulationError, match=f"the Redis server at 127.0.0.1:{gone.port} "):
         RedisDescriptions("127.0.0.1", gone.port, "mine")
 
 
@@ -139,7 +139,7 @@ def test_no_server() -> None:
 )
 def test_a_server_that_cannot_be(hostname: str, port: int) -> None:
     pytest.importorskip("redis", reason="the extra qops-batsim[redis] is not installed")
-    with pytest.raises(InputError, match="the Redis server at "):
+    with pytest.raises(SimulationError, match="the Redis server at "):
         RedisDescriptions(hostname, port, "mine")
 
 
