@@ -16,6 +16,8 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from tables_in_page import print_or_put
+
 from qops_batsim.experiments.campaign import Point, Window
 from qops_batsim.experiments.campaign_runs import CampaignRuns, read_campaign_runs
 from qops_batsim.experiments.campaign_tables import CampaignSummary, summaries
@@ -30,7 +32,6 @@ from qops_batsim.papers.claims import (
 )
 from qops_batsim.papers.report import Table, chance_text, markdown_table
 
-BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 ADMISSION = ("msb", "mrt", "qops")
 HIGH_LOADS = (1.2, 1.4, 1.6)
 
@@ -242,13 +243,7 @@ def main() -> None:
     for table in tables(summaries(runs)):
         lines += ["", *table.markdown()]
     text = "\n".join(lines) + "\n"
-    if arguments.write is None:
-        print(text)
-        return
-    document = arguments.write.read_text()
-    before, _, rest = document.partition(BEGIN)
-    after = rest.partition(END)[2]
-    arguments.write.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+    print_or_put(text, arguments.write)
 
 
 if __name__ == "__main__":

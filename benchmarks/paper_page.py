@@ -15,13 +15,13 @@ import sys
 from pathlib import Path
 
 import msgspec
+from tables_in_page import print_or_put
 
 from qops_batsim.papers.pictures import draw_figures
 from qops_batsim.papers.report import PaperRequest, run_paper
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared"))
-BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 DRAWN = {
     "islam2003": ("4", "15", "25", "43"),
     "islam2004": ("figure3", "figure5", "figure9", "figure11"),
@@ -67,13 +67,7 @@ def main() -> None:
     titles = TABLES.get(paper, ("",))
     report.tables = [each for each in report.tables if each.title.startswith(titles)]
     text = report.markdown()
-    if arguments.write is None:
-        print(text)
-        return
-    document = arguments.write.read_text()
-    before, _, rest = document.partition(BEGIN)
-    after = rest.partition(END)[2]
-    arguments.write.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+    print_or_put(text, arguments.write)
 
 
 if __name__ == "__main__":
