@@ -172,7 +172,7 @@ def test_another_price(write_run, workload: Workload) -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (Charge(resource=float("nan")), "price of job 'w0!1' is nan.*finite"),
+        (Charge(resource=float("nan")), "price of job 'w0!1' is NaN.*finite"),
         (Charge(qos=float("inf")), "finite numbers"),
         (3.0, "price of job 'w0!1' is of type float; a Charge is expected"),
     ],
