@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -91,8 +91,6 @@ def run(
 
     - The quick part of every paper: `qops-batsim papers run all --quick --out out/papers`
     """
-    import msgspec
-
     from qops_batsim.papers.report import PAPERS, PaperRequest
 
     known = (*PAPERS, ALL)
@@ -111,20 +109,28 @@ def run(
     request = PaperRequest(
         quick=quick, traces=traces, workers=dask or jobs_parallel, seeds=seeds, out=out
     )
-    if paper != ALL:
-        found = _run(paper, request, ending, as_json, page)
-        if as_json:
-            console.print_json(found.document())
-        return
+    if paper == ALL:
+        document = _run_all(request, ending, as_json)
+    else:
+        document = _run(paper, request, ending, as_json, page).document()
+    if as_json:
+        console.print_json(document)
+
+
+def _run_all(request: PaperRequest, ending: str, as_json: bool) -> dict[str, Any]:
+    """Run all papers, each with a directory of its own; return their documents by name."""
+    import msgspec
+
+    from qops_batsim.papers.report import PAPERS
+
     documents = {}
     for name in PAPERS:
-        own = None if out is None else out / name
+        own = None if request.out is None else request.out / name
         if own is not None:
             console.make_directory(own, "--out")
-        found = _run(name, msgspec.structs.replace(request, out=own), ending, as_json, None)
-        documents[name] = found.document()
-    if as_json:
-        console.print_json(documents)
+        of_one = msgspec.structs.replace(request, out=own)
+        documents[name] = _run(name, of_one, ending, as_json, None).document()
+    return documents
 
 
 def _run(
