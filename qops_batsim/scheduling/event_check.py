@@ -64,6 +64,7 @@ class EventCheck:
         self._hosts: HostSet | None = None
         self._jobs: dict[str, str | HostSet] = {}
         self._to_kill: set[str] = set()
+        self._to_acknowledge: set[str] = set()
         self._checks: dict[type, Callable[[Any], None]] = {
             JobSubmitted: self._submitted,
             JobCompleted: self._completed,
@@ -117,6 +118,7 @@ class EventCheck:
                 self._to_kill.update(each.job_ids)
             elif isinstance(each, RegisterJob):
                 jobs[each.job_id] = _REGISTERED
+                self._to_acknowledge.add(each.job_id)
             elif isinstance(each, ChangeJobState):
                 jobs[each.job_id] = _FORCED
 
@@ -148,12 +150,16 @@ class EventCheck:
             raise InputError(
                 f"job.id is {shown(event.job.id)}; {shown(job_id)}, as job_id, is expected"
             )
-        if before not in (None, _REGISTERED):
+        # A registered job may have been started, and may even have ended, before its news comes.
+        acknowledged = job_id in self._to_acknowledge
+        if before is not None and not acknowledged:
             told = before if isinstance(before, str) else "runs"
             raise InputError(f"job_id is {shown(job_id)}, which {told}; a new job is expected")
         if event.profile is not None:
             _check_profile(event.profile, "profile")
-        self._jobs[job_id] = _WAITING
+        self._to_acknowledge.discard(job_id)
+        if before in (None, _REGISTERED):
+            self._jobs[job_id] = _WAITING
 
     def _completed(self, event: JobCompleted) -> None:
         job_id, hosts = event.job_id, self._jobs.get(event.job_id)

@@ -10,6 +10,9 @@ import pytest
 
 from decision_process import begins
 from qops_batsim.errors import InputError
+from qops_batsim.platform import HostSet
+from qops_batsim.protocol.decisions import ExecuteJob, RegisterJob
+from qops_batsim.protocol.events import JobSubmitted
 from qops_batsim.protocol.messages import decode_decisions, decode_events
 from qops_batsim.scheduling.event_check import EventCheck
 from qops_batsim.scheduling.session import DecisionSession
@@ -117,6 +120,18 @@ def test_nothing_happens_twice_or_after_the_end() -> None:
             session.answer(told(3.0, event))
     with pytest.raises(InputError, match="nothing is expected after SIMULATION_ENDS"):
         session.answer(told(3.0, ("SIMULATION_ENDS", {}), ("REQUESTED_CALL", {})))
+
+
+def test_a_registered_job_may_run_before_its_news_comes_once() -> None:
+    check = EventCheck()
+    check.check(decode_events(told(0.0, begun())))
+    (job,) = decode_events(told(0.0, submitted("1#1"))).events
+    assert isinstance(job.body, JobSubmitted)
+    check.note([RegisterJob("w0!1#1", job.body.job), ExecuteJob("w0!1#1", HostSet.parse("0-1"))])
+    check.check(decode_events(told(1.0, submitted("1#1"))))
+    with pytest.raises(InputError, match="'w0!1#1', which runs; a new job is expected"):
+        check.check(decode_events(told(1.0, submitted("1#1"))))
+    check.check(decode_events(told(2.0, completed("1#1"))))
 
 
 @pytest.mark.parametrize(
