@@ -170,6 +170,11 @@ def _stems(arguments: Sequence[str]) -> list[str]:
     return [*named, "d.json", "w.json", "c.json"] if arguments[0] == "charges" else named
 
 
+def _without_log(errors: str) -> list[str]:
+    """Return the lines of an error stream that are not of the engine's log."""
+    return [line for line in errors.splitlines() if not line.startswith("[")]
+
+
 def judge(
     arguments: Sequence[str], named: str, tally: Tally, allowed: Sequence[int] = (0, 2)
 ) -> Ended:
@@ -194,7 +199,7 @@ def judge(
     lines = [line for line in ended.errors.splitlines() if line.startswith("qops-batsim: error: ")]
     if len(lines) != 1 or not ended.errors.endswith(lines[0] + "\n"):
         tally.fail(f"{what}: not one line of error", detail)
-    elif len(ended.errors) > LONGEST_MESSAGE:
+    elif sum(map(len, _without_log(ended.errors))) > LONGEST_MESSAGE:
         tally.fail(f"{what}: a message of over {LONGEST_MESSAGE} letters", detail)
     elif not any(name in lines[0] for name in (named, *_stems(arguments))):
         tally.fail(f"{what}: the message does not name the file", detail)
