@@ -22,7 +22,7 @@ from qops_batsim.running.run import Run
 from qops_batsim.scheduling import decision_events as log
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import scheduler_class, scheduler_names
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE
 
 
 @dataclass
@@ -185,12 +185,13 @@ def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event
     date = -math.inf
     for number, line in enumerate(lines, start=2):
         event = decoded(line, _events, f"{path}: line {number}", "an event of a decision log")
-        if event.date < date:
+        # A decision may be dated a microsecond before what it answers.
+        if event.date < date - GRID_TOLERANCE:
             raise InputError(
                 f"{path}: line {number}: date {event.date:g} after {date:g}; dates that do not "
                 "decrease are expected"
             )
-        date = event.date
+        date = max(date, event.date)
         events.append(event)
     return header, events
 

@@ -173,6 +173,18 @@ def test_damaged_lines(line: int, text: str, message: str, tmp_path) -> None:
         read_history(prefix)
 
 
+def test_a_decision_may_be_dated_a_microsecond_before_what_it_answers(tmp_path) -> None:
+    prefix = run_files("qops", workload_of(1, JOBS), tmp_path)
+    allow_changes(prefix)
+    path = Path(f"{prefix}_decisions.jsonl")
+    lines = path.read_text().splitlines()
+    last = json.loads(lines[-1])
+    before = json.loads(lines[-2])
+    lines[-1] = json.dumps({**last, "date": before["date"] - 1e-6})
+    path.write_text("\n".join(lines))
+    assert len(read_history(prefix).events) == len(lines) - 1
+
+
 def test_a_log_of_another_version(tmp_path) -> None:
     prefix = run_files("qops", workload_of(1, JOBS), tmp_path)
     allow_changes(prefix)
