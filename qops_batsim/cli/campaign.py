@@ -177,7 +177,7 @@ def table(
     """
     from qops_batsim.errors import InputError
     from qops_batsim.experiments.campaign_runs import read_campaign_runs
-    from qops_batsim.experiments.campaign_tables import document_of, write_table
+    from qops_batsim.experiments.campaign_tables import document_of, summaries, write_table
 
     if each_run and save is None:
         raise InputError("--runs: is of use only with --save FILE")
@@ -186,7 +186,7 @@ def table(
         write_table(runs, save, each_run=each_run)
         console.note(f"wrote {save}")
     elif as_json:
-        console.print_json(document_of(runs))
+        console.print_json(document_of(runs, summaries(runs)))
     else:
         _print_table(runs)
 

@@ -199,14 +199,14 @@ def latex_of(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def document_of(runs: CampaignRuns) -> dict[str, Any]:
+def document_of(runs: CampaignRuns, found: Sequence[CampaignSummary]) -> dict[str, Any]:
     """Return the campaign with its summaries as plain values for JSON."""
     return {
         "package_version": __version__,
         "key": runs.description.key,
         "campaign": msgspec.to_builtins(runs.campaign),
         "judged": method_text(runs),
-        "summaries": msgspec.to_builtins(summaries(runs)),
+        "summaries": msgspec.to_builtins(found),
     }
 
 
@@ -217,7 +217,7 @@ def write_table(runs: CampaignRuns, path: Path, *, each_run: bool = False) -> No
         write_text(path, latex_of(*table_cells(runs, found)))
         return
     if path.suffix == ".json" and not each_run:
-        text = msgspec.json.format(msgspec.json.encode(document_of(runs)), indent=2)
+        text = msgspec.json.format(msgspec.json.encode(document_of(runs, found)), indent=2)
         write_text(path, text.decode() + "\n")
         return
     records = run_records(runs) if each_run else summary_records(found)

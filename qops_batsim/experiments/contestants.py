@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.experiments.deadline_runs import DeadlineCase, Scenario, Settings
-from qops_batsim.files import read_bytes
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.plugins import is_in_file, short_name
+from qops_batsim.scheduling.plugins import digest_of_file, short_name
 from qops_batsim.scheduling.registry import make_scheduler, parse_settings
 
 
@@ -47,11 +45,7 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
             for name, value in sorted(options.items())
             if value != defaults[name]
         ]
-        code = ""
-        if is_in_file(self.scheduler):
-            path = self.scheduler.rpartition(":")[0] or self.scheduler
-            code = blake2b(read_bytes(path, what="a scheduler"), digest_size=8).hexdigest()
-        return tuple(changed), code
+        return tuple(changed), digest_of_file(self.scheduler) or ""
 
 
 def contestant_of(text: str) -> Contestant:
