@@ -113,12 +113,6 @@ def place_of(error: BaseException) -> str:
     return f"{Path(ours[-1].filename).name}: {ours[-1].name}"
 
 
-def memory_peak() -> Callable[[], int]:
-    """Forget how much memory was used so far; return what tells the most since (bytes)."""
-    _forget_peak()
-    return _peak
-
-
 def _forget_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
@@ -128,29 +122,41 @@ def _peak() -> int:
     return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) << 10  # type: ignore[index]
 
 
-def read(reader: Callable[[], object], named: str, tally: Tally) -> None:
-    """Call a function that reads a file; it may return, or refuse in a message that names it."""
+def watched(
+    do: Callable[[], object], about: str, tally: Tally, wrong: Callable[[str], str]
+) -> None:
+    """Do what may end well or in one error, soon and in little space.
+
+    ``wrong`` returns what is wrong with the error's message, or nothing.
+    """
     _forget_peak()
     failure = detail = ""
     try:
         with within(SECONDS):
-            reader()
+            do()
     except Hang:
         failure, detail = f"over {SECONDS} s", traceback.format_exc()
     except QopsError as error:
         tally.count("refused")
         message = str(error)
-        if len(message) > LONGEST_MESSAGE:
-            failure = f"a message of over {LONGEST_MESSAGE} letters, by {place_of(error)}"
-        elif named not in message:
-            failure = f"the message does not name the file, by {place_of(error)}"
-        detail = message[:500]
+        long = len(message) > LONGEST_MESSAGE
+        trouble = f"a message of over {LONGEST_MESSAGE} letters" if long else wrong(message)
+        failure, detail = f"{trouble}, by {place_of(error)}" if trouble else "", message[:3000]
     except Exception as error:  # noqa: BLE001
         failure, detail = f"{type(error).__name__} in {place_of(error)}", traceback.format_exc()
     if not failure and _peak() > MEMORY:
         failure = f"over {MEMORY >> 20} MiB"
     if failure:
-        tally.fail(failure, f"{named}\n{detail}")
+        tally.fail(failure, f"{about}\n{detail}")
+
+
+def read(reader: Callable[[], object], named: str, tally: Tally) -> None:
+    """Call a function that reads a file; it may return, or refuse in a message that names it."""
+
+    def wrong(message: str) -> str:
+        return "" if named in message else "the message does not name the file"
+
+    watched(reader, named, tally, wrong)
 
 
 def files_in(folder: Path) -> dict[str, tuple[int, int]]:

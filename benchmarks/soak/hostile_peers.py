@@ -11,7 +11,6 @@ import json
 import os
 import random
 import sys
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 import msgspec
-from commands import CONTROLS, LONGEST_MESSAGE, MEMORY, SECONDS, Hang, memory_peak, place_of, within
+from commands import CONTROLS, watched
 from mutations import mutated
 from random_runs import random_settings
 
@@ -29,7 +28,7 @@ import random_simulations
 import recordings
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Deadlock, Simulation
-from qops_batsim.errors import InputError, QopsError, SimulationError
+from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.messages import decode_decisions, encode_message
 from qops_batsim.running.simulate import default_engine
@@ -172,29 +171,14 @@ def _disorder(events: list[Any], rng: random.Random) -> None:
             one["type"] = rng.choice([one["type"], other["type"]])
 
 
-def watched(do: Callable[[], None], about: str, tally: Tally) -> None:
+def hear(do: Callable[[], None], about: str, tally: Tally) -> None:
     """Do what may end well or in one error that can be printed, soon and in little space."""
-    failure = detail = ""
     tally.count("damaged messages")
-    peak = memory_peak()
-    try:
-        with within(SECONDS):
-            do()
-    except Hang:
-        failure, detail = f"over {SECONDS} s", traceback.format_exc()
-    except QopsError as error:
-        tally.count("refused")
-        detail = str(error)
-        if len(detail) > LONGEST_MESSAGE:
-            failure = f"a message of over {LONGEST_MESSAGE} letters, by {place_of(error)}"
-        elif CONTROLS.search(detail):
-            failure = f"a message that is not printable, by {place_of(error)}"
-    except Exception as error:  # noqa: BLE001
-        failure, detail = f"{type(error).__name__} in {place_of(error)}", traceback.format_exc()
-    if not failure and peak() > MEMORY:
-        failure = f"over {MEMORY >> 20} MiB"
-    if failure:
-        tally.fail(failure, f"{about}\n{detail}")
+
+    def wrong(message: str) -> str:
+        return "a message that is not printable" if CONTROLS.search(message) else ""
+
+    watched(do, about, tally, wrong)
 
 
 def hostile_engine(session: Session, rng: random.Random, tally: Tally) -> None:
@@ -213,7 +197,7 @@ def hostile_engine(session: Session, rng: random.Random, tally: Tally) -> None:
             if scheduler.ended:
                 return
 
-    watched(listen, f"engine to {session.scheduler} {session.settings}, message {place}", tally)
+    hear(listen, f"engine to {session.scheduler} {session.settings}, message {place}", tally)
 
 
 def hostile_scheduler(session: Session, rng: random.Random, folder: Path, tally: Tally) -> None:
@@ -236,7 +220,7 @@ def hostile_scheduler(session: Session, rng: random.Random, folder: Path, tally:
             simulation = error.simulation
         write_outputs(simulation, folder / "run")
 
-    watched(simulate, f"{session.scheduler} to engine, message {place}", tally)
+    hear(simulate, f"{session.scheduler} to engine, message {place}", tally)
 
 
 def case(seed: int, folder: Path, tally: Tally) -> None:

@@ -11,7 +11,7 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hostile_peers import watched
+from hostile_peers import hear
 from random_runs import random_settings
 
 from qops_batsim.jobs import FINAL_STATES, REJECTED
@@ -198,4 +198,4 @@ def case(seed: int, folder: Path, tally: Tally) -> None:
                 tally.count("odd messages")
             write_qos_log(session.log, folder / "run")
 
-        watched(play, f"{scheduler} {settings}", tally)
+        hear(play, f"{scheduler} {settings}", tally)

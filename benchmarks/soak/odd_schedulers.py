@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from commands import call
-from hostile_peers import honest_session, watched
+from hostile_peers import hear, honest_session
 from mutations import LETTERS
 from odd_engines import PROFILES
 
@@ -167,7 +167,7 @@ def case(seed: int, folder: Path, tally: Tally) -> None:
                 simulation = error.simulation
             written += write_outputs(simulation, folder / "odd")
 
-        watched(decide, "a scheduler", tally)
+        hear(decide, "a scheduler", tally)
         if written:
             tally.count("simulations written")
             ended = call(["metrics", str(folder / "odd"), "--json"])
