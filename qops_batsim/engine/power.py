@@ -67,7 +67,8 @@ def _watts(host: Host) -> tuple[tuple[float, float, float], ...]:
     listed = []
     for part in text.split(","):
         try:
-            watts = [float(each) for each in part.split(":")]
+            # Python alone would read 1_000 as 1000.
+            watts = [] if "_" in part else [float(each) for each in part.split(":")]
         except ValueError:
             watts = []
         if len(watts) in (2, 3) and all(math.isfinite(each) and each >= 0 for each in watts):

@@ -99,7 +99,8 @@ def _piece(path: Path, number: int, words: Sequence[str]) -> tuple[float, float]
 
 def _number(where: str, text: str, most: float, accepted: str) -> float:
     try:
-        value = float(text)
+        # Python alone would read 1_000 as 1000.
+        value = math.nan if "_" in text else float(text)
     except ValueError:
         value = math.nan
     if not 0 <= value <= most:

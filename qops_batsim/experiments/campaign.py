@@ -6,9 +6,9 @@ A campaign is a value: it can be made in Python or read from a file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import product
+from itertools import pairwise, product
 
 import msgspec
 
@@ -146,6 +146,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
             check_distinct(f"window of log {log.name}", windows)
             for window in windows:
                 check_counts(window.skip, window.first or None)
+            _check_apart(log.name, windows)
         for method, load in product(self.methods, self.loads):
             if method not in METHODS:
                 raise InputError(f"method is {method!r}{did_you_mean(method, METHODS)}")
@@ -198,6 +199,16 @@ def case_of(campaign: Campaign, cell: Cell, known: Identities) -> DeadlineCase:
     named = msgspec.structs.replace(scenario, log=known.logs[cell.point.log])
     each = next(each for each in campaign.schedulers if each.name == cell.contestant)
     return each.case_of(named.canonical(), *known.schedulers[cell.contestant])
+
+
+def _check_apart(log: str, windows: Sequence[Window]) -> None:
+    """Refuse windows that share jobs: intervals take windows as independent repetitions."""
+    for one, other in pairwise(sorted(windows, key=lambda each: each.skip)):
+        if not one.first or one.skip + one.first > other.skip:
+            raise InputError(
+                f"windows of log {log}: {one} and {other} share jobs; "
+                "windows that begin where another has ended are expected"
+            )
 
 
 def _scenario(point: Point, window: Window, seed: int, campaign: Campaign) -> Scenario:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,9 +29,13 @@ def draw_campaign(
             by_load[each.point.load] = each.metrics
     fields = [name for name in Point.__struct_fields__ if len({_of(p, name) for p in parts}) > 1]
     paths = []
+    used: Counter[str] = Counter()
     for part, curves in parts.items():
         named = "-".join(f"{name}-{_of(part, name)}" for name in fields)
         prefix = re.sub(r"[^\w.-]+", "-", named) + "-" if named else ""
+        used[prefix] += 1
+        if used[prefix] > 1:  # names that differ only in what a file's name cannot have
+            prefix += f"{used[prefix]}-"
         paths += draw_comparison(curves, directory, ending=ending, prefix=prefix)
     return paths
 

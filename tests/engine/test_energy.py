@@ -35,7 +35,9 @@ def test_watts_of_power_states(text: str | None, watts: tuple[Any, ...]) -> None
     assert PowerProfile.of(host(text, speeds=(1e8, 1e7))).watts == watts
 
 
-@pytest.mark.parametrize("text", ["", "90", "a:b:c", "1:2:3:4", "1:-2:3", "nan:1:2", "1:2,3:4"])
+@pytest.mark.parametrize(
+    "text", ["", "90", "a:b:c", "1:2:3:4", "1:-2:3", "nan:1:2", "1_0:2:3", "1:2,3:4"]
+)
 def test_unreadable_watts_are_refused(text: str) -> None:
     with pytest.raises(InputError, match="host 'h': property wattage_per_state is"):
         PowerProfile.of(host(text))

@@ -179,6 +179,7 @@ def test_letters_of_many_ranks_may_have_no_way(tmp_path: Path) -> None:
         ("t/r0", "0 m_usage 1.5 5\n", "line 1: '1.5' was found; a share of the cores from 0 to 1"),
         ("t/r0", "0 m_usage 1\n", "line 1: '' was found; a number of flop from 0 up"),
         ("t/r0", "0 m_usage 1 inf\n", "line 1: 'inf' was found; a number of flop"),
+        ("t/r0", "0 m_usage 1 1_0\n", "line 1: '1_0' was found; a number of flop"),
         ("t/r0", "0 m_usage nan 1\n", "line 1: 'nan' was found; a share"),
     ],
 )

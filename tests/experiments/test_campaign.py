@@ -127,6 +127,10 @@ def test_one_value_stands_for_a_list_and_tables_for_texts() -> None:
         (TEXT.replace('"easy"', '"eazy"'), "unknown scheduler 'eazy'; did you mean 'easy'"),
         (TEXT.replace('baseline = "msb"', 'baseline = "mrt"'), "baseline is 'mrt'"),
         (TEXT.replace("skip = 60", "skip = -1"), "skip is -1"),
+        (
+            TEXT.replace("skip = 60", "skip = 59"),
+            r"windows of log sdsc_sp2_1000: 0\+60 and 59\+60 share jobs",
+        ),
         (TEXT.replace("skip = 60", "skp = 60"), "unknown field `skp`"),
         (TEXT + "metrics = ['waits']", "metric is 'waits'"),
         (TEXT + "methods = 'magic'", "method is 'magic'"),
@@ -152,7 +156,7 @@ def test_a_log_that_is_nowhere_is_told_before_anything_is_run(tmp_path: Path) ->
     wrong = campaign(logs=(Log(name="a", file="sdsc_sp2_1000", processors=5),))
     with pytest.raises(InputError, match="is no SWF file.*5 were given"):
         run_campaign(wrong, tmp_path / "out")
-    beyond = campaign(windows=(Window(), Window(skip=1000)))
+    beyond = campaign(windows=(Window(first=1000), Window(skip=1000)))
     with pytest.raises(InputError, match="has 1000 usable jobs; a window of log .* skips 1000"):
         run_campaign(beyond, tmp_path / "out")
     assert not (tmp_path / "out").exists()
