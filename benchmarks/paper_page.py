@@ -28,7 +28,7 @@ DRAWN = {
 }
 """The figures that pages show."""
 
-TABLES = {"islam2003": ("Readings", "Other windows")}
+TABLES = {"islam2003": ("Packed", "Readings", "Other windows")}
 """How the titles of the tables begin that a page has, if not all."""
 
 

@@ -41,6 +41,7 @@ TINY = Study(
     windows=(WINDOW,),
     window_loads=(1.6,),
     window_seeds=(1, 2),
+    laxities=(0.0, 1.0),
 )
 
 
@@ -185,7 +186,9 @@ def made_up(value: Callable[[DeadlineCase], dict[str, float]], study: Study = TI
         }
         nothing = dict.fromkeys(AdmissionMetrics.__struct_fields__)
         runs[case] = AdmissionMetrics(**{**nothing, "kills": 0, **numbers})
-    return Results(study, runs)
+    nothing = dict.fromkeys(AdmissionMetrics.__struct_fields__)
+    admitted = AdmissionMetrics(**{**nothing, "kills": 0, "jobs": 100, "unadmitted_jobs": 0.0})
+    return Results(study, runs, dict.fromkeys(study.packed_cases(), admitted))
 
 
 def judged(value: Callable[[DeadlineCase], dict[str, float]]) -> dict[str, Claim]:
@@ -241,6 +244,45 @@ def test_sizes_are_judged_by_their_range() -> None:
     assert found["fig37-loss-20"].verdict == "not confirmed"
 
 
+def test_convergence_has_to_hold_in_every_cell() -> None:
+    def value(case: DeadlineCase) -> dict[str, float]:
+        scenario = case.scenario
+        apart = scenario.stringency == 0.2 or (scenario.log, scenario.method) == (
+            SDSC.name,
+            "duplication",
+        )
+        far = 3.0 if case.scheduler == "qops" and apart else 0.0
+        return {"unadmitted_jobs": 10 - far * scenario.load - noise(case) * far}
+
+    found = judged(value)
+    assert found["convergence.fig4.1.6"].verdict == "confirmed"
+    assert found["convergence.fig7.1.6"].verdict == "inconclusive"
+    assert found["convergence"].verdict == "inconclusive"
+    assert "2 of 3 cells" in found["convergence"].text
+
+
+def test_packed_schedules_are_admitted_whole(report: PaperReport) -> None:
+    found = {claim.id: claim for claim in report.claims}
+    assert found["packed-strict"].verdict == "confirmed"
+    assert found["packed-strict.mrt"].value == 100.0
+    # Not in this way of packing: nothing is refused with more laxity either.
+    assert found["packed-laxer"].verdict == "not confirmed"
+    assert [row["laxity"] for row in report.data["packed"]] == [0.0, 1.0]
+
+
+def test_packed_schedules_that_refuse_more_with_laxity() -> None:
+    results = made_up(lambda case: {})
+    packed = {
+        case: msgspec.structs.replace(
+            run, unadmitted_jobs=5.0 * case.laxity + 0.01 * case.seed * case.laxity
+        )
+        for case, run in results.packed.items()
+    }
+    found = {each.id: each for each in claims(Results(TINY, results.runs, packed))}
+    assert found["packed-laxer.qops"].value == pytest.approx(-5.02)
+    assert found["packed-laxer"].verdict == found["packed-strict"].verdict == "confirmed"
+
+
 def test_seeds_that_disagree_are_inconclusive() -> None:
     def value(case: DeadlineCase) -> dict[str, float]:
         sign = (1, -1, 2)[case.scenario.seed - 1]
@@ -274,7 +316,7 @@ def test_results_without_a_meaning_are_left_out_of_figures() -> None:
     absent = {
         case: msgspec.structs.replace(run, slowdown=None) for case, run in results.runs.items()
     }
-    (figure,) = (each for each in figures(Results(TINY, absent)) if each.name == "25")
+    (figure,) = (each for each in figures(Results(TINY, absent, {})) if each.name == "25")
     assert figure.panels[1].series[0].x == ()
 
 

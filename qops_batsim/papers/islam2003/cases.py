@@ -47,12 +47,21 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     settings: tuple[tuple[str, Any], ...] = ()
 
 
+class PackedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A scheduler on a synthetic packed schedule (section 4.1); ``laxity`` is the paper's r."""
+
+    scheduler: str
+    laxity: float
+    seed: int
+
+
 class Study(msgspec.Struct, frozen=True, kw_only=True):
     """What is simulated.
 
     ``sources`` are those of the figures; ``readings`` are compared on ``reading_sources`` at
     ``reading_loads``, with deadlines for all jobs and S = 0.2. ``windows`` are stretches of logs
-    that did not choose any default; each has ``window_seeds``.
+    that did not choose any default; each has ``window_seeds``. Packed schedules have the
+    ``laxities`` and the ``seeds``.
     """
 
     sources: Mapping[Log, Source]
@@ -65,6 +74,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     windows: tuple[Source, ...] = ()
     window_loads: tuple[float, ...] = ()
     window_seeds: tuple[int, ...] = ()
+    laxities: tuple[float, ...] = ()
 
     def all_sources(self) -> list[Source]:
         """Return every stretch of a log, each once."""
@@ -76,6 +86,15 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         found = {case.canonical(): None for case in (*self._figure_cases(), *self._other_cases())}
         own = {source.name for source in self.sources.values()}
         return sorted(found, key=lambda case: (case.scenario.log not in own, *_order(case)))
+
+    def packed_cases(self) -> list[PackedCase]:
+        """Return the cases of packed schedules."""
+        return [
+            PackedCase(scheduler=scheduler, laxity=laxity, seed=seed)
+            for laxity in self.laxities
+            for seed in self.seeds
+            for scheduler in ADMISSION
+        ]
 
     def _figure_cases(self) -> Iterator[DeadlineCase]:
         for shown in paper.FIGURES:

@@ -27,6 +27,9 @@ BATCH_PARTITION, WHOLE_LOG = 430, 338
 
 SDSC_PROCESSORS, KTH_PROCESSORS = 128, 100
 
+PACKED_PROCESSORS, PACKED_JOBS = 64, 400
+"""Size of a packed schedule, which the paper does not tell."""
+
 READINGS = (
     Reading(name="qops (defaults)", scheduler="qops"),
     Reading(
@@ -76,6 +79,7 @@ FULL = Study(
     ),
     window_loads=(1.2, 1.4),
     window_seeds=(1, 2, 3),
+    laxities=(0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
 )
 """All figures, the readings and other windows of the logs."""
 
@@ -89,6 +93,7 @@ QUICK = Study(
     reading_sources=(Source(file=CTC, processors=WHOLE_LOG, first=2000),),
     reading_loads=(1.4,),
     readings=READINGS,
+    laxities=(0.0, 0.5, 2.0),
 )
 """The quick part: few jobs and loads."""
 
@@ -119,6 +124,8 @@ def choices(study: Study) -> dict[str, str]:
         "load by expansion": "run times are multiplied by the load",
         "deadlines": "arrival + max(run time, (1 - S) x response time), from EASY on the workload "
         "of the same load and seed",
+        "packed schedules": f"{PACKED_JOBS} jobs on {PACKED_PROCESSORS} processors; sizes and run "
+        "times (1 min to 10 h) are uniform in their logarithm, and a job begins wherever some end",
         "non-deadline jobs": "max(24 h, R x run time) after their arrival (text), or max(24 h, "
         f"R x EASY's response time) (slides); R = {paper.RELAXATIONS[0]:g} where none is told",
         "mixed jobs": "unadmitted jobs and work are those of deadline jobs, in % of these (section "

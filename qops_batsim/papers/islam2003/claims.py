@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from qops_batsim.experiments.intervals import nested_interval
-from qops_batsim.papers.claims import Claim, combined_claim, sign_claim
+from qops_batsim.experiments.intervals import mean_interval, nested_interval
+from qops_batsim.papers.claims import Claim, combined_claim, plain_claim, sign_claim
 from qops_batsim.papers.islam2003.cases import ADMISSION, REFERENCES, case_of, scenario
 from qops_batsim.papers.islam2003.judging import Judge, Values, Where, averaged, minus, percent
 from qops_batsim.papers.islam2003.mixed_claims import mixed_claims
@@ -39,13 +39,47 @@ _TRACES: dict[str, tuple[Log, Method]] = {
 def claims(results: Results) -> list[Claim]:
     """Return all claims, each that has parts before them."""
     judge = Judge(results)
-    return [*_all_deadlines(judge), *mixed_claims(judge), *_windows(results)]
+    return [
+        *_packed(results),
+        *_all_deadlines(judge),
+        *mixed_claims(judge),
+        *_windows(results),
+    ]
 
 
 def whole(name: str, section: str, text: str, parts: Iterable[Claim]) -> list[Claim]:
     """Return a claim and the parts that have to hold."""
     found = list(parts)
     return [combined_claim(name, text, found, section=section), *found]
+
+
+def _packed(results: Results) -> Iterator[Claim]:
+    """Section 4.1, packed schedules whose jobs arrive at their known starts."""
+    none, *laxer = results.study.laxities or (0.0,)
+    if not laxer:
+        return
+    least, falls = [], []
+    for name in ADMISSION:
+        strict = results.admitted(name, none)
+        text = f"admitted jobs, {name.upper()}, r = {none:g}: the fewest of any schedule (%)"
+        found = plain_claim(f"packed-strict.{name}", text, min(strict) == 100, min(strict), 100.0)
+        least.append(found)
+        more = minus(averaged([results.admitted(name, r) for r in laxer]), strict)
+        rs = ", ".join(f"{r:g}" for r in laxer)
+        text = f"admitted jobs, {name.upper()}, mean over r = {rs}, less r = {none:g} (points)"
+        # Without a single refusal there is no chance in it.
+        found = (
+            sign_claim(f"packed-laxer.{name}", text, mean_interval(more), -1)
+            if any(more)
+            else plain_claim(f"packed-laxer.{name}", text, False, 0.0)
+        )
+        falls.append(found)
+    text = "all schedulers admit every job of a packed schedule with r = 0"
+    for claim in (
+        *whole("packed-strict", "4.1", text, least),
+        *whole("packed-laxer", "4.1", "and fewer, the more r allows", falls),
+    ):
+        yield msgspec.structs.replace(claim, section="4.1")
 
 
 def _all_deadlines(judge: Judge) -> Iterator[Claim]:
@@ -75,12 +109,7 @@ def _all_deadlines(judge: Judge) -> Iterator[Claim]:
         "the same holds with S = 0.5",
         _superior(judge, "fig5", Where(stringency=0.5), (_JOBS,)),
     )
-    yield from whole(
-        "convergence",
-        "5.1",
-        "the schedulers come closer to each other as S increases",
-        _convergence(judge),
-    )
+    yield from _convergence(judge)
     yield from _utilization(judge)
     for name, figures in (("fig7", "Figures 7 to 9, SDSC"), ("fig10", "Figures 10 to 12")):
         log, method = _TRACES[name]
@@ -181,20 +210,29 @@ def _stringency(judge: Judge, metric: str, low: float, high: float) -> Iterator[
         )
 
 
-def _convergence(judge: Judge) -> Iterator[Claim]:
+def _convergence(judge: Judge) -> list[Claim]:
+    """Return a claim that holds if it does in every cell: on each trace, at each load above 1."""
+    cells = []
     for name, (log, method) in _TRACES.items():
-        columns = (
-            judge.spread(Where(log, method, stringency), _JOBS, ADMISSION, judge.above)
-            for stringency in (0.5, 0.2)
-        )
-        yield judge.claim(
-            f"convergence.{name}",
-            "5.1",
-            f"unadmitted jobs on {log} by {method}: highest less lowest of QoPS, MSB and MRT, "
-            "S = 0.5 less 0.2 (points)",
-            minus(*columns),
-            high=0.0,
-        )
+        for load in judge.above:
+            columns = (
+                judge.spread(Where(log, method, stringency), _JOBS, ADMISSION, [load])
+                for stringency in (0.5, 0.2)
+            )
+            text = (
+                f"unadmitted jobs on {log} by {method} at load {load:g}: highest less lowest of "
+                "QoPS, MSB and MRT, S = 0.5 less 0.2 (points)"
+            )
+            found = judge.claim(
+                f"convergence.{name}.{load:g}", "5.1", text, minus(*columns), high=0.0
+            )
+            cells.append(found)
+    fewer = sum(cell.value is not None and cell.value < 0 for cell in cells)
+    text = (
+        "the schedulers come closer to each other as S increases (the means say so in "
+        f"{fewer} of {len(cells)} cells)"
+    )
+    return whole("convergence", "5.1", text, cells)
 
 
 def _utilization(judge: Judge) -> Iterator[Claim]:

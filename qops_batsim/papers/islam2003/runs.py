@@ -11,13 +11,16 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import AdmissionMetrics
-from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns
-from qops_batsim.papers.islam2003.cases import Source, Study, case_of, scenario
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics
+from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, checked_outcomes
+from qops_batsim.papers.islam2003.cases import PackedCase, Source, Study, case_of, scenario
+from qops_batsim.papers.islam2003.choices import PACKED_JOBS, PACKED_PROCESSORS
 from qops_batsim.papers.islam2003.numbers import Log, Method, Setting
 from qops_batsim.papers.report import PaperRequest
+from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
+from qops_batsim.workload.packed import packed_workload
 
 
 @dataclass(frozen=True)
@@ -26,12 +29,20 @@ class Results:
 
     study: Study
     runs: Mapping[DeadlineCase, AdmissionMetrics]
+    packed: Mapping[PackedCase, AdmissionMetrics]
 
     def of(self, cases: Sequence[DeadlineCase], metric: str) -> list[float]:
         """Return a number of each of the runs that differ; empty where it has no meaning."""
         found = dict.fromkeys(case.canonical() for case in cases)
         values = [getattr(self.runs[case], metric) for case in found]
         return [] if None in values else [float(value) for value in values]
+
+    def admitted(self, scheduler: str, laxity: float) -> list[float]:
+        """Return the jobs that are admitted to packed schedules (%), over the seeds."""
+        cases = (
+            PackedCase(scheduler=scheduler, laxity=laxity, seed=seed) for seed in self.study.seeds
+        )
+        return [100.0 - (self.packed[case].unadmitted_jobs or 0.0) for case in cases]
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,6 @@ class Curve:
         return self.results.of(self._cases(load), metric)
 
     def _cases(self, load: float) -> list[DeadlineCase]:
-
         study = self.results.study
         source, found = study.sources[self.log], []
         for seed in study.seeds:
@@ -64,7 +74,8 @@ class Curve:
 
 def run_study(traces: Mapping[Source, Workload], study: Study, request: PaperRequest) -> Results:
     """Run every case on traces, the jobs of load 1 by where they are from."""
-    cases = study.cases()
+    cases, packed_cases = study.cases(), study.packed_cases()
+    total = len(cases) + len(packed_cases)
     for scheduler in dict.fromkeys(case.scheduler for case in cases):
         make_scheduler(scheduler).prepare()
     logs = {source.name: traces[source] for source in study.all_sources()}
@@ -75,5 +86,19 @@ def run_study(traces: Mapping[Source, Workload], study: Study, request: PaperReq
         AdmissionMetrics,
         made_of,
         together=lambda case: case.scenario.without_deadlines(),
+        total=total,
     )
-    return Results(study, found)
+    size = PACKED_PROCESSORS, PACKED_JOBS
+    packed = request.run(
+        run_packed, packed_cases, AdmissionMetrics, size, before=len(cases), total=total
+    )
+    return Results(study, found, packed)
+
+
+def run_packed(case: PackedCase) -> AdmissionMetrics:
+    """Run a scheduler on a packed schedule."""
+    workload = packed_workload(PACKED_PROCESSORS, PACKED_JOBS, case.laxity, case.seed).workload
+    machine = make_cluster(workload.processors)
+    return admission_metrics(
+        *checked_outcomes(workload, machine, make_scheduler(case.scheduler), str(case))
+    )

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from qops_batsim.experiments.intervals import Interval
-from qops_batsim.papers.islam2003.cases import RULES
+from qops_batsim.papers.islam2003.cases import ADMISSION, RULES
 from qops_batsim.papers.islam2003.figures import title_of
 from qops_batsim.papers.islam2003.numbers import FIGURES
 from qops_batsim.papers.islam2003.runs import Results
-from qops_batsim.papers.islam2003.values import readings, rows, windows
+from qops_batsim.papers.islam2003.values import packed, readings, rows, windows
 from qops_batsim.papers.report import Column, Columns, Table
 
 
@@ -46,6 +46,11 @@ def tables(results: Results) -> list[Table]:
             )
             for rule, source in RULES.items()
         ),
+        Table(
+            "Packed schedules of section 4.1: admitted jobs (%)",
+            {"laxity": Column("r", "{:g}"), **_numbers(**{name: name for name in ADMISSION})},
+            list(packed(results)),
+        ),
         *_compared(
             "Readings of the paper, S = 0.2, deadlines for all jobs", list(readings(results))
         ),
@@ -62,7 +67,6 @@ _WHERE: Columns = {
     "method": "method",
     "stringency": Column("S", "{:g}"),
 }
-_RESULT = Column("", Interval.text)
 
 
 def _numbers(**headings: str) -> Columns:

@@ -39,7 +39,15 @@ def all_values(results: Results) -> dict[str, Any]:
         "rows": list(rows(results)),
         "readings": list(readings(results)),
         "windows": list(windows(results)),
+        "packed": list(packed(results)),
     }
+
+
+def packed(results: Results) -> Iterator[dict[str, Any]]:
+    """Yield what each scheduler admits to packed schedules (%), by laxity."""
+    for laxity in results.study.laxities:
+        found = {name: mean_interval(results.admitted(name, laxity)) for name in ADMISSION}
+        yield {"laxity": laxity, **found}
 
 
 def rows(results: Results) -> Iterator[dict[str, Any]]:
