@@ -25,7 +25,14 @@ from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
 from qops_batsim.economics.categories import Categories
-from qops_batsim.economics.charges import BreakEven, Price, Weights, break_even, islam2004
+from qops_batsim.economics.charges import (
+    BreakEven,
+    Price,
+    Weights,
+    break_even,
+    check_penalty,
+    islam2004,
+)
 from qops_batsim.economics.slowdowns import ReferenceJob, category_slowdowns
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_workload import easy_response_times
@@ -35,18 +42,21 @@ from qops_batsim.workload.model import Workload
 class ChargeChoices(msgspec.Struct, frozen=True, kw_only=True):
     """How jobs are charged.
 
-    ``slowdown_bound`` (seconds): run times below it count as this much in slowdowns.
+    ``slowdown_bound`` (seconds): run times below it count as this much in slowdowns. A missed
+    deadline costs ``penalty`` times its QoS charge.
     """
 
     weights: Weights = Weights()
     categories: Categories = Categories()
     slowdown_bound: float | None = None
     price: Price = islam2004
+    penalty: float = 1.0
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
         self.weights.check()
         self.categories.check()
+        check_penalty(self.penalty)
 
 
 class RunCharges(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +80,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             "weights": msgspec.to_builtins(self.choices.weights),
             "categories": msgspec.to_builtins(self.choices.categories),
             "slowdown_bound": self.choices.slowdown_bound,
+            "penalty": self.choices.penalty,
             "runs": [{"run": each.run, **msgspec.to_builtins(each.report)} for each in self.runs],
         }
         if self.break_even is not None:
@@ -107,16 +118,17 @@ def charge_runs(
         references.values(), choices.categories, bound=choices.slowdown_bound
     )
     runs = []
-    for name, each in zip(names, outcomes, strict=True):
+    for name, result, each in zip(names, results, outcomes, strict=True):
+        grace = 0.0 if result.info is None else result.info.grace
         try:
-            jobs = charge_jobs(each, references, table, choices.price)
+            jobs = charge_jobs(each, references, table, choices.price, grace=grace)
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
-        report = charge_report(jobs, table, choices.weights)
+        report = charge_report(jobs, table, choices.weights, penalty=choices.penalty)
         runs.append(RunCharges(run=name, jobs=jobs, report=report))
     crossing = None
     if against is not None:
-        crossing = break_even(*(each.report.total.charge for each in runs))
+        crossing = break_even(*(each.report.total.income(choices.penalty) for each in runs))
     return Comparison(choices=choices, runs=runs, break_even=crossing)
 
 

@@ -28,6 +28,8 @@ _about = manual(
     --processor-edges A,B,C: Most processors of sequential, narrow and wide jobs.
     --slowdown-bound SECONDS: Run times below this count as this much in slowdowns. Default: as
         they are.
+    --penalty FACTOR: A deadline that was asked for and missed costs so many times its QoS
+        charge; 0: nothing.
     --price MODULE:FUNCTION: Price function of your own; docs/charges.md shows one. Default:
         that of Islam et al. (2004).
     --fill: Also write category and charges of each job into PREFIX_qos.csv.
@@ -45,6 +47,7 @@ def charges(
     processor_edges: Annotated[str, _about("--processor-edges")] = "1,8,32",
     slowdown_bound: Annotated[float | None, _about("--slowdown-bound")] = None,
     price: Annotated[str | None, _about("--price")] = None,
+    penalty: Annotated[float, _about("--penalty")] = 1.0,
     fill: Annotated[bool, _about("--fill")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -52,7 +55,8 @@ def charges(
 
     Resource charge: processors × run time (processor-seconds). QoS charge: mean slowdown of
     the job's category / slowdown that its admitted deadline grants; only for jobs whose
-    user asked for a deadline. A job that was killed and started anew is charged once.
+    user asked for a deadline, and it was promised and kept. One that was missed, promised or
+    not, costs its QoS charge (`--penalty`). A job that was killed and started anew is charged once.
 
     **Examples**
 
@@ -80,6 +84,7 @@ def charges(
         ),
         slowdown_bound=slowdown_bound,
         price=function,
+        penalty=penalty,
     )
     found = charge_runs(run, against, choices=choices, workloads=workload, reference=reference)
     if as_json:
@@ -114,30 +119,36 @@ def _fill(run: str, found: Comparison) -> None:
 
 def _print(found: Comparison) -> None:
     weights = found.choices.weights
+    totals = [each.report.total for each in found.runs]
+    missed, kills = any(each.missed for each in totals), any(each.kills for each in totals)
     for each in found.runs:
         report = each.report
-        rows = [_cells(row) for row in (*report.categories, report.total)]
+        rows = [_cells(row, missed, kills) for row in (*report.categories, report.total)]
         print_table(f"Charges of {each.run}", [*rows[0]], [[*row.values()] for row in rows])
     for each in found.runs:
         say(
             f"profit of {each.run}: {each.report.profit:,.2f} "
-            f"({weights.resource:g} * resource charge + {weights.qos:g} * QoS charge)"
+            f"({weights.resource:g} * resource charge + {weights.qos:g} * "
+            + (f"(QoS charge - {found.choices.penalty:g} * penalty))" if missed else "QoS charge)")
         )
     if found.break_even is not None:
         say(_crossing_text(found.break_even, [each.run for each in found.runs]))
 
 
-def _cells(row: CategoryCharges) -> dict[str, str]:
-    return {
+def _cells(row: CategoryCharges, missed: bool, kills: bool) -> dict[str, str]:
+    cells = {
         "category": row.category,
         "slowdown": number_text(row.slowdown),
         "jobs": f"{row.jobs:,}",
         "charged": f"{row.charged_jobs:,}",
         "resource charge (proc-s)": f"{row.charge.resource:,.0f}",
         "QoS charge": f"{row.charge.qos:,.2f}",
-        "kills": f"{row.kills:,}",
-        "wasted proc-h": f"{row.wasted_work / _HOUR:,.1f}",
     }
+    if missed:
+        cells |= {"missed": f"{row.missed:,}", "penalty": f"{row.penalty:,.2f}"}
+    if kills:
+        cells |= {"kills": f"{row.kills:,}", "wasted proc-h": f"{row.wasted_work / _HOUR:,.1f}"}
+    return cells
 
 
 def _crossing_text(crossing: BreakEven, names: list[str]) -> str:

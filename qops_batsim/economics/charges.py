@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from qops_batsim.economics.slowdowns import SlowdownTable, slowdown
-from qops_batsim.errors import InputError, shown
+from qops_batsim.errors import InputError, require, shown
 
 
 class ServedJob(NamedTuple):
@@ -123,6 +123,11 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     def profit(self, charge: Charge) -> float:
         """Return w_r × resource charge + w_q × QoS charge."""
         return self.resource * charge.resource + self.qos * charge.qos
+
+
+def check_penalty(penalty: float) -> None:
+    """Raise :class:`~qops_batsim.errors.InputError` unless missed deadlines can cost that."""
+    require(0 <= penalty < math.inf, "penalty", penalty, "a number from 0 up is accepted")
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,11 +54,17 @@ def test_json_and_the_break_even_weight(cli, runs: Path) -> None:
     assert easy["total"]["charge"]["qos"] == 0
     charge = msb["total"]["charge"]
     assert msb["profit"] == pytest.approx(2 * charge["resource"] + 3 * charge["qos"])
-    ratio = (easy["total"]["charge"]["resource"] - charge["resource"]) / charge["qos"]
+    # A deadline that EASY misses costs what it would have brought.
+    resource, penalty = easy["total"]["charge"]["resource"], easy["total"]["penalty"]
+    assert easy["total"]["missed"] > 0
+    assert easy["profit"] == pytest.approx(2 * resource - 3 * penalty)
+    ratio = (resource - charge["resource"]) / (charge["qos"] + penalty)
     assert document["break_even"]["ratio"] == pytest.approx(ratio)
     assert document["break_even"]["below"] == "second"
     assert document["break_even"]["above"] == "first"
     assert sum(each["charge"]["qos"] for each in msb["categories"]) == pytest.approx(charge["qos"])
+    free = cli("charges", runs / "easy", "--penalty", "0", "--json")
+    assert json.loads(free.out)["runs"][0]["profit"] == pytest.approx(resource)
 
 
 def test_which_earns_more_in_words(cli, runs: Path) -> None:

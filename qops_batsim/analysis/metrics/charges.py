@@ -12,7 +12,9 @@ import io
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,6 +27,7 @@ from qops_batsim.economics.charges import (
     Price,
     ServedJob,
     Weights,
+    check_penalty,
     islam2004,
     served_job,
     total,
@@ -33,6 +36,7 @@ from qops_batsim.economics.slowdowns import ReferenceJob, SlowdownTable
 from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.files import read_text
 from qops_batsim.jobs import is_number
+from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.model import Workload
 
@@ -43,7 +47,8 @@ References = Mapping[str, ReferenceJob]
 class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
     """What one job pays: a charge if it ran to its end, else None.
 
-    ``work`` are the processor-seconds of that run, ``wasted`` those of the ``kills``.
+    ``work`` are the processor-seconds of that run, ``wasted`` those of the ``kills``. The
+    ``penalty`` is the QoS charge of the deadline that the job has missed, None if it missed none.
     """
 
     id: str
@@ -52,6 +57,7 @@ class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
     work: float
     kills: int
     wasted: float
+    penalty: float | None = None
 
 
 class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +65,8 @@ class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
 
     ``slowdown`` is the mean in the reference run (None without jobs, and for the total). Jobs that
     ran to their end are charged; work is in processor-seconds, and that of the ``kills``, the runs
-    that the scheduler killed, is wasted.
+    that the scheduler killed, is wasted. The ``penalty`` is what the missed deadlines would have
+    brought.
     """
 
     category: str
@@ -70,6 +77,12 @@ class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
     charge: Charge
     kills: int
     wasted_work: float
+    missed: int
+    penalty: float
+
+    def income(self, penalty: float) -> Charge:
+        """Return the charges less so many times the penalty of each missed deadline."""
+        return Charge(resource=self.charge.resource, qos=self.charge.qos - penalty * self.penalty)
 
 
 class ChargeReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,47 +117,70 @@ def reference_of_workload(
 
 
 def charge_jobs(
-    outcomes: JobOutcomes, references: References, table: SlowdownTable, price: Price = islam2004
+    outcomes: JobOutcomes,
+    references: References,
+    table: SlowdownTable,
+    price: Price = islam2004,
+    *,
+    grace: float = 0.0,
 ) -> list[JobCharge]:
     """Return what each job pays; O(jobs).
 
     ``references`` are the same jobs in the reference run, of which ``table`` has the slowdowns;
-    their run time there decides the category, since a refused job has none of its own.
+    their run time there decides the category, since a refused job has none of its own. A deadline
+    counts as kept that is missed by less than the ``grace`` (seconds).
+
+    Only a promise that was kept brings a QoS charge. A deadline that was promised or, without a
+    promise, only asked for, and is missed, has a penalty: the QoS charge for it.
     """
-    promised = np.where(outcomes.of_user, outcomes.promised, np.nan)
+    of_user = outcomes.of_user & ~outcomes.refused
+    target = np.where(np.isnan(outcomes.promised), outcomes.deadline, outcomes.promised)
+    late = outcomes.finish > target + max(grace, PLAN_TOLERANCE)
+    missed = of_user & (late | (np.isnan(outcomes.charged_time) & np.isfinite(target)))
+    kept = np.where(of_user & ~missed, outcomes.promised, np.nan)
     columns = (
         outcomes.processors,
         outcomes.charged_time,
         outcomes.submission,
-        promised,
+        kept,
+        np.where(missed, target, np.nan),
         outcomes.killed_runs,
         outcomes.wasted,
     )
     charged = []
-    for job_id, processors, run_time, arrival, deadline, kills, wasted in zip(
+    for job_id, processors, run_time, arrival, promise, broken, kills, wasted in zip(
         outcomes.ids, *(column.tolist() for column in columns), strict=True
     ):
-        category = table.categories.label(
-            _reference(references, job_id, processors).run_time, processors
+        reference = _reference(references, job_id, processors)
+        category = table.categories.label(reference.run_time, processors)
+        pay = partial(
+            _pay, price, table, job_id, category=category, processors=processors, arrival=arrival
         )
-        charge = None
+        charge, penalty = None, None
         if not math.isnan(run_time):
-            served = served_job(
-                table,
-                category=category,
-                processors=processors,
-                run_time=run_time,
-                arrival=arrival,
-                deadline=None if math.isnan(deadline) else deadline,
-            )
-            charge = _charge(price, served, job_id)
-        work = 0.0 if charge is None else processors * run_time
+            charge = pay(run_time=run_time, deadline=promise)
+        if not math.isnan(broken):
+            # What is asked for before the arrival has no price.
+            lasted = reference.run_time if math.isnan(run_time) else run_time
+            penalty = pay(run_time=lasted, deadline=broken).qos if broken > arrival else 0.0
         charged.append(
             JobCharge(
-                id=job_id, category=category, charge=charge, work=work, kills=kills, wasted=wasted
+                id=job_id,
+                category=category,
+                charge=charge,
+                work=0.0 if charge is None else processors * run_time,
+                kills=kills,
+                wasted=wasted,
+                penalty=penalty,
             )
         )
     return charged
+
+
+def _pay(price: Price, table: SlowdownTable, job_id: str, *, deadline: float, **job: Any) -> Charge:
+    """Return the charge of a job with a deadline (seconds; NaN for none)."""
+    served = served_job(table, **job, deadline=None if math.isnan(deadline) else deadline)
+    return _charge(price, served, job_id)
 
 
 def _reference(references: References, job_id: str, processors: float) -> ReferenceJob:
@@ -187,11 +223,19 @@ def _charge(price: Price, served: ServedJob, job_id: str) -> Charge:
 
 
 def charge_report(
-    charged: Sequence[JobCharge], table: SlowdownTable, weights: Weights | None = None
+    charged: Sequence[JobCharge],
+    table: SlowdownTable,
+    weights: Weights | None = None,
+    *,
+    penalty: float = 1.0,
 ) -> ChargeReport:
-    """Return charges by category (in the order of their labels) and in total; O(jobs)."""
+    """Return charges by category (in the order of their labels) and in total; O(jobs).
+
+    ``penalty`` is how many times its QoS charge a missed deadline costs.
+    """
     weights = weights or Weights()
     weights.check()
+    check_penalty(penalty)
     groups: dict[str, list[JobCharge]] = {label: [] for label in table.categories.labels()}
     for each in charged:
         groups[each.category].append(each)
@@ -200,7 +244,7 @@ def charge_report(
     return ChargeReport(
         categories=tuple(_sum_up(name, means[name], jobs) for name, jobs in groups.items()),
         total=everything,
-        profit=weights.profit(everything.charge),
+        profit=weights.profit(everything.income(penalty)),
     )
 
 
@@ -247,4 +291,6 @@ def _sum_up(name: str, slowdown: float | None, jobs: Sequence[JobCharge]) -> Cat
         charge=total(each.charge for each in paying if each.charge is not None),
         kills=sum(each.kills for each in jobs),
         wasted_work=math.fsum(each.wasted for each in jobs),
+        missed=sum(each.penalty is not None for each in jobs),
+        penalty=math.fsum(each.penalty or 0.0 for each in jobs),
     )

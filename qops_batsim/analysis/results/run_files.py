@@ -8,6 +8,7 @@ Files without description, as real Batsim writes them, are taken as they are.
 from __future__ import annotations
 
 import hashlib
+import math
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import msgspec
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import DESCRIPTION, RUN_FILES
 from qops_batsim.files import as_stored, decoded, read_bytes, read_parts, write_text
+from qops_batsim.jobs import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_HOST_ID
 from qops_batsim.pending import PendingFile, errors_of_writing
 from qops_batsim.platform.hostset import HostSet
@@ -51,6 +53,18 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     run_id: str | None = None
     files: dict[str, str] | None = None
     replaced: dict[str, str] = {}
+
+    @property
+    def grace(self) -> float:
+        """By how much promises may be late (seconds).
+
+        0 unless the scheduler has a grace and Batsim's messages took their time.
+        """
+        if self.message_delays is False:
+            return 0.0
+        grace = (self.options or {}).get("grace", 0.0)
+        usable = is_number(grace) and 0 <= grace < math.inf
+        return float(grace) if usable else 0.0
 
 
 _descriptions = msgspec.json.Decoder(RunInfo)

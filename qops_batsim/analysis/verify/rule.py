@@ -17,7 +17,6 @@ from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
 from qops_batsim.analysis.verify.identities import Identities
 from qops_batsim.analysis.verify.sharing import most_at_once
-from qops_batsim.jobs import is_number
 from qops_batsim.workload.model import JobColumns, Workload
 
 
@@ -51,16 +50,8 @@ class Subject:
 
     @cached_property
     def grace(self) -> float:
-        """By how much promises may be late (seconds), as ``_run.json`` tells.
-
-        0 unless its scheduler has a grace and Batsim's messages took their time.
-        """
-        info = self.result.info
-        if info is None or info.message_delays is False:
-            return 0.0
-        grace = (info.options or {}).get("grace", 0.0)
-        usable = is_number(grace) and 0 <= grace < math.inf
-        return float(grace) if usable else 0.0
+        """By how much promises may be late (seconds), as ``_run.json`` tells."""
+        return 0.0 if self.result.info is None else self.result.info.grace
 
     @cached_property
     def ends(self) -> Floats:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from qops_batsim.analysis.metrics.charges import (
@@ -118,6 +121,24 @@ def test_a_run_by_hand(write_run, workload: Workload) -> None:
         "w0!5": Charge(resource=20.0),
     }
     assert charged["w0!4"].category == "very-short-narrow"
+
+
+def test_a_missed_deadline_brings_nothing_and_costs_its_charge(write_run, workload) -> None:
+    """Job 1 was promised 200 and ends at 100, 2 was promised 1500 and ends at 1300."""
+    outcomes = outcomes_of_run(read_run(make_run(write_run)), {"w0": workload})
+    broken = replace(outcomes, promised=np.array([90.0, math.nan, 20.0, math.nan, math.nan]))
+    asked = replace(broken, deadline=np.array([200.0, 1200.0, 20.0, 130.0, math.nan]))
+    one, two, artificial, refused, other = charge_jobs(asked, REFERENCE, TABLE)
+    assert (one.charge, one.penalty) == (Charge(resource=200.0), 4 / 0.9)
+    # Nobody promised it, and it was missed all the same.
+    assert (two.charge, two.penalty) == (Charge(resource=4000.0), 4 / 1.2)
+    assert [each.penalty for each in (artificial, refused, other)] == [None, None, None]
+    assert charge_jobs(asked, REFERENCE, TABLE, grace=10.0)[0].penalty is None
+    report = charge_report([one, two], TABLE, Weights(resource=1.0, qos=9.0), penalty=2.0)
+    assert (report.total.missed, report.total.penalty) == (2, 4 / 0.9 + 4 / 1.2)
+    assert report.profit == pytest.approx(4200 - 9 * 2 * (4 / 0.9 + 4 / 1.2))
+    with pytest.raises(InputError, match="penalty is -1; a number from 0 up is accepted"):
+        charge_report([one], TABLE, penalty=-1.0)
 
 
 def test_a_killed_job_is_charged_once_and_its_lost_work_is_not(write_run, workload) -> None:
