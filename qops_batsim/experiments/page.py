@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import platform
+import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from importlib.metadata import version
@@ -28,8 +29,14 @@ MARKED = {
 """Words that stand out where a cell consists of nothing else."""
 
 
+class PageText(msgspec.Struct, frozen=True, kw_only=True):
+    """Paragraphs of plain text."""
+
+    paragraphs: Sequence[str]
+
+
 class PageTable(msgspec.Struct, frozen=True, kw_only=True):
-    """A table; a click on a heading sorts its rows."""
+    """A table, which can be saved as CSV; a click on a heading sorts its rows."""
 
     title: str
     headings: Sequence[str]
@@ -38,10 +45,11 @@ class PageTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PagePicture(msgspec.Struct, frozen=True, kw_only=True):
-    """A picture in SVG."""
+    """A picture in SVG, which can be saved as that or as PNG, and its ``data`` (CSV), if any."""
 
     title: str
     svg: bytes
+    data: str = ""
 
 
 class PageFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +62,10 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a page with a heading of its own; one without content is left out."""
 
     title: str
-    content: Sequence[PageTable | PagePicture | PageFacts]
+    content: Sequence[Block]
+
+
+Block = PageText | PageTable | PagePicture | PageFacts
 
 
 def made_by(command: str, **facts: str) -> Section:
@@ -107,18 +118,36 @@ def html_page(title: str, about: str, sections: Sequence[Section]) -> str:
     )
 
 
-def _block(block: PageTable | PagePicture | PageFacts) -> str:
+def _block(block: Block) -> str:
     if isinstance(block, PageTable):
         return _table(block)
     if isinstance(block, PagePicture):
-        content = base64.b64encode(block.svg).decode()
-        title = escape(block.title)
-        return (
-            f'<figure><img src="data:image/svg+xml;base64,{content}" alt="{title}">'
-            f"<figcaption>{title}</figcaption></figure>"
-        )
+        return _figure(block)
+    if isinstance(block, PageText):
+        return "\n".join(f"<p>{escape(each)}</p>" for each in block.paragraphs)
     rows = (f"<dt>{escape(name)}</dt><dd>{escape(fact)}</dd>" for name, fact in block.facts.items())
     return f"<dl>{''.join(rows)}</dl>"
+
+
+def _figure(picture: PagePicture) -> str:
+    content, title = base64.b64encode(picture.svg).decode(), escape(picture.title)
+    data = ""
+    if picture.data:
+        rows = base64.b64encode(picture.data.encode()).decode()
+        name = escape(file_name(picture.title))
+        data = f' <a download="{name}.csv" href="data:text/csv;base64,{rows}">CSV</a>'
+    return (
+        f'<figure><img src="data:image/svg+xml;base64,{content}" alt="{title}">'
+        f"<figcaption>{title}{_SAVE.format('SVG')}{_SAVE.format('PNG')}{data}</figcaption></figure>"
+    )
+
+
+def file_name(title: str) -> str:
+    """Return a name for what has a title on a page; the page's script makes the same."""
+    return re.sub("[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+_SAVE = ' <button type="button" class="save">{}</button>'
 
 
 def _table(table: PageTable) -> str:
@@ -129,7 +158,7 @@ def _table(table: PageTable) -> str:
     rows = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
     note = f"<p>{escape(table.note)}</p>" if table.note else ""
     return (
-        f"<h3>{escape(table.title)}</h3>{note}\n"
+        f"<h3>{escape(table.title)}{_SAVE.format('CSV')}</h3>{note}\n"
         f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{rows}\n</tbody></table></div>"
     )
@@ -175,8 +204,11 @@ th[aria-sort=descending] button::after { content: " \\25BC"; }
 figure { margin: 1.5rem 0; }
 img { max-width: 100%; height: auto; background: #fff; border-radius: .4rem; }
 figcaption { font-size: .9rem; }
+.save, figcaption a { all: unset; cursor: pointer; color: var(--link); font-size: .8rem;
+  font-weight: 400; margin-left: .5rem; text-decoration: underline; }
+.save:focus-visible, figcaption a:focus-visible { outline: 2px solid var(--link); }
 dt { font-weight: 600; } dd { margin: 0 0 .6rem; overflow-wrap: anywhere; }
-@media print { nav { display: none; } figure, tr { break-inside: avoid; }
+@media print { nav, .save, figcaption a { display: none; } figure, tr { break-inside: avoid; }
   :root { --ink: #000; --paper: #fff; } .wide { overflow: visible; } }
 """
 
@@ -196,6 +228,36 @@ for (const button of document.querySelectorAll("th button")) {
       return up ? x.localeCompare(y) : y.localeCompare(x);
     };
     body.append(...[...body.rows].sort(compare));
+  });
+}
+const save = (title, ending, href) => {
+  const link = document.createElement("a");
+  const name = title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+  link.download = name + ending;
+  link.href = href;
+  link.click();
+};
+const csv = table => [...table.rows].map(row => [...row.cells].map(
+  cell => '"' + cell.textContent.replaceAll('"', '""') + '"').join(",")).join("\\r\\n") + "\\r\\n";
+for (const button of document.querySelectorAll(".save")) {
+  button.addEventListener("click", () => {
+    const image = button.closest("figure")?.querySelector("img"), kind = button.textContent;
+    if (!image) {
+      const table = button.parentNode.parentNode.querySelectorAll("table");
+      const title = button.parentNode.firstChild.textContent;
+      const after = [...table].find(each => button.compareDocumentPosition(each) & 4);
+      save(title, ".csv", "data:text/csv;charset=utf-8," + encodeURIComponent(csv(after)));
+    } else if (kind === "SVG") {
+      save(image.alt, ".svg", image.src);
+    } else {
+      const canvas = document.createElement("canvas"), pen = canvas.getContext("2d");
+      canvas.width = 2 * image.naturalWidth;
+      canvas.height = 2 * image.naturalHeight;
+      pen.fillStyle = "#fff";
+      pen.fillRect(0, 0, canvas.width, canvas.height);
+      pen.drawImage(image, 0, 0, canvas.width, canvas.height);
+      save(image.alt, ".png", canvas.toDataURL("image/png"));
+    }
   });
 }
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from base64 import b64encode
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,6 +16,7 @@ from qops_batsim.experiments.page import (
     PageFacts,
     PagePicture,
     PageTable,
+    PageText,
     Section,
     html_page,
     made_by,
@@ -32,13 +34,15 @@ TABLE = PageTable(
     ],
 )
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
+DATA = "load,wait\n1,7\n"
 PAGE = html_page(
     "A & B",
     "Two schedulers",
     [
         Section(title="Tables", content=[TABLE]),
         Section(title="Nothing", content=[]),
-        Section(title="Pictures", content=[PagePicture(title="one", svg=SVG)]),
+        Section(title="Pictures", content=[PagePicture(title="One: a & b", svg=SVG, data=DATA)]),
+        Section(title="Words", content=[PageText(paragraphs=["a < b", "c"])]),
         Section(title="Choices", content=[PageFacts(facts={"seeds": "1, 2"})]),
         made_by("qops-batsim compare 'a b'"),
     ],
@@ -77,6 +81,12 @@ def test_the_page_is_well_formed_and_needs_no_other_file() -> None:
 def test_verdicts_stand_out_and_numbers_are_aligned() -> None:
     assert '<span class="bad">not confirmed</span>' in PAGE
     assert '<td class="number">-3.00 [-4.00, -2.00]</td>' in PAGE
+
+
+def test_what_is_shown_can_be_saved_without_a_network() -> None:
+    assert "<p>a &lt; b</p>" in PAGE
+    content = b64encode(DATA.encode()).decode()
+    assert f'download="one-a-b.csv" href="data:text/csv;base64,{content}"' in PAGE
 
 
 def test_equal_content_gives_equal_pages() -> None:
@@ -126,6 +136,26 @@ def test_a_click_on_a_heading_sorts_in_a_browser(browse: Callable[[str], str]) -
     assert first_cells(by_name) == [mine, "easy", "fcfs", "qops"]
     assert first_cells(by_wait) == [mine, "qops", "easy", "fcfs"]
     assert first_cells(by_wait + by_wait) == ["easy", "qops", mine, "fcfs"]
+
+
+def test_tables_and_pictures_are_saved_in_a_browser(browse: Callable[[str], str]) -> None:
+    script = """
+const saved = [];
+onerror = message => saved.push("error: " + message);
+HTMLAnchorElement.prototype.click = function() {
+  saved.push(this.download + " " + decodeURIComponent(this.href).slice(0, 60));
+};
+onload = () => {
+  for (const each of document.querySelectorAll(".save")) each.click();
+  document.body.textContent = saved.join("\\n");
+};
+"""
+    shown = browse(PAGE.replace("</body>", f"<script>{script}</script></body>"))
+    table, svg, png = re.findall(r"(?m)^(?:.*<body>)?(\S+\.(?:csv|svg|png) .*)$", shown)
+    assert table.startswith('waits.csv data:text/csv;charset=utf-8,"scheduler","wait","verdict"')
+    assert svg.startswith("one-a-b.svg data:image/svg+xml;base64,")
+    assert png.startswith("one-a-b.png data:image/png;base64,iVBOR")
+    assert "error: " not in shown
 
 
 def test_the_page_fits_a_phone_and_follows_the_dark_in_a_browser(
