@@ -13,6 +13,7 @@ HEAVY = ("numba", "pandas", "matplotlib", "numpy", "evalys", "pooch")
 BASE = {
     "csv_kernels",
     "csv_rows",
+    "dates",
     "errors",
     "file_set",
     "files",

@@ -210,6 +210,9 @@ def _write(conversion: Conversion, log: Path, out: Path) -> None:
     )
     say(f"offered load: {load_text(conversion.offered_load)}")
     begin, last = conversion.first_submission, conversion.last_submission
-    period = conversion.period
-    dates = f"{' to '.join(period)} ({conversion.time_zone}), " if period else ""
+    calendar = conversion.calendar
+    dates = ""
+    if calendar is not None:
+        period = " to ".join(calendar.date(each).isoformat(" ") for each in (begin, last))
+        dates = f"{period} ({calendar.time_zone}), "
     say(f"submitted: {dates}second {begin:.10g} to {last:.10g} of the log")

@@ -19,11 +19,12 @@ from qops_batsim.experiments.campaign import Campaign, Cell, Identities, Point, 
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, shared_steps
 from qops_batsim.experiments.kept import KeptRuns
 from qops_batsim.experiments.pool import Failure, Workers, run_cases
-from qops_batsim.experiments.traces import find_trace, read_trace, trace_digest
+from qops_batsim.experiments.traces import find_trace, trace_digest
 from qops_batsim.files import decoded, read_bytes, write_text
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.version import __version__
 from qops_batsim.workload.model import Workload
+from qops_batsim.workload.traces import read_trace
 
 DESCRIPTION = "campaign.json"
 MADE_OF = "deadline runs"
@@ -148,7 +149,7 @@ def _inputs(campaign: Campaign, directory: Path) -> tuple[Identities, dict[str, 
         windows = campaign.windows_of(log)
         last = [window.skip + window.first for window in windows if window.first]
         jobs = max(last) if len(last) == len(windows) else None
-        trace = read_trace(path, log.processors, jobs)
+        trace = read_trace(path, processors=log.processors, first=jobs).workload
         for window in windows:
             if window.skip >= len(trace.jobs):
                 raise InputError(

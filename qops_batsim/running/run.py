@@ -279,6 +279,8 @@ class _Work:
             "python_objects": objects,
             "sha256": self.sha256,
         }
+        if self.jobs.calendar is not None:
+            further["calendar"] = msgspec.to_builtins(self.jobs.calendar)
         if "events" in names:
             further["events"] = names.pop("events")
         self.described: dict[str, Any] = {**names, "module": module, "further": further}

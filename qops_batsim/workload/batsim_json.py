@@ -7,12 +7,14 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
+
 from qops_batsim.errors import InputError, shown
-from qops_batsim.files import read_stored, text_of, write_text
+from qops_batsim.files import Stored, read_stored, text_of, write_text
 from qops_batsim.jobs import is_amount, is_number, is_whole_number
 from qops_batsim.limits import MAX_AMOUNT, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.model import Profile, Workload, read_jobs
+from qops_batsim.workload.model import Profile, Workload, read_jobs, split_provenance
 from qops_batsim.workload.strict_json import json_writer, load_json, nesting_is_limited
 
 PROFILE_TYPES: dict[str, tuple[str, ...]] = {
@@ -29,6 +31,8 @@ PROFILE_TYPES: dict[str, tuple[str, ...]] = {
     "usage_trace": ("trace",),
 }
 """Batsim's profile types with the fields each must have."""
+
+_WHAT = "a Batsim workload (JSON)"
 
 _EITHER = {"parallel_homogeneous_pfs": ("bytes_to_read", "bytes_to_write")}
 """Profile types with fields of which each must have at least one."""
@@ -58,12 +62,16 @@ def read_workload(path: str | Path) -> Workload:
 
 def read_workload_file(path: str | Path) -> Workload:
     """Read a Batsim workload as :func:`read_workload` does, from a path only."""
+    return workload_in(read_stored(path, what=_WHAT), str(path))
+
+
+def workload_in(stored: Stored, source: str) -> Workload:
+    """Return the Batsim workload in a file that was read; see :func:`read_workload`."""
     from qops_batsim.workload.bulk_json import read_in_bulk
 
-    what = "a Batsim workload (JSON)"
-    content, digest = read_stored(path, what=what)
-    workload = read_in_bulk(content.removeprefix(codecs.BOM_UTF8), str(path))
-    workload = workload or parse_workload(text_of(content, path, what=what), source=str(path))
+    content, digest = stored
+    workload = read_in_bulk(content.removeprefix(codecs.BOM_UTF8), source)
+    workload = workload or parse_workload(text_of(content, source, what=_WHAT), source=source)
     workload.sha256 = digest
     return workload
 
@@ -93,7 +101,8 @@ def _read_workload(data: Any, source: str) -> Workload:
     provenance = data.get("qops_batsim", {})
     if not isinstance(provenance, dict):
         _wrong(data, "qops_batsim", "an object that tells how the workload was made", source)
-    return Workload(jobs, profiles, processors, provenance, source)
+    provenance, calendar = split_provenance(provenance, source)
+    return Workload(jobs, profiles, processors, provenance, source, calendar=calendar)
 
 
 def write_workload(workload: Workload, path: str | Path) -> None:
@@ -110,7 +119,10 @@ def format_workload(workload: Workload) -> str:
     What :func:`read_workload` would refuse is refused here, in the same words.
     """
     jobs = [job.fields for job in workload.jobs]
-    data = {"nb_res": workload.processors, "qops_batsim": workload.provenance}
+    told = workload.provenance
+    if workload.calendar is not None:
+        told = {**told, "calendar": msgspec.to_builtins(workload.calendar)}
+    data: dict[str, Any] = {"nb_res": workload.processors, "qops_batsim": told}
     data |= {"jobs": jobs, "profiles": workload.profiles}
     with nesting_is_limited(workload.source):
         _read_workload(data, workload.source)
@@ -119,7 +131,7 @@ def format_workload(workload: Workload) -> str:
         rows = ",\n".join(map(encode, jobs))
         named = workload.profiles.items()
         profiles = ",\n".join(f"{encode(name)}: {encode(body)}" for name, body in named)
-    lines = ["{", *head[: 2 if workload.provenance else 1]]
+    lines = ["{", *head[: 2 if told else 1]]
     lines += ['"jobs": [', rows, "],", '"profiles": {', profiles, "}", "}"]
     return "\n".join(lines) + "\n"
 

@@ -13,7 +13,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.workload.job_table import JobColumns, JobTable, WrittenJobs
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.model import Workload, split_provenance
 from qops_batsim.workload.strict_json import load_json
 
 _LOOKED_FOR = 64
@@ -78,7 +78,8 @@ def read_in_bulk(content: bytes, source: str) -> Workload | None:
     values.clear()
     columns = columns._replace(ids=joined.split("\n") if joined else [])
     table = JobTable(columns, WrittenJobs(written, columns.ids))
-    return Workload(table, profiles, processors, provenance, source)
+    provenance, calendar = split_provenance(provenance, source)
+    return Workload(table, profiles, processors, provenance, source, calendar=calendar)
 
 
 def _names_differ(content: bytes, parts: _Parts) -> bool:

@@ -163,4 +163,6 @@ def derived(
         profiles = {job.profile: workload.profiles[job.profile] for job in jobs}
     before = workload.provenance or {"file": Path(workload.source).name}
     provenance = {**step, "version": __version__, "made_from": before}
-    return Workload(jobs, profiles, workload.processors, provenance, workload.source)
+    made = Workload(jobs, profiles, workload.processors, provenance, workload.source)
+    made.calendar = workload.calendar
+    return made

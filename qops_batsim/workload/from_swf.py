@@ -11,6 +11,7 @@ from typing import Any, Unpack
 import msgspec
 import numpy as np
 
+from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.version import __version__
@@ -24,7 +25,7 @@ from qops_batsim.workload.model import (
 )
 from qops_batsim.workload.swf import Records, SwfLog
 from qops_batsim.workload.swf_repairs import RepairCount, Repairs, repair_records
-from qops_batsim.workload.swf_window import Bounds, LogCalendar, LogWindow
+from qops_batsim.workload.swf_window import Bounds, LogWindow, log_calendar
 
 __all__ = ["Bounds", "Conversion", "Repairs", "convert_swf"]
 
@@ -39,6 +40,10 @@ class Conversion(msgspec.Struct, kw_only=True):
 
     workload: Workload
     """The jobs; its ``provenance`` records every choice and count."""
+    records: Records
+    """What the log says of each job of the workload, in its order, after the repairs: waits,
+    statuses and users beside what is simulated.
+    """
     records_read: int
     records_in_window: int
     """Records submitted within the window (all ``records_read`` without a window)."""
@@ -49,9 +54,8 @@ class Conversion(msgspec.Struct, kw_only=True):
     first_submission: float
     last_submission: float
     """Dates of the first and last job written (seconds since the log's start)."""
-    period: tuple[str, str] | None
-    """The same dates on the site's wall clock (``time_zone``), ISO format; None without dates."""
-    time_zone: str | None
+    calendar: Calendar | None
+    """The site's dates of the log's seconds; None if they are not known."""
     offered_load: float | None
     """Sum of run time x processors over processors of the machine x time from first to last
     submission; None when that time is 0.
@@ -161,33 +165,35 @@ def _account(
 ) -> Conversion:
     """Return the account of a conversion, given its workload and what was counted."""
     begin, last = (float(records["submit_time"][place]) for place in (0, -1))
-    clock = _clock_times(log, time_zone, begin, last)
+    calendar = _known_calendar(log, time_zone, begin, last)
+    shift = workload.provenance["rebased_by"]
+    workload.calendar = calendar and calendar.later(shift)
     area = float(np.dot(records["run_time"], records["requested_processors"].astype(np.float64)))
     return Conversion(
         workload=workload,
+        records=records,
         records_read=len(log),
         first_submission=begin,
         last_submission=last,
-        period=clock and clock[1],
-        time_zone=clock and clock[0].zone.key,
+        calendar=calendar,
         offered_load=None if last == begin else area / (workload.processors * (last - begin)),
         **counted,
     )
 
 
-def _clock_times(
+def _known_calendar(
     log: SwfLog, time_zone: str | None, begin: float, last: float
-) -> tuple[LogCalendar, tuple[str, str]] | None:
-    """Return the log's calendar and two of its seconds as ISO dates, or None.
+) -> Calendar | None:
+    """Return the log's calendar, or None if two of its seconds have no dates.
 
     For information only: many logs have no dates, which is no reason to refuse
     them. A time zone that the caller names must be usable, though.
     """
     try:
-        calendar = LogCalendar.of(log, time_zone=time_zone)
-        first, second = (calendar.date(moment).isoformat(" ") for moment in (begin, last))
+        calendar = log_calendar(log, time_zone=time_zone)
+        calendar.date(begin), calendar.date(last)
     except InputError:
         if time_zone is not None:
             raise
         return None
-    return calendar, (first, second)
+    return calendar

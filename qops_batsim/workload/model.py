@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.jobs import Job
 from qops_batsim.limits import IN_NO_NAME, MAX_PROCESSORS, NO_NAME
@@ -40,6 +41,8 @@ class Workload(msgspec.Struct):
     """Where it was read from, for messages."""
     sha256: str | None = None
     """Digest of the file that it was read from, as stored; None if it was made in memory."""
+    calendar: Calendar | None = None
+    """The dates of its seconds; None where they are not known. Written to the file."""
 
     @property
     def columns(self) -> JobColumns:
@@ -94,6 +97,22 @@ def read_jobs(written: Sequence[Any], profiles: Mapping[str, Any], source: str) 
             name = shown(job.profile)
             raise InputError(f"{where}: profile {name} is not among the profiles")
     return jobs
+
+
+def split_provenance(told: dict[str, Any], source: str) -> tuple[dict[str, Any], Calendar | None]:
+    """Return what a file tells of how the workload was made, and its calendar apart from that."""
+    if "calendar" not in told:
+        return told, None
+    where = f"{source}: field 'qops_batsim.calendar'"
+    try:
+        calendar = msgspec.convert(told["calendar"], Calendar)
+    except msgspec.ValidationError:
+        raise InputError(
+            f"{where} is {shown(told['calendar'])}; an object with unix_start, a number of seconds "
+            "since 1970, and time_zone, a name such as Europe/Stockholm, is expected"
+        ) from None
+    calendar.check(f"{where}: time_zone")
+    return {name: value for name, value in told.items() if name != "calendar"}, calendar
 
 
 def plain_number(value: float) -> float | int:

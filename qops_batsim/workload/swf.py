@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.files import read_stored, write_text
+from qops_batsim.files import Stored, read_stored, write_text
 from qops_batsim.limits import MAX_ODD_LINES
 
 # A star: may hold fractions.
@@ -223,18 +223,22 @@ def read_swf(path: str | Path) -> SwfLog:
     >>> read_swf("two.swf").records["run_time"].tolist()
     [60.0, 30.0]
     """
-    log, malformed = scan_swf(path)
+    return swf_in(read_stored(path, what=_WHAT), str(path))
+
+
+def swf_in(stored: Stored, source: str) -> SwfLog:
+    """Return the log in a file that was read; see :func:`read_swf`."""
+    log, malformed = scan_swf(stored, source)
     if malformed:
         first = malformed[0]
-        raise InputError(f"{path}: line {first.line}: {first.problem}; {_ACCEPTED}")
+        raise InputError(f"{source}: line {first.line}: {first.problem}; {_ACCEPTED}")
     return log
 
 
-def scan_swf(path: str | Path) -> tuple[SwfLog, list[MalformedRecord]]:
+def scan_swf(stored: Stored, source: str) -> tuple[SwfLog, list[MalformedRecord]]:
     """Read what can be read of a log, and tell which lines cannot."""
-    content, digest = read_stored(path, what=_WHAT)
-    log, malformed = parse_swf(content, source=str(path))
-    log.sha256 = digest
+    log, malformed = parse_swf(stored.content, source=source)
+    log.sha256 = stored.sha256
     return log, malformed
 
 

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.errors import InputError, require
+from qops_batsim.files import read_stored
 from qops_batsim.workload import swf
 from qops_batsim.workload.swf import MalformedRecord, SwfLog
 from qops_batsim.workload.swf_repairs import Mask, overruns, repeated, steps_back
@@ -58,7 +59,7 @@ def lint_swf(path: str | Path, *, processors: int | None = None) -> LintReport:
 
     The machine has ``processors``; by default the header's ``MaxProcs``, else ``MaxNodes``.
     """
-    log, malformed = swf.scan_swf(path)
+    log, malformed = swf.scan_swf(read_stored(path, what="a workload log"), str(path))
     if not len(log.records):
         others = f" ({len(malformed)} lines are none)" if malformed else ""
         raise InputError(

@@ -3,95 +3,46 @@
 from __future__ import annotations
 
 import math
-import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, TypedDict, Unpack
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 import numpy as np
 
+from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.workload.model import plain_number
 from qops_batsim.workload.swf import Records, SwfLog
 
-_MONTH = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
 _QUARTER = 900.0
 
 
-class LogCalendar:
-    """The wall clock of the site that kept a log.
+def log_calendar(log: SwfLog, *, time_zone: str | None = None) -> Calendar:
+    """Return the calendar of a log's header (``UnixStartTime``, ``TimeZoneString``).
 
-    ``unix_start`` is the date of the log's second 0 (seconds since 1970 in UTC); daylight
-    saving of the ``zone`` is observed.
+    A ``time_zone`` ("Europe/Stockholm") replaces the header's. The old field ``TimeZone`` is
+    not used: it knows no daylight saving, and the format's definition calls it faulty.
     """
-
-    def __init__(self, unix_start: int, zone: ZoneInfo) -> None:
-        self.unix_start = unix_start
-        self.zone = zone
-
-    @classmethod
-    def of(cls, log: SwfLog, *, time_zone: str | None = None) -> LogCalendar:
-        """Return the calendar of a log's header (``UnixStartTime``, ``TimeZoneString``).
-
-        A ``time_zone`` ("Europe/Stockholm") replaces the header's. The old field ``TimeZone`` is
-        not used: it knows no daylight saving, and the format's definition calls it faulty.
-        """
-        start = log.header.integer("UnixStartTime", source=log.source)
-        if start is None or start <= 0:
-            raise InputError(
-                f"{log.source}: the header has no UnixStartTime, so its seconds have no dates; "
-                "give the window in seconds since the log's start"
-            )
-        name = time_zone or log.header.get("TimeZoneString")
-        if name is None:
-            raise InputError(
-                f"{log.source}: the header has no TimeZoneString; give the name of the "
-                "site's time zone (Europe/Stockholm), or the window in seconds"
-            )
-        try:
-            zone = ZoneInfo(name)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            where = "the given time zone" if time_zone else f"{log.source}: TimeZoneString"
-            raise InputError(
-                f"{where} is {name!r}, which is not in the time zone database of this machine; "
-                "a name such as Europe/Stockholm is expected (without a database: "
-                "pip install tzdata)"
-            ) from None
-        return cls(start, zone)
-
-    def seconds(self, moment: datetime) -> float:
-        """Return the log's second of a date; one without a time zone is the site's."""
-        local = moment if moment.tzinfo else moment.replace(tzinfo=self.zone)
-        return local.timestamp() - self.unix_start
-
-    def date(self, seconds: float) -> datetime:
-        """Return the site's date of one of the log's seconds, in the years 1 to 9999."""
-        try:
-            return datetime.fromtimestamp(self.unix_start + seconds, tz=UTC).astimezone(self.zone)
-        except (OverflowError, ValueError, OSError):
-            raise InputError(
-                f"second {seconds:g} of the log (UnixStartTime {self.unix_start}) has no date; "
-                "a date in the years 1 to 9999 is expected"
-            ) from None
-
-    def month(self, month: str) -> tuple[float, float]:
-        """Return first second and end of a calendar month, written ``YYYY-MM``."""
-        match = _MONTH.fullmatch(month)
-        if not match or not 1 < int(match[1]) < 9999:
-            raise InputError(f"month {month!r} is not a month; YYYY-MM (1996-10) is expected")
-        year, number = int(match[1]), int(match[2])
-        following = (year + 1, 1) if number == 12 else (year, number + 1)
-        return self.seconds(datetime(year, number, 1)), self.seconds(datetime(*following, 1))
-
-    def month_of(self, seconds: float) -> str:
-        """Return the calendar month, ``YYYY-MM``, of one of the log's seconds."""
-        return f"{self.date(seconds):%Y-%m}"
+    start = log.header.integer("UnixStartTime", source=log.source)
+    if start is None or start <= 0:
+        raise InputError(
+            f"{log.source}: the header has no UnixStartTime, so its seconds have no dates; "
+            "give the window in seconds since the log's start"
+        )
+    name = time_zone or log.header.get("TimeZoneString")
+    if name is None:
+        raise InputError(
+            f"{log.source}: the header has no TimeZoneString; give the name of the "
+            "site's time zone (Europe/Stockholm), or the window in seconds"
+        )
+    calendar = Calendar(start, name)
+    calendar.check("the given time zone" if time_zone else f"{log.source}: TimeZoneString")
+    return calendar
 
 
 def log_months(log: SwfLog, *, time_zone: str | None = None) -> list[str]:
     """Return the calendar months, ``YYYY-MM`` in order, in which jobs were submitted."""
-    calendar = LogCalendar.of(log, time_zone=time_zone)
+    calendar = log_calendar(log, time_zone=time_zone)
     submitted = log.records["submit_time"]
     # Wall clocks differ from UTC by whole quarters of an hour, so months begin at one.
     quarters = np.unique((submitted[submitted >= 0] + calendar.unix_start) // _QUARTER)
@@ -127,26 +78,26 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
     begin: float | None
     end: float | None
     month: str | None = None
-    calendar: LogCalendar | None = None
+    calendar: Calendar | None = None
 
     @classmethod
     def of(cls, log: SwfLog, **bounds: Unpack[Bounds]) -> LogWindow | None:
         """Return the window of a log that is asked for, or None without any bound."""
         start, end, month = bounds.get("start"), bounds.get("end"), bounds.get("month")
-        calendar: LogCalendar | None = None
+        calendar: Calendar | None = None
         if month is not None:
             if start is not None or end is not None:
                 raise InputError(
                     "month is given together with from or to; only one of the two is accepted"
                 )
-            calendar = LogCalendar.of(log, time_zone=bounds.get("time_zone"))
+            calendar = log_calendar(log, time_zone=bounds.get("time_zone"))
             first, following = calendar.month(month)
             return cls(begin=first, end=following, month=month, calendar=calendar)
         seconds: list[float | None] = []
         for moment, name in ((start, "from"), (end, "to")):
             value = _read_moment(moment, name)
             if isinstance(value, datetime):
-                calendar = LogCalendar.of(log, time_zone=bounds.get("time_zone"))
+                calendar = log_calendar(log, time_zone=bounds.get("time_zone"))
                 value = calendar.seconds(value)
             seconds.append(value)
         begin, stop = seconds
@@ -188,7 +139,7 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
         if self.month is not None:
             data["month"] = self.month
         if self.calendar is not None:
-            data["time_zone"] = self.calendar.zone.key
+            data["time_zone"] = self.calendar.time_zone
         return data
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.workload import Workload, format_workload
 from qops_batsim.workload.batsim_json import parse_workload
@@ -61,7 +62,7 @@ def test_fields_of_a_job() -> None:
     assert "5.0" not in format_workload(workload)
     # (100 s + 1.25 s) x 4 processors over 8 processors x 1.5 s
     assert conversion.offered_load == pytest.approx(405 / 12)
-    assert conversion.period is None
+    assert conversion.calendar is None
 
 
 def test_offered_load_needs_time() -> None:
@@ -195,7 +196,11 @@ def test_windows_are_half_open_and_local() -> None:
         "time_zone": "Europe/Stockholm",
     }
     assert conversion.records_in_window == 2
-    assert conversion.period == ("2000-03-26 00:00:00+01:00", "2000-03-26 23:59:59+02:00")
+    calendar = conversion.calendar
+    assert calendar == conversion.workload.calendar == Calendar(953982000, "Europe/Stockholm")
+    period = conversion.first_submission, conversion.last_submission
+    dates = [calendar.date(each).isoformat(" ") for each in period]
+    assert dates == ["2000-03-26 00:00:00+01:00", "2000-03-26 23:59:59+02:00"]
 
 
 def test_months_are_the_sites() -> None:
@@ -221,10 +226,10 @@ def test_months_partition_a_real_log(shared: Path) -> None:
     parts = [convert_swf(log, month=month) for month in months]
     in_parts = [job_id for part in parts for job_id in ids(part.workload)]
     assert in_parts == ids(convert_swf(log).workload)
-    assert all(
-        part.period is not None and part.period[0][:7] == part.period[1][:7] == month
-        for part, month in zip(parts, months, strict=True)
-    )
+    for part, month in zip(parts, months, strict=True):
+        assert part.calendar is not None
+        dates = part.first_submission, part.last_submission
+        assert {part.calendar.month_of(each) for each in dates} == {month}
 
 
 @pytest.mark.parametrize(
@@ -279,7 +284,7 @@ def test_nothing_left() -> None:
 
 def test_dates_beyond_the_calendar() -> None:
     log = swf_log({}, {"submit_time": 1e15}, header=STOCKHOLM)
-    assert convert_swf(log).period is None
+    assert convert_swf(log).calendar is None
     with pytest.raises(InputError, match=r"second 1e\+15 of the log .* has no date"):
         log_months(log)
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
+from qops_batsim.files import read_stored
 from qops_batsim.workload.swf import (
     FIELDS,
     MEASURED,
@@ -207,7 +208,7 @@ def test_malformed_line_is_named(tmp_path: Path, bad: str, message: str) -> None
     with pytest.raises(InputError, match=message) as caught:
         read_swf(path)
     assert str(caught.value).startswith(f"{path}: line 3: ")
-    log, malformed = scan_swf(path)
+    log, malformed = scan_swf(read_stored(path, what="a log"), str(path))
     assert [entry.line for entry in malformed] == [3]
     assert log.lines.tolist() == [2, 4]
 

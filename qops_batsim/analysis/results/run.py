@@ -42,6 +42,7 @@ from qops_batsim.analysis.results.tables import (
     read_qos,
     read_schedule,
 )
+from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED
 from qops_batsim.limits import MAX_OCCUPATIONS
@@ -87,6 +88,11 @@ class RunResult:
     def outages(self) -> list[Outage]:
         """When hosts were away, as far as is known."""
         return [] if self.info is None else self.info.outages
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """The dates of the run's seconds, where its workload knew them."""
+        return None if self.info is None else self.info.calendar
 
     @cached_property
     def jobs(self) -> pd.DataFrame:

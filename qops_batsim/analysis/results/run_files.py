@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import DESCRIPTION, RUN_FILES
 from qops_batsim.files import as_stored, decoded, read_bytes, read_parts, write_text
@@ -47,6 +48,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     hosts: int | None = None
     compute_sharing: bool | None = None
     outages: list[Outage] = []
+    calendar: Calendar | None = None
     message_delays: bool | None = None
     sha256: dict[str, str] = {}
     package_version: str | None = None
@@ -189,6 +191,8 @@ def _parsed(path: Path, content: bytes) -> RunInfo:
             HostSet.parse(outage.hosts)
         except InputError as error:
             raise InputError(f"{path}: outages: {error}") from None
+    if info.calendar is not None:
+        info.calendar.check(f"{path}: calendar: time_zone")
     if info.hosts is not None and not 1 <= info.hosts <= MAX_HOST_ID + 1:
         raise InputError(
             f"{path}: hosts is {info.hosts}; a whole number from 1 to {MAX_HOST_ID + 1} is expected"

@@ -26,7 +26,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.from_swf import Repairs, convert_swf
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import Records, SwfLog
-from qops_batsim.workload.swf_window import LogCalendar
+from qops_batsim.workload.swf_window import log_calendar
 
 PREFERRED = 5
 """Every so many-th job is preferred in the experiments with unequal priorities."""
@@ -119,7 +119,7 @@ def months_of(log: SwfLog, by: MonthsBy) -> list[tuple[str, Records]]:
     start or end; accounting files, which get a record when a job ends, have months by end.
     ``"whole"``: submission and end are in the month; other jobs are left out.
     """
-    calendar = LogCalendar.of(log)
+    calendar = log_calendar(log)
     submitted = log.records["submit_time"].astype(np.float64)
     started = submitted + np.maximum(log.records["wait_time"], 0)
     ended = started + np.maximum(log.records["run_time"], 0)

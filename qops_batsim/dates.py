@@ -1,0 +1,78 @@
+"""Calendar dates of a simulation's seconds: when a log began, and in which time zone."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from qops_batsim.errors import InputError, shown
+
+_MONTH = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
+
+
+class Calendar(msgspec.Struct, frozen=True):
+    """The wall clock of the site that a log or a workload comes from.
+
+    ``unix_start`` is the date of second 0 (seconds since 1970 in UTC), ``time_zone`` a name as
+    ``Europe/Stockholm``, whose daylight saving is observed.
+
+    Examples
+    --------
+    >>> calendar = Calendar(843480031, "Europe/Stockholm")
+    >>> calendar.text(3600)
+    '1996-09-23 15:00:31'
+    """
+
+    unix_start: int | float
+    time_zone: str
+
+    def check(self, where: str) -> None:
+        """Raise an InputError ``WHERE is …`` unless the time zone is known."""
+        try:
+            ZoneInfo(self.time_zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise InputError(
+                f"{where} is {shown(self.time_zone)}, which is not in the time zone database of "
+                "this machine; a name such as Europe/Stockholm is expected (without a database: "
+                "pip install tzdata)"
+            ) from None
+
+    def seconds(self, moment: datetime) -> float:
+        """Return the second of a date; one without a time zone is the site's."""
+        local = moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(self.time_zone))
+        return local.timestamp() - self.unix_start
+
+    def date(self, seconds: float) -> datetime:
+        """Return the site's date of a second, in the years 1 to 9999."""
+        zone = ZoneInfo(self.time_zone)
+        try:
+            return datetime.fromtimestamp(self.unix_start + seconds, tz=UTC).astimezone(zone)
+        except (OverflowError, ValueError, OSError):
+            raise InputError(
+                f"second {seconds:g} of the log (UnixStartTime {self.unix_start:.15g}) has no "
+                "date; a date in the years 1 to 9999 is expected"
+            ) from None
+
+    def text(self, seconds: float) -> str:
+        """Return the site's date of a second to show, ``YYYY-MM-DD hh:mm:ss``."""
+        return f"{self.date(seconds):%Y-%m-%d %H:%M:%S}"
+
+    def month(self, month: str) -> tuple[float, float]:
+        """Return first second and end of a calendar month, written ``YYYY-MM``."""
+        match = _MONTH.fullmatch(month)
+        if not match or not 1 < int(match[1]) < 9999:
+            raise InputError(f"month {month!r} is not a month; YYYY-MM (1996-10) is expected")
+        year, number = int(match[1]), int(match[2])
+        following = (year + 1, 1) if number == 12 else (year, number + 1)
+        return self.seconds(datetime(year, number, 1)), self.seconds(datetime(*following, 1))
+
+    def month_of(self, seconds: float) -> str:
+        """Return the calendar month, ``YYYY-MM``, of a second."""
+        return f"{self.date(seconds):%Y-%m}"
+
+    def later(self, seconds: float) -> Calendar:
+        """Return the calendar whose second 0 is a later one of this."""
+        return Calendar(self.unix_start + seconds, self.time_zone) if seconds else self
