@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import importlib
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -53,11 +54,38 @@ def test_examples_in_docstrings_run(
     assert not found.failed
 
 
+def prose(page: Path) -> str:
+    return re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """Return what a page's headings are called in links, in the book as on forges."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", each.lower()).strip().replace(" ", "-") for each in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text()):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose(page)):
+        if "://" in target or target == GENERATED:
+            continue
+        found = (page.parent / target) if target else page
+        assert found.exists(), f"{page.name} links to {target}"
+        if anchor:
+            assert anchor in anchors(found), f"{page.name} links to {target}#{anchor}"
+        if page.parent.name == "docs":
+            assert (ROOT / "docs") in found.resolve().parents, f"{target} is not in the book"
+
+
+GENERATED = "commands.md"
+
+
+def test_every_page_is_in_the_book() -> None:
+    book = tomllib.loads((ROOT / "zensical.toml").read_text())
+    listed = re.findall(r"[\w-]+\.md", str(book["project"]["nav"]))
+    assert len(listed) == len(set(listed))
+    there = {page.name for page in PAGES[1:]} | {GENERATED}
+    assert set(listed) == there, "zensical.toml lists the pages of the book under nav"
 
 
 def test_the_readme_opens_with_exactly_two_commands() -> None:

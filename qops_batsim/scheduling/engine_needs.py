@@ -13,7 +13,7 @@ class EngineNeeds(msgspec.Struct, frozen=True, kw_only=True):
     ``run`` and ``simulate`` turn on what is needed; any other engine is refused at the beginning
     of its simulation if it lacks something.
 
-    Parameters
+    Attributes
     ----------
     dynamic_jobs
         Jobs may be registered.

@@ -1,0 +1,72 @@
+"""What the wheel and the source distribution hold, and that the wheel is what is installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import qops_batsim
+
+ROOT = Path(__file__).resolve().parent.parent
+
+pytestmark = pytest.mark.skipif(
+    "QOPS_DISTRIBUTION" not in os.environ,
+    reason="distributions are built by .ci/book (QOPS_DISTRIBUTION=DIRECTORY)",
+)
+
+
+def files(*folders: str, below: Path = ROOT) -> set[str]:
+    """Return the files of the tree in these folders, without what running it leaves behind."""
+    return {
+        str(path.relative_to(below))
+        for folder in folders
+        for path in (below / folder).rglob("*")
+        if path.is_file() and not any(part in LEFT_BEHIND for part in path.parts)
+    }
+
+
+LEFT_BEHIND = {"__pycache__", ".ipynb_checkpoints", "out", "commands.md"}
+
+
+@pytest.fixture(scope="module")
+def built() -> Path:
+    return Path(os.environ["QOPS_DISTRIBUTION"])
+
+
+def test_the_wheel_holds_the_package_its_inputs_and_its_licence(built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    held = set(zipfile.ZipFile(wheel).namelist())
+    information = f"qops_batsim-{qops_batsim.__version__}.dist-info"
+    expected = files("qops_batsim") | {
+        f"qops_batsim/data/{name}" for name in files("platforms", "workloads")
+    }
+    expected |= {
+        f"{information}/{name}"
+        for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
+    }
+    assert held == expected
+
+
+def test_the_source_distribution_holds_what_is_needed_to_build_test_and_cite(built: Path) -> None:
+    (source,) = built.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        members = {member.name.split("/", 1)[1] for member in archive if member.isfile()}
+    folders = files("qops_batsim", "platforms", "workloads", "notebooks", "docs", "tests")
+    single = {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "zensical.toml"}
+    assert members == folders | single | {"pyproject.toml", "PKG-INFO", ".gitignore"}
+
+
+def test_the_main_job_runs_from_the_wheel(tmp_path: Path) -> None:
+    assert ROOT not in Path(qops_batsim.__file__).parents or ".venv" in qops_batsim.__file__
+    command = [Path(sys.executable).parent / "qops-batsim", "run", "qops", "--quiet"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
+    again = [command[0], "run", "--again", "out/qops_run.json", "--out", "again/qops", "--quiet"]
+    subprocess.run(again, cwd=tmp_path, check=True, timeout=300)
+    first, second = tmp_path / "out/qops_jobs.csv", tmp_path / "again/qops_jobs.csv"
+    assert first.read_bytes() == second.read_bytes()

@@ -1,0 +1,57 @@
+"""The tutorial, done as it says: its files written, its commands run, what they print compared."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "tutorial.md"
+
+pytestmark = pytest.mark.skipif(
+    "QOPS_TUTORIAL" not in os.environ, reason="done from the wheel, by .ci/book (QOPS_TUTORIAL=1)"
+)
+
+FILE = re.compile(r"to `([\w.]+)`:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def pattern(shown: str) -> re.Pattern[str]:
+    """Return what output must look like: the lines as shown, but for widths; … for anything."""
+    lines = [re.escape(line).replace("…", ".*") for line in narrow(shown).splitlines()]
+    return re.compile("".join(r"(?:.*\n)*?" if line == ".*" else line + "\n" for line in lines))
+
+
+def narrow(text: str) -> str:
+    return re.sub(" +", " ", text).replace(" \n", "\n")
+
+
+def test_the_tutorial_can_be_followed(tmp_path: Path) -> None:
+    text = PAGE.read_text()
+    for name, content in FILE.findall(text):
+        (tmp_path / name).write_text(content)
+    environment = {**os.environ, "COLUMNS": "200"}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    commands = [part for block in CONSOLE.findall(text) for part in block.split("$ ")[1:]]
+    assert len(commands) > 10
+    for command, _, shown in (each.partition("\n") for each in commands):
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=300,
+        )
+        printed = f"{command}\n{done.stdout}"
+        assert done.returncode == 0, printed
+        if shown:
+            assert pattern(shown).fullmatch(narrow(done.stdout)), f"{printed}\nexpected:\n{shown}"
+        else:
+            assert not done.stdout or "--quiet" in command, printed
