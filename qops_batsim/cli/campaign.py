@@ -249,7 +249,9 @@ def _finished(directory: Path) -> CampaignRuns:
 def _print_table(runs: CampaignRuns) -> None:
     from qops_batsim.experiments.campaign_tables import method_text, summaries, table_cells
 
-    console.print_table(runs.campaign.name, *table_cells(runs, summaries(runs)))
+    headings, rows = table_cells(runs, summaries(runs))
+    keys = headings.index("scheduler") + 1
+    console.print_table(runs.campaign.name, headings, rows, keys=keys)
     console.say(method_text(runs))
 
 

@@ -60,8 +60,7 @@ def charges(
 
     **Examples**
 
-    - Run a deadline scheduler, then charge: `qops-batsim run qops` and
-      `qops-batsim charges out/qops`
+    - What users of a run (`qops-batsim run qops`) pay: `qops-batsim charges out/qops`
 
     - Two policies, and a QoS charge worth an hour of 64 processors:
       `qops-batsim charges out/qops --against out/msb --weights 1,230400`

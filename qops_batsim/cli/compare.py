@@ -229,7 +229,7 @@ def _print_table(found: Comparison) -> None:
         is_baseline = each.contestant == found.baseline
         cells.append("" if is_baseline else _interval(each.difference[compared]))
         rows.append([load, each.contestant, *cells])
-    console.print_table(title, head, rows)
+    console.print_table(title, head, rows, keys=2)
 
 
 def _interval(value: Interval | None, scale: float = 1.0) -> str:

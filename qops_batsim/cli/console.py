@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from threading import Lock, Timer
-from typing import Any, Literal
+from typing import Any
 
 import typer
 
@@ -184,25 +189,85 @@ def print_json(data: Any) -> None:
 
 
 def print_table(
-    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: bool = True
+    title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], *, keys: int = 1
 ) -> None:
-    """Print a table; columns after the first are right-aligned if they hold numbers.
+    """Print a table; columns of numbers are right-aligned.
 
-    Written to a pipe or a file, the table keeps its full width.
+    What is wider than the terminal is folded: texts at blanks, then columns that do not fit
+    follow below, beside the first so many ``keys`` again. No cell is cut. Written to a pipe or a
+    file, the table keeps its full width, unless COLUMNS is set.
     """
-    from rich.console import Console
-    from rich.table import Table
+    cells = [[*map(printable, row)] for row in (columns, *rows)]
+    numbers = [all(map(_NUMBER.match, column[1:])) for column in zip(*cells, strict=True)]
+    width = columns_of_output()
+    if title:
+        typer.echo(typer.style(printable(title), bold=True))
+    for number, part in enumerate(_parts(cells, numbers, keys, width)):
+        if number:
+            typer.echo()
+        for place, row in enumerate(cells):
+            folded = [_lines(row[column], room) for column, room in part.items()]
+            for line in zip_longest(*folded, fillvalue=""):
+                sides = [
+                    text.rjust(room) if numbers[column] else text.ljust(room)
+                    for text, (column, room) in zip(line, part.items(), strict=True)
+                ]
+                typer.echo(" │ ".join(sides).rstrip())
+            if not place:
+                typer.echo("─┼─".join("─" * room for room in part.values()))
 
-    table = Table(title=printable(title), title_justify="left")
-    for index, column in enumerate(columns):
-        side: Literal["left", "right"] = "right" if index and numbers else "left"
-        table.add_column(column, justify=side, no_wrap=index == 0)
-    for row in rows:
-        table.add_row(*map(printable, row))
-    # Names of files and jobs are shown as they are: "[/x]" or ":x:" is no markup here.
-    width = None if sys.stdout.isatty() else 160
-    console = Console(width=width, markup=False, emoji=False, highlight=False)
-    # Rich would end the program by itself if the reader of the output has gone.
-    with console.capture() as capture:
-        console.print(table)
-    typer.echo(capture.get(), nl=False)
+
+_NUMBER = re.compile(r"$|-$|[-+]?(\d|inf|nan)")
+
+
+def columns_of_output() -> int:
+    """Return how many columns the output has: of the terminal, or no end of them in a file."""
+    limited = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return shutil.get_terminal_size().columns if limited else 10_000
+
+
+_PIECE = 32
+"""Longer pieces of cells are folded at any character."""
+
+
+def _lines(text: str, room: int) -> list[str]:
+    """Return a cell's text in lines."""
+    if len(text) <= room:
+        return [text]
+    return textwrap.wrap(text, room, break_on_hyphens=False)
+
+
+def _parts(
+    cells: Sequence[Sequence[str]], numbers: Sequence[bool], keys: int, width: int
+) -> Iterator[dict[int, int]]:
+    """Yield the columns that fit beside each other with their widths, the keys in each."""
+    least, most = [], []
+    for place, (head, *texts) in enumerate(zip(*cells, strict=True)):
+        # A number stays in one piece, with its interval, and so does a short key.
+        whole = numbers[place] or place < keys
+        pieces = texts if whole else " ".join(texts).split()
+        longest = width // (2 * keys) if place < keys else _PIECE
+        least.append(min(max(map(len, [*head.split(), *pieces]), default=1), longest) or 1)
+        most.append(max(map(len, [head, *texts])))
+    first = [*range(keys)]
+    part, used = first, sum(least[:keys]) + 3 * keys
+    for place in range(keys, len(least)):
+        if used + least[place] > width and len(part) > keys:
+            yield _shared(part, least, most, width)
+            part, used = first, sum(least[:keys]) + 3 * keys
+        part = [*part, place]
+        used += least[place] + 3
+    yield _shared(part, least, most, width)
+
+
+def _shared(
+    part: Sequence[int], least: Sequence[int], most: Sequence[int], width: int
+) -> dict[int, int]:
+    """Return the widths of columns; what is left over goes to those that want the least of it."""
+    widths = {place: least[place] for place in part}
+    rest = width - 3 * (len(part) - 1) - sum(widths.values())
+    for left, place in enumerate(sorted(part, key=lambda each: most[each] - least[each])):
+        more = max(0, min(most[place] - least[place], rest // (len(part) - left)))
+        widths[place] += more
+        rest -= more
+    return widths

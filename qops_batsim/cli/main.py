@@ -9,15 +9,13 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable
-from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from qops_batsim.cli.console import print_error, print_failure
+from qops_batsim.cli.help import WIDEST, Command, Group
 from qops_batsim.errors import require_utf8
 from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
 from qops_batsim.version import __version__
@@ -39,7 +37,7 @@ COMMANDS = {
     "engine": "shim",
     "shim": "shim",
 }
-"""The module of every command, in the order in which ``--help`` lists them."""
+"""The module of every command."""
 
 GROUPS = ("workload", "platform", "campaign", "papers")
 """Commands that have commands, each a module."""
@@ -60,9 +58,12 @@ def command_line(only: str | None = None) -> typer.Typer:
         help="Deadline and quality-of-service batch scheduling on Batsim workloads.",
         cls=Group,
         no_args_is_help=True,
-        rich_markup_mode="markdown",
+        rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": WIDEST,
+        },
     )
     app.callback()(_root)
     for name, module in COMMANDS.items():
@@ -71,47 +72,11 @@ def command_line(only: str | None = None) -> typer.Typer:
             app.command(name, cls=Command, **SETTINGS.get(name, {}))(function)
     for name in GROUPS:
         if only in (None, name):
-            app.add_typer(import_module(f"qops_batsim.cli.{name}").app, name=name)
+            group = import_module(f"qops_batsim.cli.{name}").app
+            for each in group.registered_commands:
+                each.cls = Command
+            app.add_typer(group, name=name, cls=Group)
     return app
-
-
-class Command(TyperCommand):
-    """A command whose values go through Typer's checks only where they may need them.
-
-    Typer else loads a large package for checks, also for texts, and for options not given.
-    """
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line."""
-        _check_less(self.get_params(ctx))
-        return super().parse_args(ctx, args)
-
-
-class Group(TyperGroup):
-    """A group of commands, with the checks of :class:`Command`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command line."""
-        _check_less(self.get_params(ctx))
-        return super().parse_args(ctx, args)
-
-
-def _check_less(parameters: Iterable[Any]) -> None:
-    for each in parameters:
-        # Older versions of Typer have no descriptors, and no such package.
-        if hasattr(each, "type_descriptor") and "process_value" not in vars(each):
-            each.process_value = partial(_value, each, each.process_value)
-
-
-def _value(parameter: Any, check: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
-    """Return the value of a parameter, as the check would."""
-    if value is None and not parameter.required:
-        value = () if parameter.multiple or parameter.nargs == -1 else None
-    elif type(value) not in (str, int, float) or (
-        type(value) is not parameter.type_descriptor.annotation
-    ):
-        return check(context, value)
-    return parameter.callback(context, parameter, value) if parameter.callback else value
 
 
 def _show_version(value: bool) -> None:

@@ -20,7 +20,7 @@ _of_runs = manual(
     PREFIX...: The runs: for each {A_RUN}
     --hosts N: Hosts of the machine. Default: what the run's files say, else the largest
         allocated host id + 1.
-    --workload FILE: Workload that was run (JSON); repeat it for several, in their order.
+    --workload, -w FILE: Workload that was run (JSON); repeat it for several, in their order.
         Default: the one that PREFIX_run.json names, if it still exists.
     """
 )
@@ -31,7 +31,7 @@ WorkloadsOfRun = Annotated[list[Path] | None, _of_runs("--workload")]
 
 _of_prices = manual(
     """
-    --workload FILE: Workload that was run, for the slowdowns in QoS charges. Default: the one
+    --workload, -w FILE: Workload that was run, for the slowdowns in QoS charges. Default: the one
         that PREFIX_run.json names.
     """
 )

@@ -58,7 +58,7 @@ def list_papers(as_json: options.AsJson = False) -> None:
         console.print_json(PAPERS)
         return
     rows = [[*each] for each in PAPERS.items()]
-    console.print_table("Papers", ["name", "what it is"], rows, numbers=False)
+    console.print_table("Papers", ["name", "what it is"], rows)
 
 
 @app.command("run")
@@ -187,7 +187,7 @@ def _print(report: PaperReport) -> None:
     if report.claims:
         columns = ["id", "section", "claim", "verdict", "measured", "95 % interval", "paper"]
         rows = [_claim_row(claim) for claim in report.claims]
-        console.print_table("Claims", columns, rows, numbers=False)
+        console.print_table("Claims", columns, rows)
         console.say(METHOD)
         console.say("")
     console.say("Choices where the paper leaves one:")

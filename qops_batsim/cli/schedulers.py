@@ -45,7 +45,7 @@ def schedulers(
         if as_json:
             print_json(known)
         else:
-            print_table("Schedulers", ["name", "what it does"], known.items(), numbers=False)
+            print_table("Schedulers", ["name", "what it does"], known.items())
         return
     if check:
         from qops_batsim.running.contract import check_scheduler

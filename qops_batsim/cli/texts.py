@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
+
+from qops_batsim.cli.console import columns_of_output
 
 if TYPE_CHECKING:
     from qops_batsim.advice.prices import Price
@@ -80,5 +83,14 @@ def load_text(load: float | None) -> str:
 
 
 def answer_text(title: str, rows: Iterable[tuple[str, str]]) -> str:
-    """Return an answer in words: a title, an empty line, and a line for each label."""
-    return "\n".join([title, "", *(f"{label:<19}{text}" for label, text in rows)])
+    """Return an answer in words: a title, an empty line, and a line or more for each label."""
+    width = columns_of_output()
+    lines = [*textwrap.wrap(title, width), ""]
+    for label, text in rows:
+        heads = [f"{label:<19}", *[" " * 19] * text.count("\n")]
+        for head, part in zip(heads, text.splitlines(), strict=True):
+            lines += textwrap.wrap(
+                head + part.strip(), max(width, 40), subsequent_indent=" " * 19,
+                break_on_hyphens=False,
+            )  # fmt: skip
+    return "\n".join(lines)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _about = manual(
     """
-    --platform FILE: Platform (XML), to count the hosts.
+    --platform, -p FILE: Platform (XML), to count the hosts.
     --compute-sharing/--no-compute-sharing: Whether a host may run several jobs at a time.
         Default: what PREFIX_run.json says, else not.
     --any-allocation-size: Accept other numbers of hosts than requested (execution mappings,

@@ -28,7 +28,7 @@ _about = manual(
     --deadline-share: Share of the jobs, 0 to 1, that get a deadline: submission + stretch x run
         time. Above 0, estimates are exact.
     --stretch LOW HIGH: Range in which each deadline's stretch is drawn, from 1 up.
-    --out: File to copy the log to, or directory. Default: leave it in the cache.
+    --out, -o: File to copy the log to, or directory. Default: leave it in the cache.
     --cache: Directory to keep downloads in. Default: the user's cache directory.
     --jobs: Number of jobs.
     --seed: Seed; the same seed gives the same file.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import re
+import shlex
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, NoReturn
@@ -42,6 +44,9 @@ _AMOUNTS = frozenset({"cpu", "com", "bytes_to_read", "bytes_to_write", "nb_bytes
 
 _RANGE = f"from 0 up to {MAX_AMOUNT:g}"
 
+_LOG = re.compile(r"\.swf(\.gz)?$")
+"""How names of logs end."""
+
 _SECONDS = f"a number of seconds above 0, up to {MAX_SECONDS:g},"
 
 
@@ -70,6 +75,12 @@ def workload_in(stored: Stored, source: str) -> Workload:
     from qops_batsim.workload.bulk_json import read_in_bulk
 
     content, digest = stored
+    if _LOG.search(source) and not content.lstrip().startswith(b"{"):
+        made = shlex.quote(_LOG.sub(".json", Path(source).name))
+        raise InputError(
+            f"{source}: is a log; a Batsim workload (JSON) is expected, which "
+            f"`qops-batsim workload from-swf {shlex.quote(source)} {made}` makes of it"
+        )
     workload = read_in_bulk(content.removeprefix(codecs.BOM_UTF8), source)
     workload = workload or parse_workload(text_of(content, source, what=_WHAT), source=source)
     workload.sha256 = digest

@@ -49,14 +49,44 @@ def test_names_are_shown_and_not_obeyed(
     print_table(name, ["a"], [[name]])
     told = capsys.readouterr()
     shown = r"\x1b[31m[red]x[/y] :x:\x9b\r\u2028"
-    assert told.out.startswith(f"two {shown}\nlines\n{shown} ")
-    assert f" {shown} " in told.out.splitlines()[-2]
+    assert told.out.startswith(f"two {shown}\nlines\n{shown}\na")
+    assert told.out.splitlines()[-1] == shown
     assert told.err == f"{shown}\n"
     monkeypatch.setenv("TERM", "xterm")
     with redirect_stderr(Terminal()) as terminal, progress_bar(9, "[/x]", after=0):
         while not terminal.getvalue():
             time.sleep(0.01)
     assert "[/x]" in terminal.getvalue()
+
+
+def test_a_table_is_folded_and_no_cell_is_cut(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    heads = ["scheduler", "jobs", "proc-s (hours)", "what it does all day"]
+    rows = [["easy", "202,876", "40,237,179.25", "it starts what fits"]]
+    rows += [["mine", "-", "1,729.93 [1.00, 2.00]", ""]]
+    print_table("A title", heads, rows)
+    assert (
+        capsys.readouterr().out
+        == """\
+A title
+scheduler │    jobs
+──────────┼────────
+easy      │ 202,876
+mine      │       -
+
+scheduler │        proc-s (hours)
+──────────┼──────────────────────
+easy      │         40,237,179.25
+mine      │ 1,729.93 [1.00, 2.00]
+
+scheduler │ what it does all day
+──────────┼─────────────────────
+easy      │ it starts what fits
+mine      │
+"""
+    )
 
 
 def test_there_is_no_bar_for_what_is_done_at_once() -> None:

@@ -26,7 +26,7 @@ def test_different_runs_are_listed_and_summed_up(cli, recorded):
         2,
     )
     assert (result.exit_code, result.err) == (1, "")
-    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.out.splitlines()]
+    lines = [[cell.strip() for cell in line.split("│")] for line in result.out.splitlines()]
     starts = [cells for cells in lines if cells and cells[0] == "in start"]
     assert len(starts) == 1
     waits = {cells[0]: cells[3] for cells in lines if cells and cells[0].startswith("waiting")}

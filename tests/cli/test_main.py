@@ -1,4 +1,5 @@
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ import typer
 
 import qops_batsim
 from qops_batsim.cli import console, schedulers
+from qops_batsim.cli.help import SECTIONS
 from qops_batsim.cli.main import command_line
 from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError, SimulationError
@@ -80,6 +82,42 @@ def test_every_command_has_an_example_and_describes_its_options(
     for text in ("Usage", "Examples", f"qops-batsim {' '.join(words)}"):
         assert text in result.out
     assert [each.name for each in command.params if not getattr(each, "help", None)] == []
+
+
+@pytest.mark.parametrize("words", [w for w in ALL if w != ("engine",)], ids=" ".join)
+def test_help_fits_80_columns(
+    cli: Cli, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = cli(*words, "--help").out
+    assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r"<\w+>|`|\*\*", text)
+
+
+def test_commands_are_listed_under_headings(cli: Cli) -> None:
+    text = cli("--help").out
+    for heading in SECTIONS:
+        assert f"{heading}:\n" in text
+
+
+def test_a_letter_stands_for_one_option_everywhere() -> None:
+    """But in ``engine``, which has Batsim's letters."""
+    meanings: dict[str, set[str]] = {}
+    for words in COMMANDS:
+        for each in ALL[words].params:
+            short = [name for name in each.opts if len(name) == 2]
+            long = [name for name in each.opts if name.startswith("--")]
+            for letter in short:
+                meanings.setdefault(letter, set()).update(long)
+            for name in {"--workload", "--out", "--platform"} & set(long):
+                assert short == [name[1:3]], (words, name)
+    assert {letter: len(names) for letter, names in meanings.items() if len(names) > 1} == {}
+
+
+def test_the_package_is_a_command_too() -> None:
+    command = [sys.executable, "-m", "qops_batsim", "--version"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"qops-batsim {qops_batsim.__version__}\n"
 
 
 @pytest.mark.parametrize("words", GROUPS, ids=" ".join)

@@ -87,8 +87,8 @@ def whole_simulation(engine, **config):
 
 
 def summary(text):
-    cells = [line.split("│")[1:3] for line in text.splitlines() if line.startswith("│")]
-    return {name.strip(): value.strip() for name, value in cells}
+    cells = [line.split("│") for line in text.splitlines() if "│" in line]
+    return {name.strip(): value.strip() for name, value in cells[1:]}
 
 
 # A simulation
