@@ -53,14 +53,14 @@ LOGS = (
 def with_deadlines(log: Log) -> Workload | None:
     """Return a log at its load with deadlines, or None where it is not at hand."""
     from qops_batsim.experiments.deadline_workload import deadline_workload
+    from qops_batsim.workload.conversion import convert_log
     from qops_batsim.workload.deadlines import DeadlineChoices
-    from qops_batsim.workload.from_swf import convert_swf
     from qops_batsim.workload.swf import read_swf
 
     path = SHARED / "traces" / log.path
     if not path.is_file():
         return None
-    trace = convert_swf(read_swf(path), processors=log.processors).workload
+    trace = convert_log(read_swf(path), processors=log.processors).workload
     choices = DeadlineChoices(stringency=0.2, seed=1)
     return deadline_workload(trace, choices, load=log.load, first=log.first or len(trace.jobs))
 

@@ -27,11 +27,11 @@ from qops_batsim.scheduling.aroma.fallbacks import Fallbacks, forget_all
 from qops_batsim.scheduling.aroma.machine import DEFAULT_SPEED, Machine
 from qops_batsim.scheduling.aroma.mapping import Mapper
 from qops_batsim.scheduling.aroma.scheduler import Aroma
-from qops_batsim.workload.from_swf import convert_swf
+from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
+from qops_batsim.workload.repairs import Repairs
 from qops_batsim.workload.service_classes import APART, TOGETHER, ClassChoices, assign_classes
 from qops_batsim.workload.swf import read_swf
-from qops_batsim.workload.swf_repairs import Repairs
 
 SHARED = Path(
     os.environ.get("QOPS_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")
@@ -63,7 +63,7 @@ def log_with_classes(jobs: int, tasks: str) -> Workload | None:
     if not path.is_file():
         return None
     repairs = Repairs(overrun="clip")
-    trace = convert_swf(read_swf(path), processors=128, repairs=repairs, first=jobs).workload
+    trace = convert_log(read_swf(path), processors=128, repairs=repairs, first=jobs).workload
     return assign_classes(trace, ClassChoices(tasks=tasks, speed=DEFAULT_SPEED))
 
 

@@ -35,10 +35,10 @@ from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.from_swf import convert_swf
+from qops_batsim.workload.conversion import convert_log
+from qops_batsim.workload.log_window import log_months
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import read_swf
-from qops_batsim.workload.swf_window import log_months
 
 SHARED = Path(
     os.environ.get("QOPS_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")
@@ -69,7 +69,7 @@ def months() -> Iterator[tuple[str, Workload]]:
     """Yield the months of the paper's year with their jobs."""
     log = read_swf(SHARED / "traces" / "KTH-SP2-1996-2.swf.gz")
     for month in log_months(log):
-        workload = convert_swf(log, month=month, processors=PROCESSORS, rebase=True).workload
+        workload = convert_log(log, month=month, processors=PROCESSORS, rebase=True).workload
         yield month, workload
 
 

@@ -13,7 +13,7 @@ from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.scheduling.module import System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.workload.batsim_json import write_workload
-from qops_batsim.workload.from_swf import convert_swf
+from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.generate import DeadlineRule, generate_workload
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import read_swf
@@ -91,7 +91,7 @@ def logs(directory: Path) -> list[Case]:
     for title, (name, processors) in LOGS.items():
         path = SHARED / "traces" / name
         if path.is_file():
-            workload = convert_swf(read_swf(path), processors=processors).workload
+            workload = convert_log(read_swf(path), processors=processors).workload
             found.append(written(directory, path.name.split("-")[0], title, workload))
     return found
 

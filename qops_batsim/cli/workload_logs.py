@@ -15,7 +15,7 @@ from qops_batsim.cli.texts import load_text
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from qops_batsim.workload.from_swf import Conversion
+    from qops_batsim.workload.conversion import Conversion
     from qops_batsim.workload.swf import SwfLog
     from qops_batsim.workload.swf_lint import Finding, LintReport
 
@@ -102,7 +102,7 @@ def from_swf(
 
     - `qops-batsim workload from-swf SDSC-SP2-1998.swf.gz sdsc.json.gz --on-overrun clip`
     """
-    from qops_batsim.workload.from_swf import Bounds, Repairs, convert_swf
+    from qops_batsim.workload.conversion import Bounds, Repairs, convert_log
 
     repairs = Repairs(
         no_processors=on_no_processors,
@@ -113,7 +113,7 @@ def from_swf(
         duplicate_id=on_duplicate_id,
         processors_field=processors_field,
     )
-    conversion = convert_swf(
+    conversion = convert_log(
         _read(log, out),
         processors=processors,
         repairs=repairs,

@@ -16,6 +16,7 @@ from qops_batsim.files import Stored, read_stored, text_of, write_text
 from qops_batsim.jobs import is_amount, is_number, is_whole_number
 from qops_batsim.limits import MAX_AMOUNT, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.shipped import find_input
+from qops_batsim.workload.job_table import JobTable
 from qops_batsim.workload.model import Profile, Workload, read_jobs, split_provenance
 from qops_batsim.workload.strict_json import json_writer, load_json, nesting_is_limited
 
@@ -129,7 +130,10 @@ def format_workload(workload: Workload) -> str:
 
     What :func:`read_workload` would refuse is refused here, in the same words.
     """
-    jobs = [job.fields for job in workload.jobs]
+    rows = workload.jobs.written if isinstance(workload.jobs, JobTable) else None
+    if rows is not None and not workload.columns.are_usable:
+        rows = None  # Job by job it turns out what is wrong.
+    jobs = [job.fields for job in workload.jobs] if rows is None else []
     told = workload.provenance
     if workload.calendar is not None:
         told = {**told, "calendar": msgspec.to_builtins(workload.calendar)}
@@ -139,7 +143,7 @@ def format_workload(workload: Workload) -> str:
         _read_workload(data, workload.source)
         encode = json_writer(data, workload.source)
         head = [f'"{name}": {encode(data[name])},' for name in ("nb_res", "qops_batsim")]
-        rows = ",\n".join(map(encode, jobs))
+        rows = ",\n".join(map(encode, jobs)) if rows is None else rows
         named = workload.profiles.items()
         profiles = ",\n".join(f"{encode(name)}: {encode(body)}" for name, body in named)
     lines = ["{", *head[: 2 if told else 1]]

@@ -38,6 +38,8 @@ class _Job(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     qos: QosRequest | None = None
     user: int | float | str | None = None
     group: int | float | str | None = None
+    executable: int | float | str | None = None
+    qos_name: str | None = None
     queue: int | float | str | None = None
 
 

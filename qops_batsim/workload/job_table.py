@@ -89,14 +89,27 @@ class JobColumns(NamedTuple):
 class WrittenJobs:
     """The JSON list of jobs as it was read, in which each has a known identifier.
 
-    ``is_changed`` tells that the jobs made of it may say something else by now.
+    ``is_changed`` tells that the jobs made of it may say something else by now, ``is_ours`` that
+    the list is written as this package writes it.
     """
 
-    def __init__(self, content: bytes, ids: Sequence[str], is_changed: bool = False) -> None:
+    def __init__(
+        self,
+        content: bytes,
+        ids: Sequence[str],
+        is_changed: bool = False,
+        is_ours: bool = False,
+    ) -> None:
         self._content = content
         self._ids = ids
         self._fields: dict[str, msgspec.Raw] | None = None
         self.is_changed = is_changed
+        self._is_ours = is_ours
+
+    @property
+    def lines(self) -> str | None:
+        """The list without its brackets, one job a line; None if it is not written like that."""
+        return self._content[1:-1].decode() if self._is_ours and not self.is_changed else None
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
         """Return the fields of a job, made anew. O(1) after the first call."""
@@ -106,8 +119,8 @@ class WrittenJobs:
         fields: dict[str, Any] = msgspec.json.decode(self._fields[job_id])
         return fields
 
-    def __reduce__(self) -> tuple[type, tuple[bytes, Sequence[str], bool]]:
-        return WrittenJobs, (self._content, self._ids, self.is_changed)
+    def __reduce__(self) -> tuple[type, tuple[bytes, Sequence[str], bool, bool]]:
+        return WrittenJobs, (self._content, self._ids, self.is_changed, self._is_ours)
 
 
 class ReadJob(Job):
@@ -142,6 +155,11 @@ class JobTable(Sequence[Job]):
         if self._made is not None and self._written.is_changed:
             return JobColumns.of(self._made, self._columns.profile_names)
         return self._columns
+
+    @property
+    def written(self) -> str | None:
+        """The jobs as in a file, one a line; None once a job was made that may be changed."""
+        return None if self._made is not None else self._written.lines
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ if self._written.is_changed else {**self.__dict__, "_made": None}

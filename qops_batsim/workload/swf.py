@@ -10,39 +10,20 @@ from __future__ import annotations
 import codecs
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored, write_text
 from qops_batsim.limits import MAX_ODD_LINES
-
-# A star: may hold fractions.
-_COLUMNS = """
-    job_number submit_time* wait_time* run_time* allocated_processors average_cpu_time*
-    used_memory* requested_processors requested_time* requested_memory* status user group
-    executable queue partition preceding_job think_time*
-"""
-
-FIELDS = tuple(_COLUMNS.replace("*", "").split())
-"""The 18 columns in order. Times are in seconds, memory in kilobytes a processor."""
-
-MEASURED = frozenset(name.rstrip("*") for name in _COLUMNS.split() if name.endswith("*"))
-"""Columns that may hold fractions; the others are identifiers, codes and counts."""
-
-RECORD = np.dtype([(name, np.float64 if name in MEASURED else np.int64) for name in FIELDS])
-"""One record as a numpy structure: float64 for :data:`MEASURED` columns, else int64."""
-
-STATUS_CANCELLED = 5
-"""Status of a job that was cancelled, before or after it started."""
-STATUS_PARTIAL = (2, 3, 4)
-"""Statuses of the lines that tell one stretch of a job which another line tells whole."""
+from qops_batsim.workload.log import FIELDS, MEASURED, RECORD, LeftOut, Records
 
 _WHAT = "a workload log (SWF)"
 _ACCEPTED = "a record of 18 numbers, or a comment that begins with ';', is expected"
@@ -54,6 +35,7 @@ _LARGEST = float(2**53)
 _INTEGER_COLUMNS = [index for index, name in enumerate(FIELDS) if name not in MEASURED]
 
 _SIZES = ("MaxProcs", "MaxNodes")
+_CREDITS = ("Installation", "Computer", "Acknowledge", "Copyright", "Information")
 
 _LONGEST_ROW = 10_000
 """Letters of a line that may be a record."""
@@ -62,8 +44,6 @@ _LINES_AT_ONCE = 100_000
 _LINE = re.compile(rb"\S[^\n]*")  # what holds nothing is passed over, be there millions
 
 Matrix = NDArray[np.float64]
-Records = NDArray[Any]
-"""An array of type :data:`RECORD`."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +125,7 @@ class SwfHeader:
 class SwfLog:
     """A workload log."""
 
+    command: ClassVar[str] = "workload from-swf"
     records: Records
     """The jobs in the order of the file, shape ``(n,)``, type :data:`RECORD`:
     ``log.records["run_time"]`` is a column.
@@ -180,6 +161,42 @@ class SwfLog:
     def name(self) -> str:
         """The file's name without its directory."""
         return Path(self.source).name
+
+    texts: ClassVar[Mapping[str, Sequence[str]]] = {}
+    left_out: ClassVar[Sequence[LeftOut]] = ()
+
+    @property
+    def read(self) -> int:
+        """All records."""
+        return len(self.records)
+
+    @property
+    def credits(self) -> dict[str, str]:
+        """What licences ask to stay with the data."""
+        given = {key.lower(): self.header.get(key) for key in _CREDITS}
+        return {key: value for key, value in given.items() if value is not None}
+
+    def calendar(self, time_zone: str | None = None) -> Calendar:
+        """Return the calendar of the header (``UnixStartTime``, ``TimeZoneString``).
+
+        A ``time_zone`` ("Europe/Stockholm") replaces the header's. The old field ``TimeZone`` is
+        not used: it knows no daylight saving, and the format's definition calls it faulty.
+        """
+        start = self.header.integer("UnixStartTime", source=self.source)
+        if start is None or start <= 0:
+            raise InputError(
+                f"{self.source}: the header has no UnixStartTime, so its seconds have no dates; "
+                "give the window in seconds since the log's start"
+            )
+        name = time_zone or self.header.get("TimeZoneString")
+        if name is None:
+            raise InputError(
+                f"{self.source}: the header has no TimeZoneString; give the name of the "
+                "site's time zone (Europe/Stockholm), or the window in seconds"
+            )
+        calendar = Calendar(start, name)
+        calendar.check("the given time zone" if time_zone else f"{self.source}: TimeZoneString")
+        return calendar
 
     def machine_size(self) -> int | None:
         """Return the processors of the machine (``MaxProcs``, else ``MaxNodes``), or None."""

@@ -1,7 +1,7 @@
 """What is odd in a workload log: counts and line numbers, nothing changed.
 
 Real logs hold jobs that never ran and headers that promise other numbers than the file holds.
-None of it is an error; all of it changes results, so :mod:`qops_batsim.workload.from_swf`
+None of it is an error; all of it changes results, so :mod:`qops_batsim.workload.conversion`
 repairs it, visibly.
 """
 
@@ -16,8 +16,9 @@ import numpy as np
 from qops_batsim.errors import InputError, require
 from qops_batsim.files import read_stored
 from qops_batsim.workload import swf
+from qops_batsim.workload.log import STATUS_CANCELLED, STATUS_PARTIAL
+from qops_batsim.workload.repairs import Mask, overruns, repeated, steps_back
 from qops_batsim.workload.swf import MalformedRecord, SwfLog
-from qops_batsim.workload.swf_repairs import Mask, overruns, repeated, steps_back
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -116,12 +117,12 @@ def _record_rules(log: SwfLog, processors: int | None) -> dict[str, tuple[str, M
     run = records["run_time"]
     submitted, status = records["submit_time"], records["status"]
     allocated, requested = records["allocated_processors"], records["requested_processors"]
-    partial = np.isin(status, swf.STATUS_PARTIAL)
+    partial = np.isin(status, STATUS_PARTIAL)
     # A job's stretches share its number by design.
     again = ~partial
     again[again] = repeated(records["job_number"][again])
     width = np.where(requested > 0, requested, allocated)
-    cancelled = (status == swf.STATUS_CANCELLED) | (run == -1)
+    cancelled = (status == STATUS_CANCELLED) | (run == -1)
     differ = (allocated > 0) & (requested > 0) & (allocated != requested)
     rules: dict[str, tuple[str, Mask]] = {
         "cancelled": ("cancelled jobs (status 5, or run time -1)", cancelled),
@@ -147,7 +148,7 @@ def _record_rules(log: SwfLog, processors: int | None) -> dict[str, tuple[str, M
 def _check_header(log: SwfLog, malformed: int) -> Finding:
     """Compare the header's totals with what the file holds."""
     records = len(log) + malformed
-    jobs = records - int(np.isin(log.records["status"], swf.STATUS_PARTIAL).sum())
+    jobs = records - int(np.isin(log.records["status"], STATUS_PARTIAL).sum())
     totals = {"MaxJobs": (jobs, "jobs"), "MaxRecords": (records, "records")}
     details = []
     for key in (*totals, "MaxProcs", "MaxNodes", "UnixStartTime"):

@@ -11,10 +11,11 @@ from qops_batsim.errors import InputError
 from qops_batsim.files import read_stored
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import workload_in
-from qops_batsim.workload.from_swf import Conversion, convert_swf
+from qops_batsim.workload.conversion import Conversion, convert_log, offered_load
+from qops_batsim.workload.log import RECORD, Records
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.subset import subset
-from qops_batsim.workload.swf import RECORD, Records, swf_in
+from qops_batsim.workload.swf import swf_in
 
 
 def read_trace(
@@ -33,7 +34,7 @@ def read_trace(
     first
         How many usable jobs to take; None: all.
     **choices
-        Further choices for a log: see :func:`~qops_batsim.workload.from_swf.convert_swf`.
+        Further choices for a log: see :func:`~qops_batsim.workload.conversion.convert_log`.
 
     Examples
     --------
@@ -44,7 +45,7 @@ def read_trace(
     found = find_input(path, "workloads")
     stored, source = read_stored(found, what="a workload log or a Batsim workload"), str(found)
     if not stored.content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-        return convert_swf(swf_in(stored, source), processors=processors, first=first, **choices)
+        return convert_log(swf_in(stored, source), processors=processors, first=first, **choices)
     workload = workload_in(stored, source)
     if choices or processors not in (None, workload.processors):
         given = ", ".join(choices) or f"processors {processors}"
@@ -63,8 +64,6 @@ def _as_it_is(workload: Workload, first: int | None) -> Conversion:
     records = _records(workload)
     submitted = records["submit_time"]
     begin, last = (float(submitted.min()), float(submitted.max())) if count else (0.0, 0.0)
-    known = (records["run_time"] > 0).all()
-    area = float(np.dot(records["run_time"], records["requested_processors"].astype(np.float64)))
     return Conversion(
         workload=workload,
         records=records,
@@ -75,8 +74,8 @@ def _as_it_is(workload: Workload, first: int | None) -> Conversion:
         first_submission=begin,
         last_submission=last,
         calendar=workload.calendar,
-        offered_load=(
-            area / (workload.processors * (last - begin)) if known and last > begin else None
+        offered_load=offered_load(
+            records[np.argsort(submitted, kind="stable")], workload.processors
         ),
     )
 

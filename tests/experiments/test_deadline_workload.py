@@ -13,9 +13,9 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, read_workload
+from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines
 from qops_batsim.workload.delay_jobs import exact_estimates, run_times
-from qops_batsim.workload.from_swf import convert_swf
 from qops_batsim.workload.generate import generate_workload
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.packed import packed_workload
@@ -124,7 +124,7 @@ def test_without_laxity_every_scheduler_finds_the_packed_schedule(scheduler: str
 
 def test_a_subset_of_a_real_log(shared: Path) -> None:
     log = read_swf(shared / "traces" / "SDSC-SP2-1998-first5000.swf.gz")
-    trace = convert_swf(log).workload
+    trace = convert_log(log).workload
     result = deadline_workload(trace, DeadlineChoices(stringency=0.2), load=1.2)
     counts = count_deadlines(result)
     assert counts.user == len(result.jobs) == round(1.2 * len(trace.jobs))

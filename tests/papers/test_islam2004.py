@@ -21,7 +21,7 @@ from qops_batsim.papers.islam2004.runs import Results, Run, run_study
 from qops_batsim.papers.report import PaperRequest
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
-from qops_batsim.workload.from_swf import convert_swf
+from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.subset import subset
 from qops_batsim.workload.swf import read_swf
@@ -319,7 +319,7 @@ def test_changes_from_nothing_have_no_number() -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killing_breaks_no_promise_on_a_real_log(shared: Path, seed: int) -> None:
     log = read_swf(shared / "traces" / islam2004.LOGS[0])
-    trace = convert_swf(log, processors=430, first=QUICK_JOBS).workload
+    trace = convert_log(log, processors=430, first=QUICK_JOBS).workload
     case = Case(load=1.6, deadline_share=0.2, tolerance_factor=4.0, kill_and_restart=True)
     scenario = islam2004_runs.make_scenario(trace, case.load, case.deadline_share, seed)
     # Raises if a promised deadline is missed.

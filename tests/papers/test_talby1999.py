@@ -34,7 +34,6 @@ from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.swf import SwfLog, read_swf
-from qops_batsim.workload.swf_window import log_calendar
 from tests.swf_lines import swf_log
 
 HEADER = "\n".join(
@@ -166,7 +165,7 @@ def test_exact_estimates_make_the_clock_invisible() -> None:
 
 def log_of(*dates: tuple[str, float, float]) -> SwfLog:
     """Return a log of jobs by (local date of submission, wait, run time)."""
-    calendar = log_calendar(swf_log({}, header=HEADER))
+    calendar = swf_log({}, header=HEADER).calendar()
     return swf_log(
         *(
             {
@@ -268,7 +267,7 @@ def test_the_numbers_of_the_paper_fit_each_other() -> None:
 @pytest.fixture(scope="module")
 def small() -> SwfLog:
     draw = random.Random(5)
-    calendar = log_calendar(swf_log({}, header=HEADER))
+    calendar = swf_log({}, header=HEADER).calendar()
     records = []
     for month in ("1996-09-24", "1996-10-02", "1996-11-01"):
         at = int(calendar.seconds(datetime.fromisoformat(month)))

@@ -16,7 +16,7 @@ from qops_batsim.analysis.results.difference import compare_runs
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.running.child import ChildProcess
 from qops_batsim.workload.batsim_json import write_workload
-from qops_batsim.workload.from_swf import convert_swf
+from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.swf import read_swf
 from random_simulations import SCHEDULERS, random_case
 
@@ -48,7 +48,7 @@ def logs(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("logs")
     for name, (file, processors) in LOGS.items():
         log = read_swf(shared / "traces" / file)
-        converted = convert_swf(log, processors=processors, first=2000)
+        converted = convert_log(log, processors=processors, first=2000)
         write_workload(converted.workload, directory / f"{name}.json")
     return directory
 

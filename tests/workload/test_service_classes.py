@@ -12,7 +12,8 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_CLASSES, Job, QosRequest
 from qops_batsim.workload.batsim_json import format_workload, parse_workload
-from qops_batsim.workload.from_swf import Repairs, convert_swf
+from qops_batsim.workload.conversion import Repairs, convert_log
+from qops_batsim.workload.log import RECORD
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.service_classes import (
     CLASS_OF_QUEUE,
@@ -26,7 +27,7 @@ from qops_batsim.workload.service_classes import (
     name_queues,
 )
 from qops_batsim.workload.subset import subset
-from qops_batsim.workload.swf import RECORD, SwfHeader, SwfLog, read_swf
+from qops_batsim.workload.swf import SwfHeader, SwfLog, read_swf
 
 NAMES = {"1": "express", "2": "high", "3": "normal", "4": "low", "5": "standby"}
 
@@ -166,7 +167,7 @@ def test_the_mix_is_what_the_log_holds(shared: Path) -> None:
     named = Counter(facts.queue_names[str(n)] for n in log.records["queue"].tolist())
     assert named == SDSC_MIX
     assert len(facts.cpu_times) == 4_347
-    converted = convert_swf(log, repairs=Repairs(overrun="clip")).workload
+    converted = convert_log(log, repairs=Repairs(overrun="clip")).workload
     changed = assign_classes(converted, facts=facts)
     assert count_classes(changed) == {
         "deadline": 2_594,

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_stored
+from qops_batsim.workload.log import FIELDS, MEASURED, RECORD
 from qops_batsim.workload.swf import (
-    FIELDS,
-    MEASURED,
-    RECORD,
     SwfHeader,
     SwfLog,
     format_swf,

@@ -10,7 +10,7 @@ import pytest
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.workload import read_workload, write_workload
-from qops_batsim.workload.from_swf import convert_swf
+from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.swf import read_swf
 from qops_batsim.workload.traces import read_trace
 from swf_lines import swf_text
@@ -24,7 +24,7 @@ def test_a_log_is_known_by_its_content(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(gzip.compress(THREE.encode()) if name == "log.txt" else THREE.encode())
     trace = read_trace(path, first=1)
-    assert trace.workload.jobs == convert_swf(read_swf(path), first=1).workload.jobs
+    assert trace.workload.jobs == convert_log(read_swf(path), first=1).workload.jobs
     assert (trace.records_read, trace.usable_jobs, len(trace.records)) == (3, 2, 1)
     assert trace.records["wait_time"].tolist() == [-1]
 

@@ -21,7 +21,7 @@ from qops_batsim.papers.islam2003.tables import tables
 from qops_batsim.papers.islam2003.values import all_values
 from qops_batsim.papers.logs import find_log
 from qops_batsim.papers.report import PaperReport, PaperRequest
-from qops_batsim.workload.from_swf import convert_swf
+from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import SwfLog, read_swf
 
@@ -46,7 +46,7 @@ def run(request: PaperRequest) -> PaperReport:
             archived, name = ARCHIVE_NAMES[source.file]
             logs[source.file] = read_swf(find_log(request, source.file, archived, fetch=name))
         log, processors = logs[source.file], source.processors
-        window = convert_swf(log, processors=processors, skip=source.skip, first=source.first)
+        window = convert_log(log, processors=processors, skip=source.skip, first=source.first)
         traces[source] = window.workload
     return report_on(traces, study, request)
 

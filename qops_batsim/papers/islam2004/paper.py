@@ -22,7 +22,7 @@ from qops_batsim.papers.islam2004.tables import tables
 from qops_batsim.papers.islam2004.values import all_values
 from qops_batsim.papers.logs import find_log
 from qops_batsim.papers.report import PaperReport, PaperRequest
-from qops_batsim.workload.from_swf import convert_swf
+from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import read_swf
 
@@ -40,7 +40,7 @@ def run(request: PaperRequest) -> PaperReport:
     for processors, study in studies.items():
         if request.seeds is not None:
             study = msgspec.structs.replace(study, seeds=tuple(range(1, request.seeds + 1)))
-        parts.append((convert_swf(log, processors=processors, first=jobs).workload, study))
+        parts.append((convert_log(log, processors=processors, first=jobs).workload, study))
     return report_on(parts, request)
 
 

@@ -25,8 +25,8 @@ from qops_batsim.scheduling.aroma.scheduler import Aroma
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import read_options, scheduler_class
 from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.workload.conversion import Repairs, convert_log
 from qops_batsim.workload.delay_jobs import exact_estimates
-from qops_batsim.workload.from_swf import Repairs, convert_swf
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.service_classes import (
     ClassChoices,
@@ -108,7 +108,7 @@ def read_log(path: Path) -> SwfLog:
 
 def delay_workload(path: Path, first: int | None) -> Workload:
     """Return the first usable jobs of a log, each with its walltime, never longer than that."""
-    return convert_swf(
+    return convert_log(
         read_log(path), processors=HOSTS, repairs=Repairs(overrun="clip"), first=first
     ).workload
 

@@ -23,10 +23,10 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.from_swf import Repairs, convert_swf
+from qops_batsim.workload.conversion import Repairs, convert_log
+from qops_batsim.workload.log import Records
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.swf import Records, SwfLog
-from qops_batsim.workload.swf_window import log_calendar
+from qops_batsim.workload.swf import SwfLog
 
 PREFERRED = 5
 """Every so many-th job is preferred in the experiments with unequal priorities."""
@@ -119,7 +119,7 @@ def months_of(log: SwfLog, by: MonthsBy) -> list[tuple[str, Records]]:
     start or end; accounting files, which get a record when a job ends, have months by end.
     ``"whole"``: submission and end are in the month; other jobs are left out.
     """
-    calendar = log_calendar(log)
+    calendar = log.calendar()
     submitted = log.records["submit_time"].astype(np.float64)
     started = submitted + np.maximum(log.records["wait_time"], 0)
     ended = started + np.maximum(log.records["run_time"], 0)
@@ -142,7 +142,7 @@ def month_workload(log: SwfLog, records: Records, preferred: float, others: floa
     Run times of 0, which round half a second, become 1 s, so that no job is lost.
     """
     part = replace(log, records=records, lines=np.empty(0, np.int64))
-    workload = convert_swf(
+    workload = convert_log(
         part, processors=PROCESSORS, repairs=Repairs(no_run_time="clip"), rebase=True
     ).workload
     if preferred or others:

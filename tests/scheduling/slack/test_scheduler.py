@@ -29,7 +29,7 @@ from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.slack.options import SlackOptions
 from qops_batsim.scheduling.slack.plan import SlackPlan
-from qops_batsim.workload.from_swf import convert_swf
+from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.swf import read_swf
 from slack_cases import HEURISTICS
@@ -524,7 +524,7 @@ def test_wrong_options_are_named(options, message) -> None:
 
 def test_a_month_of_the_paper_improves_on_conservative_backfilling(shared) -> None:
     log = read_swf(shared / "traces" / "KTH-SP2-1996-2.swf.gz")
-    workload = convert_swf(log, month="1996-10", processors=128, rebase=True).workload
+    workload = convert_log(log, month="1996-10", processors=128, rebase=True).workload
 
     def mean_wait(scheduler: str, **options: object) -> float:
         module = make_scheduler(scheduler, options)

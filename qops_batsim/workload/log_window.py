@@ -11,38 +11,15 @@ import numpy as np
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
+from qops_batsim.workload.log import Log, Records
 from qops_batsim.workload.model import plain_number
-from qops_batsim.workload.swf import Records, SwfLog
 
 _QUARTER = 900.0
 
 
-def log_calendar(log: SwfLog, *, time_zone: str | None = None) -> Calendar:
-    """Return the calendar of a log's header (``UnixStartTime``, ``TimeZoneString``).
-
-    A ``time_zone`` ("Europe/Stockholm") replaces the header's. The old field ``TimeZone`` is
-    not used: it knows no daylight saving, and the format's definition calls it faulty.
-    """
-    start = log.header.integer("UnixStartTime", source=log.source)
-    if start is None or start <= 0:
-        raise InputError(
-            f"{log.source}: the header has no UnixStartTime, so its seconds have no dates; "
-            "give the window in seconds since the log's start"
-        )
-    name = time_zone or log.header.get("TimeZoneString")
-    if name is None:
-        raise InputError(
-            f"{log.source}: the header has no TimeZoneString; give the name of the "
-            "site's time zone (Europe/Stockholm), or the window in seconds"
-        )
-    calendar = Calendar(start, name)
-    calendar.check("the given time zone" if time_zone else f"{log.source}: TimeZoneString")
-    return calendar
-
-
-def log_months(log: SwfLog, *, time_zone: str | None = None) -> list[str]:
+def log_months(log: Log, *, time_zone: str | None = None) -> list[str]:
     """Return the calendar months, ``YYYY-MM`` in order, in which jobs were submitted."""
-    calendar = log_calendar(log, time_zone=time_zone)
+    calendar = log.calendar(time_zone)
     submitted = log.records["submit_time"]
     # Wall clocks differ from UTC by whole quarters of an hour, so months begin at one.
     quarters = np.unique((submitted[submitted >= 0] + calendar.unix_start) // _QUARTER)
@@ -81,7 +58,7 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
     calendar: Calendar | None = None
 
     @classmethod
-    def of(cls, log: SwfLog, **bounds: Unpack[Bounds]) -> LogWindow | None:
+    def of(cls, log: Log, **bounds: Unpack[Bounds]) -> LogWindow | None:
         """Return the window of a log that is asked for, or None without any bound."""
         start, end, month = bounds.get("start"), bounds.get("end"), bounds.get("month")
         calendar: Calendar | None = None
@@ -90,14 +67,14 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
                 raise InputError(
                     "month is given together with from or to; only one of the two is accepted"
                 )
-            calendar = log_calendar(log, time_zone=bounds.get("time_zone"))
+            calendar = log.calendar(bounds.get("time_zone"))
             first, following = calendar.month(month)
             return cls(begin=first, end=following, month=month, calendar=calendar)
         seconds: list[float | None] = []
         for moment, name in ((start, "from"), (end, "to")):
             value = _read_moment(moment, name)
             if isinstance(value, datetime):
-                calendar = log_calendar(log, time_zone=bounds.get("time_zone"))
+                calendar = log.calendar(bounds.get("time_zone"))
                 value = calendar.seconds(value)
             seconds.append(value)
         begin, stop = seconds
@@ -109,7 +86,7 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
             )
         return cls(begin=begin, end=stop, calendar=calendar)
 
-    def cut(self, log: SwfLog) -> Records:
+    def cut(self, log: Log) -> Records:
         """Return the records submitted within the window; at least one is expected."""
         submitted = log.records["submit_time"]
         begin = -math.inf if self.begin is None else self.begin

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qops_batsim.errors import InputError, did_you_mean
-from qops_batsim.workload.swf import STATUS_PARTIAL, Records
+from qops_batsim.workload.log import STATUS_PARTIAL, Records
 
 Mask = NDArray[np.bool_]
 

@@ -16,9 +16,9 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.workload import Workload, format_workload
 from qops_batsim.workload.batsim_json import parse_workload
-from qops_batsim.workload.from_swf import Repairs, convert_swf
+from qops_batsim.workload.conversion import Repairs, convert_log
+from qops_batsim.workload.log_window import log_months
 from qops_batsim.workload.swf import SwfLog, read_swf
-from qops_batsim.workload.swf_window import log_months
 from swf_lines import swf_log
 
 # 2000-03-25 12:00 in Stockholm, the day before clocks go from 2:00 to 3:00.
@@ -31,7 +31,7 @@ def ids(workload: Workload) -> list[str]:
 
 
 def counts(log: SwfLog, **repairs: str) -> dict[str, int]:
-    conversion = convert_swf(log, repairs=Repairs(**repairs))
+    conversion = convert_log(log, repairs=Repairs(**repairs))
     return {count.rule: count.jobs for count in conversion.repairs if count.jobs}
 
 
@@ -40,7 +40,7 @@ def test_fields_of_a_job() -> None:
         {"submit_time": 5, "user": 3, "queue": 0, "wait_time": 7},
         {"submit_time": 6.5, "run_time": 1.25, "requested_time": -1, "group": 2, "executable": 9},
     )
-    conversion = convert_swf(log)
+    conversion = convert_log(log)
     workload = conversion.workload
     assert [job.fields for job in workload.jobs] == [
         *(
@@ -66,11 +66,11 @@ def test_fields_of_a_job() -> None:
 
 
 def test_offered_load_needs_time() -> None:
-    assert convert_swf(swf_log({}, {})).offered_load is None
+    assert convert_log(swf_log({}, {})).offered_load is None
 
 
 def test_profiles_are_shared() -> None:
-    assert len(convert_swf(swf_log({}, {}, {"run_time": 7})).workload.profiles) == 2
+    assert len(convert_log(swf_log({}, {}, {"run_time": 7})).workload.profiles) == 2
 
 
 @pytest.mark.parametrize(
@@ -83,13 +83,13 @@ def test_which_processors(field: str, expected: list[int]) -> None:
         {"requested_processors": 3, "allocated_processors": 0},
         {"requested_processors": 7, "allocated_processors": 5},
     )
-    workload = convert_swf(log, repairs=Repairs(processors_field=field)).workload
+    workload = convert_log(log, repairs=Repairs(processors_field=field)).workload
     assert [job.processors for job in workload.jobs] == expected
 
 
 def outcome(log: SwfLog, **repairs: str) -> dict[str, tuple[int, Any, Any]]:
     """Return processors, walltime and run time of each job but the first."""
-    workload = convert_swf(log, repairs=Repairs(**repairs)).workload
+    workload = convert_log(log, repairs=Repairs(**repairs)).workload
     return {
         job.id: (job.processors, job.walltime, workload.profiles[job.profile]["delay"])
         for job in workload.jobs[1:]
@@ -130,14 +130,14 @@ def test_repairs(wrong: dict[str, float], rule: str, choice: str, expected: Any)
 
 def test_renumbering_goes_above_the_highest_number() -> None:
     log = swf_log({}, {"job_number": 1}, {"job_number": 40}, {"job_number": 1, "run_time": 7})
-    workload = convert_swf(log, repairs=Repairs(duplicate_id="renumber")).workload
+    workload = convert_log(log, repairs=Repairs(duplicate_id="renumber")).workload
     assert ids(workload) == ["1", "41", "40", "42"]
 
 
 def test_an_unusable_record_does_not_claim_its_number() -> None:
     log = swf_log({"run_time": 0}, {"job_number": 1, "run_time": 7})
     assert counts(log) == {"no_run_time": 1}
-    assert convert_swf(log).workload.jobs[0].profile == "delay7"
+    assert convert_log(log).workload.jobs[0].profile == "delay7"
 
 
 def test_repairs_without_choice() -> None:
@@ -149,7 +149,7 @@ def test_repairs_without_choice() -> None:
         {"status": 2, "submit_time": 9},
     )
     assert counts(log) == {"partial": 1, "no_submit_time": 1, "submit_order": 1}
-    assert ids(convert_swf(log).workload) == ["3", "1", "2"]
+    assert ids(convert_log(log).workload) == ["3", "1", "2"]
 
 
 def test_unknown_repair() -> None:
@@ -161,16 +161,16 @@ def test_unknown_repair() -> None:
 
 def test_first_and_skip_count_usable_jobs() -> None:
     log = swf_log(*({"submit_time": i, "run_time": i % 2} for i in range(20)))
-    assert ids(convert_swf(log, first=3).workload) == ["2", "4", "6"]
-    assert ids(convert_swf(log, skip=2, first=3).workload) == ["6", "8", "10"]
-    conversion = convert_swf(log, skip=9)
+    assert ids(convert_log(log, first=3).workload) == ["2", "4", "6"]
+    assert ids(convert_log(log, skip=2, first=3).workload) == ["6", "8", "10"]
+    conversion = convert_log(log, skip=9)
     assert ids(conversion.workload) == ["20"]
     assert (conversion.records_read, conversion.usable_jobs) == (20, 10)
 
 
 def test_rebase() -> None:
     log = swf_log({"submit_time": 5, "run_time": 0}, {"submit_time": 7}, {"submit_time": 9})
-    workload = convert_swf(log, rebase=True).workload
+    workload = convert_log(log, rebase=True).workload
     assert [job.fields["subtime"] for job in workload.jobs] == [0, 2]
     assert workload.provenance["rebased_by"] == 7
 
@@ -181,7 +181,7 @@ def test_windows_are_half_open_and_local() -> None:
     log = swf_log(*({"submit_time": second} for second in edges), header=STOCKHOLM)
 
     def window(**bounds: Any) -> list[str]:
-        return ids(convert_swf(log, **bounds).workload)
+        return ids(convert_log(log, **bounds).workload)
 
     assert window(start="2000-03-26", end="2000-03-27") == ["2", "3"]
     assert window(start="2000-03-26T00:00:00+01:00") == ["2", "3", "4"]
@@ -189,7 +189,7 @@ def test_windows_are_half_open_and_local() -> None:
     assert window(start="43200", end=35 * 3600) == ["2", "3"]
     assert window(end="2000-03-26") == ["1"]
     assert window(end="2000-03-26", time_zone="UTC") == ["1", "2"]
-    conversion = convert_swf(log, start="2000-03-26", end=125999.5)
+    conversion = convert_log(log, start="2000-03-26", end=125999.5)
     assert conversion.workload.provenance["window"] == {
         "from": 43200,
         "to": 125999.5,
@@ -210,22 +210,22 @@ def test_months_are_the_sites() -> None:
         *({"submit_time": second} for second in (0, end - 1, end, end + 40 * DAY)),
         header=STOCKHOLM,
     )
-    assert ids(convert_swf(log, month="2000-03").workload) == ["1", "2"]
-    assert ids(convert_swf(log, month="2000-04").workload) == ["3"]
+    assert ids(convert_log(log, month="2000-03").workload) == ["1", "2"]
+    assert ids(convert_log(log, month="2000-04").workload) == ["3"]
     assert log_months(log) == ["2000-03", "2000-04", "2000-05"]
     with pytest.raises(
         InputError, match=r"no job was submitted in 1999-12; .* from 2000-03 to 2000-05"
     ):
-        convert_swf(log, month="1999-12")
+        convert_log(log, month="1999-12")
 
 
 def test_months_partition_a_real_log(shared: Path) -> None:
     log = read_swf(shared / "traces" / "KTH-SP2-1996-2.swf.gz")
     months = log_months(log)
     assert (months[0], months[-1], len(months)) == ("1996-09", "1997-08", 12)
-    parts = [convert_swf(log, month=month) for month in months]
+    parts = [convert_log(log, month=month) for month in months]
     in_parts = [job_id for part in parts for job_id in ids(part.workload)]
-    assert in_parts == ids(convert_swf(log).workload)
+    assert in_parts == ids(convert_log(log).workload)
     for part, month in zip(parts, months, strict=True):
         assert part.calendar is not None
         dates = part.first_submission, part.last_submission
@@ -272,26 +272,26 @@ def test_months_partition_a_real_log(shared: Path) -> None:
 )
 def test_bad_arguments(header: str, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        convert_swf(swf_log({}, header=header), **arguments)
+        convert_log(swf_log({}, header=header), **arguments)
 
 
 def test_nothing_left() -> None:
     with pytest.raises(InputError, match="holds no record"):
-        convert_swf(swf_log())
+        convert_log(swf_log())
     with pytest.raises(InputError, match=r"none of 2 jobs is left .*2 with run time 0 or less"):
-        convert_swf(swf_log({"run_time": 0}, {"run_time": -1}))
+        convert_log(swf_log({"run_time": 0}, {"run_time": -1}))
 
 
 def test_dates_beyond_the_calendar() -> None:
     log = swf_log({}, {"submit_time": 1e15}, header=STOCKHOLM)
-    assert convert_swf(log).calendar is None
+    assert convert_log(log).calendar is None
     with pytest.raises(InputError, match=r"second 1e\+15 of the log .* has no date"):
         log_months(log)
 
 
 def test_provenance(shared: Path) -> None:
     log = read_swf(shared / "traces" / "SDSC-SP2-1998-first5000.swf.gz")
-    provenance = convert_swf(log, first=10, skip=3).workload.provenance
+    provenance = convert_log(log, first=10, skip=3).workload.provenance
     assert provenance["log"]["file"] == "SDSC-SP2-1998-first5000.swf.gz"
     assert provenance["log"]["sha256"] == log.sha256
     assert provenance["log"]["installation"] == "SDSC"
@@ -317,7 +317,7 @@ def test_recorded_workloads_job_by_job(
 ) -> None:
     path = shared / "batsim" / "inputs" / f"{recorded_name}.json.gz"
     recorded = json.loads(gzip.decompress(path.read_bytes()))
-    workload = convert_swf(read_swf(shared / "traces" / f"{log_name}.swf.gz"), **choices).workload
+    workload = convert_log(read_swf(shared / "traces" / f"{log_name}.swf.gz"), **choices).workload
     ours = [
         (
             *(job.fields[name] for name in ("id", "subtime", "walltime", "res")),
@@ -368,7 +368,7 @@ def test_any_conversion_is_a_valid_workload(
     rows: list[dict[str, float]], chosen: dict[str, str]
 ) -> None:
     try:
-        conversion = convert_swf(swf_log(*rows), repairs=Repairs(**chosen))
+        conversion = convert_log(swf_log(*rows), repairs=Repairs(**chosen))
     except InputError as error:
         assert "is left after the repairs" in str(error)  # noqa: PT017 - often there is none
         return
@@ -381,3 +381,18 @@ def test_any_conversion_is_a_valid_workload(
     assert all(job.processors >= 1 for job in workload.jobs)
     if chosen["too_wide"] != "keep":
         assert all(job.processors <= 8 for job in workload.jobs)
+
+
+def test_a_conversion_is_written_as_its_jobs_would_be(shared: Path) -> None:
+    log = read_swf(shared / "traces" / "SDSC-SP2-1998-first5000.swf.gz")
+    workload = convert_log(log, rebase=True).workload
+    at_once = format_workload(workload)
+    workload.jobs = list(workload.jobs)
+    assert format_workload(workload) == at_once
+    assert parse_workload(at_once, source="again").jobs == workload.jobs
+
+
+def test_jobs_that_were_changed_are_written_so() -> None:
+    workload = convert_log(swf_log({}, {})).workload
+    workload.jobs[0].fields["user"] = 7
+    assert '"user": 7' in format_workload(workload)
