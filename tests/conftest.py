@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,6 +35,30 @@ def shared() -> Path:
     if not (path / "batsim" / "cases.json").is_file():
         pytest.skip(f"no shared data at {path} (set QOPS_SHARED)")
     return path
+
+
+@pytest.fixture
+def browse(tmp_path: Path) -> Callable[[str], str]:
+    """Open a page in a browser, which must not complain, and return what it has become."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no chromium on PATH")
+
+    def opened(page: str) -> str:
+        (tmp_path / "page.html").write_text(page)
+        options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
+        options += ["--enable-logging=stderr", "--window-size=1100,900"]
+        done = subprocess.run(
+            [browser, *options, "--dump-dom", (tmp_path / "page.html").as_uri()],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        assert "CONSOLE" not in done.stderr
+        return done.stdout
+
+    return opened
 
 
 @dataclass

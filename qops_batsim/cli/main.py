@@ -31,6 +31,7 @@ COMMANDS = {
     "diff": "diff",
     "compare": "compare",
     "charges": "charges",
+    "advise": "advise",
     "explain": "explain",
     "quote": "quote",
     "serve": "serve",

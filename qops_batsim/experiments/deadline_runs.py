@@ -17,6 +17,7 @@ from qops_batsim.analysis.metrics.outcomes import (
     outcomes_of_columns,
     outcomes_of_simulation,
 )
+from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError
 from qops_batsim.experiments.deadline_workload import Measured, measure, scaled_workload
 from qops_batsim.platform.generate import make_cluster
@@ -191,6 +192,19 @@ def checked_outcomes(
 
     Returns the jobs' outcomes and the number of hosts; ``what`` was run, for messages.
     """
+    outcomes, simulation = outcomes_of(workload, platform, module, message_delays=message_delays)
+    hosts = len(simulation.hosts)
+    grace = getattr(module.options, "grace", 0.0) if simulation.has_message_delays else 0.0
+    broken = broken_rule(outcomes, hosts, grace=grace)
+    if broken is not None:
+        raise SimulationError(f"{what}: {broken}")
+    return outcomes, hosts
+
+
+def outcomes_of(
+    workload: Workload, platform: Platform, module: DecisionModule, *, message_delays: bool = True
+) -> tuple[JobOutcomes, Simulation]:
+    """Run a scheduler on a workload; return the jobs' outcomes, and the simulation."""
     options = default_engine(module, message_delays=message_delays)
     simulation = simulate(workload, platform, module, engine=options)
     promised = {
@@ -199,9 +213,4 @@ def checked_outcomes(
     outcomes = outcomes_of_columns(simulation.ended_jobs, workload, promised)
     if outcomes is None:
         outcomes = outcomes_of_simulation(simulation.ended, workload, promised)
-    hosts = len(simulation.hosts)
-    grace = getattr(module.options, "grace", 0.0) if simulation.has_message_delays else 0.0
-    broken = broken_rule(outcomes, hosts, grace=grace)
-    if broken is not None:
-        raise SimulationError(f"{what}: {broken}")
-    return outcomes, hosts
+    return outcomes, simulation

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
 from base64 import b64encode
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
-
-import pytest
 
 from qops_batsim.experiments.page import (
     PageFacts,
@@ -101,28 +97,6 @@ def test_pictures_are_titled_as_named() -> None:
 
     assert pictures_of(draw) == [PagePicture(title="versus load", svg=SVG)]
     assert [each.title for each in pictures_of(draw, ["Figure 4"])] == ["Figure 4"]
-
-
-@pytest.fixture
-def browse(tmp_path: Path) -> Callable[[str], str]:
-    """Open a page in a browser and return what it has become."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no chromium on PATH")
-
-    def opened(page: str) -> str:
-        (tmp_path / "page.html").write_text(page)
-        options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
-        done = subprocess.run(
-            [browser, *options, "--dump-dom", (tmp_path / "page.html").as_uri()],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
-        return done.stdout
-
-    return opened
 
 
 def test_a_click_on_a_heading_sorts_in_a_browser(browse: Callable[[str], str]) -> None:

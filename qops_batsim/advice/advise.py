@@ -1,0 +1,290 @@
+"""What completion times a centre could have promised on a trace, at what price, at what cost.
+
+The method is that of Islam et al. (2003, 2004): users ask to end earlier than under EASY
+backfilling, a deadline scheduler admits whom it can serve in time, and jobs pay for
+processors and for urgency.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from qops_batsim.advice.promises import EarliestPromises, watched_scheduler
+from qops_batsim.advice.trace_runs import (
+    EXACT,
+    AdviceCase,
+    AdviceRun,
+    GroupCount,
+    Promise,
+    TraceRuns,
+    Window,
+    add_up,
+    choose_windows,
+    shared_work,
+    with_estimates,
+)
+from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
+from qops_batsim.errors import require
+from qops_batsim.experiments.contestants import Contestant, check_distinct, contestant_of
+from qops_batsim.experiments.intervals import Interval, mean_interval, paired_difference
+from qops_batsim.experiments.pool import Workers, run_cases
+from qops_batsim.workload.conversion import Conversion
+from qops_batsim.workload.traces import read_trace
+
+HOUR = 3600.0
+
+Measure = Callable[[AdviceRun], float | None]
+
+
+class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked about a trace.
+
+    Attributes
+    ----------
+    scheduler
+        The deadline scheduler, with its options.
+    others
+        Schedulers to compare it with.
+    stringency
+        S: users ask for (1 - S) of the response under EASY; below 0 they ask for a later end.
+    stringencies, loads
+        What is tried beside that; load 1 is the trace itself.
+    goal
+        Share of the deadlines that should be promised.
+    rate, currency
+        Price of a core-hour.
+    deadline_price
+        Price of a QoS charge of 1; None: the one at which promises cost the centre nothing.
+    windows, window_jobs
+        How many stretches of the trace are simulated, and how many jobs each has; None: as
+        :func:`~qops_batsim.advice.trace_runs.choose_windows` has it.
+    """
+
+    scheduler: Contestant = contestant_of("qops")
+    others: tuple[Contestant, ...] = (
+        contestant_of("fqops:tolerance_factor=2"),
+        contestant_of("msb"),
+    )
+    stringency: float = 0.2
+    stringencies: tuple[float, ...] = (0.5, 0.2, 0.0, -0.5, -1.0)
+    loads: tuple[float, ...] = (1.0, 1.2, 1.4)
+    goal: float = 0.9
+    rate: float = 1.0
+    currency: str = "core-h"
+    deadline_price: float | None = None
+    windows: int | None = None
+    window_jobs: int | None = None
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        below_1 = "a number from -100 to below 1 is accepted"
+        for value in (self.stringency, *self.stringencies):
+            require(-100 <= value < 1, "stringency", value, below_1)
+        for value in self.loads:
+            require(1 <= value <= 10, "load", value, "a number from 1 to 10 is accepted")
+        require(0 < self.goal <= 1, "goal", self.goal, "a share above 0, up to 1, is accepted")
+        price = 0.0 if self.deadline_price is None else self.deadline_price
+        for name, value in (("rate", self.rate), ("deadline price", price)):
+            require(0 <= value < math.inf, name, value, "a number from 0 up is accepted")
+        check_distinct("stringency", self.stringencies)
+        check_distinct("load", self.loads)
+        for name, count in (("windows", self.windows), ("window jobs", self.window_jobs)):
+            fits = count is None or count > 0
+            require(fits, name, count, "a whole number above 0 is accepted")
+
+    def case(self, **differs: Any) -> AdviceCase:
+        """Return the case of the chosen scheduler and stringency, but for what differs."""
+        chosen = self.of(self.scheduler)
+        return msgspec.structs.replace(chosen, **differs)
+
+    def easy(self, **differs: Any) -> AdviceCase:
+        """Return the case of EASY on the same workload."""
+        return self.case(scheduler="easy", settings=(), **differs)
+
+    def of(self, scheduler: Contestant) -> AdviceCase:
+        """Return the case of a scheduler at the chosen stringency."""
+        settings, _ = scheduler.identity()
+        return AdviceCase(
+            window=0, scheduler=scheduler.scheduler, settings=settings, stringency=self.stringency
+        )
+
+    @property
+    def compared(self) -> list[Contestant]:
+        """The others but for the chosen one."""
+        return [each for each in self.others if each.name != self.scheduler.name]
+
+    @property
+    def chosen(self) -> AdviceCase:
+        """The case that most is told of, in which each job is asked for its earliest promise."""
+        return self.case(promises=True)
+
+    def cases(self) -> list[AdviceCase]:
+        """Return the cases of one window."""
+        found = [self.easy(), self.chosen]
+        for load in self.loads:
+            if load != 1:
+                found += [self.easy(load=load), self.case(load=load)]
+        found.append(self.easy(estimates=EXACT, deadlines_by=EXACT))
+        found += [self.case(estimates=EXACT), self.case(estimates=EXACT, deadlines_by=EXACT)]
+        for value in self.stringencies:
+            if value != self.stringency:
+                found += [self.easy(stringency=value), self.case(stringency=value)]
+        found += [self.easy(share=FEW), self.case(share=FEW), *map(self.of, self.compared)]
+        return list(dict.fromkeys(found))
+
+
+FEW = 0.2
+"""A share of users that set a deadline, as in Islam et al. (2003), section 5.2."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What was found: the trace, the windows of it, and a run for each case and window.
+
+    ``lacking`` jobs had no estimate, and got the longest of all (seconds), ``longest``; that is
+    None where no job had one, and estimates are exact.
+    """
+
+    choices: AdviceChoices
+    trace: Conversion
+    windows: Sequence[Window]
+    lacking: int
+    longest: float | None
+    runs: dict[AdviceCase, AdviceRun]
+
+    def of(self, case: AdviceCase) -> list[AdviceRun]:
+        """Return the runs of a case, window by window."""
+        numbers = range(len(self.windows))
+        return [self.runs[msgspec.structs.replace(case, window=n)] for n in numbers]
+
+    def mean(self, case: AdviceCase, measure: Measure) -> Interval | None:
+        """Return the mean over windows with its interval; None where a run lacks the measure."""
+        values = [measure(run) for run in self.of(case)]
+        known = [value for value in values if value is not None]
+        return mean_interval(known) if len(known) == len(values) else None
+
+    def difference(self, case: AdviceCase, other: AdviceCase, measure: Measure) -> Interval | None:
+        """Return the mean of the difference of two cases, window by window."""
+        first, second = (list(map(measure, self.of(each))) for each in (case, other))
+        known = [(a, b) for a, b in zip(first, second, strict=True) if None not in (a, b)]
+        if len(known) < len(first):
+            return None
+        return paired_difference([a for a, _ in known], [b for _, b in known])  # type: ignore[misc]
+
+    def counts(self, case: AdviceCase) -> GroupCount:
+        """Return what became of the deadlines in all windows together."""
+        return add_up(run.counts for run in self.of(case))
+
+    def groups(self, case: AdviceCase) -> dict[str, GroupCount]:
+        """Return the same by category."""
+        runs = self.of(case)
+        names = dict.fromkeys(name for run in runs for name in run.groups)
+        return {name: add_up(r.groups[name] for r in runs if name in r.groups) for name in names}
+
+    def work(self, case: AdviceCase) -> float:
+        """Return the core-hours of all jobs of all windows."""
+        return sum(run.work for run in self.of(case)) / HOUR
+
+    def charge(self, case: AdviceCase, penalty: float = 1.0) -> Charge:
+        """Return core-hours and QoS charges less penalties, of all windows together."""
+        paid = total(run.total.income(penalty) for run in self.of(case))
+        return Charge(resource=paid.resource / HOUR, qos=paid.qos)
+
+    def break_even(self, penalty: float) -> BreakEven:
+        """Return at which price of a QoS charge of 1, in core-hours, EASY and we earn the same."""
+        choices = self.choices
+        return break_even(
+            self.charge(choices.easy(), penalty), self.charge(choices.chosen, penalty)
+        )
+
+    @cached_property
+    def deadline_price(self) -> float:
+        """Price of a QoS charge of 1: as chosen, else where missed deadlines cost nothing and
+        promises cost the centre nothing either.
+        """
+        if self.choices.deadline_price is not None:
+            return self.choices.deadline_price
+        return (self.break_even(0.0).ratio or 0.0) * self.choices.rate
+
+    def income(self, case: AdviceCase, penalty: float = 1.0) -> float:
+        """Return what all windows earn, in the currency."""
+        paid = self.charge(case, penalty)
+        return self.choices.rate * paid.resource + self.deadline_price * paid.qos
+
+    @cached_property
+    def promises(self) -> list[Promise]:
+        """How early the end of each job could have been promised, in all windows."""
+        return [each for run in self.of(self.choices.chosen) for each in run.promises]
+
+
+def promised(run: AdviceRun) -> float | None:
+    """Return the share of the deadlines that were promised (%)."""
+    return _percent(run.counts.promised, run.counts.jobs)
+
+
+def missed(run: AdviceRun) -> float | None:
+    """Return the share of the deadlines that were missed by jobs that ran (%)."""
+    return _percent(run.counts.missed, run.counts.jobs)
+
+
+def refused(run: AdviceRun) -> float | None:
+    """Return the share of the deadlines that were refused (%)."""
+    return _percent(run.counts.refused, run.counts.jobs)
+
+
+def refused_work(run: AdviceRun) -> float | None:
+    """Return the share of all core-hours that jobs with refused deadlines would have used (%)."""
+    return _percent(run.counts.refused_work, run.work)
+
+
+def utilization(run: AdviceRun) -> float | None:
+    """Return the utilization while jobs were submitted (%)."""
+    return run.metrics.utilization_during_submissions
+
+
+def _percent(part: float, whole: float) -> float | None:
+    return 100 * part / whole if whole else None
+
+
+def advise(
+    trace: str | Path | Conversion,
+    choices: AdviceChoices = AdviceChoices(),  # noqa: B008 - it is frozen
+    *,
+    processors: int | None = None,
+    workers: Workers = 1,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Advice:
+    """Simulate what could have been promised on a trace.
+
+    Parameters
+    ----------
+    trace
+        A file that :func:`~qops_batsim.workload.traces.read_trace` reads, or what it returned.
+    processors
+        Size of the machine, if the file does not tell it.
+    workers, on_progress
+        See :func:`~qops_batsim.experiments.pool.run_cases`.
+    """
+    choices.check()
+    watched_scheduler(choices.scheduler.scheduler, choices.scheduler.settings, EarliestPromises())
+    for each in choices.compared:
+        each.make()
+    if not isinstance(trace, Conversion):
+        trace = read_trace(trace, processors=processors)
+    workload, lacking, longest = with_estimates(trace.workload)
+    windows = choose_windows(len(workload.jobs), choices.windows, choices.window_jobs)
+    cases = [
+        msgspec.structs.replace(case, window=number)
+        for number in range(len(windows))
+        for case in choices.cases()
+    ]
+    work = TraceRuns(workload, windows)
+    runs = run_cases(work, cases, workers=workers, together=shared_work, on_progress=on_progress)
+    return Advice(choices, trace, windows, lacking, longest, runs)

@@ -1,0 +1,324 @@
+"""The runs of which advice on a trace is made: windows of it, with deadlines, under policies."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from qops_batsim.advice.promises import EarliestPromises, watched_scheduler
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics
+from qops_batsim.analysis.metrics.charges import (
+    CategoryCharges,
+    charge_jobs,
+    charge_report,
+    reference_of_workload,
+)
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes
+from qops_batsim.economics.categories import Categories
+from qops_batsim.economics.slowdowns import SlowdownTable, category_slowdowns
+from qops_batsim.experiments.deadline_runs import Settings, outcomes_of
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.workload.deadlines import DAY, users_with_deadline, without_deadlines
+from qops_batsim.workload.delay_jobs import changed_job, derived, exact_estimates, with_deadline
+from qops_batsim.workload.model import Workload, plain_number
+from qops_batsim.workload.scale import scale_load
+from qops_batsim.workload.subset import subset
+
+USERS, EXACT = "users", "exact"
+"""Estimates: the users' own, or the run times."""
+
+REASONS = ("own", "others", "impossible", "other")
+"""Why jobs are refused: the own deadline, or another job's, would be missed; it is not even far
+enough away for the estimate."""
+
+
+class AdviceCase(msgspec.Struct, frozen=True, kw_only=True):
+    """One run on a window of a trace.
+
+    ``deadlines_by`` says by which estimates, and by which EASY run, deadlines are set; ``share`` is
+    that of the jobs whose users ask for one. With ``promises``, it is noted how early the end of
+    each job could have been promised.
+    """
+
+    window: int
+    load: float = 1.0
+    scheduler: str = "easy"
+    settings: Settings = ()
+    estimates: str = USERS
+    deadlines_by: str = USERS
+    stringency: float = 0.2
+    share: float = 1.0
+    promises: bool = False
+
+
+class GroupCount(msgspec.Struct, kw_only=True):
+    """What became of the jobs of a category whose users asked for a deadline."""
+
+    jobs: int = 0
+    promised: int = 0
+    missed: int = 0
+    refused: int = 0
+    refused_work: float = 0.0
+    """Processor-seconds."""
+    reasons: dict[str, int] = {}
+
+
+class Promise(msgspec.Struct, frozen=True, array_like=True):
+    """How early the end of a job could have been promised, and how long it was to run (s).
+
+    The category is by that estimate, since no more is known at the submission.
+    """
+
+    category: str
+    estimate: float
+    response: float | None
+    """From its submission to the earliest end; None if none could be promised."""
+
+
+class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What came out of a run; groups and charges by category, work in processor-seconds."""
+
+    metrics: AdmissionMetrics
+    work: float
+    """Of all jobs, refused ones included."""
+    groups: dict[str, GroupCount]
+    charges: tuple[CategoryCharges, ...]
+    total: CategoryCharges
+    promises: tuple[Promise, ...] = ()
+    waits: dict[str, list[float]] = {}
+    """Of EASY: the waits by category (seconds)."""
+
+    @property
+    def counts(self) -> GroupCount:
+        """All categories together."""
+        return add_up(self.groups.values())
+
+
+def add_up(groups: Iterable[GroupCount]) -> GroupCount:
+    """Return groups together."""
+    total, reasons = GroupCount(reasons={}), Counter[str]()
+    for each in groups:
+        total.jobs += each.jobs
+        total.promised += each.promised
+        total.missed += each.missed
+        total.refused += each.refused
+        total.refused_work += each.refused_work
+        reasons.update(each.reasons)
+    total.reasons = dict(reasons)
+    return total
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of a trace, in jobs by submission; its number seeds what is drawn."""
+
+    number: int
+    skip: int
+    jobs: int
+
+
+def choose_windows(jobs: int, windows: int | None = None, size: int | None = None) -> list[Window]:
+    """Return windows spread evenly over so many jobs.
+
+    By default a trace of fewer than 6,000 jobs is one window, others are three to five, of 5,000
+    jobs at most: three are needed for an interval.
+    """
+    if windows is None:
+        windows = min(5, jobs // 2000) if size is None else min(5, jobs // size)
+        windows = windows if windows >= 3 else 1
+    windows = max(1, min(windows, jobs))
+    room = jobs // windows
+    size = min(room, size or (5000 if windows > 1 or jobs > 10_000 else jobs))
+    return [
+        Window(number=number + 1, skip=number * room + (room - size) // 2, jobs=size)
+        for number in range(windows)
+    ]
+
+
+def with_estimates(workload: Workload) -> tuple[Workload, int, float | None]:
+    """Return a workload in which every job has an estimate, how many had none, and what it is.
+
+    Without one nothing could be promised. It is the longest walltime of all jobs (seconds), or None
+    where no job has one: then estimates are exact.
+    """
+    if any(job.qos is not None and job.qos.deadline is not None for job in workload.jobs):
+        workload = without_deadlines(workload)
+    lacking = [job for job in workload.jobs if job.estimate == math.inf]
+    known = [job.estimate for job in workload.jobs if job.estimate < math.inf]
+    if not known:
+        return exact_estimates(workload), len(lacking), None
+    longest = max(known)
+    if not lacking:
+        return workload, 0, longest
+    jobs = [
+        changed_job(job, {}, {"estimated_runtime": plain_number(longest)}, workload=workload)
+        if job.estimate == math.inf
+        else job
+        for job in workload.jobs
+    ]
+    step = {"step": "estimates", "jobs": len(lacking), "estimated_runtime": longest}
+    return derived(workload, jobs, None, step), len(lacking), longest
+
+
+@dataclass
+class TraceRuns:
+    """Makes the runs of cases on windows of a trace; what cases share is remembered."""
+
+    trace: Workload
+    windows: Sequence[Window]
+    _scaled: tuple[tuple[int, float], dict[str, _Measured]] | None = field(default=None, init=False)
+
+    def __call__(self, case: AdviceCase) -> AdviceRun:
+        """Return what came out of a run."""
+        measured = self._measured(case)
+        asked = give_deadlines(measured[case.deadlines_by], case)
+        base = measured[case.estimates].workload
+        workload = asked if case.estimates == case.deadlines_by else _asked_of(asked, base)
+        promises = EarliestPromises()
+        module = (
+            watched_scheduler(case.scheduler, dict(case.settings), promises)
+            if case.promises
+            else make_scheduler(case.scheduler, dict(case.settings))
+        )
+        outcomes, simulation = outcomes_of(workload, make_cluster(workload.processors), module)
+        # The prices are those of the trace as its users estimate, in every run of a load.
+        table = measured[USERS].table
+        references = reference_of_workload(workload, measured[USERS].responses)
+        charged = charge_jobs(outcomes, references, table)
+        report = charge_report(charged, table)
+        categories = [each.category for each in charged]
+        easy = case.scheduler == "easy"
+        return AdviceRun(
+            metrics=admission_metrics(outcomes, len(simulation.hosts)),
+            work=float((outcomes.processors * outcomes.run_time).sum()),
+            groups=_groups(outcomes, categories, module),
+            charges=report.categories,
+            total=report.total,
+            promises=tuple(_promises(workload, table.categories, promises)),
+            waits=_waits(outcomes, categories) if easy else {},
+        )
+
+    def _measured(self, case: AdviceCase) -> dict[str, _Measured]:
+        key = (case.window, case.load)
+        if self._scaled is None or self._scaled[0] != key:
+            window = self.windows[case.window]
+            part = subset(self.trace, first=window.jobs, skip=window.skip)
+            part = scale_load(part, case.load, seed=window.number)
+            self._scaled = key, {USERS: measure(part)}
+        measured = self._scaled[1]
+        if EXACT in (case.estimates, case.deadlines_by) and EXACT not in measured:
+            measured[EXACT] = measure(exact_estimates(measured[USERS].workload))
+        return measured
+
+
+def shared_work(case: AdviceCase) -> tuple[int, float]:
+    """Return what a case shares with others that should be run by the same process."""
+    return case.window, case.load
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A workload with what EASY makes of it: waits and responses (s) by job, and slowdowns."""
+
+    workload: Workload
+    waits: Mapping[str, float]
+    responses: Mapping[str, float]
+    table: SlowdownTable
+
+
+def measure(workload: Workload) -> _Measured:
+    """Run EASY on a workload."""
+    module = make_scheduler("easy")
+    outcomes, _ = outcomes_of(workload, make_cluster(workload.processors), module)
+    waits = dict(zip(outcomes.ids, (outcomes.start - outcomes.submission).tolist(), strict=True))
+    responses = dict(
+        zip(outcomes.ids, (outcomes.finish - outcomes.submission).tolist(), strict=True)
+    )
+    references = reference_of_workload(workload, responses)
+    return _Measured(workload, waits, responses, category_slowdowns(references.values()))
+
+
+def give_deadlines(measured: _Measured, case: AdviceCase) -> Workload:
+    """Return a workload in which users ask for deadlines as Islam et al. (2003) set them.
+
+    A deadline is submission + max(estimate, (1 - S) × (wait under EASY + estimate)), which is the
+    paper's with exact estimates; no end could be promised before the estimate has passed. The
+    artificial deadline of a job whose user sets none is max(24 h, 2 × estimate) after its
+    submission.
+    """
+    workload = measured.workload
+    of_users = users_with_deadline(workload, case.share, workload.processors)
+    jobs = []
+    for job in workload.jobs:
+        of_user = job.id in of_users
+        planned = (1 - case.stringency) * (measured.waits[job.id] + job.estimate)
+        seconds = max(job.estimate, planned) if of_user else max(DAY, 2 * job.estimate)
+        deadline = plain_number(job.submission_time + seconds)
+        jobs.append(with_deadline(job, deadline, of_user, workload=workload))
+    step = {"step": "deadlines", "stringency": case.stringency, "share": case.share}
+    return derived(workload, jobs, None, {**step, "estimates": case.deadlines_by})
+
+
+def _asked_of(asked: Workload, base: Workload) -> Workload:
+    """Return a workload with the deadlines of the same jobs in another one."""
+    jobs = []
+    for job, other in zip(base.jobs, asked.jobs, strict=True):
+        qos = other.qos
+        assert qos is not None
+        of_user = qos.has_user_deadline is not False
+        jobs.append(with_deadline(job, qos.deadline, of_user, workload=base))
+    return derived(base, jobs, None, asked.provenance)
+
+
+def _groups(
+    outcomes: JobOutcomes, categories: Sequence[str], module: DecisionModule
+) -> dict[str, GroupCount]:
+    groups: dict[str, GroupCount] = {}
+    work = outcomes.processors * outcomes.run_time
+    target = np.where(np.isnan(outcomes.promised), outcomes.deadline, outcomes.promised)
+    missed = outcomes.finish > target + PLAN_TOLERANCE
+    promised = np.isfinite(outcomes.promised)
+    for row in np.flatnonzero(outcomes.of_user).tolist():
+        group = groups.setdefault(categories[row], GroupCount(reasons={}))
+        group.jobs += 1
+        if outcomes.refused[row]:
+            group.refused += 1
+            group.refused_work += float(work[row])
+            kind = _reason(module.qos_log.record(f"w0!{outcomes.ids[row]}").reason)
+            group.reasons[kind] = group.reasons.get(kind, 0) + 1
+            continue
+        group.promised += bool(promised[row])
+        group.missed += bool(missed[row])
+    return groups
+
+
+def _reason(text: str) -> str:
+    """Return which of :data:`REASONS` a scheduler tells."""
+    beginnings = {"its own deadline": "own", "the deadline of": "others", "needs": "impossible"}
+    return next((kind for words, kind in beginnings.items() if text.startswith(words)), "other")
+
+
+def _promises(
+    workload: Workload, categories: Categories, promises: EarliestPromises
+) -> Iterator[Promise]:
+    for job in workload.jobs:
+        response = promises.responses.get(f"w0!{job.id}")
+        if response is not None:
+            category = categories.label(job.estimate, job.processors)
+            yield Promise(category, job.estimate, response if response < math.inf else None)
+
+
+def _waits(outcomes: JobOutcomes, categories: Sequence[str]) -> dict[str, list[float]]:
+    waits: dict[str, list[float]] = {}
+    for category, wait in zip(
+        categories, (outcomes.start - outcomes.submission).tolist(), strict=True
+    ):
+        waits.setdefault(category, []).append(wait)
+    return waits

@@ -1,0 +1,216 @@
+"""Advice on a trace: windows, estimates, deadlines, what is counted, and the page."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from qops_batsim.advice.advice_page import advice_document, advice_page
+from qops_batsim.advice.advise import Advice, AdviceChoices, advise, promised, refused
+from qops_batsim.advice.settings import earliness, limits, recommended, summary
+from qops_batsim.advice.trace_runs import (
+    EXACT,
+    AdviceCase,
+    Promise,
+    TraceRuns,
+    choose_windows,
+    give_deadlines,
+    measure,
+    with_estimates,
+)
+from qops_batsim.errors import InputError
+from qops_batsim.experiments.contestants import contestant_of
+from qops_batsim.experiments.deadline_workload import give_deadlines as of_the_paper
+from qops_batsim.shipped import find_input
+from qops_batsim.workload.batsim_json import read_workload
+from qops_batsim.workload.deadlines import DeadlineChoices
+from qops_batsim.workload.delay_jobs import changed_job, derived, exact_estimates
+from qops_batsim.workload.model import Workload
+
+CHOICES = AdviceChoices(
+    others=(contestant_of("msb"),),
+    stringencies=(0.2, -1.0),
+    loads=(1.0, 1.3),
+    windows=3,
+    window_jobs=120,
+    rate=0.5,
+    currency="EUR",
+)
+
+
+@pytest.fixture(scope="module")
+def trace() -> Workload:
+    return read_workload(find_input("kth_sp2_1000", "workloads"))
+
+
+@pytest.fixture(scope="module")
+def advice() -> Advice:
+    return advise("kth_sp2_1000", CHOICES)
+
+
+def test_windows_are_spread_over_the_trace() -> None:
+    def spans(jobs: int, **chosen: int) -> list[tuple[int, int]]:
+        found = choose_windows(jobs, **chosen)
+        assert [each.number for each in found] == list(range(1, len(found) + 1))
+        return [(each.skip, each.skip + each.jobs) for each in found]
+
+    assert spans(1) == [(0, 1)]
+    assert spans(5_999) == [(0, 5_999)]
+    assert spans(6_000) == [(0, 2_000), (2_000, 4_000), (4_000, 6_000)]
+    assert spans(200_000)[:2] == [(17_500, 22_500), (57_500, 62_500)]
+    assert len(spans(200_000)) == 5
+    assert spans(100, windows=2) == [(0, 50), (50, 100)]
+    assert spans(100, windows=2, size=10) == [(20, 30), (70, 80)]
+    assert spans(2, windows=9) == [(0, 1), (1, 2)]
+
+
+def test_deadlines_are_those_of_the_paper_where_estimates_are_exact(trace: Workload) -> None:
+    workload = exact_estimates(trace)
+    ours = give_deadlines(measure(workload), AdviceCase(window=0, stringency=0.3))
+    paper = of_the_paper(trace, DeadlineChoices(stringency=0.3))
+    for job, other in zip(ours.jobs, paper.jobs, strict=True):
+        assert job.qos is not None
+        assert other.qos is not None
+        assert job.qos.deadline == pytest.approx(other.qos.deadline, abs=1e-5)
+
+
+def test_jobs_without_estimate_get_the_longest(trace: Workload) -> None:
+    jobs = list(trace.jobs)
+    jobs[3] = changed_job(jobs[3], {"walltime": None}, {}, workload=trace)
+    longest = max(job.estimate for job in jobs if job.estimate < math.inf)
+    found, lacking, told = with_estimates(derived(trace, jobs, None, {"step": "one without"}))
+    assert (found.jobs[3].estimate, lacking, told) == (longest, 1, longest)
+    none = [changed_job(job, {"walltime": None}, {}, workload=trace) for job in jobs]
+    found, lacking, told = with_estimates(derived(trace, none, None, {"step": "none"}))
+    assert (lacking, told) == (1000, None)
+    assert found.jobs[0].estimate < math.inf
+
+
+def test_every_deadline_is_counted_once(advice: Advice) -> None:
+    choices = advice.choices
+    for case in choices.cases():
+        for run in advice.of(case):
+            counts = run.counts
+            assert counts.jobs == run.metrics.deadline_jobs
+            assert sum(counts.reasons.values()) == counts.refused
+            kept = counts.refused + (counts.promised if case.scheduler != "easy" else 0)
+            assert kept == (0 if case.scheduler == "easy" else counts.jobs)
+            assert (counts.missed, run.total.missed) == (run.total.missed, counts.missed)
+            unadmitted = run.metrics.unadmitted_deadline_jobs
+            assert 100 * counts.refused / counts.jobs == pytest.approx(unadmitted)
+    chosen, easy = advice.counts(choices.chosen), advice.counts(choices.easy())
+    assert chosen.missed == 0 < easy.missed
+    assert easy.promised == easy.refused == 0
+    assert len(advice.promises) == 360
+    share, lost = (advice.mean(choices.chosen, each) for each in (promised, refused))
+    assert share is not None
+    assert lost is not None
+    assert share.mean + lost.mean == pytest.approx(100)
+    assert share.count == 3
+
+
+def test_what_it_costs_adds_up(advice: Advice) -> None:
+    choices, free = advice.choices, advice.break_even(0.0)
+    assert free.ratio is not None
+    assert advice.deadline_price == pytest.approx(0.5 * free.ratio)
+    # That is where promises cost nothing, if deadlines that EASY misses do not either.
+    ours, easy = (advice.income(each, 0.0) for each in (choices.chosen, choices.easy()))
+    assert ours == pytest.approx(easy)
+    assert advice.income(choices.easy()) < easy
+    assert advice.charge(choices.easy(), 0.0).resource == pytest.approx(advice.work(choices.easy()))
+
+
+def test_exact_estimates_are_a_bound_on_the_same_deadlines(trace: Workload) -> None:
+    runs = TraceRuns(trace, choose_windows(len(trace.jobs), 1, 300))
+    users, exact = (
+        runs(AdviceCase(window=0, scheduler="qops", estimates=each)).counts
+        for each in ("users", EXACT)
+    )
+    assert users.jobs == exact.jobs
+    assert exact.promised >= users.promised
+
+
+def test_quantiles_count_jobs_that_nothing_can_be_promised() -> None:
+    promises = [Promise("long-wide", 10.0, 10.0)] * 3 + [Promise("long-narrow", 10.0, None)]
+    wide, narrow = earliness(promises, by_processors=True)[1::-1]
+    assert (wide.group, wide.jobs, wide.at_once, set(wide.delays)) == ("9 to 32", 3, 100.0, {0.0})
+    assert (narrow.jobs, narrow.at_once, set(narrow.responses)) == (1, 0.0, {math.inf})
+
+
+def test_it_says_what_it_did_not_look_at(advice: Advice) -> None:
+    told = limits(advice)
+    assert told[0].startswith("360 of 1,000 usable jobs were simulated, in 3 windows")
+    assert "640 were not looked at" in told[0]
+    assert len(summary(advice)) == 3
+    settings = {each.setting: each.value for each in recommended(advice)}
+    assert settings["deadlines to offer"].endswith("times EASY's response")
+    assert settings["scheduler"] in ("qops", "msb")
+
+
+def test_the_page_needs_nothing_else_and_a_browser_shows_it_whole(
+    advice: Advice, browse: Callable[[str], str]
+) -> None:
+    page = advice_page(advice, "qops-batsim advise kth_sp2_1000")
+    assert len(page.encode()) < 2_000_000
+    assert not re.search(r"""(?:src|href|url)\W{1,2}https?:""", page)
+    assert page == advice_page(advice, "qops-batsim advise kth_sp2_1000")
+    script = """
+onload = () => {
+  const wide = [...document.querySelectorAll("main > section > :not(.wide)")].filter(
+    each => each.scrollWidth > innerWidth).length;
+  document.title = [document.images.length, [...document.images].every(i => i.naturalWidth > 99),
+    document.querySelectorAll("figcaption a[download$='.csv']").length, wide].join(" ");
+};
+"""
+    shown = browse(page.replace("</body>", f"<script>{script}</script></body>"))
+    assert "<title>4 true 4 0</title>" in shown
+
+
+def test_the_command(cli, tmp_path: Path) -> None:
+    out = tmp_path / "report.html"
+    options = ("--windows", "1", "--window-jobs", "60", "--loads", "1", "--stringencies", "0.2")
+    command = ("advise", "kth_sp2_1000", "--out", out, *options, "--against", "msb")
+    done = cli(*command, "--json")
+    assert done.exit_code == 0, done.err
+    document = json.loads(done.out)
+    assert document["read"]["jobs"] == "1,000 read, 1,000 used"
+    assert [each["jobs"] for each in document["windows"]] == [60]
+    assert out.read_text().startswith("<!doctype html>")
+    first = out.read_bytes()
+    assert "could have promised" in " ".join(cli(*command).out.split())
+    assert out.read_bytes() == first.replace(b" --json", b"")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--scheduler", "easy"), "'easy' promises nothing"),
+        (("--stringency", "1"), "stringency is 1; a number from -100 to below 1"),
+        (("--loads", "0.5"), "load is 0.5; a number from 1"),
+        (("--loads", "1;2"), "--loads 1;2: numbers separated by commas"),
+        (("--goal", "0"), "goal is 0; a share above 0"),
+        (("--rate", "2"), "--rate 2: is a price"),
+        (("--rate", "-1", "--currency", "EUR"), "rate is -1; a number from 0 up"),
+    ],
+)
+def test_mistakes(cli, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+    done = cli("advise", "kth_sp2_1000", "--out", tmp_path / "report.html", *options)
+    assert done.exit_code == 2
+    assert message in done.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_workload_of_other_profiles_is_refused() -> None:
+    with pytest.raises(InputError, match="only type delay"):
+        advise("aroma_mixed", CHOICES)
+
+
+def test_the_document_is_plain_json(advice: Advice) -> None:
+    document = advice_document(advice)
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert len(document["results"]) == len(advice.choices.cases())
