@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from pathlib import Path
 from textwrap import fill
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from qops_batsim.cli import console, options
 from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError
+
+if TYPE_CHECKING:
+    from qops_batsim.advice.advise import AdviceChoices
 
 _about = manual(
     """
@@ -69,17 +72,11 @@ def advise(
 
     - Ten stretches of a long log: `qops-batsim advise log.swf.gz --windows 10`
     """
-    from qops_batsim.advice.advice_page import advice_document, advice_page
     from qops_batsim.advice.advise import AdviceChoices
-    from qops_batsim.advice.advise import advise as ask
-    from qops_batsim.advice.settings import summary
     from qops_batsim.experiments.contestants import contestant_of
-    from qops_batsim.files import write_text
-    from qops_batsim.pending import check_writable
 
     if currency is None and rate != 1:
         raise InputError(f"--rate {rate:g}: is a price; what it is in (--currency) is expected")
-    check_writable(out)
     choices = AdviceChoices(
         scheduler=contestant_of(scheduler),
         others=tuple(map(contestant_of, against)) if against else AdviceChoices().others,
@@ -93,11 +90,23 @@ def advise(
         windows=windows,
         window_jobs=window_jobs,
     )
+    asked = {"processors": processors, "workers": jobs_parallel}
+    _advise(trace, choices, out, as_json, quiet, **asked)
+
+
+def _advise(
+    trace: str, choices: AdviceChoices, out: Path, as_json: bool, quiet: bool, **asked: Any
+) -> None:
+    from qops_batsim.advice.advice_page import advice_document, advice_page
+    from qops_batsim.advice.advise import advise as ask
+    from qops_batsim.advice.settings import summary
+    from qops_batsim.files import write_text
+    from qops_batsim.pending import check_writable
+
+    check_writable(out)
     began = time.perf_counter()
     with console.announce_compiling(quiet), console.progress_bar(None, "advise", quiet) as progress:
-        advice = ask(
-            trace, choices, processors=processors, workers=jobs_parallel, on_progress=progress
-        )
+        advice = ask(trace, choices, on_progress=progress, **asked)
     write_text(out, advice_page(advice, console.command_line()))
     if as_json:
         console.print_json(advice_document(advice))
