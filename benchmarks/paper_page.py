@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -23,13 +24,16 @@ from qops_batsim.papers.report import PaperRequest, run_paper
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared"))
 DRAWN = {
-    "islam2003": ("4", "15", "25", "43"),
+    "islam2003": ("25",),
     "islam2004": ("figure3", "figure5", "figure9", "figure11"),
 }
 """The figures that pages show."""
 
 TABLES = {"islam2003": ("Packed", "Readings", "Other windows")}
 """How the titles of the tables begin that a page has, if not all."""
+
+BRIEF = {"islam2003": 1.4}
+"""Papers whose page has claims without their parts, and the rows of a single load."""
 
 
 def main() -> None:
@@ -66,8 +70,17 @@ def main() -> None:
         draw_figures(named, arguments.pictures)
     titles = TABLES.get(paper, ("",))
     report.tables = [each for each in report.tables if each.title.startswith(titles)]
-    text = report.markdown()
-    print_or_put(text, arguments.write)
+    if paper in BRIEF:
+        parts = {part for claim in report.claims for part in claim.parts}
+        report.claims = [each for each in report.claims if each.id not in parts]
+        report.tables = [
+            replace(
+                each,
+                rows=[row for row in each.rows if row.get("load", BRIEF[paper]) == BRIEF[paper]],
+            )
+            for each in report.tables
+        ]
+    print_or_put(report.markdown(), arguments.write)
 
 
 if __name__ == "__main__":
