@@ -1,12 +1,14 @@
 """Speed of the deadline schedulers: whole runs, and single decisions by queue length.
 
-    python benchmarks/bench_admission.py [--rounds 3] [--picture growth.png]
+    python benchmarks/bench_admission.py [--rounds 3] [--picture growth.png] [--feedback]
 
 Whole runs are the KTH log (QOPS_SHARED, default ../shared) at load 1.3 with deadlines of
 stringency 0.2, about 36,000 jobs, and the first 5,000 jobs of the CTC log on 338 processors at
 load 1.6 (8,000 jobs, long queues), in process on one core after a first run to warm up; the
 schedulers take turns and are compared with EASY of the same round. Single decisions are about one
 new job beside a number of waiting jobs whose deadlines leave room, on a machine that is full.
+
+``--feedback`` measures what offers and kills cost instead, on the CTC log as in the paper of 2004.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ import argparse
 import os
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job, QosRequest
+from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.workload.model import Workload
@@ -31,6 +35,14 @@ SHARED = Path(
 SCHEDULERS = ("easy", "qops", "msb", "mrt")
 PROCESSORS = 100
 QUEUES = (25, 50, 100, 200, 400)
+FEEDBACK: tuple[dict[str, Any] | None, ...] = (
+    None,
+    *({"tolerance_factor": factor} for factor in (1, 2, 4, 10)),
+    {"tolerance_factor": 4, "slack_factor": 2},
+    {"tolerance_factor": 4, "slack_factor": 2, "kill_and_restart": True},
+    {"tolerance_factor": 4, "kill_and_restart": True},
+)
+"""Options of fqops whose cost is measured; None is qops."""
 
 
 class Log(NamedTuple):
@@ -50,7 +62,7 @@ LOGS = (
 )
 
 
-def with_deadlines(log: Log) -> Workload | None:
+def with_deadlines(log: Log, **how: Any) -> Workload | None:
     """Return a log at its load with deadlines, or None where it is not at hand."""
     from qops_batsim.experiments.deadline_workload import deadline_workload
     from qops_batsim.workload.conversion import convert_log
@@ -62,13 +74,11 @@ def with_deadlines(log: Log) -> Workload | None:
         return None
     trace = convert_log(read_swf(path), processors=log.processors).workload
     choices = DeadlineChoices(stringency=0.2, seed=1)
-    return deadline_workload(trace, choices, load=log.load, first=log.first or len(trace.jobs))
+    first = log.first or len(trace.jobs)
+    return deadline_workload(trace, choices, load=log.load, first=first, **how)
 
 
 def whole_runs(log: Log, rounds: int) -> None:
-    from qops_batsim.platform.generate import make_cluster
-    from qops_batsim.running.simulate import simulate
-
     workload = with_deadlines(log)
     if workload is None:
         print(f"the {log.name} log is not at hand (set QOPS_SHARED)")
@@ -92,6 +102,31 @@ def whole_runs(log: Log, rounds: int) -> None:
     for name in log.schedulers:
         ratio = sorted(ratios[name])[len(ratios[name]) // 2]
         print(f"{name:<12}{best[name]:>12.2f}{ratio:>12.2f}")
+
+
+def feedback(rounds: int) -> None:
+    """Print the time of whole runs with offers and kills, and what they admit."""
+    log = Log("CTC", "CTC-SP2-1996-rebuilt.swf.gz", 430, 1.6, 5000, ())
+    workload = with_deadlines(log, same_time=True, reference="unscaled")
+    if workload is None:
+        print("the CTC log is not at hand (set QOPS_SHARED)")
+        return
+    machine = make_cluster(log.processors)
+    print("| options | seconds | admitted | kills |\n|---|---:|---:|---:|")
+    for settings in FEEDBACK:
+        name = "qops" if settings is None else "fqops"
+        seconds = []
+        for _ in range(rounds):
+            module = make_scheduler(name, settings)
+            module.prepare()
+            began = time.process_time()
+            simulation = simulate(workload, machine, module)
+            seconds.append(time.process_time() - began)
+        states = [record.state for record in simulation.ended]
+        kills = states.count(COMPLETED_KILLED)
+        admitted = len(states) - kills - states.count(REJECTED)
+        options = ", ".join(f"{key}={value}" for key, value in (settings or {}).items()) or name
+        print(f"| `{options}` | {min(seconds):.2f} | {admitted:,} | {kills:,} |")
 
 
 def decision_times(name: str, waiting: int, repeats: int = 300) -> np.ndarray:
@@ -165,7 +200,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--picture", type=Path, help="draw the growth with the queue here")
+    parser.add_argument("--feedback", action="store_true", help="the cost of offers and kills")
     arguments = parser.parse_args()
+    if arguments.feedback:
+        feedback(arguments.rounds)
+        return
     for log in LOGS:
         whole_runs(log, arguments.rounds)
     single_decisions(arguments.picture)

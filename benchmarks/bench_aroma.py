@@ -1,11 +1,13 @@
 """Speed of AROMA: mapping times on a log, and their growth with hosts and with mapped tasks.
 
-    python benchmarks/bench_aroma.py [--jobs 10000] [--picture growth.png]
+    python benchmarks/bench_aroma.py [--jobs 10000] [--picture growth.png] [--network]
 
 The log is the SDSC SP2's (QOPS_SHARED, default ../shared) on 128 equal hosts, its jobs in the four
 classes of Pascal et al. (2004) drawn with the measured mix of queues and a seed. Mapping an
 application includes the two fall-backs. Times are of the processor, so that other load on the
 machine does not count, without compiling.
+
+``--network`` tells instead how late one wide job is whose tasks all use the link between two sites.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import numpy as np
 
 from qops_batsim.jobs import QOS_CLASSES, Job
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.events import HostDescription
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.aroma.application import Application, Work
@@ -27,6 +30,7 @@ from qops_batsim.scheduling.aroma.fallbacks import Fallbacks, forget_all
 from qops_batsim.scheduling.aroma.machine import DEFAULT_SPEED, Machine
 from qops_batsim.scheduling.aroma.mapping import Mapper
 from qops_batsim.scheduling.aroma.scheduler import Aroma
+from qops_batsim.shipped import find_input
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.repairs import Repairs
@@ -180,12 +184,27 @@ def draw(
     print(f"wrote {picture}")
 
 
+def wide_job() -> None:
+    """Print the predicted and the simulated end of a job of 24 tasks alone on aroma_grid."""
+    jobs = [Job("1", 0.0, 24, "p")]
+    profiles = {"p": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 1e7}}
+    module = Aroma()
+    platform = read_platform(find_input("aroma_grid", "platforms"))
+    simulation = simulate(Workload(jobs, profiles, 24), platform, module)
+    (predicted,), (record,) = module.predictions.values(), simulation.ended
+    print(f"predicted end {predicted.first:.1f} s, simulated {record.finish:.1f} s")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=10_000, help="of the log; 0 leaves it out")
     parser.add_argument("--picture", type=Path, help="draw the growth here")
+    parser.add_argument("--network", action="store_true", help="one wide job on a narrow link")
     arguments = parser.parse_args()
     Aroma().prepare()
+    if arguments.network:
+        wide_job()
+        return
     if arguments.jobs:
         log_times(arguments.jobs)
     growths(arguments.picture)
