@@ -234,11 +234,15 @@ def _write_parquet(records: Sequence[Mapping[str, Any]], path: Path) -> None:
     import pandas as pd
 
     try:
-        content = pd.DataFrame(list(records)).to_parquet(index=False)
+        frame = pd.DataFrame(list(records))
+        for name in frame.columns[frame.isna().all()]:
+            # Without a value there is no type, and files of several campaigns should agree.
+            frame[name] = frame[name].astype("string" if name == "error" else "float64")
+        content = frame.to_parquet(index=False)
     except ImportError:
         raise InputError(
-            f"{path}: parquet needs the package pyarrow, which is not installed; .csv is written "
-            "without it"
+            f"{path}: parquet needs the package pyarrow (`pip install 'qops-batsim[parquet]'`); "
+            ".csv is written without it"
         ) from None
     with atomic_write(path) as stream:
         stream.write(content)

@@ -357,8 +357,22 @@ def test_parquet_is_written_where_it_can_be(runs: CampaignRuns, tmp_path: Path) 
         return
     import pandas as pd
 
-    write_table(runs, tmp_path / "table.parquet")
-    assert len(pd.read_parquet(tmp_path / "table.parquet")) == 8
+    path = tmp_path / "table.parquet"
+    write_table(runs, path)
+    found = pd.read_parquet(path)
+    records = summary_records(summaries(runs))
+    assert list(found.columns) == list(records[0])
+    assert found["verdict"].tolist() == [each["verdict"] for each in records]
+    assert found["unadmitted_jobs"].tolist() == [each["unadmitted_jobs"] for each in records]
+    # All jobs have deadlines: what only others have is missing, and a number for all that.
+    assert found["slowdown"].dtype == found["unadmitted_jobs"].dtype == "float64"
+    assert found["slowdown"].isna().all()
+    path = tmp_path / "runs.parquet"
+    write_table(runs, path, each_run=True)
+    assert len(pd.read_parquet(path)) == len(runs.outcomes)
+    before = path.read_bytes()
+    write_table(runs, path, each_run=True)
+    assert path.read_bytes() == before
 
 
 def test_a_directory_without_campaign_is_told(tmp_path: Path) -> None:
