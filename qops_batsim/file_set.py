@@ -42,6 +42,9 @@ RUN_FILES = (
 )
 """What the names of the other files of a run end in; which of them exist depends on the run."""
 
+PICTURE = "_deadlines.png"
+"""What the name of a run's picture ends in; it is drawn after the files."""
+
 WORKING_DIRECTORY = "_batsim"
 """What the name of the directory ends in that Batsim works in, beside the files."""
 
@@ -159,7 +162,7 @@ class FileSet:
 
 def run_files(prefix: str | Path, *, room: int = 0, lasting: bool = True) -> FileSet:
     """Return the files that a run is to have, before it is simulated: see :class:`FileSet`."""
-    files = FileSet(prefix, DESCRIPTION, RUN_FILES, room=room, lasting=lasting)
+    files = FileSet(prefix, DESCRIPTION, (*RUN_FILES, PICTURE), room=room, lasting=lasting)
     for name in RUN_FILES:
         packed = Path(f"{prefix}{name}.gz")
         if packed.exists():

@@ -48,6 +48,11 @@ def note(message: str) -> None:
     typer.echo(_printable(message), err=True)
 
 
+def warn(message: str) -> None:
+    """Tell the user what is probably not meant so, in one line, whatever is quiet."""
+    note(f"qops-batsim: warning: {one_line(message)}")
+
+
 def say(text: object = "") -> None:
     """Print a part of the result; what jobs and files are called is shown, not obeyed."""
     typer.echo(_printable(str(text)))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qops_batsim.cli.console import print_json, print_table
+from qops_batsim.cli.console import note, print_json, print_table, say
 from qops_batsim.cli.inputs import read_runs
-from qops_batsim.cli.options import AsJson, Hosts, Runs
+from qops_batsim.cli.options import AsJson, Hosts, Runs, WorkloadsOfRun
 from qops_batsim.cli.texts import number_text
 
 if TYPE_CHECKING:
+    from qops_batsim.analysis.metrics.deadlines import DeadlineMetrics
     from qops_batsim.analysis.metrics.run_metrics import Metrics
+    from qops_batsim.analysis.results.run import RunResult
+    from qops_batsim.workload.model import Workload
 
 Threshold = Annotated[
     float,
@@ -27,11 +31,14 @@ def metrics(
     as_json: AsJson = False,
     bounded_slowdown_threshold: Threshold = 10.0,
     hosts: Hosts = None,
+    workload: WorkloadsOfRun = None,
 ) -> None:
     """Print the metrics of runs side by side, ours or real Batsim's.
 
-    Waiting and turnaround times, slowdowns, utilization, loss of capacity and
-    queue length; docs/metrics.md defines each. Means are over the jobs that ran.
+    What became of the deadlines that users asked for, where the workload has some: promised, kept
+    or broken, met as asked, missed or refused, in jobs and in their work. Waiting and turnaround
+    times, slowdowns, utilization, loss of capacity and queue length; docs/metrics.md defines each.
+    Means are over the jobs that ran.
 
     **Examples**
 
@@ -44,20 +51,122 @@ def metrics(
     from qops_batsim.analysis.metrics.run_metrics import compute_metrics
 
     results = read_runs(runs, hosts)
-    names = [result.name for result in results]
+    known = [_workloads(result, workload) for result in results]
     bound = bounded_slowdown_threshold
-    computed = [compute_metrics(result, bounded_slowdown_threshold=bound) for result in results]
+    computed = [
+        compute_metrics(result, workloads, bounded_slowdown_threshold=bound)
+        for result, workloads in zip(results, known, strict=True)
+    ]
+    names = [result.name for result in results]
     if as_json:
         pairs = zip(names, computed, strict=True)
         print_json([{"run": name, **msgspec.to_builtins(values)} for name, values in pairs])
-        return
+    elif len(computed) == 1:
+        print_metrics(computed[0])
+    else:
+        _print_side_by_side(names, computed)
+
+
+def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workload]:
+    """Return the workloads that tell of a run's deadlines, if it has any."""
+    from qops_batsim.analysis.results.workloads import read_workloads, workloads_with_deadlines
+
+    if given:
+        return read_workloads(given)
+    found, why_not = workloads_with_deadlines(result)
+    if why_not is not None:
+        note(f"{result.source}: deadlines are not counted: {why_not} (--workload FILE names it)")
+    return found
+
+
+def print_metrics(values: Metrics) -> None:
+    """Print the metrics of one run, what became of deadlines first."""
+    if values.deadlines is not None:
+        _print_deadlines(values.deadlines)
+        say()
+    summaries = (
+        ("waiting time (s)", values.waiting_time),
+        ("turnaround time (s)", values.turnaround_time),
+        ("slowdown", values.slowdown),
+        (f"bounded slowdown ({values.bounded_slowdown_threshold:g} s)", values.bounded_slowdown),
+    )
+    rows = [
+        [name, *map(number_text, (each.mean, each.median, each.p95, each.max))]
+        for name, each in summaries
+    ]
+    print_table("", ["jobs that ran", "mean", "median", "95th percentile", "maximum"], rows)
+    say()
+    ended = {
+        "successful": values.jobs_successful,
+        "killed at walltime": values.jobs_walltime_killed,
+        "killed by the scheduler": values.jobs_killed,
+        "failed": values.jobs_failed,
+        "rejected": values.jobs_rejected,
+    }
+    parts = [f"{count:,} {how}" for how, count in ended.items() if count]
+    if values.runs_killed:
+        parts.append(f"{values.runs_killed:,} runs killed whose job ran later")
+    facts = {
+        "jobs": f"{values.jobs_submitted:,} submitted: {', '.join(parts) or 'none ended'}",
+        "machine": f"{values.hosts:,} hosts, utilization (%) "
+        f"{number_text(values.utilization, 100)}, loss of capacity (%) "
+        f"{number_text(values.loss_of_capacity, 100)}",
+        "queue length": f"mean (jobs) {number_text(values.queue_length_mean)}, "
+        f"maximum {number_text(values.queue_length_max, decimals=0)}",
+        "dates (s)": f"first submission {number_text(values.window_begin)}, "
+        f"makespan {number_text(values.makespan)}",
+    }
+    for label, text in facts.items():
+        say(f"{label:<13} {text}")
+
+
+_DEADLINES = {
+    "asked for": "asked",
+    "promised": "promised",
+    "promise kept": "kept",
+    "promise broken": "broken",
+    "refused": "refused",
+    "met as asked": "met",
+    "missed": "missed",
+}
+
+
+def _print_deadlines(found: DeadlineMetrics) -> None:
+    rows = []
+    for label, name in _DEADLINES.items():
+        tally, asked = getattr(found, name), found.asked
+        work = tally.work
+        share = None if work is None or not asked.work else 100 * work / asked.work
+        hours = None if work is None else work / 3600
+        jobs = number_text(100 * tally.jobs / asked.jobs)
+        rows.append([label, f"{tally.jobs:,}", jobs, number_text(hours), number_text(share)])
+    columns = ["deadlines of users", "jobs", "% of them", "processor-hours", "% of them"]
+    print_table("", columns, rows)
+
+
+def _print_side_by_side(names: list[str], computed: list[Metrics]) -> None:
     restarts = any(values.runs_killed for values in computed)
-    columns = [_rows(values, restarts=restarts) for values in computed]
+    asked = any(values.deadlines is not None for values in computed)
+    columns = [_rows(values, restarts=restarts, deadlines=asked) for values in computed]
     rows = [[label, *(column[label] for column in columns)] for label in columns[0]]
-    print_table("Metrics", ["", *names], rows)
+    print_table("", ["", *names], rows)
 
 
-def _rows(values: Metrics, *, restarts: bool) -> dict[str, str]:
+def _deadline_rows(values: Metrics) -> dict[str, str]:
+    """Return what became of deadlines, and at which utilization."""
+    rows = {}
+    for unit in ("jobs", "proc-h"):
+        for label, name in _DEADLINES.items():
+            tally = None if values.deadlines is None else getattr(values.deadlines, name)
+            if unit == "jobs":
+                text = "-" if tally is None else f"{tally.jobs:,}"
+            else:
+                text = "-" if tally is None else number_text(tally.work, 1 / 3600)
+            rows[f"deadlines: {label} ({unit})"] = text
+    return rows | {"utilization (%)": number_text(values.utilization, 100)}
+
+
+def _rows(values: Metrics, *, restarts: bool, deadlines: bool) -> dict[str, str]:
     """Return the rows of the table: label with unit, and value as text."""
     counts = {
         "hosts": values.hosts,
@@ -70,7 +179,8 @@ def _rows(values: Metrics, *, restarts: bool) -> dict[str, str]:
     }
     if restarts:
         counts["runs killed, job run later"] = values.runs_killed
-    rows = {label: f"{count:,}" for label, count in counts.items()}
+    rows = _deadline_rows(values) if deadlines else {}
+    rows |= {label: f"{count:,}" for label, count in counts.items()}
     bounded = f"bounded slowdown ({values.bounded_slowdown_threshold:g} s)"
     for name, unit, summary in (
         ("waiting time", " (s)", values.waiting_time),

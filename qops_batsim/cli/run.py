@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from qops_batsim.cli import options
-from qops_batsim.cli.console import COMPILING, Bar, note, print_error, progress_bar
+from qops_batsim.cli.console import (
+    COMPILING,
+    Bar,
+    columns_of_output,
+    note,
+    print_error,
+    print_json,
+    progress_bar,
+    say,
+    warn,
+)
 from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.file_set import PICTURE
 from qops_batsim.garbage import without_garbage_collection
+from qops_batsim.scheduling.plugins import short_name
 from qops_batsim.shipped import (
     DEFAULT_DEADLINE_WORKLOAD,
     DEFAULT_SHARING_PLATFORM,
@@ -35,6 +50,8 @@ _about = manual(
         (machine_unavailable) and return (machine_available).
     --again FILE: Run once more what this PREFIX_run.json describes. Default of --out:
         PREFIX_again.
+    --picture/--no-picture: Draw PREFIX_deadlines.png: which deadlines were kept, missed and
+        refused, beside EASY. Default: for deadline schedulers on users' deadlines, unless --quiet.
     """
 )
 
@@ -55,6 +72,7 @@ def run(
     batsim_log: options.BatsimLog = "information",
     timeout: options.BatsimTimeout = 300.0,
     again: Annotated[str | None, _about("--again")] = None,
+    picture: Annotated[bool | None, _about("--picture/--no-picture")] = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -96,7 +114,7 @@ def run(
     }
     call = {"path": batsim, "log_level": "quiet" if quiet else batsim_log, "timeout": timeout}
     with without_garbage_collection():
-        _report(_run(scheduler, again, choices, call, out, quiet), as_json, quiet)
+        _report(_run(scheduler, again, choices, call, out, quiet), as_json, quiet, picture)
 
 
 def _check_engine(engine: str, batsim: str | None, delays: bool, again: str | None) -> None:
@@ -161,9 +179,9 @@ def _run(
         raise typer.Exit(error.exit_code) from None
 
 
-def _report(done: Run, as_json: bool, quiet: bool) -> None:
+def _report(done: Run, as_json: bool, quiet: bool, picture: bool | None) -> None:
     """Print metrics, what was done, and the files; the violations, if there are any."""
-    from qops_batsim.cli.metrics import metrics
+    from qops_batsim.cli.metrics import print_metrics
     from qops_batsim.cli.texts import lateness_text
 
     if done.violations:
@@ -171,9 +189,14 @@ def _report(done: Run, as_json: bool, quiet: bool) -> None:
             note(f"{violation.rule}: {violation.message}")
         note(f"NOT verified: {len(done.violations)} violations in {done.prefix}")
         raise typer.Exit(1)
+    paths = [*done.paths, *_draw(done, picture, quiet or as_json)]
     if quiet:
         return
-    metrics([done.prefix], as_json=as_json)
+    if as_json:
+        _print_json(done)
+    else:
+        print_metrics(done.measured)
+        _tell_story(done)
     by = "" if done.engine == "embedded" else f"{done.engine} "
     shared = ", which several jobs may share" if done.compute_sharing else ""
     note(
@@ -183,4 +206,61 @@ def _report(done: Run, as_json: bool, quiet: bool) -> None:
     late = done.lateness
     if late is not None and (late.job is not None or late.renewed):
         note(lateness_text(late))
-    note(f"wrote {', '.join(str(path) for path in done.paths)}")
+    note(f"wrote {', '.join(map(str, paths))}")
+
+
+def _print_json(done: Run) -> None:
+    import msgspec
+
+    values = {"run": Path(done.prefix).name, **done.metrics}
+    if done.easy is not None:
+        easy = {"utilization": done.easy.utilization, "deadlines": done.easy.deadlines}
+        values["easy"] = msgspec.to_builtins(easy)
+    print_json([values])
+
+
+def scheduler_title(done: Run) -> str:
+    """Return what the scheduler is called: as its summary begins, if that is its name."""
+    name = short_name(done.scheduler)
+    begin = re.split(r"\W", done.module.summary, maxsplit=1)[0]
+    return begin if begin.lower() == name else name
+
+
+def _tell_story(done: Run) -> None:
+    """Print what was promised and kept, and what EASY would have done."""
+    from qops_batsim.cli.texts import story_text
+
+    found, easy = done.measured, done.easy
+    if found.deadlines is not None:
+        other = None if easy is None else (easy.deadlines, easy.utilization)
+        own = found.deadlines, found.utilization
+        story = story_text(scheduler_title(done), done.module.needs_deadlines, own, other)
+        say("\n" + textwrap.fill(story, columns_of_output(), break_on_hyphens=False))
+
+
+def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:
+    """Draw what became of deadlines, if that is wanted; return the picture.
+
+    It takes longer than the simulation of a short workload, so what is run for its numbers, or to
+    be left alone, has none unless it is asked for.
+    """
+    wanted = done.module.needs_deadlines and not quiet if asked is None else asked
+    if not wanted or done.measured.deadlines is None:
+        if asked:
+            warn("no picture: the workload has no deadline of a user")
+        return []
+    from qops_batsim.analysis.metrics.deadlines import outcomes_with_deadlines
+    from qops_batsim.analysis.plots.deadlines import draw_deadlines
+
+    path = Path(f"{done.prefix}{PICTURE}")
+    runs = [(scheduler_title(done), outcomes_with_deadlines(done.result, done.inputs.workloads))]
+    if done.easy is not None:
+        runs.append(("EASY", done.easy.outcomes))
+    draw_deadlines(
+        runs,
+        path,
+        title=Path(done.workload).name,
+        grace=done.result.grace,
+        calendar=done.result.calendar,
+    )
+    return [path]

@@ -11,6 +11,7 @@ from qops_batsim.cli.console import columns_of_output
 if TYPE_CHECKING:
     from qops_batsim.advice.prices import Price
     from qops_batsim.advice.quote import Possible
+    from qops_batsim.analysis.metrics.deadlines import DeadlineMetrics
     from qops_batsim.analysis.verify.rules_qos import Lateness
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
@@ -69,6 +70,39 @@ def possible_text(possible: Possible, arrival: float) -> str:
         f"submission; start {date_text(possible.start)} s{killed})\n"
         f"{'':19}{price_text(possible.price)}"
     )
+
+
+def story_text(
+    name: str,
+    promises: bool,
+    run: tuple[DeadlineMetrics, float | None],
+    easy: tuple[DeadlineMetrics, float | None] | None,
+) -> str:
+    """Return in a sentence what a scheduler promised and kept, and what EASY met.
+
+    Each comes with its utilization (0 to 1); ``promises`` tells whether the scheduler gives any.
+    """
+    found, used = run
+    asked = f"{found.asked.jobs:,} deadline" + ("" if found.asked.jobs == 1 else "s")
+    kept, met = found.kept.jobs, found.met.jobs
+    if found.promised.jobs:
+        told = f"{name} promised {found.promised.jobs:,} of {asked} and kept "
+        told += f"all {kept:,}" if not found.broken.jobs else f"{kept:,} of them"
+        if found.renewed:
+            told += f", {found.renewed:,} of them put off when hosts had left"
+        if met != kept:
+            told += f"; {met:,} ended by the deadline asked for"
+    elif promises:
+        told = f"{name} promised none of {asked}"
+    else:
+        told = f"{name} promises no deadline; it met {met:,} of {asked}"
+        told += f" and refused {found.refused.jobs:,}" if found.refused.jobs else ""
+    if easy is not None:
+        told += f"; EASY on the same jobs met {easy[0].met.jobs:,}"
+    if used is not None:
+        other = "" if easy is None or easy[1] is None else f" against {100 * easy[1]:.1f}"
+        told += f"; utilization {100 * used:.1f}{other} %"
+    return f"{told}."
 
 
 def names_text(names: Sequence[str], most: int) -> str:

@@ -18,6 +18,7 @@ from qops_batsim.shipped import (
     DEFAULT_SHARING_PLATFORM,
     DEFAULT_SHARING_WORKLOAD,
     DEFAULT_WORKLOAD,
+    find_input,
     shipped_directory,
 )
 from qops_batsim.workload.batsim_json import read_workload
@@ -113,3 +114,9 @@ def _name(given: AnyWorkload | AnyPlatform, kind: str) -> str:
         return os.fspath(given)
     source = Path(given.source)
     return source.stem if source.parent == shipped_directory(kind) else given.source
+
+
+def as_file(given: object, kind: str) -> Path | None:
+    """Return the file that was given; None for an object, and for a pipe, which has been read."""
+    path = find_input(Path(given), kind) if isinstance(given, (str, PathLike)) else None
+    return path if path is not None and path.is_file() else None

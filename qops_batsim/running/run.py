@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from qops_batsim.analysis.metrics.run_metrics import compute_metrics
+from qops_batsim.analysis.metrics.run_metrics import Metrics, compute_metrics
 from qops_batsim.analysis.results.run import RunResult, read_files
 from qops_batsim.analysis.results.run_files import find_written
 from qops_batsim.analysis.verify.rule import Violation
@@ -32,6 +32,7 @@ from qops_batsim.running.inputs import (
     AnyPlatform,
     AnyScheduler,
     AnyWorkload,
+    as_file,
     default_inputs,
     load_events,
     load_platform,
@@ -39,12 +40,12 @@ from qops_batsim.running.inputs import (
     names_of,
 )
 from qops_batsim.running.installation import find_batsim
+from qops_batsim.running.reference import Inputs, Reference, easy_reference
 from qops_batsim.running.simulate import default_engine, simulate, write_run, writing_what_ended
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import digest_of_file, short_name
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.shipped import find_input
 from qops_batsim.workload.model import Workload
 
 ENGINES = ("embedded", "batsim")
@@ -121,6 +122,8 @@ class Run:
         The scheduler after its work.
     simulation
         The simulation, if the embedded engine ran it.
+    inputs
+        What was simulated.
     """
 
     scheduler: str
@@ -138,6 +141,7 @@ class Run:
     lateness: Lateness | None
     module: DecisionModule
     simulation: Simulation | None
+    inputs: Inputs
 
     def __fspath__(self) -> str:
         return self.prefix
@@ -145,8 +149,25 @@ class Run:
     @cached_property
     def metrics(self) -> dict[str, Any]:
         """Every metric of docs/metrics.md by name."""
-        values: dict[str, Any] = msgspec.to_builtins(compute_metrics(self.result))
+        values: dict[str, Any] = msgspec.to_builtins(self.measured)
         return values
+
+    @cached_property
+    def measured(self) -> Metrics:
+        """The same as an object."""
+        return compute_metrics(self.result, self.inputs.workloads)
+
+    @cached_property
+    def easy(self) -> Reference | None:
+        """What EASY makes of the same jobs, simulated when this is asked for.
+
+        None where there is nothing to compare: no user's deadline, EASY itself, shared hosts, or
+        another engine.
+        """
+        alone = self.simulation is not None and not self.compute_sharing
+        if self.measured.deadlines is None or not alone or self.scheduler == "easy":
+            return None
+        return easy_reference(self.inputs, self.result.grace)
 
     def __repr__(self) -> str:
         verdict = f"{len(self.violations)} violations" if self.violations else "verified"
@@ -323,6 +344,7 @@ class _Work:
             rules=len(rules),
             lateness=lateness(result, workloads=workloads),
             module=self.module,
+            inputs=Inputs(self.jobs, self.machine, self.options, self.smaller_machine),
             **done._asdict(),
         )
 
@@ -361,8 +383,8 @@ class _Work:
         run = run_batsim(
             batsim,
             ModuleDriver(self.module, any_engine=True),
-            workload=_as_file(workload, "workloads") or self.jobs,
-            platform=_as_file(platform, "platforms") or self.machine,
+            workload=as_file(workload, "workloads") or self.jobs,
+            platform=as_file(platform, "platforms") or self.machine,
             files=self.files,
             options=self.options,
             timeout=call.timeout,
@@ -372,9 +394,3 @@ class _Work:
         seconds = time.perf_counter() - began
         paths = write_batsim_run(run, batsim, self.files, options=self.options, **self.described)
         return _Simulated(paths, f"batsim {batsim.version}", run.hosts, run.jobs_ended, seconds)
-
-
-def _as_file(given: object, kind: str) -> Path | None:
-    """Return the file that was given; None for an object, and for a pipe, which has been read."""
-    path = find_input(Path(given), kind) if isinstance(given, (str, PathLike)) else None
-    return path if path is not None and path.is_file() else None

@@ -42,7 +42,7 @@ def test_metrics_of_rejected_jobs_only(cli, recorded):
     result = cli("metrics", recorded / "reject_all_nonet")
     assert result.exit_code == 0
     (line,) = [line for line in result.out.splitlines() if "utilization (%)" in line]
-    assert line.split("│")[1].strip() == "-"
+    assert "utilization (%) -, loss of capacity (%) -" in line
 
 
 def test_runs_of_one_name_are_told_apart(cli, recorded, tmp_path):

@@ -21,7 +21,8 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_main_job_needs_no_other_argument(cli: Cli) -> None:
     result = cli("run", "easy")
     assert result.exit_code == 0, result.err
-    assert "waiting time, mean (s)" in result.out
+    assert "waiting time (s)" in result.out
+    assert "deadline" not in result.out
     assert "simulated 1,000 jobs on 128 hosts" in result.err
     assert "verified, " in result.err
     written = sorted(path.name for path in Path("out").iterdir())
@@ -41,6 +42,48 @@ def test_a_deadline_scheduler_runs_on_deadlines_by_default(cli: Cli) -> None:
     rows = Path("out/qops_qos.csv").read_text().splitlines()
     assert any(",accepted,," in row for row in rows)
     assert any("deadline" in row and ",rejected," in row for row in rows)
+
+
+def test_the_main_job_tells_its_story_on_one_screen(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    result = cli("run", "qops")
+    lines = result.out.splitlines()
+    assert lines[0].startswith("deadlines of users")
+    assert lines[-2:] == [
+        "QoPS promised 395 of 500 deadlines and kept all 395; EASY on the same jobs met",
+        "371; utilization 77.1 against 79.3 %.",
+    ]
+    assert max(map(len, lines)) <= 80
+    assert sum(-(-len(line) // 80) or 1 for line in (result.out + result.err).splitlines()) <= 38
+    picture = Path("out/qops_deadlines.png")
+    assert str(picture) in result.err
+    first = picture.read_bytes()
+    values = json.loads(cli("run", "qops", "--json", "--picture").out)[0]
+    assert values["easy"]["deadlines"]["met"]["jobs"] == 371
+    assert picture.read_bytes() == first
+    # Without another one, a picture of earlier files goes with them.
+    assert cli("run", "qops", "--quiet").out == ""
+    assert not picture.exists()
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "line"),
+    [
+        ("easy", "EASY promises no deadline; it met 371 of 500 deadlines; utilization 79.3 %."),
+        ("fcfs", "fcfs promises no deadline; it met "),
+        (
+            "fqops --set tolerance_factor=3",
+            "kept all 395; 352 ended by the deadline asked for; EASY",
+        ),
+    ],
+)
+def test_the_story_of_other_schedulers(cli: Cli, scheduler: str, line: str) -> None:
+    result = cli("run", *scheduler.split(), "-w", "sdsc_sp2_deadlines_500", "--no-picture")
+    assert line in result.out.splitlines()[-1]
+    assert ("EASY on the same jobs met 371" in result.out) == (scheduler != "easy")
+    assert list(Path("out").glob("*.png")) == []
 
 
 def test_two_runs_write_the_same_bytes(cli: Cli) -> None:

@@ -7,15 +7,18 @@ again is one job: its last run tells how it ended.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from qops_batsim.analysis.metrics.deadlines import DeadlineMetrics, deadlines_of_run
 from qops_batsim.analysis.results.restarts import goes_on
 from qops_batsim.analysis.results.run import Run, RunResult, load_run
 from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window
 from qops_batsim.analysis.results.tables import Floats
+from qops_batsim.analysis.results.workloads import workloads_with_deadlines
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -25,6 +28,7 @@ from qops_batsim.jobs import (
     FINAL_STATES,
     REJECTED,
 )
+from qops_batsim.workload.model import Workload
 
 BOUNDED_SLOWDOWN_THRESHOLD = 10.0
 """Default run time under which a job's slowdown is bounded (seconds)."""
@@ -52,6 +56,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     values after it are of the window from first submission to last completion (seconds): the shares
     of the hosts' time, from 0 to 1, that they ran a job and that they idled while jobs waited, and
     the numbers of waiting jobs (mean weighted by time).
+
+    ``deadlines`` tells what became of those that users asked for; None where none is known of.
     """
 
     hosts: int
@@ -74,6 +80,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     loss_of_capacity: float | None
     queue_length_mean: float | None
     queue_length_max: int | None
+    deadlines: DeadlineMetrics | None = None
 
 
 def metrics(
@@ -94,15 +101,24 @@ def metrics(
     46.875
     """
     result = load_run(run, hosts=hosts)
-    found = compute_metrics(result, bounded_slowdown_threshold=bounded_slowdown_threshold)
+    workloads, _ = workloads_with_deadlines(result)
+    found = compute_metrics(
+        result, workloads, bounded_slowdown_threshold=bounded_slowdown_threshold
+    )
     values: dict[str, Any] = msgspec.to_builtins(found)
     return values
 
 
 def compute_metrics(
-    result: RunResult, *, bounded_slowdown_threshold: float = BOUNDED_SLOWDOWN_THRESHOLD
+    result: RunResult,
+    workloads: Mapping[str, Workload] | None = None,
+    *,
+    bounded_slowdown_threshold: float = BOUNDED_SLOWDOWN_THRESHOLD,
 ) -> Metrics:
-    """Compute the metrics of a run; O(n log n) in its jobs, plus the hosts of each."""
+    """Compute the metrics of a run; O(n log n) in its jobs, plus the hosts of each.
+
+    The workloads that were run, by name, tell of deadlines.
+    """
     if not 0 < bounded_slowdown_threshold < float("inf"):
         raise InputError(
             f"bounded slowdown threshold is {bounded_slowdown_threshold}; "
@@ -146,6 +162,7 @@ def compute_metrics(
         loss_of_capacity=loss_of_capacity(busy, queue, result.hosts, begin, end) if some else None,
         queue_length_mean=queue.integral(begin, end) / (end - begin) if some else None,
         queue_length_max=round(queue.maximum(begin, end)) if some else None,
+        deadlines=deadlines_of_run(result, workloads) if workloads else None,
     )
 
 

@@ -8,14 +8,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import matplotlib.style
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, num2date
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 
 from qops_batsim.analysis.results.tables import Floats
+from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.files import atomic_write
 
@@ -26,6 +29,9 @@ DOTS_PER_INCH = 150
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's colours, which colour-blind people tell apart."""
+
+MET, MISSED, REFUSED = "#0072b2", "#d55e00", "#777777"
+"""Colours of deadlines that were met, missed and refused, in all pictures."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 """Shapes of points, one beside each colour."""
@@ -133,11 +139,14 @@ def set_host_ticks(axes: Any, middles: Floats) -> None:
     axes.yaxis.set_major_formatter(FixedFormatter([str(host) for host in hosts]))
 
 
-def set_time_axis(axes: Any, begin: float, end: float) -> None:
-    """Give an axes whose data are in seconds a horizontal axis in readable units.
+def set_time_axis(axes: Any, begin: float, end: float, calendar: Calendar | None = None) -> None:
+    """Give an axes whose data are in seconds a horizontal axis in dates or readable units.
 
-    Within a few days far from date 0, ticks read like ``100 d 06:00``.
+    Without a calendar, ticks within a few days far from date 0 read like ``100 d 06:00``.
     """
+    if calendar is not None:
+        _set_dates(axes, begin, end, calendar)
+        return
     span = end - begin
     name, length = next((name, length) for least, name, length in _TIME_UNITS if span >= least)
     step = next((d for d in READABLE_DURATIONS if span / d <= _MOST_TICKS), None)
@@ -155,6 +164,23 @@ def set_time_axis(axes: Any, begin: float, end: float) -> None:
     axes.xaxis.set_major_locator(FixedLocator(ticks))
     axes.xaxis.set_major_formatter(FixedFormatter(labels))
     axes.set_xlabel(f"Time since the start of the simulation ({name})")
+
+
+def _set_dates(axes: Any, begin: float, end: float, calendar: Calendar) -> None:
+    """Give an axes the site's dates; the label tells what the ticks leave out."""
+    locator = AutoDateLocator(tz=ZoneInfo(calendar.time_zone), minticks=5, maxticks=_MOST_TICKS)
+    formatter = ConciseDateFormatter(locator, tz=ZoneInfo(calendar.time_zone))
+    places = locator.tick_values(calendar.date(begin), calendar.date(end))
+    ticks = [calendar.seconds(num2date(place)) for place in places]
+    inside = [index for index, tick in enumerate(ticks) if begin <= tick <= end]
+    labels = formatter.format_ticks([places[index] for index in inside])
+    axes.set_xlim(begin, end)
+    axes.xaxis.set_major_locator(FixedLocator([ticks[index] for index in inside]))
+    axes.xaxis.set_major_formatter(FixedFormatter(labels))
+    # What ticks leave out: the day of hours, the year of days.
+    known = "%Y-%m-%d" if end - begin <= 2 * _DAY else "%Y"
+    sides = dict.fromkeys(calendar.date(each).strftime(known) for each in (begin, end))
+    axes.set_xlabel(f"Date, {' to '.join(sides)} ({calendar.time_zone})")
 
 
 def _clock(date: float, *, seconds: bool) -> str:

@@ -90,6 +90,11 @@ class RunResult:
         return [] if self.info is None else self.info.outages
 
     @property
+    def grace(self) -> float:
+        """By how much promises may be late (seconds), as far as is known."""
+        return 0.0 if self.info is None else self.info.grace
+
+    @property
     def calendar(self) -> Calendar | None:
         """The dates of the run's seconds, where its workload knew them."""
         return None if self.info is None else self.info.calendar

@@ -86,11 +86,12 @@ class Decisions(NamedTuple):
     """What a ``_qos.csv`` says of each job.
 
     ``ids`` are full identifiers, ``decisions`` positions in :data:`DECISIONS`; dates are in
-    seconds, NaN without one.
+    seconds, NaN without one. Requested deadlines are the users' and artificial ones.
     """
 
     ids: Sequence[str]
     decisions: Choices
+    requested_deadlines: Floats
     admitted_deadlines: Floats
     latest_starts: Floats
     new_promises: Floats
@@ -207,7 +208,7 @@ def _machine_states_of(table: Table) -> MachineStates:
 _QOS = Form(
     what="a _qos.csv",
     needed=("job_id", "decision", "admitted_deadline"),
-    numbers=("admitted_deadline", "latest_start", "new_promises"),
+    numbers=("requested_deadline", "admitted_deadline", "latest_start", "new_promises"),
     choices={"decision": DECISIONS},
     texts=("job_id",),
 )
@@ -225,9 +226,9 @@ def read_qos(path: Path) -> Decisions:
 def _decisions_of(table: Table) -> Decisions:
     decisions = table.choices["decision"]
     table.refuse("decision", decisions < 0, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
-    deadlines, starts, new = (
+    requested, deadlines, starts, new = (
         table.numbers.get(name, np.full(table.size, none))
-        for name, none in zip(_QOS.numbers, (np.nan, np.nan, 0.0), strict=True)
+        for name, none in zip(_QOS.numbers, (np.nan, np.nan, np.nan, 0.0), strict=True)
     )
     for column in table.numbers:
         if column == "new_promises":
@@ -237,7 +238,7 @@ def _decisions_of(table: Table) -> Decisions:
             # What was promised may be later than what then came.
             rest = ", or nothing,"
             _check_numbers(table, column, limit=MAX_AMOUNT, exempt=exempt, rest=rest)
-    return Decisions(table.texts["job_id"], decisions, deadlines, starts, new)
+    return Decisions(table.texts["job_id"], decisions, requested, deadlines, starts, new)
 
 
 def read_reasons(path: Path) -> dict[str, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
@@ -34,6 +36,25 @@ def recorded_workloads(result: RunResult) -> list[Path]:
         return []
     # A pipe of that name is another one by now.
     return found if all(path.is_file() for path in found) else []
+
+
+def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], str | None]:
+    """Return the workloads that a run was made of, for their deadlines.
+
+    None of them where ``_qos.csv`` says that there is no deadline; else, if they are not to be had
+    as they were, why.
+    """
+    qos = result.decisions
+    if qos is None or np.isnan(qos.requested_deadlines).all():
+        return {}, None
+    paths = recorded_workloads(result)
+    if not paths:
+        return {}, "the workload with its deadlines is not where the run had it"
+    found = read_workloads(paths)
+    digest = None if result.info is None else result.info.sha256.get("workload")
+    if digest not in (None, *(each.sha256 for each in found.values())):
+        return {}, f"{paths[0]} has changed since the run"
+    return found, None
 
 
 def jobs_by_id(workloads: Mapping[str, Workload]) -> dict[str, Job]:

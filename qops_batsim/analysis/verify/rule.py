@@ -51,7 +51,7 @@ class Subject:
     @cached_property
     def grace(self) -> float:
         """By how much promises may be late (seconds), as ``_run.json`` tells."""
-        return 0.0 if self.result.info is None else self.result.info.grace
+        return self.result.grace
 
     @cached_property
     def ends(self) -> Floats:

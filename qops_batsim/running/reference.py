@@ -1,0 +1,61 @@
+"""What EASY backfilling makes of the jobs of a run, for promises to be compared with."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from qops_batsim.analysis.metrics.admission import admission_metrics
+from qops_batsim.analysis.metrics.deadlines import DeadlineMetrics, deadline_metrics
+from qops_batsim.analysis.metrics.outcomes import (
+    JobOutcomes,
+    outcomes_of_columns,
+    outcomes_of_simulation,
+)
+from qops_batsim.engine.simulation import EngineOptions
+from qops_batsim.platform.model import Platform
+from qops_batsim.running.simulate import simulate
+from qops_batsim.workload.model import Workload
+
+
+class Inputs(NamedTuple):
+    """What was simulated, beside the scheduler."""
+
+    workload: Workload
+    platform: Platform
+    engine: EngineOptions
+    smaller_machine: bool
+
+    @property
+    def workloads(self) -> dict[str, Workload]:
+        """The workload by its name in the run."""
+        return {"w0": self.workload}
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """What EASY did: each job's outcome, deadlines, and the utilization from 0 to 1."""
+
+    outcomes: JobOutcomes
+    deadlines: DeadlineMetrics
+    utilization: float | None
+
+
+def easy_reference(inputs: Inputs, grace: float = 0.0) -> Reference:
+    """Simulate EASY on the same jobs and machine, with a grace (seconds); writes nothing."""
+    workload, platform, engine, smaller_machine = inputs
+    simulation = simulate(
+        workload,
+        platform,
+        "easy",
+        engine=msgspec.structs.replace(engine, dynamic_jobs=False, profile_reuse=False),
+        allow_smaller_machine=smaller_machine,
+    )
+    outcomes = outcomes_of_columns(simulation.ended_jobs, workload, {})
+    outcomes = outcomes or outcomes_of_simulation(simulation.ended, workload)
+    used = admission_metrics(outcomes, len(simulation.hosts)).utilization
+    return Reference(
+        outcomes=outcomes,
+        deadlines=deadline_metrics(outcomes, grace=grace),
+        utilization=None if used is None else used / 100,
+    )
