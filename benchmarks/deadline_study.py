@@ -13,27 +13,29 @@ finished, and prints verdicts and tables in Markdown.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from tables_in_page import print_or_put
 
-from qops_batsim.experiments.campaign import Point, Window
+from qops_batsim.experiments.campaign import Window
 from qops_batsim.experiments.campaign_runs import CampaignRuns, read_campaign_runs
 from qops_batsim.experiments.campaign_tables import CampaignSummary, summaries
 from qops_batsim.experiments.intervals import Interval, nested_interval
 from qops_batsim.papers.claims import (
-    METHOD,
     Claim,
     combined_claim,
     judged_together,
     range_claim,
     sign_claim,
 )
-from qops_batsim.papers.report import Table, chance_text, markdown_table
+from qops_batsim.papers.report import Table, markdown_table
 
 ADMISSION = ("msb", "mrt", "qops")
 HIGH_LOADS = (1.2, 1.4, 1.6)
+SHOWN_LOADS = (1.2, 1.6)
 
 Key = tuple[Window, int]
 
@@ -79,154 +81,137 @@ def _nested(values: dict[Key, float]) -> Interval:
     return nested_interval(list(groups.values()))
 
 
-def claims(study: Study, logs: list[str]) -> list[Claim]:
-    """Return the paper's claims, judged together, as far as their runs are finished."""
+def claims(study: Study, logs: list[str]) -> dict[str, list[Claim]]:
+    """Return the paper's claims by log, all judged together, as far as their runs are finished."""
     found: list[Claim] = []
+    ends = []
     for log in logs:
         for make in (_grows, _work_falls, _stringency, _utilization, _mrt, _fewer):
-            try:
+            with suppress(KeyError):
                 found += make(study, log)
-            except KeyError:
-                continue
-    return judged_together(found)
+        ends.append(len(found))
+    judged = judged_together(found)
+    begins = [0, *ends[:-1]]
+    return {log: judged[i:j] for log, i, j in zip(logs, begins, ends, strict=True)}
 
 
 def _grows(study: Study, log: str) -> Iterator[Claim]:
     for each in ADMISSION:
         name = f"1 {log} {each}"
-        jobs = f"unadmitted jobs of {each} on {log}"
         low = study.mean(log, 1.0, each, "unadmitted_jobs")
         high = study.mean(log, 1.6, each, "unadmitted_jobs")
         parts = [
-            range_claim(f"{name}.low", "below 10 % at load 1.0", low, high=10.0),
-            range_claim(f"{name}.high", "15 to 25 % at load 1.6", high, 15.0, 25.0),
+            range_claim(f"{name}.low", "at load 1", low, high=10.0),
+            range_claim(f"{name}.high", "at load 1.6", high, 15.0, 25.0),
         ]
-        text = f"1: {jobs} grow with the load"
-        yield combined_claim(name, text, parts, section="5.1")
+        text = f"1: {each} refuses below 10 % of the jobs at load 1, 15 to 25 % at 1.6"
+        yield combined_claim(name, text, parts)
         yield from parts
 
 
 def _work_falls(study: Study, log: str) -> Iterator[Claim]:
     for each in ADMISSION:
         found = study.difference("unadmitted_work", log, (0.2, 1.6, each), (0.2, 1.2, each))
-        text = f"2: unadmitted processor-seconds of {each} on {log} fall from load 1.2 to 1.6"
-        yield sign_claim(f"2 {log} {each}", text, found, -1, section="5.1")
+        text = f"2: the work that {each} refuses falls from load 1.2 to 1.6 (points)"
+        yield sign_claim(f"2 {log} {each}", text, found, -1)
 
 
 def _stringency(study: Study, log: str) -> Iterator[Claim]:
     for each in ADMISSION:
-        name = f"3 {log} {each}"
-        text = f"3: S = 0.5 admits less work than S = 0.2 ({each}, {log})"
-        parts = [
-            sign_claim(
-                f"{name}.{load}",
-                f"at load {load}",
-                study.difference("unadmitted_work", log, (0.5, load, each), (0.2, load, each)),
-                +1,
-            )
-            for load in HIGH_LOADS
-        ]
-        yield combined_claim(name, text, parts, section="5.1")
-        yield from parts
+        two = (0.5, each), (0.2, each)
+        text = f"3: {each} refuses more work with S = 0.5 than with 0.2 (points)"
+        yield from _at_high_loads(study, log, text, "unadmitted_work", two, low=0.0)
 
 
 def _utilization(study: Study, log: str) -> Iterator[Claim]:
     for each in ADMISSION:
-        name = f"4 {log} {each}"
-        text = f"4: {each} loses about 10 points of EASY's utilization (5 to 15), on {log}"
-        parts = []
-        for load in HIGH_LOADS:
-            found = study.difference("utilization", log, (0.2, load, each), (0.2, load, "easy"))
-            parts.append(range_claim(f"{name}.{load}", f"at load {load}", found, -15.0, -5.0))
-        yield combined_claim(name, text, parts, section="5.1")
-        yield from parts
+        two = (0.2, each), (0.2, "easy")
+        text = f"4: {each} loses 5 to 15 points of EASY's utilization"
+        yield from _at_high_loads(study, log, text, "utilization", two, -15.0, -5.0)
 
 
 def _mrt(study: Study, log: str) -> Iterator[Claim]:
     for each in ("msb", "qops"):
         found = study.difference("utilization", log, (0.2, 1.6, "mrt"), (0.2, 1.6, each))
-        text = f"5: MRT's utilization is 3 to 5 points below that of {each} at load 1.6, on {log}"
+        text = f"5: mrt's utilization is 3 to 5 points below that of {each} at load 1.6"
         name = f"5 {log} {each}"
-        yield range_claim(name, text, found, -5.0, -3.0, section="5.1")
+        yield range_claim(name, text, found, -5.0, -3.0)
         yield sign_claim(f"{name}, below", text.replace("3 to 5 points ", ""), found, -1)
 
 
 def _fewer(study: Study, log: str) -> Iterator[Claim]:
     for number, other in ((6, "msb"), (7, "mrt")):
-        name = f"{number} {log}"
-        parts = []
-        for load in HIGH_LOADS:
-            two = (0.2, load, "qops"), (0.2, load, other)
-            found = study.difference("unadmitted_jobs", log, *two)
-            parts.append(sign_claim(f"{name}.{load}", f"at load {load}", found, -1))
-        text = f"{number}: QoPS refuses fewer jobs than {other} on {log}"
-        yield combined_claim(name, text, parts, section="5.1")
-        yield from parts
+        two = (0.2, "qops"), (0.2, other)
+        text = f"{number}: qops refuses fewer jobs than {other} (points)"
+        yield from _at_high_loads(study, log, text, "unadmitted_jobs", two, high=0.0)
 
 
-def verdicts(found: list[Claim]) -> list[str]:
-    """Return the claims that are no part of another as a table, each with its parts' numbers."""
-    by_id = {claim.id: claim for claim in found}
-    of_parts = {part for claim in found for part in claim.parts}
-    rows = []
-    for claim in found:
-        if claim.id not in of_parts:
-            parts = [by_id[part] for part in claim.parts]
-            measured = "; ".join(f"{each.text}: {_number(each)}" for each in parts)
-            chance = "" if claim.corrected is None else chance_text(claim.corrected)
-            rows.append([claim.text, measured or _number(claim), chance, claim.verdict])
-    return markdown_table(["claim", "measured", "chance (Holm)", "verdict"], rows)
+def _at_high_loads(
+    study: Study,
+    log: str,
+    text: str,
+    metric: str,
+    two: tuple[tuple[float, str], tuple[float, str]],
+    low: float = -math.inf,
+    high: float = math.inf,
+) -> Iterator[Claim]:
+    """Yield a claim about a difference of two settings (S, scheduler), and its parts by load."""
+    name, parts = f"{log}: {text}", []
+    for load in HIGH_LOADS:
+        at = [(stringency, load, scheduler) for stringency, scheduler in two]
+        found = study.difference(metric, log, *at)
+        parts.append(range_claim(f"{name}.{load}", f"at load {load}", found, low, high))
+    yield combined_claim(name, text, parts)
+    yield from parts
 
 
-def _number(claim: Claim) -> str:
-    interval = claim.interval
-    ends = "" if interval is None else f" [{interval[0]:+.2f}, {interval[1]:+.2f}]"
-    return f"{claim.value:+.2f}{ends}"
+def verdicts(found: dict[str, list[Claim]]) -> list[str]:
+    """Return a table of the claims that are no part of another, by log."""
+    cells: dict[str, dict[str, str]] = {}
+    for log, claims_of_log in found.items():
+        by_id = {claim.id: claim for claim in claims_of_log}
+        of_parts = {part for claim in claims_of_log for part in claim.parts}
+        for claim in claims_of_log:
+            if claim.id not in of_parts:
+                at = f" {by_id[claim.decided_by].text}" if claim.decided_by else ""
+                ends = "" if claim.interval is None else "[{:.1f}, {:.1f}]".format(*claim.interval)
+                row = cells.setdefault(claim.text, {})
+                row[log] = f"{claim.verdict}: {claim.value:.1f} {ends}{at}"
+    rows = [[text, *(row.get(log, "") for log in found)] for text, row in cells.items()]
+    return markdown_table(["claim", *found], rows)
 
 
-def tables(found: list[CampaignSummary]) -> Iterator[Table]:
-    """Yield a table for each log and S."""
-    parts: dict[tuple[str, float], list[CampaignSummary]] = {}
+def tables(found: list[CampaignSummary], logs: list[str]) -> Iterator[Table]:
+    """Yield tables of what is refused and used at S = 0.2, by load and scheduler."""
+    rows: dict[tuple[float, str], dict[str, CampaignSummary]] = {}
     for each in found:
-        if each.runs:
-            parts.setdefault((each.point.log, each.point.stringency), []).append(each)
-    columns = {
-        "load": "load",
-        "scheduler": "scheduler",
-        "windows": "windows",
-        "jobs": "unadmitted jobs (%)",
-        "less_jobs": "less MSB [95 %]",
-        "work": "unadmitted proc-s (%)",
-        "less_work": "less MSB [95 %]",
-        "utilization": "utilization (%)",
-        "missed": "missed deadlines (%)",
-    }
-    for (log, stringency), group in parts.items():
-        rows = [_row(each.point, each) for each in group]
-        yield Table(f"{log}, S = {stringency:g}", columns, rows)
+        if each.runs and each.point.stringency == 0.2 and each.point.load in SHOWN_LOADS:
+            rows.setdefault((each.point.load, each.scheduler), {})[each.point.log] = each
+    for metric, title in (
+        ("unadmitted_jobs", "Unadmitted jobs (%)"),
+        ("unadmitted_work", "Unadmitted processor-seconds (%)"),
+        ("utilization", "Utilization (%)"),
+    ):
+        yield Table(
+            f"{title}, S = 0.2, in parentheses less MSB",
+            {"load": "load", "scheduler": "scheduler", **{log: log for log in logs}},
+            [
+                {
+                    "load": f"{load:g}",
+                    "scheduler": scheduler,
+                    **{log: _cell(each, metric) for log, each in by_log.items()},
+                }
+                for (load, scheduler), by_log in rows.items()
+                if scheduler != "easy" or metric == "utilization"
+            ],
+        )
 
 
-def _row(point: Point, each: CampaignSummary) -> dict[str, str | None]:
-    def mean(metric: str) -> str | None:
-        found = each.metrics[metric]
-        return None if found is None else f"{found.mean:.2f}"
-
-    def less(metric: str) -> str | None:
-        found = each.difference[metric]
-        return None if found is None else found.text(sign="+")
-
-    jobs = each.metrics["unadmitted_jobs"]
-    return {
-        "load": f"{point.load:.1f}",
-        "scheduler": each.scheduler,
-        "windows": None if jobs is None else str(jobs.count),
-        "jobs": mean("unadmitted_jobs"),
-        "less_jobs": less("unadmitted_jobs"),
-        "work": mean("unadmitted_work"),
-        "less_work": less("unadmitted_work"),
-        "utilization": mean("utilization"),
-        "missed": mean("missed_deadlines"),
-    }
+def _cell(each: CampaignSummary, metric: str) -> str | None:
+    mean, less = each.metrics[metric], each.difference[metric]
+    if mean is None:
+        return None
+    return f"{mean.mean:.1f}" + ("" if less is None else f" ({less.mean:+.1f})")
 
 
 def main() -> None:
@@ -236,14 +221,13 @@ def main() -> None:
     arguments = parser.parse_args()
     runs = read_campaign_runs(arguments.directory)
     done = sum(each.metrics is not None for each in runs.outcomes)
-    left = done < len(runs.outcomes)
-    found = claims(Study(runs), [log.name for log in runs.campaign.logs])
-    lines = ["## Verdicts", "", METHOD, "", *verdicts(found), "", "## Tables", ""]
-    lines += [f"{done:,} of {len(runs.outcomes):,} runs are finished."] if left else []
-    for table in tables(summaries(runs)):
+    logs = [log.name for log in runs.campaign.logs]
+    lines = ["## Verdicts", "", *verdicts(claims(Study(runs), logs)), "", "## Tables"]
+    if done < len(runs.outcomes):
+        lines += ["", f"{done:,} of {len(runs.outcomes):,} runs are finished."]
+    for table in tables(summaries(runs), logs):
         lines += ["", *table.markdown()]
-    text = "\n".join(lines) + "\n"
-    print_or_put(text, arguments.write)
+    print_or_put("\n".join(lines) + "\n", arguments.write)
 
 
 if __name__ == "__main__":

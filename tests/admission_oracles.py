@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 
@@ -125,12 +126,15 @@ def qops(
     on_failure: str,
     new_job: str,
     undo: str = "placed_later",
+    headroom: float = 0,
+    patient: float = 60,
     give_up_hopeless: bool = True,
 ) -> Answer:
     """Figure 3 of Islam et al. (2003), with the choices of ``docs/admission.md``.
 
     ``give_up_hopeless`` ends an insertion point at a job that would be late directly
     behind the jobs that stay where they are; it changes who is blamed, nothing else.
+    ``headroom`` is a share of the machine, for jobs with more laxity than ``patient``.
     """
     key = ORDERS[order]
     last = None
@@ -140,7 +144,8 @@ def qops(
         if new_job == "first" and point > 0:
             to_place.remove(case.new)
             to_place.insert(0, case.new)
-        answer = _qops_at(case, stay, to_place, key, k_factor, undo, give_up_hopeless, point)
+        fit = partial(_fit_beside, case.now, headroom, patient)
+        answer = _qops_at(case, stay, to_place, key, k_factor, undo, give_up_hopeless, point, fit)
         if answer.starts is not None:
             return answer
         last = answer
@@ -158,6 +163,18 @@ def insertion_points(count: int) -> Iterator[int]:
         previous, point = point, point + (count - point) // 2
 
 
+def _fit_beside(now: int, headroom: float, patient: float, seconds: Seconds, job: Asking) -> float:
+    """The earliest fit, with headroom beside a job that can wait and is in time so."""
+    most = seconds.machine - seconds.used[-1]
+    room = math.floor(headroom * most + 1e-9)
+    if room and job.deadline - now - job.estimate > patient:
+        wide = replace(job, processors=max(job.processors, min(most, job.processors + room)))
+        start = seconds.earliest(wide)
+        if start < math.inf and in_time(job, start):
+            return start
+    return seconds.earliest(job)
+
+
 def _qops_at(
     case: Case,
     stay: dict[int, float],
@@ -167,12 +184,13 @@ def _qops_at(
     undo: str,
     give_up_hopeless: bool,
     point: int,
+    fit: Callable[[Seconds, Asking], float],
 ) -> Answer:
     placed: list[tuple[Asking, float]] = []
     violations = 0
     while to_place:
         job = to_place.pop(0)
-        start = seconds_with(case, stay | {j.slot: s for j, s in placed}).earliest(job)
+        start = fit(seconds_with(case, stay | {j.slot: s for j, s in placed}), job)
         if in_time(job, start):
             placed.append((job, start))
             continue

@@ -269,6 +269,14 @@ def claim_table(claims: Sequence[Claim]) -> tuple[list[str], list[list[str]]]:
     return ["id", "section", "claim", "value", "95 % interval", "chance (Holm)", "verdict"], rows
 
 
+def claim_value(claim: Claim) -> str:
+    """Return the number of a claim with its interval."""
+    if claim.value is None:
+        return "-"
+    interval = "" if claim.interval is None else " [{:+.2f}, {:+.2f}]".format(*claim.interval)
+    return f"{claim.value:+.2f}{interval}"
+
+
 def _claim_lines(claims: Sequence[Claim]) -> list[str]:
     """Return the claims; those that have parts in bold above them."""
     headings, rows = claim_table(claims)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,7 +18,7 @@ from qops_batsim.papers.islam2004.cases import Case, Study
 from qops_batsim.papers.islam2004.choices import FULL, QUICK, QUICK_JOBS
 from qops_batsim.papers.islam2004.claims import claims
 from qops_batsim.papers.islam2004.figures import figures
-from qops_batsim.papers.islam2004.runs import Results, Run, run_study
+from qops_batsim.papers.islam2004.runs import Part, Results, Run, run_study
 from qops_batsim.papers.report import PaperRequest
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
@@ -83,6 +84,11 @@ def test_runs_are_consistent(results: Results) -> None:
         assert run.resource_charge == pytest.approx(run.accepted_work)
         assert run.qos_charge > 0
         assert (run.kills > 0) == (run.wasted_work > 0)
+        parts = run.categories.values()
+        assert sum(part.jobs for part in parts) == run.jobs
+        assert sum(part.accepted_jobs for part in parts) == run.accepted_jobs
+        assert sum(part.work for part in parts) == pytest.approx(run.work)
+        assert sum(part.accepted_work for part in parts) == pytest.approx(run.accepted_work)
         assert run.kills == 0 or case.kill_and_restart
     assert {run.jobs for run in results.runs.values()} == {150, 240}
 
@@ -173,7 +179,10 @@ def test_the_report_is_complete(results: Results, trace: Workload, kept: Path) -
     request = PaperRequest(quick=True, out=kept, on_progress=lambda *each: done.append(each))
     report = islam2004.report_on([(trace, TINY)], request)
     document = json.loads(json.dumps(report.document(), allow_nan=False))
-    assert set(document["figures"]) == {f"figure{number}" for number in range(3, 12)}
+    assert set(document["figures"]) == {
+        "categories",
+        *(f"figure{number}" for number in range(3, 12)),
+    }
     assert {"a", "b", "c", "d", "e", "f"} <= {claim["id"] for claim in document["claims"]}
     for claim in document["claims"]:
         assert set(claim) >= {"id", "text", "verdict", "value", "interval"}
@@ -202,12 +211,20 @@ JUDGED = msgspec.structs.replace(TINY, seeds=(1, 2, 3))
 """As many seeds as a verdict needs."""
 
 
-def made_up(value: Callable[[Case, int], dict[str, float]], study: Study = JUDGED) -> Results:
+def by_category(light: int, heavy: int) -> dict[str, Part]:
+    """So many accepted of 900 light jobs and of 100 heavy ones."""
+    return {
+        "short-narrow": Part(jobs=900, work=900.0, accepted_jobs=light, accepted_work=1.0 * light),
+        "long-wide": Part(jobs=100, work=1100.0, accepted_jobs=heavy, accepted_work=11.0 * heavy),
+    }
+
+
+def made_up(value: Callable[[Case, int], dict[str, Any]], study: Study = JUDGED) -> Results:
     """Results whose numbers are a function of case and seed."""
     runs = {}
     for case in study.cases():
         for seed in study.seeds_of(case):
-            numbers = {
+            numbers: dict[str, Any] = {
                 "accepted_jobs": 500,
                 "accepted_work": 1000.0,
                 "resource_charge": 1000.0,
@@ -215,13 +232,12 @@ def made_up(value: Callable[[Case, int], dict[str, float]], study: Study = JUDGE
                 "bounded_qos_charge": 100.0,
                 **value(case, seed),
             }
+            numbers.setdefault("categories", by_category(800, 50))
             runs[case, seed] = Run(jobs=1000, work=2000.0, kills=0, wasted_work=0.0, **numbers)
     return Results(study, runs)
 
 
-def judged(
-    value: Callable[[Case, int], dict[str, float]], study: Study = JUDGED
-) -> dict[str, Claim]:
+def judged(value: Callable[[Case, int], dict[str, Any]], study: Study = JUDGED) -> dict[str, Claim]:
     return {claim.id: claim for claim in claims(made_up(value, study))}
 
 
@@ -240,6 +256,20 @@ def test_a_rise_without_dip_is_not_confirmed() -> None:
     assert found["a.rise"].verdict == "confirmed"
     assert found["a"].verdict == "not confirmed"
     assert found["a"].value == found["a.dip"].value == pytest.approx(10.0)
+
+
+def test_heavy_jobs_gain_where_light_ones_are_lost() -> None:
+    jobs = {1.0: 800, 2.0: 700, 4.0: 750, 10.0: 900}
+
+    def value(case: Case, seed: int) -> dict[str, Any]:
+        accepted = jobs[case.tolerance_factor] + seed
+        heavy = 40 + 10 * (case.tolerance_factor > 1)
+        return {"accepted_jobs": accepted, "categories": by_category(accepted - heavy, heavy)}
+
+    found = judged(value)
+    assert found["g"].verdict == "confirmed"
+    assert found["g.heavy"].value == pytest.approx(10.0)
+    assert found["g.light"].value == pytest.approx(100 * (-100 - 10) / 900)
 
 
 def test_seeds_that_disagree_are_inconclusive() -> None:

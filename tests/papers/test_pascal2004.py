@@ -37,7 +37,7 @@ from qops_batsim.scheduling.nqs import Nqs
 from qops_batsim.workload.model import Workload
 
 QUEUES = ("express", "high", "normal", "low", "standby")
-TINY = Study(sizes=(25,), alone=(15,), seeds=(1, 2))
+TINY = Study(sizes=(25,), alone=(15,), seeds=(1, 2), candidates=(0,))
 
 
 @pytest.fixture(scope="module")
@@ -251,11 +251,11 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
     assert "high_priority" not in first["difference_percent"]["rejected"]
     assert second["paper"]["wait"] == {ALL: 64.68}
     assert all(case["paper"] == {} for case in others)
-    claims = {claim.id: claim for claim in judged(rows, [first, second, *others])}
+    claims = {claim.id: claim for claim in judged(rows, [first, second, *others], [])}
     assert claims["shorter-waits-10000"].verdict == "confirmed"
     assert claims["shorter-waits-10000"].paper == pytest.approx(4_008 / 10_796)
-    worse = [rows[0], {**rows[1], "nqs": 20_000.0, "aroma": 10_797.0}]
-    (_, _, doubtful) = judged(worse, [])
+    worse = [rows[0], {**rows[1], "nqs_by_seed": [20_000.0], "aroma": 10_797.0}]
+    (_, _, doubtful) = judged(worse, [], [])
     assert (doubtful.id, doubtful.verdict) == ("shorter-waits-10000", "inconclusive")
     assert claims["shorter-waits-than-recorded"].verdict == "not confirmed"
     assert claims["high-priority-case-1"].verdict == "not confirmed"

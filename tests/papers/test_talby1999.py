@@ -16,7 +16,7 @@ from qops_batsim.papers.report import PaperReport, PaperRequest
 from qops_batsim.papers.talby1999 import cases as study
 from qops_batsim.papers.talby1999 import numbers as paper
 from qops_batsim.papers.talby1999 import paper as talby1999
-from qops_batsim.papers.talby1999.cases import conservative, slack
+from qops_batsim.papers.talby1999.cases import CHOSEN, conservative
 from qops_batsim.papers.talby1999.runs import (
     Month,
     Year,
@@ -302,7 +302,15 @@ def test_the_quick_report_is_the_monthly_table(small: SwfLog) -> None:
     request = PaperRequest(quick=True, on_progress=lambda done, total: calls.append((done, total)))
     report = talby1999.report_on(small, request)
     well_formed(report)
-    assert set(report.data) == {"equal_priorities", "conservative_column"}
+    assert set(report.data) == {
+        *("equal_priorities", "conservative_column", "easy", "literal_claims")
+    }
+    assert {"easy", "easy-size", "easy-conservative"} <= {claim.id for claim in report.claims}
+    first, usual = report.data["easy"]
+    for reading in ("chosen", "literal"):
+        fall = 100 * (1 - first[reading]["average"] / first["easy"])
+        assert first[reading]["improvement_percent"] == pytest.approx(fall)
+    assert usual["easy"] < first["easy"]
     equal = report.data["equal_priorities"]
     assert [row["month"] for row in equal["months"]] == ["1996-09", "1996-10", "1996-11"]
     jobs = sum(row["jobs"] for row in equal["months"])
@@ -339,10 +347,17 @@ def test_the_whole_report_has_every_table_of_the_paper(small: SwfLog) -> None:
     }
     by_id = {claim.id: claim for claim in report.claims}
     assert by_id["guarantee"].verdict == by_id["slack-factor-0"].verdict == "confirmed"
+    assert [claim.id for claim in data["literal_claims"]] == list(by_id)
+    assert best["literal"]["equal"] == data["equal_priorities"]["literal"]["slack_average"]
+    literal = best["literal"]["improvement_percent"]
+    assert data["readings"][-1]["improvement_percent"] == pytest.approx(literal)
+    for table in ("slack_factors", "priority_gap", "weights", "all_priorities"):
+        for row in data[table]:
+            assert row["literal"].keys() <= row.keys()
 
 
 def test_results_do_not_depend_on_the_workers(small: SwfLog) -> None:
-    cases = [conservative(), slack(), slack(preferred_priority=1.0)]
+    cases = [conservative(), CHOSEN.equal, CHOSEN.unequal]
     assert run_years(small, cases, PaperRequest(workers=2)) == run_years(
         small, cases, PaperRequest()
     )
@@ -355,8 +370,8 @@ def test_without_the_log_the_message_says_how_to_get_it(tmp_path: Path) -> None:
 
 def test_the_months_of_the_paper(shared: Path) -> None:
     log = read_swf(shared / "traces" / talby1999.LOG)
-    years = run_years(log, [study.BASELINE, study.EQUAL, study.PLAIN], PaperRequest())
-    base, equal = years[study.BASELINE], years[study.EQUAL]
+    years = run_years(log, [study.BASELINE, CHOSEN.equal, study.PLAIN], PaperRequest())
+    base, equal = years[study.BASELINE], years[CHOSEN.equal]
     # 14,354 s and 23,098 s: two jobs wait until the jobs before them had asked to run.
     assert base.months[0].wait == equal.months[0].wait == 37_452
     assert base.average() == pytest.approx(paper.YEAR.conservative, rel=0.01)

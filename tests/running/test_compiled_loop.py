@@ -32,6 +32,7 @@ COMPILED = [
     ("conservative", {"reserve": "processors"}),
     ("qops", {}),
     ("qops", {"order": "earliest_deadline", "k_factor": 1, "undo": "starting_later"}),
+    ("qops", {"headroom": 0.1}),
     ("msb", {}),
     ("msb", {"price": "delays", "fairness": True}),
     ("mrt", {}),

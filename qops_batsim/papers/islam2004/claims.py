@@ -28,7 +28,7 @@ from qops_batsim.papers.islam2004.runs import Results
 NOTHING = 1.0
 """Changes of less than this (%) count as none."""
 
-_SECTIONS = {"a": "6.1", "b": "6.1", "c": "6.1", "d": "7", "e": "8", "f": "8"}
+_SECTIONS = {"a": "6.1", "b": "6.1", "c": "6.1", "d": "7", "e": "8", "f": "8", "g": "6.1"}
 """Sections of the paper by the letter of the claim."""
 
 Pairs = Sequence[tuple[Case, Case]]
@@ -36,7 +36,7 @@ _KINDS: tuple[Kind, ...] = ("fixed", "random")
 
 
 def claims(results: Results, *, suffix: str = "") -> list[Claim]:
-    """Return the claims (a) to (f), each followed by its parts; ``suffix`` ends their ids."""
+    """Return the claims (a) to (g), each followed by its parts; ``suffix`` ends their ids."""
     judge = _Judge(results)
     found: list[Claim] = []
     with_all = (
@@ -52,6 +52,7 @@ def claims(results: Results, *, suffix: str = "") -> list[Claim]:
         ("d", "artificial slack acts against tolerance", judge.slack_acts_against()),
         ("e", with_all, judge.kills_pay()),
         ("f", with_few, judge.kills_pay_with_few_deadlines()),
+        ("g", "the jobs lost in the dip are light, and heavy ones gain", judge.heavy_gain()),
     ):
         found += (combined_claim(name, text, parts), *parts)
     found += judge.monotone()
@@ -81,8 +82,7 @@ class _Judge:
 
     def dip_and_rise(self) -> list[Claim]:
         """(a): TF* is where fewest jobs are accepted, so the dip is judged at its deepest."""
-        between = [factor for factor in self.study.tolerance_factors if 1 < factor <= 4]
-        lowest = min(between, key=lambda factor: sum(self._accepted(factor)))
+        lowest = self._dip()
         least, first, last = (self._accepted(each) for each in (lowest, self.first, self.last))
         where = f"mean over loads {_listed(self.loads)}, in percentage points of submitted jobs"
         return [
@@ -100,6 +100,31 @@ class _Judge:
                 +1,
             ),
         ]
+
+    def heavy_gain(self) -> list[Claim]:
+        """(g): what section 6.1 says of categories explains the dip, so it is judged there."""
+        lowest, found = self._dip(), []
+        for name, heavy, sign in (("g.heavy", True, +1), ("g.light", False, -1)):
+            columns = [
+                [
+                    after.accepted_of(heavy=heavy) - before.accepted_of(heavy=heavy)
+                    for after, before in zip(*map(self.results.of, pair), strict=True)
+                ]
+                for pair in self._steps(self.first, lowest)
+            ]
+            which = "more" if heavy else "less"
+            text = (
+                f"{'more' if sign > 0 else 'fewer'} jobs of categories with {which} work a job "
+                f"than the mean are accepted at TF = {lowest:g} than at TF = {self.first:g}; mean "
+                f"over loads {_listed(self.loads)}, in percentage points of these jobs"
+            )
+            found.append(_claim(name, text, _averaged(columns), sign))
+        return found
+
+    def _dip(self) -> float:
+        """Return the TF at which fewest jobs are accepted."""
+        between = [factor for factor in self.study.tolerance_factors if 1 < factor <= 4]
+        return min(between, key=lambda factor: sum(self._accepted(factor)))
 
     def work_rises(self) -> list[Claim]:
         """(b)."""
@@ -190,7 +215,7 @@ class _Judge:
         """Return the mean share of accepted jobs (%) over loads for each seed."""
         cases = [Case(load=load, tolerance_factor=factor) for load in self.loads]
         columns = [self.results.values(case, "accepted_share") for case in cases]
-        return [sum(values) / len(values) for values in zip(*columns, strict=True)]
+        return _averaged(columns)
 
     def _steps(self, before: float, after: float, kind: Kind = "fixed") -> Pairs:
         def case(load: float, factor: float) -> Case:
@@ -218,7 +243,7 @@ class _Judge:
             if not all(others):
                 return []
             columns.append([100 * (a / b - 1) for a, b in zip(values, others, strict=True)])
-        return [sum(values) / len(values) for values in zip(*columns, strict=True)]
+        return _averaged(columns)
 
     def _change(self, name: str, text: str, pairs: Pairs, metric: str, sign: int) -> Claim:
         return _claim(name, f"{text}; {_over(pairs)}", self._changes(pairs, metric), sign)
@@ -228,6 +253,11 @@ class _Judge:
         if not changes:
             return Claim(id=name, text=text, verdict=NOT_JUDGED)
         return range_claim(name, text, mean_interval(changes), -NOTHING, NOTHING)
+
+
+def _averaged(columns: Sequence[Sequence[float]]) -> list[float]:
+    """Return the means over loads or other parameters, by seed."""
+    return [sum(values) / len(values) for values in zip(*columns, strict=True)]
 
 
 def _over(pairs: Pairs) -> str:

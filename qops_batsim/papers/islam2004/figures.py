@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from qops_batsim.economics.categories import PROCESSOR_CLASSES, RUN_TIME_CLASSES
+from qops_batsim.experiments.intervals import Interval
 from qops_batsim.papers.islam2004.cases import Case, Kind
 from qops_batsim.papers.islam2004.runs import Results
+from qops_batsim.papers.islam2004.values import category_values
 from qops_batsim.papers.report import Figure, Panel, Series
 
 
@@ -25,7 +28,10 @@ QOS = Quantity("qos_charge", "QoS charge (10³)", 1e-3)
 
 
 def figures(results: Results, *, suffix: str = "", machine: str = "") -> list[Figure]:
-    """Return Figures 3 to 11; ``suffix`` goes behind their names, ``machine`` behind titles."""
+    """Return Figures 3 to 11, and one of the categories that section 6.1 talks of.
+
+    ``suffix`` goes behind their names, ``machine`` behind titles.
+    """
     few = results.study.deadline_share
     accepted = (
         _over_tolerance(results, ACCEPTED_JOBS, "fixed", "(a) Jobs, fixed TF"),
@@ -42,10 +48,46 @@ def figures(results: Results, *, suffix: str = "", machine: str = "") -> list[Fi
         ("Kill-and-restart, few deadlines: resource charge", _kills(results, RESOURCE, few)),
         ("Kill-and-restart, few deadlines: QoS charge", _kills(results, QOS, few)),
     )
+    load = f"load {max(results.study.loads):g}"
     return [
-        Figure(name=f"figure{number}{suffix}", title=f"{title}{machine}", panels=panels)
-        for number, (title, panels) in enumerate(made, 3)
+        *(
+            Figure(name=f"figure{number}{suffix}", title=f"{title}{machine}", panels=panels)
+            for number, (title, panels) in enumerate(made, 3)
+        ),
+        Figure(
+            name=f"categories{suffix}",
+            title=f"Tolerance: accepted jobs by category, {load}{machine}",
+            panels=_categories(results),
+        ),
     ]
+
+
+def shown_factors(factors: Sequence[float]) -> list[float]:
+    """Return the few tolerance factors that are shown by category."""
+    return list(dict.fromkeys((factors[0], factors[1], factors[len(factors) // 2], factors[-1])))
+
+
+def _categories(results: Results) -> tuple[Panel, ...]:
+    rows = {row["category"]: row["accepted_jobs"] for row in category_values(results)}
+    factors = [f"{each:g}" for each in shown_factors(results.study.tolerance_factors)]
+    panels = []
+    for letter, of_time in zip("abcd", RUN_TIME_CLASSES, strict=True):
+        names = [each for each in PROCESSOR_CLASSES if rows[f"{of_time}-{each}"][factors[0]]]
+        series = []
+        for factor in factors:
+            found: list[Interval] = [rows[f"{of_time}-{each}"][factor] for each in names]
+            low, high = zip(*(each.ends for each in found), strict=True) if found else ((), ())
+            y = tuple(each.mean for each in found)
+            line = Series(label=f"TF {factor}", x=tuple(names), y=y, low=low, high=high)
+            series.append(line)
+        title = f"({letter}) {of_time.replace('-', ' ').capitalize()} jobs"
+        panels.append(_bars(title, tuple(series)))
+    return tuple(panels)
+
+
+def _bars(title: str, series: tuple[Series, ...]) -> Panel:
+    label = "Accepted jobs (% of the category)"
+    return Panel(title=title, x_label="Processors", y_label=label, series=series, kind="bars")
 
 
 def _both_tolerances(results: Results, quantity: Quantity) -> tuple[Panel, ...]:

@@ -13,6 +13,7 @@ import msgspec
 
 from qops_batsim.analysis.metrics.charges import charge_jobs, charge_report, reference_of_workload
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD
+from qops_batsim.economics.categories import Categories
 from qops_batsim.economics.slowdowns import ReferenceJob, SlowdownTable, category_slowdowns
 from qops_batsim.experiments.deadline_runs import checked_outcomes
 from qops_batsim.experiments.deadline_workload import deadline_workload, easy_response_times
@@ -27,12 +28,27 @@ from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload
 
 
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Submitted and accepted jobs of a category, and their work."""
+
+    jobs: int
+    work: float
+    accepted_jobs: int
+    accepted_work: float
+
+    def accepted(self, what: str) -> float | None:
+        """Return the accepted jobs or the accepted work in % of the submitted."""
+        submitted: float = getattr(self, what)
+        return 100.0 * getattr(self, f"accepted_{what}") / submitted if submitted else None
+
+
 class Run(msgspec.Struct, frozen=True, kw_only=True):
     """What came out of one simulation.
 
     Work is in processor-seconds, as is the resource charge; a QoS charge is a sum of ratios of
     slowdowns, bounded ones with a threshold of 10 s. Accepted are jobs that were admitted and
-    ran to their end; ``wasted_work`` is that of killed runs.
+    ran to their end; ``wasted_work`` is that of killed runs. ``categories`` are those of the
+    charges.
     """
 
     jobs: int
@@ -44,11 +60,23 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     bounded_qos_charge: float
     kills: int
     wasted_work: float
+    categories: dict[str, Part]
 
     @property
     def accepted_share(self) -> float:
         """Accepted jobs in % of the submitted ones."""
         return 100.0 * self.accepted_jobs / self.jobs
+
+    def accepted_of(self, *, heavy: bool) -> float:
+        """Return the accepted jobs of the heavier or the lighter categories, in %.
+
+        Heavy ones have more work a job than the mean of all.
+        """
+        mean = self.work / self.jobs
+        parts = [part for part in self.categories.values() if part.jobs]
+        chosen = [part for part in parts if (part.work / part.jobs > mean) == heavy]
+        submitted = sum(part.jobs for part in chosen)
+        return 100.0 * sum(part.accepted_jobs for part in chosen) / submitted if submitted else 0.0
 
 
 @dataclass(frozen=True)
@@ -65,6 +93,12 @@ class Results:
     def values(self, case: Case, metric: str) -> list[float]:
         """Return a number of each run of a case."""
         return [float(getattr(run, metric)) for run in self.of(case)]
+
+    def accepted_of(self, case: Case, category: str, what: str) -> Interval | None:
+        """Return the accepted jobs or work of a category (%), as the mean over seeds."""
+        values = [run.categories[category].accepted(what) for run in self.of(case)]
+        known = [value for value in values if value is not None]
+        return mean_interval(known) if known else None
 
     def interval(self, case: Case, metric: str) -> Interval:
         """Return the mean of a number over seeds."""
@@ -84,7 +118,8 @@ def run_study(
     ``before`` and ``total`` are as of :meth:`~.report.PaperRequest.run`.
     """
     make_scheduler(SCHEDULER).prepare()
-    made_of = [STRINGENCY, trace.provenance, trace.processors, len(trace.jobs)]
+    categories = msgspec.to_builtins(Categories())
+    made_of = [STRINGENCY, categories, trace.provenance, trace.processors, len(trace.jobs)]
     work = _Trace(trace)
     runs = request.run(work, study.runs(), Run, made_of, before=before, total=total)
     return Results(study, runs)
@@ -108,9 +143,10 @@ class _Trace:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A workload with deadlines, and how EASY serves it."""
+    """A workload with deadlines, its work by category, and how EASY serves it."""
 
     workload: Workload
+    work: Mapping[str, float]
     references: dict[str, ReferenceJob]
     slowdowns: SlowdownTable
     bounded_slowdowns: SlowdownTable
@@ -132,10 +168,16 @@ def make_scenario(trace: Workload, load: float, deadline_share: float, seed: int
         reference="unscaled",
     )
     references = reference_of_workload(workload, easy_response_times(workload))
+    slowdowns = category_slowdowns(references.values())
+    work = dict.fromkeys(slowdowns.categories.labels(), 0.0)
+    for job in references.values():
+        label = slowdowns.categories.label(job.run_time, job.processors)
+        work[label] += job.run_time * job.processors
     return Scenario(
         workload=workload,
+        work=work,
         references=references,
-        slowdowns=category_slowdowns(references.values()),
+        slowdowns=slowdowns,
         bounded_slowdowns=category_slowdowns(references.values(), bound=BOUNDED_SLOWDOWN_THRESHOLD),
     )
 
@@ -147,10 +189,10 @@ def run_case(scenario: Scenario, case: Case, seed: int) -> Run:
     machine = make_cluster(workload.processors)
     outcomes, _ = checked_outcomes(workload, machine, module, f"{case} with seed {seed}")
     tables = (scenario.slowdowns, scenario.bounded_slowdowns)
-    plain, bounded = (
-        charge_report(charge_jobs(outcomes, scenario.references, table), table).total
-        for table in tables
+    charged, bounded_charged = (
+        charge_report(charge_jobs(outcomes, scenario.references, table), table) for table in tables
     )
+    plain = charged.total
     return Run(
         jobs=plain.jobs,
         work=float((outcomes.processors * outcomes.run_time).sum()),
@@ -158,7 +200,16 @@ def run_case(scenario: Scenario, case: Case, seed: int) -> Run:
         accepted_work=plain.charged_work,
         resource_charge=plain.charge.resource,
         qos_charge=plain.charge.qos,
-        bounded_qos_charge=bounded.charge.qos,
+        bounded_qos_charge=bounded_charged.total.charge.qos,
         kills=plain.kills,
         wasted_work=plain.wasted_work,
+        categories={
+            each.category: Part(
+                jobs=each.jobs,
+                work=scenario.work[each.category],
+                accepted_jobs=each.charged_jobs,
+                accepted_work=each.charged_work,
+            )
+            for each in charged.categories
+        },
     )

@@ -24,7 +24,34 @@ METRICS = (
 def all_values(results: Results) -> dict[str, Any]:
     """Return mean and interval of every number of every case."""
     study = results.study
-    return {"study": study, "cases": [case_values(results, case) for case in study.cases()]}
+    cases = [case_values(results, case) for case in study.cases()]
+    return {"study": study, "cases": cases, "categories": category_values(results)}
+
+
+def category_values(results: Results) -> list[dict[str, Any]]:
+    """Return what is accepted of each category (%) at the highest load, by fixed TF.
+
+    ``jobs`` and ``work`` are the category's part of all that is submitted (%).
+    """
+    study = results.study
+    cases = study.tolerance_cases(max(study.loads))
+    runs = results.of(cases[0])
+    jobs, work = sum(run.jobs for run in runs), sum(run.work for run in runs)
+    rows = []
+    for name in runs[0].categories:
+        parts = [run.categories[name] for run in runs]
+        row: dict[str, Any] = {
+            "category": name,
+            "jobs": 100.0 * sum(part.jobs for part in parts) / jobs,
+            "work": 100.0 * sum(part.work for part in parts) / work,
+        }
+        for what in ("jobs", "work"):
+            row[f"accepted_{what}"] = {
+                f"{case.tolerance_factor:g}": results.accepted_of(case, name, what)
+                for case in cases
+            }
+        rows.append(row)
+    return rows
 
 
 def case_values(results: Results, case: Case) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from qops_batsim.scheduling.aroma.options import AromaOptions
 from qops_batsim.workload.service_classes import APART, TOGETHER
 
 REBUILT = "SDSC-SP2-1998-rebuilt.swf.gz"
@@ -22,7 +23,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """One simulation of the ``first`` usable jobs of a log (None: all).
 
     ``every`` is the class of all jobs (None: by queue), ``tasks`` says whether the tasks of a
-    job progress together or apart, and ``seed`` draws the queues of jobs without one.
+    job progress together or apart, and ``seed`` draws the queues of jobs without one. AROMA tries
+    to move, and to stop, so many ``candidates`` for one that finds no place (None: its default).
     """
 
     log: str
@@ -32,6 +34,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     cpu_time: str = RUN_TIME
     tasks: str = TOGETHER
     seed: int = 1
+    candidates: int | None = None
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,13 +42,15 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     ``sizes`` are numbers of jobs from the beginning of the rebuilt log, for both tables, and
     ``alone`` further ones for Table 1 only; ``together`` asks for Table 2 also with tasks that
-    progress together. The seeds draw queues for jobs of the rebuilt log.
+    progress together. The seeds draw queues for jobs of the rebuilt log. Numbers of ``candidates``
+    are compared in the last of the paper's cases with four classes.
     """
 
     sizes: tuple[int, ...]
     alone: tuple[int, ...] = ()
     together: bool = True
     seeds: tuple[int, ...] = (1,)
+    candidates: tuple[int, ...] = ()
 
     def seeds_of(self, log: str) -> tuple[int, ...]:
         """Return the seeds that make a difference: those of queues that are drawn."""
@@ -74,6 +79,20 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         seeds = self.seeds_of(case.log) if case.every is None else (1,)
         return [msgspec.structs.replace(case, seed=seed) for seed in seeds]
 
+    def trials_by_candidates(self) -> dict[int, list[Trial]]:
+        """Return the trials with each number of candidates, the default among them."""
+        if not self.candidates:
+            return {}
+        case = [each for each in self.cases() if each.log == REBUILT and each.every is None][-1]
+        default = AromaOptions().moves
+        return {
+            number: [
+                msgspec.structs.replace(trial, candidates=None if number == default else number)
+                for trial in self.trials_of(case)
+            ]
+            for number in sorted({default, *self.candidates})
+        }
+
     def trials(self) -> list[Trial]:
         """Return every simulation once, those of Table 1 first."""
         return list(dict.fromkeys(self._trials()))
@@ -89,6 +108,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         yield alone(ORIGINAL, None, MEASURED)
         for case in self.cases():
             yield from self.trials_of(case)
+        for trials in self.trials_by_candidates().values():
+            yield from trials
 
 
 def nqs(log: str, first: int | None, seed: int) -> Trial:

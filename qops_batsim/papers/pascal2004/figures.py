@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from qops_batsim.experiments.intervals import mean_interval
 from qops_batsim.papers.pascal2004.numbers import ALL
 from qops_batsim.papers.pascal2004.values import Rows
 from qops_batsim.papers.report import Figure, Panel, Series
@@ -17,8 +18,8 @@ _SCHEDULERS = {
 }
 
 
-def figures(first: Rows, second: Rows) -> list[Figure]:
-    """Return a picture of each table."""
+def figures(first: Rows, second: Rows, third: Rows) -> list[Figure]:
+    """Return a picture of each table, and of the candidates if they vary."""
     mixed = [case for case in second if case["classes"] == "by queue"]
     alone = [_panel(f"{row['jobs']:,} jobs", "Scheduler", _of_schedulers(row)) for row in first]
     classes = [
@@ -26,10 +27,32 @@ def figures(first: Rows, second: Rows) -> list[Figure]:
         for case in mixed
     ]
     title = "Mean wait, all applications alone on their hosts"
-    return [
+    found = [
         Figure(name="table1", title=title, panels=tuple(alone)),
         Figure(name="table2", title="Four classes of service", panels=tuple(classes)),
     ]
+    return [*found, _candidates(third)] if third else found
+
+
+def _candidates(rows: Rows) -> Figure:
+    x = tuple(row["candidates"] for row in rows)
+    panels = []
+    for key, label in (
+        ("deadline_rejects_percent", "Rejected of class deadline (%)"),
+        ("mapping_ms", "Mean time of a mapping (ms)"),
+    ):
+        series = _with_interval("AROMA", x, [row[key] for row in rows])
+        panels.append(Panel(title="", x_label="Candidates", y_label=label, series=(series,)))
+    title = "35,000 jobs: candidates for each fall-back"
+    return Figure(name="candidates", title=title, panels=tuple(panels))
+
+
+def _with_interval(
+    label: str, x: tuple[float | str, ...], values: Sequence[Sequence[float]]
+) -> Series:
+    found = [mean_interval(each) for each in values]
+    y, low, high = zip(*((each.mean, *each.ends) for each in found), strict=True)
+    return Series(label=label, x=x, y=y, low=low, high=high)
 
 
 def _panel(title: str, x_label: str, series: tuple[Series, ...]) -> Panel:
@@ -46,7 +69,8 @@ def _of_schedulers(row: Mapping[str, Any]) -> tuple[Series, ...]:
 
 
 def _of_classes(case: Mapping[str, Any]) -> tuple[Series, ...]:
-    here = _bars("AROMA", case["wait"])
+    waits = {name: values for name, values in case["by_seed"]["wait"].items() if None not in values}
+    here = _with_interval("AROMA", tuple(waits), list(waits.values()))
     if not case["paper"]:
         return (here,)
     return here, _bars("paper", case["paper"]["wait"], from_paper=True)

@@ -17,7 +17,7 @@ from qops_batsim.papers.pascal2004.claims import claims
 from qops_batsim.papers.pascal2004.figures import figures
 from qops_batsim.papers.pascal2004.runs import recorded_wait, run_trials
 from qops_batsim.papers.pascal2004.tables import tables
-from qops_batsim.papers.pascal2004.values import table1, table2
+from qops_batsim.papers.pascal2004.values import candidates, table1, table2
 from qops_batsim.papers.report import PaperReport, PaperRequest
 
 
@@ -39,12 +39,17 @@ def run_with(study: Study, request: PaperRequest) -> PaperReport:
         recorded |= {name: wait, f"{name}_jobs": jobs}
     first = table1(results, study, recorded)
     second = table2(results, study)
+    third = candidates(results, study)
     return PaperReport(
         paper="pascal2004",
         quick=request.quick,
         choices=CHOICES | {"seeds": ", ".join(map(str, study.seeds))},
-        data={"table1": {"rows": first, "recorded_waits": recorded}, "table2": {"cases": second}},
-        tables=tables(first, second),
-        figures=figures(first, second),
-        claims=judged_together(claims(first, second)),
+        data={
+            "table1": {"rows": first, "recorded_waits": recorded},
+            "table2": {"cases": second},
+            "candidates": third,
+        },
+        tables=tables(first, second, third),
+        figures=figures(first, second, third),
+        claims=judged_together(claims(first, second, third)),
     )

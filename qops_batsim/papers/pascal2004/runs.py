@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -134,7 +134,9 @@ def run_trial(trial: Trial, path: Path) -> Outcome:
     """Simulate a trial on the jobs of its log, and measure."""
     workload = trial_workload(trial, path)
     kind = TimedAroma if trial.scheduler == "aroma" else scheduler_class(trial.scheduler)
-    settings = SETTINGS.get(trial.scheduler, {})
+    settings: dict[str, Any] = dict(SETTINGS.get(trial.scheduler, {}))
+    if trial.candidates is not None:
+        settings |= {"moves": trial.candidates, "stops": trial.candidates}
     module = kind(read_options(trial.scheduler, kind, settings))
     module.prepare()
     simulation = simulate(workload, make_cluster(HOSTS, speed=SPEED), module)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from qops_batsim.experiments.intervals import mean_interval
 from qops_batsim.papers.pascal2004.numbers import ALL, QUANTITIES
-from qops_batsim.papers.pascal2004.values import Rows
+from qops_batsim.papers.pascal2004.values import Rows, mean
 from qops_batsim.papers.report import Column, Columns, Table, number_text
 
 
-def tables(first: Rows, second: Rows) -> list[Table]:
-    """Return Table 1, Table 2 with one row a case and class, and what became of guarantees."""
+def tables(first: Rows, second: Rows, third: Rows) -> list[Table]:
+    """Return Table 1, Table 2 with one row a case and class, guarantees, and candidates."""
     labelled = [{**case, "label": _label(case)} for case in second]
     return [
         Table(
@@ -38,16 +39,28 @@ def tables(first: Rows, second: Rows) -> list[Table]:
             note="Last: the prediction made when the last thing happened before the end. First: "
             "that made at the mapping, which later arrivals change. Stops count tasks.",
         ),
+        *(
+            [
+                Table(
+                    "Candidates for each fall-back, the last case of the paper with four classes",
+                    _CANDIDATES,
+                    third,
+                    note="Waiting and running applications of weaker classes that are tried to be "
+                    "moved or stopped for one that finds no place (options moves and stops).",
+                )
+            ]
+            if third
+            else []
+        ),
     ]
 
 
 def _of_class(case: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the values of a case for one class."""
-    quantities = ("jobs", *QUANTITIES, "mapping_p99_ms", "stretch")
     return {
         "label": case["label"],
         "class": name,
-        **{quantity: case[quantity][name] for quantity in quantities},
+        **{quantity: by_name[name] for quantity, by_name in case["by_seed"].items()},
         "paper": {quantity: case["paper"].get(quantity, {}).get(name) for quantity in QUANTITIES},
     }
 
@@ -61,8 +74,19 @@ def _whole(value: float) -> int | float:
     return int(value) if float(value).is_integer() else value
 
 
-def _count(value: float) -> str:
-    return number_text(_whole(value))
+def _over_seeds(values: Sequence[float | None]) -> str:
+    """Return the mean with its interval, if there is more than one seed."""
+    known = [value for value in values if value is not None]
+    return mean_interval(known).text() if known else "-"
+
+
+def _count(values: Sequence[float]) -> str:
+    return _over_seeds(values) if len(values) > 1 else number_text(_whole(values[0]))
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    known = mean(values)
+    return "-" if known is None else number_text(known)
 
 
 _TABLE_1: Columns = {
@@ -70,7 +94,7 @@ _TABLE_1: Columns = {
     "jobs": "jobs",
     "days": "days",
     "recorded": "as recorded",
-    "nqs": "our NQS",
+    "nqs_by_seed": Column("our NQS", _over_seeds),
     "paper.nqs": "paper: NQS (log)",
     "aroma": "AROMA, run time",
     "aroma_cpu_time_field": "AROMA, CPU time field",
@@ -81,15 +105,25 @@ _TABLE_1: Columns = {
 _TABLE_2: Columns = {
     "label": "case",
     "class": "class",
-    "jobs": Column("jobs", _count),
-    "wait": "wait (s)",
+    "jobs": Column("jobs", _mean),
+    "wait": Column("wait (s)", _over_seeds),
     "paper.wait": "paper",
-    "mapping_ms": "mapping (ms)",
-    "mapping_p99_ms": "p99 (ms)",
+    "mapping_ms": Column("mapping (ms)", _mean),
+    "mapping_p99_ms": Column("p99 (ms)", _mean),
     "paper.mapping_ms": "paper",
     "rejected": Column("rejects", _count),
     "paper.rejected": "paper",
-    "stretch": "stretch",
+    "stretch": Column("stretch", _mean),
+}
+_CANDIDATES: Columns = {
+    "candidates": "candidates",
+    "deadline_rejects": Column("deadline rejects", _count),
+    "deadline_rejects_percent": Column("%", _over_seeds),
+    "high_priority_rejects": Column("high priority rejects", _count),
+    "wait": Column("wait (s), all", _over_seeds),
+    "mapping_ms": Column("mapping (ms)", _mean),
+    "mapping_p99_ms": Column("p99 (ms)", _mean),
+    "broken_promises": "broken guarantees",
 }
 _GUARANTEES: Columns = {
     "label": "case",

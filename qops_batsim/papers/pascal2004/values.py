@@ -45,6 +45,7 @@ def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[
             "paper_days": paper.DAYS.get(first or 0),
             "recorded": recorded["usable"] if log == ORIGINAL else None,
             "nqs": mean([run.groups[ALL].wait for run in runs]),
+            "nqs_by_seed": [run.groups[ALL].wait for run in runs],
             "aroma": aroma.groups[ALL].wait,
             "aroma_cpu_time_field": None,
             "conservative": results[conservative(log, first)].groups[ALL].wait,
@@ -63,7 +64,7 @@ def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[
 
 
 def table2(results: Results, study: Study) -> list[dict[str, Any]]:
-    """Return the cases of Table 2, each with every quantity by class; means over seeds."""
+    """Return the cases of Table 2: every quantity by class, the means over seeds and by seed."""
     cases = []
     for number, case in enumerate(study.cases(), 1):
         found = _case(case, [results[trial] for trial in study.trials_of(case)])
@@ -72,6 +73,33 @@ def table2(results: Results, study: Study) -> list[dict[str, Any]]:
         together = ", tasks together" if case.tasks == TOGETHER else ""
         cases.append({"case": f"{name}{field}{together}", **found})
     return cases
+
+
+def candidates(results: Results, study: Study) -> list[dict[str, Any]]:
+    """Return what a number of candidates for fall-backs brings in the paper's last case."""
+    rows = []
+    for number, trials in study.trials_by_candidates().items():
+        found = _case(trials[0], [results[trial] for trial in trials])
+        by_seed = found["by_seed"]
+        rows.append(
+            {
+                "candidates": number,
+                "deadline_rejects": by_seed["rejected"]["deadline"],
+                "deadline_rejects_percent": rejected_percent(found),
+                "high_priority_rejects": by_seed["rejected"]["high_priority"],
+                "wait": by_seed["wait"][ALL],
+                "mapping_ms": by_seed["mapping_ms"][ALL],
+                "mapping_p99_ms": by_seed["mapping_p99_ms"][ALL],
+                "broken_promises": found["broken_promises"],
+            }
+        )
+    return rows
+
+
+def rejected_percent(case: Mapping[str, Any]) -> list[float]:
+    """Return the share of the deadline applications that are rejected, by seed."""
+    rejected, jobs = (case["by_seed"][name]["deadline"] for name in ("rejected", "jobs"))
+    return [100.0 * part / whole for part, whole in zip(rejected, jobs, strict=True)]
 
 
 def _case(case: Trial, runs: Sequence[Outcome]) -> dict[str, Any]:
@@ -86,11 +114,12 @@ def _case(case: Trial, runs: Sequence[Outcome]) -> dict[str, Any]:
         "tasks": case.tasks,
         "seeds": len(runs),
     }
-    for quantity in ("jobs", *paper.QUANTITIES, "mapping_p99_ms", "stretch"):
-        found[quantity] = {
-            name: mean([getattr(run.groups[name], quantity) for run in runs if name in run.groups])
-            for name in names
-        }
+    found["by_seed"] = {
+        quantity: {name: [getattr(run.groups[name], quantity) for run in runs] for name in names}
+        for quantity in ("jobs", *paper.QUANTITIES, "mapping_p99_ms", "stretch")
+    }
+    for quantity, by_name in found["by_seed"].items():
+        found[quantity] = {name: mean(values) for name, values in by_name.items()}
     found["paper"] = {quantity: dict(numbers) for quantity, numbers in told.items()}
     found["difference_percent"] = {
         quantity: {

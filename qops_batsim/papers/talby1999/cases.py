@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
@@ -27,7 +27,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     once.
     """
 
-    scheduler: Literal["conservative", "slack"]
+    scheduler: Literal["easy", "conservative", "slack"]
     options: tuple[tuple[str, Any], ...] = ()
     average_waits: tuple[float, ...] = ()
     preferred_priority: float = 0.0
@@ -49,20 +49,13 @@ def conservative(**changes: Any) -> Case:
     return Case(scheduler="conservative", options=(("reserve", "processors"),), **changes)
 
 
-def slack(options: Mapping[str, Any] | None = None, **changes: Any) -> Case:
-    """Return the case of the slack-based scheduler with the paper's parameters, but for these."""
-    settings = {
-        "average_wait": AVERAGE_WAIT,
-        "early_gain": "promise",
-        "removal": "compression",
-        **(options or {}),
-    }
-    return Case(scheduler="slack", options=tuple(sorted(settings.items())), **changes)
+def easy(**changes: Any) -> Case:
+    """Return the case of EASY backfilling."""
+    return Case(scheduler="easy", **changes)
 
 
 BASELINE = conservative()
-EQUAL = slack()
-UNEQUAL = slack(preferred_priority=1.0)
+EASY = easy()
 
 CONSERVATIVE = tuple(
     conservative(months_by=months_by, notice=notice)
@@ -71,73 +64,110 @@ CONSERVATIVE = tuple(
 )
 """Conservative backfilling: how jobs are divided, when early ends are noticed."""
 
-PLAIN = conservative(months_by="submission", notice="at_once")
+_PLAIN: dict[str, Any] = {"months_by": "submission", "notice": "at_once"}
+PLAIN, PLAIN_EASY = conservative(**_PLAIN), easy(**_PLAIN)
 """What the paper's text leads one to simulate, without its numbers."""
-
-HEURISTICS = {name: slack({"heuristic": name}) for name in HEURISTIC_IMPROVEMENTS}
-UNEQUAL_HEURISTICS = {
-    name: slack({"heuristic": name}, preferred_priority=1.0) for name in HEURISTIC_IMPROVEMENTS
-}
-SLACK_FACTORS = {factor: slack({"slack_factor": factor}) for factor in (0.0, 1.0, 3.0, 6.0, 9.0)}
-
-GAPS = {gap: slack(preferred_priority=gap / 2) for gap in (0.0, 0.4, 0.8, 1.2, 1.6, 2.0)}
-"""By the difference of user plus political priority between every fifth job and the others."""
-
-OTHER_WEIGHTS = {
-    weight: slack(
-        {"utilization_weight": weight, "time_weight": weight, "fairness_weight": weight},
-        preferred_priority=1.0,
-    )
-    for weight in (1.0, 0.8, 0.6, 0.4, 0.2)
-}
-"""By the weight of utilization, time and fairness; that of priority is 1."""
-
-ALL_PRIORITIES = {
-    level: slack(preferred_priority=level, others_priority=level) for level in (0.0, 0.5, 1.0)
-}
-"""By the user and political priority of all jobs."""
 
 
 class Reading(NamedTuple):
-    """A reading of what happens at an early end: how waiting jobs move, what they gain by it."""
+    """A reading of what happens at an early end: how waiting jobs move, and what they gain by it.
+
+    The slack-based scheduler's cases have the paper's parameters, but for what their names say.
+    """
 
     removal: str
     early_gain: str
 
-    def case(self, factor: float, preferred: float = 0.0, *, plain: bool = False) -> Case:
-        """Return the case with a slack factor and a priority of every fifth job."""
-        return slack(
-            {"removal": self.removal, "early_gain": self.early_gain, "slack_factor": factor},
-            preferred_priority=preferred,
-            months_by=PLAIN.months_by if plain else BASELINE.months_by,
-            notice=PLAIN.notice if plain else BASELINE.notice,
-        )
+    def slack(self, options: Mapping[str, Any] | None = None, **changes: Any) -> Case:
+        """Return the case with these options of the scheduler, and changes of the case."""
+        settings = {"average_wait": AVERAGE_WAIT, **self._asdict(), **(options or {})}
+        return Case(scheduler="slack", options=tuple(sorted(settings.items())), **changes)
 
-    def cases(self) -> dict[str, Case]:
-        """Return the cases by which readings are compared."""
+    @property
+    def equal(self) -> Case:
+        """Equal priorities."""
+        return self.slack()
+
+    @property
+    def unequal(self) -> Case:
+        """Every fifth job preferred."""
+        return self.slack(preferred_priority=1.0)
+
+    @property
+    def plain(self) -> Case:
+        """Equal priorities in a usual simulator."""
+        return self.slack(**_PLAIN)
+
+    def heuristics(self, preferred: float = 0.0) -> dict[str, Case]:
+        """Return the cases by heuristic, with a priority of every fifth job."""
         return {
-            "slack_factor_0": self.case(0.0),
-            "slack_factor_3": self.case(3.0),
-            "slack_factor_9": self.case(9.0),
-            "unequal": self.case(3.0, 1.0),
-            "plain": self.case(3.0, plain=True),
+            name: self.slack({"heuristic": name}, preferred_priority=preferred)
+            for name in HEURISTIC_IMPROVEMENTS
         }
 
+    def slack_factors(self) -> dict[float, Case]:
+        """Return the cases by slack factor."""
+        return {each: self.slack({"slack_factor": each}) for each in (0.0, 1.0, 3.0, 6.0, 9.0)}
 
-READINGS = tuple(
-    Reading(removal, gain)
-    for gain in ("promise", "slack")
-    for removal in ("compression", "cheapest")
-)
+    def gaps(self) -> dict[float, Case]:
+        """Return the cases by the gap, in user plus political priority, of every fifth job."""
+        gaps = (0.0, 0.4, 0.8, 1.2, 1.6, 2.0)
+        return {gap: self.slack(preferred_priority=gap / 2) for gap in gaps}
+
+    def other_weights(self) -> dict[float, Case]:
+        """Return the cases by the weight of utilization, time and fairness; priority's is 1."""
+        names = ("utilization_weight", "time_weight", "fairness_weight")
+        return {
+            weight: self.slack(dict.fromkeys(names, weight), preferred_priority=1.0)
+            for weight in (1.0, 0.8, 0.6, 0.4, 0.2)
+        }
+
+    def all_priorities(self) -> dict[float, Case]:
+        """Return the cases by the user and political priority of all jobs."""
+        return {
+            level: self.slack(preferred_priority=level, others_priority=level)
+            for level in (0.0, 0.5, 1.0)
+        }
+
+    def monthly(self, average_waits: Iterable[float]) -> Case:
+        """Return the case with an average wait for each month, of at least 1 s."""
+        return self.slack(average_waits=tuple(max(wait, 1.0) for wait in average_waits))
+
+    def compared(self) -> dict[str, Case]:
+        """Return the cases by which readings are compared."""
+        factors = self.slack_factors()
+        return {
+            "slack_factor_0": factors[0.0],
+            "slack_factor_3": factors[3.0],
+            "slack_factor_9": factors[9.0],
+            "unequal": self.unequal,
+            "plain": self.plain,
+        }
+
+    def all_cases(self) -> list[Case]:
+        """Return all cases that need no result of others."""
+        groups: tuple[Mapping[Any, Case], ...] = (
+            *(self.heuristics(), self.heuristics(1.0), self.slack_factors(), self.gaps()),
+            *(self.other_weights(), self.all_priorities(), self.compared()),
+        )
+        return [case for group in groups for case in group.values()]
+
+
+CHOSEN = Reading("compression", "promise")
+"""The only reading for which section 4.8 holds: a slack factor of 0 is conservative backfilling."""
+
+LITERAL = Reading("cheapest", "slack")
+"""Section 4.2, word for word."""
+
+BOTH = {"chosen": CHOSEN, "literal": LITERAL}
+READINGS = (CHOSEN, Reading("cheapest", "promise"), Reading("compression", "slack"), LITERAL)
 
 
 def first_cases(*, quick: bool) -> list[Case]:
     """Return the cases that need no result of others."""
-    cases = [*CONSERVATIVE, EQUAL]
-    if quick:
-        return cases
-    groups: list[Mapping[Any, Case]] = [HEURISTICS, UNEQUAL_HEURISTICS]
-    groups += [SLACK_FACTORS, GAPS, OTHER_WEIGHTS, ALL_PRIORITIES]
-    for group in (*groups, *(reading.cases() for reading in READINGS)):
-        cases += group.values()
+    cases = [*CONSERVATIVE, EASY, PLAIN_EASY]
+    for reading in BOTH.values():
+        cases += [reading.equal, reading.plain] if quick else reading.all_cases()
+    if not quick:
+        cases += [case for reading in READINGS for case in reading.compared().values()]
     return list(dict.fromkeys(cases))

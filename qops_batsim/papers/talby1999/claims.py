@@ -7,28 +7,33 @@ another month of that machine, not what would happen elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from qops_batsim.experiments.intervals import Interval, paired_difference
 from qops_batsim.papers.claims import Claim, plain_claim, range_claim, sign_claim
 from qops_batsim.papers.report import relative_difference
-from qops_batsim.papers.talby1999 import cases as study
 from qops_batsim.papers.talby1999 import numbers as paper
-from qops_batsim.papers.talby1999.cases import BASELINE, EQUAL, UNEQUAL, Case
-from qops_batsim.papers.talby1999.runs import Group, Years, improvement, improvement_interval
+from qops_batsim.papers.talby1999.cases import BASELINE, EASY, Case, Reading
+from qops_batsim.papers.talby1999.runs import (
+    Group,
+    Year,
+    Years,
+    improvement,
+    improvement_interval,
+)
 from qops_batsim.papers.talby1999.values import fall, monthly_average_case, smallest_improvement
 
 WITHIN = 3.0
 """Points of difference to the paper's improvement that count as the same."""
 
-_HIGHER = study.ALL_PRIORITIES[1.0]
-_FULL_WEIGHTS, _LOW_WEIGHTS = study.OTHER_WEIGHTS[1.0], study.OTHER_WEIGHTS[0.2]
-
 _TEXTS = {
     "improvement": "the slack-based scheduler waits less than conservative backfilling (yearly "
     "average, %)",
-    "improvement-size": f"by as much as in the paper, within {WITHIN:g} points, in the reading "
-    "chosen (%)",
+    "improvement-size": f"by as much as in the paper, within {WITHIN:g} points (%)",
+    "easy": "the slack-based scheduler waits less than EASY (%)",
+    "easy-size": f"by about 15 % (within {WITHIN:g} points)",
+    "easy-conservative": f"conservative backfilling waits as long as EASY, within {WITHIN:g} % (%)",
     "every-month": "every month but September improves (the smallest improvement, %)",
     "guarantee": "no job starts after its first start plus its first slack (jobs that do)",
     **{
@@ -38,8 +43,8 @@ _TEXTS = {
     },
     "all-heuristics": "all heuristics improve on conservative backfilling (the worst of them, %)",
     "slack-factor-9": "a slack factor of 9 improves on one of 3 (points of improvement)",
-    "slack-factor-0": "a slack factor of 0 is conservative backfilling, as the reading was chosen "
-    "(improvement, %)",
+    "slack-factor-0": "a slack factor of 0 is conservative backfilling, for which the reading was "
+    "chosen (improvement, %)",
     "monthly-average-wait": "an average wait of each month brings a few more points of improvement",
     "higher-priorities": "user and political priority 1 for all jobs makes them wait longer than 0 "
     "(%)",
@@ -50,6 +55,8 @@ _TEXTS = {
     "conservative backfilling (%)",
     "others-beat-conservative": "so do those that are not preferred, than all jobs with "
     "conservative backfilling (%)",
+    "unequal-beats-easy": "with unequal priorities, jobs still wait less than with EASY (%)",
+    "others-beat-easy": "so do those that are not preferred, than all jobs with EASY (%)",
     "unequal-arrival-order": "with unequal priorities, jobs wait less with ascending_arrival_time "
     "than with ascending_scheduled_time (%)",
     "smaller-gaps": "preferred jobs wait less than the others at every gap, by most at the widest "
@@ -64,6 +71,10 @@ _TEXTS = {
 """The claims by their ids."""
 
 _SECTIONS = {
+    "easy": "abstract",
+    "easy-size": "abstract",
+    "easy-conservative": "5.1",
+    "others-beat-easy": "6",
     "guarantee": "2.3",
     "slack-factor-0": "4.8",
     "higher-priorities": "4.8",
@@ -71,6 +82,7 @@ _SECTIONS = {
         (
             *("preferred-wait-less", "preferred-gain", "priorities-cost"),
             *("unequal-beats-conservative", "others-beat-conservative", "unequal-arrival-order"),
+            "unequal-beats-easy",
             *("smaller-gaps", "gap-jump", "weights-preferred", "weights-others", "weights-gap"),
         ),
         "5.3",
@@ -121,33 +133,39 @@ def _points(name: str, longer: Case, shorter: Case, told: float | None) -> _Long
 
 
 _CONSERVATIVE: _Side = (BASELINE, "all")
-_EQUAL: _Side = (EQUAL, "all")
-_UNEQUAL: _Side = (UNEQUAL, "all")
-_PREFERRED: _Side = (UNEQUAL, "preferred")
-_OTHERS: _Side = (UNEQUAL, "others")
-_ARRIVAL: _Side = (study.UNEQUAL_HEURISTICS["ascending_arrival_time"], "all")
-_YEAR, _COST = paper.YEAR, relative_difference(paper.YEAR.unequal, paper.YEAR.slack)
-_ALL_GAIN, _OTHERS_GAIN = (fall(_YEAR.conservative, each) for each in (_YEAR.unequal, _YEAR.low))
-_ARRIVAL_GAIN = fall(_YEAR.unequal, paper.HEURISTICS["ascending_arrival_time"][1])
-_PRIORITIES = (
-    _Longer("preferred-wait-less", _OTHERS, _PREFERRED, None, _YEAR.low - _YEAR.high),
-    _Longer("preferred-gain", _EQUAL, _PREFERRED, _EQUAL, fall(_YEAR.slack, _YEAR.high)),
-    _Longer("priorities-cost", _UNEQUAL, _EQUAL, _EQUAL, _COST),
-    _Longer("unequal-beats-conservative", _CONSERVATIVE, _UNEQUAL, _CONSERVATIVE, _ALL_GAIN),
-    _Longer("others-beat-conservative", _CONSERVATIVE, _OTHERS, _CONSERVATIVE, _OTHERS_GAIN),
-    _Longer("unequal-arrival-order", _UNEQUAL, _ARRIVAL, _UNEQUAL, _ARRIVAL_GAIN),
-)
+_EASY: _Side = (EASY, "all")
 
 
-def monthly_claims(years: Years) -> list[Claim]:
-    """Return the claims about the monthly table."""
-    base, equal = years[BASELINE], years[EQUAL]
-    found = improvement_interval(equal, base)
-    size, told = "improvement-size", paper.IMPROVEMENT
-    near = (told - WITHIN, told + WITHIN)
+def _priorities(reading: Reading) -> Iterator[_Longer]:
+    """Yield the claims of section 5.3 about unequal priorities, and of section 6 about EASY."""
+    equal: _Side = (reading.equal, "all")
+    unequal: _Side = (reading.unequal, "all")
+    preferred: _Side = (reading.unequal, "preferred")
+    others: _Side = (reading.unequal, "others")
+    arrival: _Side = (reading.heuristics(1.0)["ascending_arrival_time"], "all")
+    told = paper.YEAR
+    cost = relative_difference(told.unequal, told.slack)
+    yield _Longer("preferred-wait-less", others, preferred, None, told.low - told.high)
+    yield _Longer("preferred-gain", equal, preferred, equal, fall(told.slack, told.high))
+    yield _Longer("priorities-cost", unequal, equal, equal, cost)
+    for which, side, wait in (
+        ("unequal-beats", unequal, told.unequal),
+        ("others-beat", others, told.low),
+    ):
+        by = fall(told.conservative, wait)
+        yield _Longer(f"{which}-conservative", _CONSERVATIVE, side, _CONSERVATIVE, by)
+        yield _Longer(f"{which}-easy", _EASY, side, _EASY)
+    by = fall(told.unequal, paper.HEURISTICS["ascending_arrival_time"][1])
+    yield _Longer("unequal-arrival-order", unequal, arrival, unequal, by)
+
+
+def monthly_claims(years: Years, reading: Reading) -> list[Claim]:
+    """Return the claims about the monthly table, and against EASY."""
+    base, equal = years[BASELINE], years[reading.equal]
     claims = [
-        _positive("improvement", found, told),
-        range_claim(size, _TEXTS[size], found, *near, section=_section(size), paper=told),
+        *_improvements("improvement", equal, base, paper.IMPROVEMENT),
+        *_improvements("easy", equal, years[EASY], paper.IMPROVEMENT_OVER_EASY),
+        _in_range("easy-conservative", improvement_interval(base, years[EASY]), 0.0),
     ]
     smallest = smallest_improvement(base, equal)
     if smallest is not None:
@@ -156,53 +174,66 @@ def monthly_claims(years: Years) -> list[Claim]:
     return [*claims, _plain("guarantee", not late, float(late), 0.0)]
 
 
-def all_claims(years: Years) -> list[Claim]:
-    """Return the claims of sections 4.8, 5.2 and 5.3."""
+def _improvements(name: str, year: Year, base: Year, told: float) -> list[Claim]:
+    """Return the claims that a scheduler improves on another, and by as much as is told."""
+    found = improvement_interval(year, base)
+    return [_positive(name, found, told), _in_range(f"{name}-size", found, told)]
+
+
+def _in_range(name: str, found: Interval, told: float) -> Claim:
+    """Return the claim that a number is that of the paper, within a few points."""
+    ends = told - WITHIN, told + WITHIN
+    return range_claim(name, _TEXTS[name], found, *ends, section=_section(name), paper=told)
+
+
+def all_claims(years: Years, reading: Reading) -> list[Claim]:
+    """Return the claims of the abstract and of sections 4.8 to 6."""
     return [
-        *monthly_claims(years),
-        *_heuristic_claims(years),
-        *_parameter_claims(years),
-        *(each.judged(years) for each in _PRIORITIES),
-        *_gap_claims(years),
-        *_weight_claims(years),
+        *monthly_claims(years, reading),
+        *_heuristic_claims(years, reading),
+        *_parameter_claims(years, reading),
+        *(each.judged(years) for each in _priorities(reading)),
+        *_gap_claims(years, reading),
+        *_weight_claims(years, reading),
     ]
 
 
-def _heuristic_claims(years: Years) -> list[Claim]:
+def _heuristic_claims(years: Years, reading: Reading) -> list[Claim]:
+    cases = reading.heuristics()
     claims = []
     for name, told in paper.HEURISTIC_IMPROVEMENTS.items():
         if name != "ascending_scheduled_time":
-            case, points = study.HEURISTICS[name], paper.IMPROVEMENT - told
-            claims.append(_points(f"best-heuristic-{name}", case, EQUAL, points).judged(years))
+            points = paper.IMPROVEMENT - told
+            longer = _points(f"best-heuristic-{name}", cases[name], reading.equal, points)
+            claims.append(longer.judged(years))
     worst = min(
-        (improvement_interval(years[case], years[BASELINE]) for case in study.HEURISTICS.values()),
+        (improvement_interval(years[case], years[BASELINE]) for case in cases.values()),
         key=lambda interval: interval.mean,
     )
     told = min(paper.HEURISTIC_IMPROVEMENTS.values())
     return [*claims, _positive("all-heuristics", worst, told)]
 
 
-def _parameter_claims(years: Years) -> list[Claim]:
-    nine, none = study.SLACK_FACTORS[9.0], years[study.SLACK_FACTORS[0.0]]
-    collapsed = improvement(none, years[BASELINE])
+def _parameter_claims(years: Years, reading: Reading) -> list[Claim]:
+    factors = reading.slack_factors()
+    collapsed = improvement(years[factors[0.0]], years[BASELINE])
     gain = paper.IMPROVEMENT_SLACK_FACTOR_9 - paper.IMPROVEMENT
-    monthly = monthly_average_case(years)
+    monthly = monthly_average_case(years, reading)
+    equal: _Side = (reading.equal, "all")
+    higher: _Side = (reading.all_priorities()[1.0], "all")
     return [
-        _points("slack-factor-9", EQUAL, nine, gain).judged(years),
+        _points("slack-factor-9", reading.equal, factors[9.0], gain).judged(years),
         _plain("slack-factor-0", abs(collapsed) < 1e-9, collapsed, 0.0),
-        _points("monthly-average-wait", EQUAL, monthly, None).judged(years),
-        _Longer("higher-priorities", (_HIGHER, "all"), _EQUAL, _EQUAL).judged(years),
+        _points("monthly-average-wait", reading.equal, monthly, None).judged(years),
+        _Longer("higher-priorities", higher, equal, equal).judged(years),
     ]
 
 
-def _gap_claims(years: Years) -> list[Claim]:
-    equal, at_end = years[EQUAL].average(), years[UNEQUAL].average()
-    gaps = [years[case].gap for gap, case in study.GAPS.items() if gap > 0]
-    rises = [
-        relative_difference(years[case].average(), equal)
-        for gap, case in study.GAPS.items()
-        if 0 < gap < max(study.GAPS)
-    ]
+def _gap_claims(years: Years, reading: Reading) -> list[Claim]:
+    equal, at_end = years[reading.equal].average(), years[reading.unequal].average()
+    found = {gap: years[case] for gap, case in reading.gaps().items() if gap > 0}
+    gaps = [year.gap for year in found.values()]
+    *rises, _ = [relative_difference(year.average(), equal) for year in found.values()]
     highest = max(rises)
     return [
         _plain("smaller-gaps", min(gaps) > 0 and max(gaps[:-1]) < gaps[-1], min(gaps)),
@@ -210,15 +241,16 @@ def _gap_claims(years: Years) -> list[Claim]:
     ]
 
 
-def _weight_claims(years: Years) -> list[Claim]:
+def _weight_claims(years: Years, reading: Reading) -> list[Claim]:
     groups: tuple[Group, ...] = ("preferred", "others")
+    weights = reading.other_weights()
+    low, full = weights[0.2], weights[1.0]
     claims = []
     for group in groups:
-        full = (_FULL_WEIGHTS, group)
-        longer = _Longer(f"weights-{group}", (_LOW_WEIGHTS, group), full, full)
-        claims.append(longer.judged(years))
+        side = (full, group)
+        claims.append(_Longer(f"weights-{group}", (low, group), side, side).judged(years))
     gaps = []
-    for case in (_LOW_WEIGHTS, _FULL_WEIGHTS):
+    for case in (low, full):
         preferred, others = (years[case].shares(group) for group in groups)
         gaps.append([other - own for own, other in zip(preferred, others, strict=True)])
     return [*claims, _positive("weights-gap", paired_difference(*gaps))]

@@ -21,7 +21,9 @@ def monthly_figures(data: Data) -> list[Figure]:
     for title, key in (("Conservative", "conservative"), ("Slack-based", "slack")):
         measured = series_of("measured", rows, "month", key)
         told = series_of("paper", rows, "month", f"paper_{key}", from_paper=True)
-        panels.append(_bars(title, "month", _WAIT, measured, told))
+        literal = [{"month": row["month"], "y": row["literal"][key]} for row in rows]
+        others = [series_of("literal reading", literal, "month", "y")] if key == "slack" else []
+        panels.append(_bars(title, "month", _WAIT, measured, *others, told))
     title = "Average wait by month, equal priorities"
     return [Figure(name="months", title=title, panels=tuple(panels))]
 
@@ -59,6 +61,7 @@ def _bars(title: str, x_label: str, y_label: str, *series: Series) -> Panel:
 def _curves(data: Data) -> list[Figure]:
     gaps, factors = data["priority_gap"], data["slack_factors"]
     told = "paper_improvement_percent"
+    literal = [row["literal"] for row in factors]
     return [
         _curve(
             "priority-gap",
@@ -78,6 +81,7 @@ def _curves(data: Data) -> list[Figure]:
             "Improvement by slack factor",
             ("", "slack factor", _IMPROVEMENT),
             series_of("measured", factors, "slack_factor", "improvement_percent"),
+            series_of("literal reading", literal, "slack_factor", "improvement_percent"),
             series_of("paper", factors, "slack_factor", told, from_paper=True),
         ),
     ]

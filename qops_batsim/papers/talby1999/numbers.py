@@ -47,6 +47,9 @@ YEAR = Waits(2401.44, 2004.46, 2226.17, 1955.28, 2294.0)
 IMPROVEMENT = 16.5
 """Of the yearly average over conservative backfilling (%)."""
 
+IMPROVEMENT_OVER_EASY = 15.0
+"""Of the average over EASY, "about" (abstract, %)."""
+
 IMPROVEMENT_SLACK_FACTOR_9 = 19.25
 SMALLEST_IMPROVEMENT = 9.5
 """Of a month but September (%)."""

@@ -11,12 +11,16 @@ from __future__ import annotations
 from qops_batsim.papers.claims import judged_together
 from qops_batsim.papers.logs import find_log
 from qops_batsim.papers.report import PaperReport, PaperRequest
-from qops_batsim.papers.talby1999.cases import first_cases
+from qops_batsim.papers.talby1999.cases import BOTH, first_cases
 from qops_batsim.papers.talby1999.choices import CHOICES
 from qops_batsim.papers.talby1999.claims import all_claims, monthly_claims
 from qops_batsim.papers.talby1999.figures import all_figures, monthly_figures
 from qops_batsim.papers.talby1999.runs import run_years
-from qops_batsim.papers.talby1999.tables import all_tables, monthly_tables
+from qops_batsim.papers.talby1999.tables import (
+    all_tables,
+    claims_in_both_readings,
+    monthly_tables,
+)
 from qops_batsim.papers.talby1999.values import all_values, monthly_average_case, monthly_values
 from qops_batsim.workload.swf import SwfLog, read_swf
 
@@ -34,18 +38,24 @@ def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
     """Run the experiments on a log of the paper's months, September 1996 to August 1997."""
     cases = first_cases(quick=request.quick)
     quick = request.quick
-    total = len(cases) + (not quick)
+    total = len(cases) + len(BOTH) * (not quick)
     years = run_years(log, cases, request, total=total)
     if not quick:
-        last = [monthly_average_case(years)]
+        last = [monthly_average_case(years, reading) for reading in BOTH.values()]
         years |= run_years(log, last, request, before=len(cases), total=total)
     data = monthly_values(years) if quick else all_values(years)
+    found = monthly_claims if quick else all_claims
+    claims, literal = (judged_together(found(years, reading)) for reading in BOTH.values())
+    data["literal_claims"] = literal
     return PaperReport(
         paper="talby1999",
         quick=quick,
         choices=CHOICES,
         data=data,
-        tables=monthly_tables(data) if quick else all_tables(data),
+        tables=[
+            *(monthly_tables(data) if quick else all_tables(data)),
+            claims_in_both_readings(claims, literal),
+        ],
         figures=monthly_figures(data) if quick else all_figures(data),
-        claims=judged_together(monthly_claims(years) if quick else all_claims(years)),
+        claims=claims,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from qops_batsim.papers.report import relative_difference
 from qops_batsim.papers.talby1999 import cases as study
 from qops_batsim.papers.talby1999 import numbers as paper
+from qops_batsim.papers.talby1999.cases import Reading
 from qops_batsim.papers.talby1999.runs import (
     GROUPS,
     Month,
@@ -26,27 +27,62 @@ WAITS = ("equal", "unequal", "high_priority", "low_priority")
 
 def monthly_values(years: Years) -> dict[str, Any]:
     """Return the numbers of the quick part by table."""
-    return {table.__name__: table(years) for table in (equal_priorities, conservative_column)}
+    return {
+        "equal_priorities": _with_months(years, equal_priorities),
+        "conservative_column": conservative_column(years),
+        "easy": easy_values(years),
+    }
 
 
 def all_values(years: Years) -> dict[str, Any]:
-    """Return all numbers by table."""
+    """Return all numbers by table; where a reading matters, ``literal`` ones in each row."""
+    by_heuristic = {name: heuristics(years, each) for name, each in study.BOTH.items()}
     return {
         **monthly_values(years),
-        "heuristics": heuristics(years),
-        "unequal_priorities": unequal_priorities(years),
-        "slack_factors": slack_factors(years),
-        "priority_gap": priority_gap(years),
-        "weights": weights(years),
-        "all_priorities": all_priorities(years),
-        "monthly_average_wait": monthly_average_wait(years),
+        "heuristics": {
+            name: {**row, "literal": _own(by_heuristic["literal"][name])}
+            for name, row in by_heuristic["chosen"].items()
+        },
+        "unequal_priorities": _with_months(years, unequal_priorities),
+        **{
+            table.__name__: _rows(years, table)
+            for table in (slack_factors, priority_gap, weights, all_priorities)
+        },
+        "monthly_average_wait": {
+            **monthly_average_wait(years, study.CHOSEN),
+            "literal": monthly_average_wait(years, study.LITERAL),
+        },
         "readings": readings(years),
     }
 
 
-def equal_priorities(years: Years) -> dict[str, Any]:
+def _rows(years: Years, table: Callable[[Years, Reading], list[dict[str, Any]]]) -> Any:
+    """Return the rows of the reading chosen, each with that of the literal one."""
+    return _beside_literal(*(table(years, reading) for reading in study.BOTH.values()))
+
+
+def _with_months(years: Years, table: Callable[[Years, Reading], dict[str, Any]]) -> Any:
+    """Return the year and its months in the reading chosen, each with that in the literal one."""
+    chosen, literal = (table(years, reading) for reading in study.BOTH.values())
+    months = _beside_literal(chosen["months"], literal.pop("months"))
+    return {**chosen, "literal": _own(literal), "months": months}
+
+
+def _beside_literal(
+    chosen: Sequence[dict[str, Any]], literal: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    rows = zip(chosen, literal, strict=True)
+    return [{**row, "literal": _own(other)} for row, other in rows]
+
+
+def _own(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row without the paper's numbers."""
+    return {key: value for key, value in row.items() if not key.startswith("paper")}
+
+
+def equal_priorities(years: Years, reading: Reading) -> dict[str, Any]:
     """Return the monthly table of section 5.2."""
-    base, year = years[study.BASELINE], years[study.EQUAL]
+    base, year = years[study.BASELINE], years[reading.equal]
     interval = improvement_interval(year, base)
     rows = []
     for month, before, after in zip(base.months, base.monthly(), year.monthly(), strict=True):
@@ -82,6 +118,27 @@ def equal_priorities(years: Years) -> dict[str, Any]:
     }
 
 
+def easy_values(years: Years) -> list[dict[str, Any]]:
+    """Return how the scheduler compares with EASY, in the paper's simulator and in a usual one."""
+    rows = []
+    for name, easy, base, of in (
+        ("the paper's", study.EASY, study.BASELINE, "equal"),
+        ("usual", study.PLAIN_EASY, study.PLAIN, "plain"),
+    ):
+        row: dict[str, Any] = {
+            "simulator": name,
+            "easy": years[easy].average(),
+            "conservative": years[base].average(),
+            "conservative_improvement_percent": improvement(years[base], years[easy]),
+            "paper_improvement_percent": paper.IMPROVEMENT_OVER_EASY,
+        }
+        for which, reading in study.BOTH.items():
+            year = years[getattr(reading, of)]
+            row[which] = {"average": year.average(), **_improvement(year, years[easy])}
+        rows.append(row)
+    return rows
+
+
 def conservative_column(years: Years) -> list[dict[str, Any]]:
     """Return how near each way to simulate conservative backfilling comes to the paper."""
     rows = []
@@ -113,13 +170,14 @@ def conservative_column(years: Years) -> list[dict[str, Any]]:
     return rows
 
 
-def heuristics(years: Years) -> dict[str, Any]:
+def heuristics(years: Years, reading: Reading) -> dict[str, Any]:
     """Return section 5.2's improvements and the table of section 5.3, by heuristic."""
     base = years[study.BASELINE]
-    best = years[study.EQUAL].average()
+    best = years[reading.equal].average()
+    equals, unequals = reading.heuristics(), reading.heuristics(1.0)
     rows: dict[str, Any] = {}
     for name, told in paper.HEURISTICS.items():
-        equal, unequal = years[study.HEURISTICS[name]], years[study.UNEQUAL_HEURISTICS[name]]
+        equal, unequal = years[equals[name]], years[unequals[name]]
         averages = _waits(equal, unequal)
         rows[name] = {
             **_improvement(equal, base),
@@ -133,9 +191,9 @@ def heuristics(years: Years) -> dict[str, Any]:
     return rows
 
 
-def unequal_priorities(years: Years) -> dict[str, Any]:
+def unequal_priorities(years: Years, reading: Reading) -> dict[str, Any]:
     """Return the monthly table of section 5.3."""
-    equal, year = years[study.EQUAL], years[study.UNEQUAL]
+    equal, year = years[reading.equal], years[reading.unequal]
     rows = [
         {"month": month.month}
         | _beside_paper(_waits(before, month), paper.MONTHS[month.month].with_priorities())
@@ -152,7 +210,7 @@ def unequal_priorities(years: Years) -> dict[str, Any]:
     }
 
 
-def slack_factors(years: Years) -> list[dict[str, Any]]:
+def slack_factors(years: Years, reading: Reading) -> list[dict[str, Any]]:
     """Return the improvement by slack factor (section 5.2)."""
     told = {3.0: paper.IMPROVEMENT, 9.0: paper.IMPROVEMENT_SLACK_FACTOR_9, 0.0: 0.0}
     return [
@@ -162,28 +220,28 @@ def slack_factors(years: Years) -> list[dict[str, Any]]:
             **_improvement(years[case], years[study.BASELINE]),
             "paper_improvement_percent": told.get(factor),
         }
-        for factor, case in study.SLACK_FACTORS.items()
+        for factor, case in reading.slack_factors().items()
     ]
 
 
-def priority_gap(years: Years) -> list[dict[str, Any]]:
+def priority_gap(years: Years, reading: Reading) -> list[dict[str, Any]]:
     """Return the average waits by the gap between every fifth job and the others."""
     told = {0.0: paper.YEAR.slack, 2.0: paper.YEAR.unequal}
     return [
         {"gap": gap, **_groups(years[case]), "paper_unequal": told.get(gap)}
-        for gap, case in study.GAPS.items()
+        for gap, case in reading.gaps().items()
     ]
 
 
-def weights(years: Years) -> list[dict[str, Any]]:
+def weights(years: Years, reading: Reading) -> list[dict[str, Any]]:
     """Return the average waits by the weight of all but priority."""
     return [
         {"other_weights": weight, **_groups(years[case]), "gap": years[case].gap}
-        for weight, case in study.OTHER_WEIGHTS.items()
+        for weight, case in reading.other_weights().items()
     ]
 
 
-def all_priorities(years: Years) -> list[dict[str, Any]]:
+def all_priorities(years: Years, reading: Reading) -> list[dict[str, Any]]:
     """Return the average wait if all jobs have the same, higher priority."""
     return [
         {
@@ -191,23 +249,22 @@ def all_priorities(years: Years) -> list[dict[str, Any]]:
             "average": years[case].average(),
             "improvement_percent": improvement(years[case], years[study.BASELINE]),
         }
-        for level, case in study.ALL_PRIORITIES.items()
+        for level, case in reading.all_priorities().items()
     ]
 
 
-def monthly_average_case(years: Years) -> study.Case:
+def monthly_average_case(years: Years, reading: Reading) -> study.Case:
     """Return the case in which each month's average wait is that of its conservative run."""
-    waits = years[study.BASELINE].monthly()
-    return study.slack(average_waits=tuple(max(wait, 1.0) for wait in waits))
+    return reading.monthly(years[study.BASELINE].monthly())
 
 
-def monthly_average_wait(years: Years) -> dict[str, Any]:
+def monthly_average_wait(years: Years, reading: Reading) -> dict[str, Any]:
     """Return what an average wait of each month brings."""
-    year, base = years[monthly_average_case(years)], years[study.BASELINE]
+    year, base = years[monthly_average_case(years, reading)], years[study.BASELINE]
     return {
         "average": year.average(),
         **_improvement(year, base),
-        "fixed_improvement_percent": improvement(years[study.EQUAL], base),
+        "fixed_improvement_percent": improvement(years[reading.equal], base),
     }
 
 
@@ -216,7 +273,7 @@ def readings(years: Years) -> list[dict[str, Any]]:
     base = years[study.BASELINE]
     rows = []
     for reading in study.READINGS:
-        found = {name: years[case] for name, case in reading.cases().items()}
+        found = {name: years[case] for name, case in reading.compared().items()}
         rows.append(
             {
                 "removal": reading.removal,

@@ -50,6 +50,15 @@ class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
             "the critical job goes to the head of the list, as the text of section 3 has it"
         ),
     ] = "placed_later"
+    headroom: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="share of the machine that stays free beside a job with more than a minute "
+            "of laxity, where it ends in time even so; else it is placed as without",
+        ),
+    ] = 0.0
 
 
 class MsbOptions(PlannerOptions, frozen=True, kw_only=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from qops_batsim.kernels import Steady, lean_kernel
 from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.scheduling.admission.search import (
@@ -39,6 +41,14 @@ class Rules(NamedTuple):
     by_laxity: bool
     undo_all: bool
     undo_by_start: bool
+    headroom: float
+
+
+PATIENT = 60.0
+"""A job with more laxity left than this (seconds) may wait for headroom."""
+
+ROUNDING = 1e-9
+"""So that 0.29 of 100 processors are 29."""
 
 
 def rules_of(options: QopsOptions) -> Rules:
@@ -50,6 +60,7 @@ def rules_of(options: QopsOptions) -> Rules:
         options.order == "least_laxity",
         options.undo == "all",
         options.undo == "starting_later",
+        options.headroom,
     )
 
 
@@ -65,10 +76,30 @@ def sort_by_start(point: int, end: int, d: Draft) -> None:
 
 
 @lean_kernel
+def fit_beside(
+    now: float, profile: Profile, duration: float, needed: int, target: float, share: float
+) -> float:
+    """Return the earliest fit of a job, with headroom beside it if it can wait for that. O(steps).
+
+    The headroom is a share of the machine, or all that a wide job leaves of it.
+    """
+    if share and target - now - duration > PATIENT:
+        # What is free in the end is the machine.
+        machine = profile.free[profile.size[0] - 1]
+        with_room = max(needed, min(machine, needed + int(share * machine + ROUNDING)))
+        start = earliest_fit(profile, now, duration, with_room)
+        if start < np.inf and meets(start, duration, target):
+            return start
+    return earliest_fit(profile, now, duration, needed)
+
+
+@lean_kernel
 def place_line(
     now: float, base: Profile, jobs: Jobs, point: int, end: int, rules: Rules, d: Draft
 ) -> int:
     """Place the jobs from a point on at their earliest fits, repairing up to K violations.
+
+    Those that can wait are placed with headroom beside them (:func:`fit_beside`).
 
     A job that misses its target is critical: the later half of the jobs placed so far (as the
     rules have it) is taken out again, and the critical job placed before them. It ends the
@@ -83,7 +114,7 @@ def place_line(
     while placed < end:
         slot = d.order[placed]
         duration, needed, target = jobs.estimates[slot], jobs.processors[slot], jobs.targets[slot]
-        start = earliest_fit(d.profile, now, duration, needed)
+        start = fit_beside(now, d.profile, duration, needed, target, rules.headroom)
         if meets(start, duration, target):
             reserve(d.profile, start, duration, needed)
             d.starts[placed] = start

@@ -215,6 +215,37 @@ def test_qops_goes_on_to_the_next_insertion_point() -> None:
     assert run("qops", 2, SECOND_POINT, k_factor=0).refused == ["E"]
 
 
+# Three processors, a column is 100 s. C asks at 1, and has to start at once. B can wait: with
+# headroom of one processor beside it, it starts when A has ended.
+#
+#   0     |AA        0.34  |AABBB
+#         |AA              |AA
+#         |BBB             | CC
+def headroom_for_c(deadline_of_b: float) -> list[Row]:
+    return [Row(0, 2, 200, 200), Row(0, 1, 300, deadline_of_b), Row(100, 1, 200, 300)]
+
+
+def test_jobs_that_can_wait_leave_headroom_for_those_that_cannot() -> None:
+    assert run("qops", 3, headroom_for_c(900)).refused == ["C"]
+    assert run("qops", 3, headroom_for_c(900), headroom=0.33).refused == ["C"]
+    found = run("qops", 3, headroom_for_c(900), headroom=0.34)
+    assert found.starts == {"A": 0, "B": 200, "C": 100}
+    # In time to the second; a second less, and B is placed as without headroom.
+    assert run("qops", 3, headroom_for_c(500), headroom=0.34).starts["B"] == 200
+    assert run("qops", 3, headroom_for_c(499), headroom=0.34).starts["B"] == 0
+
+
+def test_headroom_beside_a_wide_job_is_what_it_leaves() -> None:
+    rows = [Row(0, 1, 100, 100), Row(0, 2, 100, 900)]
+    assert run("qops", 3, rows).starts["B"] == 0
+    assert run("qops", 3, rows, headroom=0.67).starts["B"] == 100
+    # A minute of laxity is too little to wait, a second more is not.
+    rows = [Row(0, 1, 10, 10), Row(0, 2, 100, 160)]
+    assert run("qops", 3, rows, headroom=0.67).starts["B"] == 0
+    rows = [Row(0, 1, 10, 10), Row(0, 2, 100, 161)]
+    assert run("qops", 3, rows, headroom=0.67).starts["B"] == 10
+
+
 def test_of_equal_prices_msb_takes_the_first_position() -> None:
     # |AAACCCCBBBB   B and C are alike; C came later, but B moves back for the same price.
     assert run("msb", 1, [Row(0, 1, 3), Row(1, 1, 4), Row(1, 1, 4)]).starts["C"] == 3

@@ -20,14 +20,16 @@ from qops_batsim.scheduling.admission.qops_search import QopsSearch
 ORDERS = ("least_laxity", "earliest_deadline")
 
 
-def check(case: Case, found: Found, expected: oracles.Answer) -> None:
+def check(case: Case, found: Found, expected: oracles.Answer, *, whole: bool = True) -> None:
     assert found.starts == expected.starts, case
     if found.starts is None:
         assert found.blamed == expected.blamed, case
     else:
         oracles.check_plan(case, found.starts)
         seconds = oracles.seconds_with(case, found.starts)
-        assert found.free == [case.machine - used for used in seconds.used[case.now :]], case
+        assert not whole or found.free == [
+            case.machine - used for used in seconds.used[case.now :]
+        ], case
 
 
 @pytest.mark.parametrize("on_failure", ["next_point", "reject"])
@@ -51,6 +53,45 @@ def test_qops_agrees_with_its_oracle(on_failure: str, new_job: str) -> None:
         # To give up hopeless insertion points early spares work and changes nothing else.
         assert oracles.qops(case, **options, give_up_hopeless=False).starts == expected.starts
     assert verdicts == {True, False}
+
+
+def test_qops_with_headroom_agrees_with_its_oracle() -> None:
+    # Half a minute for each second of the oracle, for which two seconds are a minute.
+    rng, differ, verdicts = random.Random(17), 0, set()
+    for _ in range(1500):
+        case = random_case(rng)
+        options = {
+            "order": rng.choice(ORDERS),
+            "k_factor": rng.randint(0, 5),
+            "on_failure": "next_point",
+            "new_job": "in_order",
+            "headroom": rng.choice([0.2, 0.5, 1.0]),
+        }
+        found = ask(QopsSearch(QopsOptions(**options)), slowed(case, 30), whole=False)
+        expected = oracles.qops(case, **options, patient=2)
+        starts = found.starts and {slot: start / 30 for slot, start in found.starts.items()}
+        check(case, found._replace(starts=starts, free=[]), expected, whole=False)
+        verdicts.add(expected.starts is None)
+        differ += expected.starts != oracles.qops(case, **options | {"headroom": 0}).starts
+    assert verdicts == {True, False}
+    assert differ > 100
+
+
+def slowed(case: Case, factor: int) -> Case:
+    """The same case, in which everything takes so many times as long."""
+
+    def slow(job: Asking) -> Asking:
+        return replace(
+            job, estimate=factor * job.estimate, deadline=factor * job.deadline, arrival=0
+        )
+
+    return Case(
+        case.machine,
+        factor * case.now,
+        tuple((processors, factor * end) for processors, end in case.running),
+        tuple((slow(job), factor * start) for job, start in case.waiting),
+        slow(case.new),
+    )
 
 
 @pytest.mark.parametrize("fairness", [False, True])
