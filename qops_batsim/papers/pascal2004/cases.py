@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from qops_batsim.experiments.intervals import LEAST
 from qops_batsim.scheduling.aroma.options import AromaOptions
 from qops_batsim.workload.service_classes import APART, TOGETHER
 
@@ -80,7 +81,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         return [msgspec.structs.replace(case, seed=seed) for seed in seeds]
 
     def trials_by_candidates(self) -> dict[int, list[Trial]]:
-        """Return the trials with each number of candidates, the default among them."""
+        """Return the trials with each number of candidates, the default among them.
+
+        As it takes long, with as many seeds as a verdict needs.
+        """
         if not self.candidates:
             return {}
         case = [each for each in self.cases() if each.log == REBUILT and each.every is None][-1]
@@ -88,7 +92,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         return {
             number: [
                 msgspec.structs.replace(trial, candidates=None if number == default else number)
-                for trial in self.trials_of(case)
+                for trial in self.trials_of(case)[:LEAST]
             ]
             for number in sorted({default, *self.candidates})
         }
