@@ -25,15 +25,26 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared"))
 DRAWN = {
     "islam2003": ("25",),
-    "islam2004": ("figure3", "figure5", "figure9", "figure11"),
+    "islam2004": ("figure3", "figure9", "categories"),
+    "pascal2004": ("candidates",),
+    "talby1999": ("months", "heuristics", "priority-gap"),
 }
 """The figures that pages show."""
 
-TABLES = {"islam2003": ("Packed", "Readings", "Other windows")}
-"""How the titles of the tables begin that a page has, if not all."""
+TABLES = {
+    "islam2003": ("Packed", "Readings", "Other windows"),
+    "islam2004": ("Acceptance by category, 430", "Kill-and-restart, 430"),
+    "pascal2004": ("Table 1", "Table 2", "Candidates"),
+    "talby1999": ("Claims", "Against EASY", "Readings"),
+}
+"""How the titles of the tables begin that a page has; the others are in the report."""
 
-BRIEF = {"islam2003": 1.4}
-"""Papers whose page has claims without their parts, and the rows of a single load."""
+SHOWN_LOAD = {"islam2003": 1.4}
+"""The load of a page's rows, if not all have one."""
+
+
+def _file_name(figure: str) -> str:
+    return f"figure{figure}" if figure.isdecimal() else figure.replace("-", "_")
 
 
 def main() -> None:
@@ -64,22 +75,21 @@ def main() -> None:
     if arguments.pictures is not None:
         drawn = [figure for figure in report.figures if figure.name in DRAWN[paper]]
         named = [
-            msgspec.structs.replace(each, name=f"{paper}_figure{each.name.removeprefix('figure')}")
-            for each in drawn
+            msgspec.structs.replace(each, name=f"{paper}_{_file_name(each.name)}") for each in drawn
         ]
         draw_figures(named, arguments.pictures)
-    titles = TABLES.get(paper, ("",))
-    report.tables = [each for each in report.tables if each.title.startswith(titles)]
-    if paper in BRIEF:
-        parts = {part for claim in report.claims for part in claim.parts}
-        report.claims = [each for each in report.claims if each.id not in parts]
-        report.tables = [
-            replace(
-                each,
-                rows=[row for row in each.rows if row.get("load", BRIEF[paper]) == BRIEF[paper]],
-            )
-            for each in report.tables
+    tables = [each for each in report.tables if each.title.startswith(TABLES[paper])]
+    load = SHOWN_LOAD.get(paper)
+    if load is not None:
+        tables = [
+            replace(each, rows=[row for row in each.rows if row.get("load", load) == load])
+            for each in tables
         ]
+    report.tables = tables
+    parts = {part for claim in report.claims for part in claim.parts}
+    # Where a table has them in both readings, once is enough.
+    twice = any(table.title.startswith("Claims") for table in tables)
+    report.claims = [] if twice else [each for each in report.claims if each.id not in parts]
     print_or_put(report.markdown(), arguments.write)
 
 

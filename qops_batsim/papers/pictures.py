@@ -66,4 +66,7 @@ def _bars(axes: Any, panel: Panel) -> None:
             bars = error_bars(series.y, series.low, series.high)
         color = _PAPER_COLOR if series.from_paper else COLORS[index % len(COLORS)]
         axes.bar(places, series.y, width, label=series.label, color=color, yerr=bars, capsize=2)
+    if len(panel.series) > 1:
+        # Room for the legend above the bars.
+        axes.margins(y=0.05 + 0.09 * len(panel.series))
     axes.set_xticks(range(len(names)), names, rotation=30 if len(names) > 5 else 0)

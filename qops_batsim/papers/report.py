@@ -209,7 +209,9 @@ class PaperReport(msgspec.Struct, kw_only=True):
 
     def markdown(self) -> str:
         """Return verdicts, choices and tables."""
-        lines = ["## Verdicts", "", METHOD, "", *_claim_lines(self.claims), ""]
+        lines = []
+        if self.claims:
+            lines += ["## Verdicts", "", METHOD, "", *_claim_lines(self.claims), ""]
         lines += ["## Choices of this run", ""]
         lines += [f"- {topic}: {choice}" for topic, choice in self.choices.items()]
         lines += ["", "## Tables", ""]

@@ -153,7 +153,7 @@ def claims_in_both_readings(chosen: Sequence[Claim], literal: Sequence[Claim]) -
     """Return what each claim comes to in the reading chosen and in the literal one."""
     rows = []
     for one, other in zip(chosen, literal, strict=True):
-        row: dict[str, Any] = {"id": one.id, "section": one.section, "paper": one.paper}
+        row: dict[str, Any] = {"text": one.text, "section": one.section, "paper": one.paper}
         for name, claim in (("chosen", one), ("literal", other)):
             row[name] = {"value": claim_value(claim), "verdict": claim.verdict}
         rows.append(row)
@@ -161,13 +161,13 @@ def claims_in_both_readings(chosen: Sequence[Claim], literal: Sequence[Claim]) -
         "Claims in both readings",
         _CLAIMS,
         rows,
-        note="The claims of each reading are judged together. Only the reading chosen is counted "
-        "above.",
+        note="The claims of each reading are judged together, by 95 % intervals (Student) over the "
+        "twelve months, corrected for their number.",
     )
 
 
 _CLAIMS = {
-    "id": "claim",
+    "text": "claim",
     "section": "section",
     "chosen.value": "chosen",
     "chosen.verdict": "verdict",
