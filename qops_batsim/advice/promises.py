@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,13 +25,27 @@ from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.timing import end_of
 
 
-def earliest_promise(plan: Plan, now: float, slot: int, *, within: float = RESOLUTION) -> float:
-    """Return the earliest end (seconds) that a plan could promise to a job that has just arrived.
+class Promised(NamedTuple):
+    """An end that can be promised, and the start in the plan for it (seconds)."""
+
+    end: float
+    start: float
+
+
+NOTHING = Promised(math.inf, math.inf)
+
+
+def earliest_promise(
+    plan: Plan, now: float, slot: int, *, within: float = RESOLUTION, share: float = 0.0
+) -> Promised:
+    """Return the earliest end that a plan could promise to a job that has just arrived.
 
     A bisection as in Islam et al. (2004, Figure 2), between the end with no other job waiting and
-    the end without deadline; infinite if there is none. Who asks for the date gets it: it was
-    asked for, and not more than ``within`` before it was refused. The plan stays as it is; what
-    policies do beside their search, as killing, is not tried. O(log(span)) searches.
+    that in the first gap of the plan, or else without deadline; :data:`NOTHING` if there is none.
+    Who asks for the date gets it: it was asked for. A date before it was refused that is not more
+    than ``within`` (seconds) earlier, or than a ``share`` of the time from now to it. The plan
+    stays as it is; what policies do beside their search, as killing, is not tried.
+    O(log(span)) searches.
     """
     admission = plan.policy
     assert isinstance(admission, Admission)
@@ -40,36 +54,42 @@ def earliest_promise(plan: Plan, now: float, slot: int, *, within: float = RESOL
     draft, count = question.draft, plan.waiting_count + 1
     asked = float(jobs.promises[slot]), float(jobs.targets[slot])
 
-    def end_with(deadline: float) -> float:
+    def start_for(deadline: float) -> float:
         promise(jobs, slot, deadline, 0.0)
         if not admission.search(question).found:
             return math.inf
         place = int(np.flatnonzero(draft.order[:count] == slot)[0])
-        return end_of(float(draft.starts[place]), estimate)
+        return float(draft.starts[place])
 
     try:
         start = earliest_fit(question.running, now, estimate, int(jobs.processors[slot]))
         low = end_of(start, estimate)
-        if low == math.inf or end_with(low) < math.inf:
-            return low
-        high = end_with(math.inf)
+        if low == math.inf:
+            return NOTHING
+        if (start := start_for(low)) < math.inf:
+            return Promised(low, start)
+        gap = earliest_fit(plan.profile, now, estimate, int(jobs.processors[slot]))
+        high = end_of(gap, estimate)
+        if high == math.inf or start_for(high) == math.inf:
+            high = end_of(start_for(math.inf), estimate)
         for _ in range(MOST_DOUBLINGS):
-            if high == math.inf or end_with(high) < math.inf:
+            if high == math.inf or (start := start_for(high)) < math.inf:
                 break
             high += high - low
         else:
-            return math.inf
-        while low + within < high < math.inf:
-            middle = (low + high) / 2
-            end = end_with(middle)
-            if end == math.inf:
+            return NOTHING
+        best = Promised(high, start)
+        while max(within, share * (best.end - now)) < best.end - low < math.inf:
+            middle = (low + best.end) / 2
+            start = start_for(middle)
+            if start == math.inf:
                 low = middle
+                continue
+            best, end = Promised(middle, start), end_of(start, estimate)
             # The end that was found can be promised as a rule, and shortens the search.
-            elif end < middle - within and end > low and end_with(end) < math.inf:
-                high = end
-            else:
-                high = middle
-        return high
+            if low < end < middle - within and (start := start_for(end)) < math.inf:
+                best = Promised(end, start)
+        return best
     finally:
         jobs.promises[slot], jobs.targets[slot] = asked
 
@@ -93,25 +113,31 @@ class EarliestPromises:
         plan = self._plan
         assert plan is not None
         job = plan.table.jobs[slot]
-        end = earliest_promise(plan, plan.nominal(now), slot)
+        end = earliest_promise(plan, plan.nominal(now), slot).end
         self.responses[job.id] = end - max(job.submission_time, 0.0)
 
     def answered(self, now: float, slot: int, answer: Answer) -> None:
         """Nothing more is to be noted."""
 
 
-def watched_scheduler(
-    name: str, settings: Mapping[str, Any], promises: EarliestPromises
-) -> DecisionModule:
-    """Return a deadline scheduler whose new jobs are all asked about first."""
+def deadline_plan(name: str, settings: Mapping[str, Any], machine_size: int = 1) -> Plan:
+    """Return an empty plan of a scheduler; an InputError if it promises nothing."""
     module = make_scheduler(name, settings)
-    plan = module.new_plan(1) if isinstance(module, SpaceSharingScheduler) else None
+    plan = module.new_plan(machine_size) if isinstance(module, SpaceSharingScheduler) else None
     if plan is None or not isinstance(plan.policy, Admission):
         raise InputError(
             f"scheduler {name!r} promises nothing; one that admits jobs by deadline, as qops, is "
             "expected"
         )
-    kind: Any = type(module)
+    return plan
+
+
+def watched_scheduler(
+    name: str, settings: Mapping[str, Any], promises: EarliestPromises
+) -> DecisionModule:
+    """Return a deadline scheduler whose new jobs are all asked about first."""
+    deadline_plan(name, settings)
+    kind: Any = type(make_scheduler(name, settings))
 
     class Watched(kind):  # type: ignore[misc]
         def new_plan(self, machine_size: int) -> Plan | None:

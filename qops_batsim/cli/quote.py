@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import note, print_json, say
 from qops_batsim.cli.inputs import duration
 from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import AsJson, PricedWorkload
+from qops_batsim.cli.options import AsJson, PricedWorkload, Settings
 from qops_batsim.cli.texts import answer_text, date_text, duration_text, names_text, possible_text
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from qops_batsim.advice.queue_quote import Ask
     from qops_batsim.advice.quote import Quotation
 
 
@@ -26,26 +28,46 @@ _about = manual(
     --runtime DURATION: Its estimated run time: 7200, 120m or 2h.
     --deadline DURATION: By when it must end, counted from TIME: 6h. Default: no deadline; the
         earliest one is told.
+    --queue FILE: Instead of a run, the queue as it is now: of `squeue --json`, or in the form of
+        docs/operators.md; - for standard input.
+    --ask LIST: Jobs to ask about, processors x time of each: 64x2h,128x30m.
+    --machine N: Processors of the machine, which squeue does not tell.
+    --now DATE: Date of the queue: seconds since 1970, or an ISO date with its offset from UTC.
+        Default: what the queue tells.
+    --scheduler NAME: Whose search looks for promises.
+    --may-wait: Waiting jobs without a promise may be put off. Default: they keep the end that
+        is planned for them now.
+    --listen ADDRESS:PORT: Answer requests over HTTP, until a signal ends it; the queue is read
+        again whenever its file changes, or is posted.
+    --any-interface: Listen where other machines can ask, too.
     --before: Ask before anything happened at TIME. Default: after all that happened then.
     """
 )
-Processors = Annotated[int, _about("--processors")]
 
 
 def quote(
-    state: Annotated[str, _about("--state")],
-    processors: Processors,
-    runtime: Annotated[str, _about("--runtime")],
+    state: Annotated[str | None, _about("--state")] = None,
+    queue: Annotated[Path | None, _about("--queue")] = None,
+    processors: Annotated[int | None, _about("--processors")] = None,
+    runtime: Annotated[str | None, _about("--runtime")] = None,
     deadline: Annotated[str | None, _about("--deadline")] = None,
+    ask: Annotated[str | None, _about("--ask")] = None,
     before: Annotated[bool, _about("--before")] = False,
+    machine: Annotated[int | None, _about("--machine", min=1)] = None,
+    now: Annotated[str | None, _about("--now")] = None,
+    scheduler: Annotated[str, _about("--scheduler")] = "qops",
+    settings: Settings = None,
+    may_wait: Annotated[bool, _about("--may-wait")] = False,
+    listen: Annotated[str | None, _about("--listen")] = None,
+    any_interface: Annotated[bool, _about("--any-interface")] = False,
     workload: PricedWorkload = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell whether a job would have been admitted at a moment of a run, and at what price.
+    """Tell what could be promised to a new job, at a moment of a run or in a queue as it is now.
 
-    If not, the earliest deadline that would be promised. The scheduler's plan is put
-    together from PREFIX_decisions.jsonl and asked, so the answer is what the scheduler
-    would have said; nothing is changed. docs/operators.md has more.
+    Of a run (`--state`), the scheduler's plan is put together from PREFIX_decisions.jsonl and
+    asked, so the answer is what the scheduler would have said. Of a queue (`--queue`), running and
+    waiting jobs become such a plan. Nothing is changed by asking. docs/operators.md has more.
 
     **Examples**
 
@@ -53,8 +75,64 @@ def quote(
 
     `qops-batsim quote --state out/qops@2d --processors 64 --runtime 2h --deadline 6h`
 
-    `qops-batsim quote --state out/qops@2d --processors 64 --runtime 2h --json`
+    `squeue --json | qops-batsim quote --queue - --machine 1024 --ask 64x2h,128x30m`
+
+    `qops-batsim quote --queue squeue.json --machine 1024 --listen 127.0.0.1:8080`
     """
+    if (state is None) == (queue is None and listen is None):
+        raise InputError("--state PREFIX@TIME or --queue FILE is expected, one of the two")
+    if state is not None:
+        if processors is None or runtime is None:
+            raise InputError("--processors N and --runtime DURATION are expected with --state")
+        _quote_run(state, processors, runtime, deadline, before, workload, as_json)
+        return
+    from qops_batsim.cli import queue as queues
+    from qops_batsim.scheduling.registry import parse_settings
+
+    source = queues.QueueSource(
+        queue, scheduler, parse_settings(settings or []), machine, _date(now), may_wait
+    )
+    if listen is not None:
+        queues.listen(source, listen, any_interface=any_interface)
+        return
+    asks = _asks(ask, processors, runtime, deadline)
+    queues.quote_queue(source, asks, as_json=as_json)
+
+
+def _date(text: str | None) -> float | None:
+    """Return a date in seconds since 1970."""
+    from qops_batsim.advice.queue_state import date_of
+
+    try:
+        return None if text is None else date_of(float(text), "--now")
+    except ValueError:
+        return date_of(text, "--now")
+
+
+def _asks(
+    listed: str | None, processors: int | None, runtime: str | None, deadline: str | None
+) -> list[Ask]:
+    from qops_batsim.advice.queue_quote import Ask, parse_asks
+
+    asks = parse_asks(listed) if listed is not None else []
+    if processors is not None and runtime is not None:
+        until = None if deadline is None else duration(deadline, "--deadline", zero=False)
+        time = duration(runtime, "--runtime", zero=False)
+        asks.insert(0, Ask(processors=processors, time=time, deadline=until))
+    if not asks or (processors is None) != (runtime is None):
+        raise InputError("--ask LIST, or --processors N and --runtime DURATION, is expected")
+    return asks
+
+
+def _quote_run(
+    state: str,
+    processors: int,
+    runtime: str,
+    deadline: str | None,
+    before: bool,
+    workload: str | None,
+    as_json: bool,
+) -> None:
     from qops_batsim.advice.history import read_history
     from qops_batsim.advice.prices import price_list
     from qops_batsim.advice.quote import quote as ask

@@ -92,7 +92,7 @@ class Admission:
             return Answer()
         if verdict.reason:
             return Answer(verdict.reason)
-        return Answer(_in_words(plan, slot, verdict), verdict.blamed)
+        return Answer(in_words(plan, slot, verdict), verdict.blamed)
 
     def question(self, plan: Plan, now: float, slot: int) -> Question:
         """Return what a search is asked about a job, with a fresh profile of the running ones."""
@@ -132,7 +132,8 @@ def _too_wide(plan: Plan, slot: int) -> str:
     return f"asks for {needed} processors; {gone} of {plan.machine_size} hosts are away"
 
 
-def _in_words(plan: Plan, slot: int, verdict: Verdict) -> str:
+def in_words(plan: Plan, slot: int, verdict: Verdict) -> str:
+    """Say why a search found no plan for a job."""
     blamed = None if verdict.blamed == slot else plan.table.jobs[verdict.blamed].id
     return missed(blamed, float(plan.jobs.targets[verdict.blamed]), verdict.detail)
 

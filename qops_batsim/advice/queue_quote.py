@@ -1,0 +1,231 @@
+"""What could be promised to a new job, given the queue as it is now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+import msgspec
+
+from qops_batsim.advice.promises import Promised, deadline_plan, earliest_promise
+from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text
+from qops_batsim.errors import InputError, require
+from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.scheduling.admission.feedback import promise
+from qops_batsim.scheduling.admission.policy import (
+    Admission,
+    impossible_deadline,
+    in_words,
+)
+from qops_batsim.scheduling.answers import Held
+from qops_batsim.scheduling.plan import Plan
+from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
+
+WITHIN, SHARE = 60.0, 0.01
+"""How much too late an earliest end may be: a minute, or a hundredth of the time until then."""
+
+NEW_JOB = "the new job"
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job that is asked about: its estimated run time, and by when it must end (seconds)."""
+
+    processors: int
+    time: float
+    deadline: float | None = None
+
+
+class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What could be promised; dates in seconds since 1970, durations in seconds.
+
+    ``end`` is the earliest that could be promised, None if none could; ``start`` is planned for
+    it, and may be moved. ``admitted`` tells whether the deadline asked for could be promised,
+    ``reason`` why not.
+    """
+
+    processors: int
+    time: float
+    deadline: float | None
+    admitted: bool | None
+    reason: str
+    start: float | None
+    end: float | None
+    wait: float | None
+    """From now to the start."""
+    response: float | None
+    """From now to the end."""
+    end_date: str | None
+    """The end on this machine's clock."""
+
+
+class QueueAsker:
+    """Answers for one state of a queue, several threads at a time.
+
+    Waiting jobs are planned in the order of their planned starts, then by priority and submission,
+    each at its earliest fit. What was promised to a job is kept; another waiting job keeps the end
+    that is planned for it now, unless it ``may_wait`` longer.
+    """
+
+    def __init__(
+        self,
+        state: QueueState,
+        scheduler: str = "qops",
+        settings: Mapping[str, Any] | None = None,
+        *,
+        may_wait: bool = False,
+    ) -> None:
+        self.state = state
+        self._lock = Lock()
+        held, self.late = _held_jobs(state, may_wait=may_wait)
+        self._plan = deadline_plan(scheduler, settings or {}, state.processors)
+        self._plan.resume(0.0, held)
+        # One slot for whatever is asked about: the plan never takes it.
+        job = Job(NEW_JOB, 0.0, 1, "", qos=QosRequest(estimated_runtime=1.0))
+        self._plan.arrived(job)
+        self._plan.make_room()
+        self._slot = self._plan.table.slot_of(NEW_JOB)
+        self.running = sum(each.end is not None for each in held)
+        self.waiting = len(held) - self.running
+        self.free = state.processors - sum(
+            job.processors for job in state.jobs if job.start is not None
+        )
+
+    def ask(self, asked: Ask) -> QueueAnswer:
+        """Return what could be promised to a job; nothing is changed by asking."""
+        self._check(asked)
+        with self._lock:
+            jobs, slot = self._plan.jobs, self._slot
+            jobs.processors[slot] = jobs.reserved[slot] = asked.processors
+            jobs.estimates[slot] = duration_on_grid(asked.time)
+            promise(jobs, slot, math.inf, 0.0)
+            reason = "" if asked.deadline is None else self._reason(asked.deadline)
+            found = earliest_promise(self._plan, 0.0, slot, within=WITHIN, share=SHARE)
+        return self._answer(asked, reason, found)
+
+    def ask_all(self, asked: Sequence[Ask]) -> list[QueueAnswer]:
+        """Return the answer to each, as if none of the others were there."""
+        return [self.ask(each) for each in asked]
+
+    def _reason(self, deadline: float) -> str:
+        """Return why a deadline cannot be promised, empty if it can."""
+        plan, slot = self._plan, self._slot
+        promise(plan.jobs, slot, deadline, 0.0)
+        try:
+            impossible = impossible_deadline(plan, 0.0, slot)
+            if impossible:
+                return impossible
+            policy = plan.policy
+            assert isinstance(policy, Admission)
+            verdict = policy.search(policy.question(plan, 0.0, slot))
+            if verdict.found:
+                return ""
+            return verdict.reason or in_words(plan, slot, verdict)
+        finally:
+            promise(plan.jobs, slot, math.inf, 0.0)
+
+    def _check(self, asked: Ask) -> None:
+        size = self.state.processors
+        accepted = f"a whole number from 1 to {size}, the size of the machine, is accepted"
+        require(1 <= asked.processors <= size, "processors", asked.processors, accepted)
+        for name, value in (("time", asked.time), ("deadline", asked.deadline)):
+            accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
+            require(value is None or 0 < value <= MAX_SECONDS, name, value, accepted)
+
+    def _answer(self, asked: Ask, reason: str, found: Promised) -> QueueAnswer:
+        now, known = self.state.now, found.end < math.inf
+        return QueueAnswer(
+            processors=asked.processors,
+            time=asked.time,
+            deadline=None if asked.deadline is None else now + asked.deadline,
+            admitted=None if asked.deadline is None else not reason,
+            reason=reason,
+            start=now + found.start if known else None,
+            end=now + found.end if known else None,
+            wait=found.start if known else None,
+            response=found.end if known else None,
+            end_date=date_text(now + found.end) if known else None,
+        )
+
+
+def parse_asks(text: str) -> list[Ask]:
+    """Return the jobs of a list such as ``64x2h,128x30m``: processors and run time of each."""
+    from qops_batsim.platform.units import parse_time
+
+    asks = []
+    for part in text.split(","):
+        count, times, duration = part.strip().partition("x")
+        if not times or not count.isdecimal() or len(count) > 9:
+            raise InputError(f"{part!r} in {text!r}: PROCESSORSxTIME is expected, as 64x2h")
+        asks.append(Ask(processors=int(count), time=parse_time(duration, where=f"time in {part}")))
+    return asks
+
+
+def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Held], list[str]]:
+    """Return the jobs as a plan holds them, from now (0 s) on, and who will be late in it."""
+    running = [_running(job, state.now) for job in state.jobs if job.start is not None]
+    waiting = [job for job in state.jobs if job.start is None]
+    waiting.sort(key=_in_line)
+    starts, late = _planned(state, running, waiting)
+    if late:
+        # First those to whom something was promised, the least laxity first.
+        ordered = sorted(waiting, key=lambda job: (job.deadline or math.inf) - (job.estimate or 0))
+        others, fewer = _planned(state, running, ordered)
+        if len(fewer) < len(late):
+            waiting, starts, late = ordered, others, fewer
+    held = list(running)
+    for job, start in zip(waiting, starts, strict=True):
+        end = end_of(start, math.inf if job.estimate is None else job.estimate)
+        target = math.inf if may_wait else end
+        if job.deadline is not None:
+            target = max(job.deadline - state.now, end) if end < math.inf else math.inf
+        deadline = None if target == math.inf else target
+        held.append(Held(_job(job, state.now, deadline), start, None, target))
+    return held, late
+
+
+def _in_line(job: QueuedJob) -> tuple[float, float, float]:
+    planned = math.inf if job.planned_start is None else job.planned_start
+    return planned, -job.priority, job.submission or 0.0
+
+
+def _job(job: QueuedJob, now: float, deadline: float | None) -> Job:
+    submission = min(0.0, (job.submission or now) - now)
+    qos = QosRequest(deadline=deadline, estimated_runtime=job.estimate)
+    return Job(job.id, submission, job.processors, "", qos=qos)
+
+
+def _running(job: QueuedJob, now: float) -> Held:
+    assert job.start is not None
+    start = job.start - now
+    end = math.inf if job.estimate is None else start + job.estimate
+    if job.end is not None:
+        end = job.end - now
+    if end <= 0:
+        # It outlives its estimate: as every plan has it, it is taken to run as long again.
+        end = max(-start, 1.0)
+    target = math.inf if job.deadline is None else job.deadline - now
+    return Held(_job(job, now, None), start, end, target)
+
+
+def _planned(
+    state: QueueState, running: list[Held], waiting: list[QueuedJob]
+) -> tuple[list[float], list[str]]:
+    """Return the earliest fit of each waiting job in line, and the ids of those that are late."""
+    plan = Plan(state.processors)
+    plan.resume(0.0, running)
+    first = len(plan.table)
+    for job in waiting:
+        plan.arrived(_job(job, state.now, None))
+    plan.make_room()
+    plan.place(0.0, first, first + len(waiting))
+    starts = plan.jobs.starts[first : first + len(waiting)].tolist()
+    late = [
+        job.id
+        for job, start in zip(waiting, starts, strict=True)
+        if job.deadline is not None
+        and end_of(start, job.estimate or math.inf) > job.deadline - state.now + DEADLINE_TOLERANCE
+    ]
+    return starts, late

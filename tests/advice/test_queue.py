@@ -1,0 +1,291 @@
+"""Queues as they are now: what is read, and what could be promised beside them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qops_batsim.advice.queue_quote import Ask, QueueAsker, parse_asks
+from qops_batsim.advice.queue_read import read_queue
+from qops_batsim.advice.queue_state import QueuedJob, QueueState
+from qops_batsim.errors import InputError
+
+NOW = 1_780_000_000
+
+
+def read(data: object, **given_: Any) -> QueueState:
+    return read_queue(json.dumps(data).encode(), "queue.json", **given_)
+
+
+def ours(*jobs: dict[str, Any], processors: int = 8) -> QueueState:
+    return read({"processors": processors, "now": NOW, "jobs": list(jobs)})
+
+
+def earliest(state: QueueState, processors: int, time: float, **how: Any) -> float | None:
+    return QueueAsker(state, **how).ask(Ask(processors=processors, time=time)).response
+
+
+# Slurm
+
+
+def new_number(value: float | None, infinite: bool = False) -> dict[str, Any]:
+    return {"set": value is not None, "infinite": infinite, "number": value or 0}
+
+
+def record(number: Any, states: Any, **fields: Any) -> dict[str, Any]:
+    """Return a record of squeue, numbers written as one version does."""
+    numbers = {"cpus": 4, "time_limit": 60, "start_time": None, "submit_time": NOW - 99}
+    numbers |= {"priority": 7, "deadline": None, "end_time": None, **fields}
+    texts = {name: numbers.pop(name) for name in list(numbers) if name in TEXTS}
+    return {"job_state": states, **{n: number(v) for n, v in numbers.items()}, **texts}
+
+
+TEXTS = ("job_id", "array_task_string", "state_reason", "hold", "array_task_id", "time_limit_raw")
+
+
+@pytest.mark.parametrize("version", ["v0.0.37", "v0.0.39", "v0.0.41"])
+def test_squeue_of_several_versions(version: str) -> None:
+    def number(value: float | None) -> Any:
+        return (value or 0) if version == "v0.0.37" else new_number(value)
+
+    def state(name: str) -> Any:
+        return [name] if version == "v0.0.41" else name
+
+    jobs = [
+        record(number, state("RUNNING"), job_id=1, start_time=NOW - 600, end_time=NOW + 3000),
+        record(number, state("PENDING"), job_id=2, start_time=NOW + 3000, deadline=NOW + 9000),
+        record(number, state("COMPLETED"), job_id=3),
+        record(number, state("PENDING"), job_id=4, state_reason="JobHeldUser"),
+        record(number, state("PENDING"), job_id=5, array_job_id=5, array_task_string="1-5:2,9%2"),
+        record(number, state("RUNNING"), job_id=6, array_job_id=5, array_task_id=number(7))
+        | {"start_time": number(NOW - 10)},
+        record(number, state("PENDING"), job_id=8, het_job_id=8, het_job_offset=1, cpus=999),
+    ]
+    meta = {"meta": {"plugins": {"data_parser": version}}, "last_update": number(NOW)}
+    found = read({**meta, "jobs": jobs}, processors=16)
+    assert found.now == NOW
+    assert {job.id: (job.processors, job.estimate) for job in found.jobs} == dict.fromkeys(
+        ("1", "2", "5_1", "5_3", "5_5", "5_9", "5_7"), (4, 3600.0)
+    )
+    one, two, task, *_ = found.jobs
+    assert (one.start, one.end, one.planned_start) == (NOW - 600, NOW + 3000, None)
+    assert (two.start, two.planned_start, two.deadline) == (None, NOW + 3000, NOW + 9000)
+    assert task.priority == 7
+    assert found.left_out == {
+        "has ended": 1,
+        "held, or waits for another job or date": 1,
+        "wider than the machine": 1,
+    }
+
+
+def test_unlimited_jobs_of_squeue() -> None:
+    job = record(new_number, ["RUNNING"], job_id=1, start_time=NOW - 600)
+    job["time_limit"] = new_number(None, infinite=True)
+    found = read({"last_update": new_number(NOW), "meta": {}, "jobs": [job]}, processors=4)
+    assert found.jobs[0].estimate is None
+    assert earliest(found, 1, 60) is None
+    assert earliest(read({"meta": {}, "jobs": [job]}, processors=5, now=NOW), 1, 60) == 60
+
+
+# Our form
+
+
+def test_dates_have_an_offset_and_may_be_numbers() -> None:
+    job = {"id": 1, "processors": 2, "estimate": 60, "start": "2026-05-28T22:26:40+02:00"}
+    found = read({"processors": 4, "now": 1_780_000_060, "jobs": [job]})
+    assert found.jobs == [QueuedJob(id="1", processors=2, estimate=60.0, start=1_780_000_000.0)]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "a JSON object with a list of jobs is expected"),
+        ({"jobs": {}}, "a JSON object with a list of jobs"),
+        ({"jobs": []}, r"says nothing of the machine's processors.*--machine N"),
+        ({"jobs": [], "processors": 4}, r"says nothing of its date.*--now DATE"),
+        ({"jobs": [], "processors": 0, "now": 1}, "processors is 0; a whole number from 1"),
+        ({"jobs": [], "processors": 4, "now": "2026-01-01"}, "now is '2026-01-01'; seconds"),
+        ({"jobs": [], "processors": 4, "now": -1}, "now is -1; a date from 0"),
+        ({"jobs": [{"id": 1}]}, "missing required field `processors`"),
+        ({"jobs": [{"id": 1, "processors": 1, "x": 1}]}, "unknown field `x`"),
+        ({"jobs": [{"id": 1, "processors": 1, "estimate": 0}]}, "estimate is 0"),
+    ],
+)
+def test_what_is_no_queue_is_refused(data: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read(data)
+
+
+def test_queues_that_cannot_be() -> None:
+    running = {"id": 1, "processors": 5, "estimate": 9, "start": NOW}
+    with pytest.raises(InputError, match="'1': is given twice"):
+        ours(running, running)
+    with pytest.raises(InputError, match="use 10 processors of 8"):
+        ours(running, {**running, "id": 2})
+    with pytest.raises(InputError, match="runs since .* after the queue's date"):
+        ours({**running, "start": NOW + 1})
+    with pytest.raises(InputError, match="processors is 0"):
+        ours({**running, "processors": 0})
+
+
+numbers = st.one_of(st.integers(-(2**70), 2**70), st.floats(), st.booleans(), st.none())
+names = st.sampled_from(
+    [
+        *("id", "job_id", "job_state", "cpus", "processors", "start", "start_time", "time_limit"),
+        *("estimate", "now", "jobs", "set", "number", "infinite", "deadline", "array_job_id"),
+        *("array_task_string", "end", "planned_start", "priority", "meta"),
+    ]
+)
+values = st.recursive(
+    st.one_of(numbers, st.text(max_size=9), st.sampled_from(["PENDING", "RUNNING", "1-9999999"])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=9),
+    max_leaves=30,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(names, values, max_size=6), st.lists(values, max_size=4))
+def test_odd_queues_are_answered_or_refused(data: dict[str, Any], jobs: list[Any]) -> None:
+    content = json.dumps({**data, "jobs": jobs}).encode()
+    with suppress(InputError):
+        QueueAsker(read_queue(content, "q", processors=8, now=NOW)).ask(Ask(processors=3, time=60))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=60))
+def test_odd_bytes_are_refused(content: bytes) -> None:
+    with pytest.raises(InputError):
+        read_queue(content, "q", processors=8, now=NOW)
+
+
+def test_deep_and_large_queues_are_refused() -> None:
+    with pytest.raises(InputError, match="is no JSON"):
+        read_queue(b'{"jobs": ' + b"[" * 100_000, "q")
+    array = record(new_number, ["PENDING"], job_id=1, array_job_id=1, array_task_string="1-999999")
+    with pytest.raises(InputError, match="more than 100,000 tasks"):
+        read({"meta": {}, "jobs": [array]}, processors=8, now=NOW)
+
+
+# Answers
+
+
+def test_a_drawn_queue() -> None:
+    r"""Eight processors: A runs on six until 100, B and C wait.
+
+    8 |      .BBBB|CCCC
+      |  .   .BBBB|CCCC
+    2 |AAAAAAA    |CCCC
+    0 |AAAAAAA    |CCCC
+      0      100  200  250
+    """
+    state = ours(
+        {"id": "A", "processors": 6, "estimate": 150, "start": NOW - 50},
+        {"id": "B", "processors": 4, "estimate": 100, "planned_start": NOW + 100},
+        {"id": "C", "processors": 8, "estimate": 50, "priority": 3, "planned_start": NOW + 200},
+    )
+    asker = QueueAsker(state)
+    assert (asker.running, asker.waiting, asker.free, asker.late) == (1, 2, 2, [])
+    # Two are free at once; four beside B; eight after C, unless C may wait.
+    ends = [asker.ask(Ask(processors=n, time=50)).response for n in (2, 4, 8)]
+    assert ends == [50.0, 150.0, 300.0]
+    patient = QueueAsker(state, may_wait=True)
+    assert patient.ask(Ask(processors=8, time=50)).response == 150.0
+    refused = asker.ask(Ask(processors=8, time=50, deadline=200))
+    assert refused.admitted is False
+    assert refused.reason
+    assert asker.ask(Ask(processors=8, time=50, deadline=300)).admitted is True
+    assert "is 10 s away" in asker.ask(Ask(processors=8, time=50, deadline=10)).reason
+
+
+def test_promises_go_before_other_jobs() -> None:
+    jobs = [
+        {"id": "A", "processors": 8, "estimate": 100, "start": NOW},
+        {"id": "B", "processors": 8, "estimate": 100, "submission": NOW - 9},
+        {"id": "C", "processors": 8, "estimate": 100, "submission": NOW - 5, "deadline": NOW + 210},
+    ]
+    asker = QueueAsker(ours(*jobs))
+    assert asker.late == []
+    assert asker.ask(Ask(processors=8, time=100)).response == 400.0
+    jobs[2]["deadline"] = NOW + 150
+    # Too late already: the end planned for it now is kept.
+    asker = QueueAsker(ours(*jobs))
+    assert asker.late == ["C"]
+    assert asker.ask(Ask(processors=8, time=100)).response == 400.0
+
+
+def test_a_job_that_outlives_its_estimate_runs_as_long_again() -> None:
+    state = ours({"id": "A", "processors": 8, "estimate": 50, "start": NOW - 70})
+    assert earliest(state, 1, 10) == 80.0
+
+
+def all_orders(state: QueueState, ask: Ask) -> float:
+    """Return the earliest end that some order of all waiting jobs has, all ends kept."""
+    running = [(j.start + j.estimate - NOW, j.processors) for j in state.jobs if j.start]
+    waiting = [j for j in state.jobs if j.start is None]
+
+    def place(order: list[tuple[int, float]]) -> list[float]:
+        busy = [(0.0, end, width) for end, width in running]
+        ends = []
+        for width, length in order:
+            for start in sorted({0.0, *(end for _, end, _ in busy)}):
+                dates = [start, *(b for b, _, _ in busy if start < b < start + length)]
+                used = (sum(w for b, e, w in busy if b <= d < e) for d in dates)
+                if max(used) + width <= state.processors:
+                    busy.append((start, start + length, width))
+                    ends.append(start + length)
+                    break
+        return ends
+
+    kept = place([(j.processors, j.estimate or 0.0) for j in waiting])
+    jobs = [(j.processors, j.estimate or 0.0) for j in waiting] + [(ask.processors, ask.time)]
+    best = math.inf
+    for order in itertools.permutations(range(len(jobs))):
+        ends = dict(zip(order, place([jobs[i] for i in order]), strict=True))
+        if all(ends[i] <= end for i, end in enumerate(kept)):
+            best = min(best, ends[len(kept)])
+    return best
+
+
+def test_answers_against_all_orders() -> None:
+    best = answered = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        free, jobs = 6, []
+        for number in range(rng.randint(1, 7)):
+            width, length = rng.randint(1, 4), 100 * rng.randint(1, 9)
+            job = {"id": number, "processors": width, "estimate": length, "submission": NOW - 9}
+            if width <= free and number < 3:
+                free -= width
+                job["start"] = NOW
+            jobs.append(job)
+        state = ours(*jobs, processors=6)
+        ask = Ask(processors=rng.randint(1, 6), time=100 * rng.randint(1, 9))
+        asker = QueueAsker(state)
+        answer = asker.ask(ask)
+        least = all_orders(state, ask)
+        assert answer.response is not None
+        assert answer.response >= least
+        best += answer.response < least + 60
+        answered += 1
+        again = Ask(processors=ask.processors, time=ask.time, deadline=answer.response)
+        assert asker.ask(again).admitted
+        assert asker.ask(ask) == answer
+    assert best >= 0.9 * answered
+
+
+def test_lists_of_jobs() -> None:
+    assert parse_asks("64x2h, 128x30m") == [
+        Ask(processors=64, time=7200.0),
+        Ask(processors=128, time=1800.0),
+    ]
+    for text in ("", "64", "x2h", "64x", "-1x2h", "64x2h,", "9999999999x1h"):
+        with pytest.raises(InputError):
+            parse_asks(text)

@@ -1,0 +1,216 @@
+"""The endpoint for quotes: what it answers, and what it withstands."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qops_batsim.advice.quote_server import (
+    MAX_ASK_BYTES,
+    MOST_ASKS,
+    MOST_AT_ONCE,
+    QueueKeeper,
+    QuoteServer,
+    parse_address,
+    schema,
+)
+from qops_batsim.cli.queue import QueueSource
+from qops_batsim.errors import InputError
+
+NOW = 1_780_000_000
+QUEUE = {
+    "processors": 8,
+    "now": NOW,
+    "jobs": [{"id": 1, "processors": 6, "estimate": 100, "start": NOW}],
+}
+
+Ask = Callable[..., tuple[int, Any]]
+
+
+def served(source: QueueSource, seconds: float = 10.0) -> Iterator[tuple[Ask, int]]:
+    keeper = QueueKeeper(source.read, source.changed)
+    server = QuoteServer(("127.0.0.1", 0), keeper, post_state=source.path is None, seconds=seconds)
+    port = server.server_address[1]
+
+    def ask(method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
+        connection = HTTPConnection("127.0.0.1", port, timeout=20)
+        content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        connection.request(method, path, content, headers)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+
+    with server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield ask, int(port)
+        server.shutdown()
+        thread.join(10)
+
+
+@pytest.fixture
+def ask() -> Iterator[Ask]:
+    for found, _ in served(QueueSource(None, "qops", {})):
+        assert found("POST", "/state", QUEUE)[0] == 200
+        yield found
+
+
+def test_quotes(ask: Ask) -> None:
+    status, found = ask("GET", "/quote?processors=4&time=2m")
+    assert status == 200
+    assert found["state"] == {
+        "now": NOW,
+        "processors": 8,
+        "free": 2,
+        "running": 1,
+        "waiting": 0,
+        "late": [],
+        "left_out": {},
+    }
+    (job,) = found["jobs"]
+    assert (job["wait"], job["response"], job["end"]) == (100.0, 220.0, NOW + 220.0)
+    jobs = [{"processors": 2, "time": 60}, {"processors": 4, "time": 120, "deadline": 130}]
+    status, found = ask("POST", "/quote", {"jobs": jobs})
+    assert [each["response"] for each in found["jobs"]] == [60.0, 220.0]
+    assert [each["admitted"] for each in found["jobs"]] == [None, False]
+    assert ask("GET", "/state")[1]["free"] == 2
+    assert ask("GET", "/health")[0] == 200
+
+
+def test_the_schema_describes_what_is_answered(ask: Ask) -> None:
+    status, found = ask("GET", "/schema")
+    assert status == 200
+    assert found == json.loads(json.dumps(schema()))
+    names = found["$defs"]
+    assert set(names["QueueAnswer"]["properties"]) == set(
+        ask("GET", "/quote?processors=4&time=2m")[1]["jobs"][0]
+    )
+    assert names["Ask"]["required"] == ["processors", "time"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "message"),
+    [
+        ("GET", "/quote", None, 400, "processors=N&time=DURATION is expected"),
+        ("GET", "/quote?processors=4&time=2m&time=3m", None, 400, "is expected"),
+        ("GET", "/quote?processors=4&time=-1", None, 400, "time is"),
+        ("GET", "/quote?processors=9&time=60", None, 400, "a whole number from 1 to 8"),
+        ("GET", "/quote?processors=%D9%A4&time=60", None, 400, "a whole number is expected"),
+        ("GET", "/quote?" + "a" * 2000, None, 400, "longer than 1,000"),
+        ("GET", "/etc/passwd", None, 404, "is not known"),
+        ("POST", "/quote", {"jobs": []}, 400, "0 jobs; 1 to 100"),
+        ("POST", "/quote", {"jobs": [{"processors": 1, "time": 1}] * 101}, 400, "101 jobs"),
+        ("POST", "/quote", {"jobs": [{"processors": 1.5, "time": 1}]}, 400, "Expected `int`"),
+        ("POST", "/quote", {"jobs": [{"processors": 2**70, "time": 1}]}, 400, ""),
+        ("POST", "/quote", {"jobs": [{"processors": 1, "time": 1e300}]}, 400, "time is"),
+        ("POST", "/quote", b"[" * 60_000, 400, ""),
+        ("POST", "/quote", b"\xff", 400, ""),
+        ("POST", "/quote", b" " * (MAX_ASK_BYTES + 1), 413, "at most 65,536"),
+        ("POST", "/state", {"jobs": 1}, 400, "a list of jobs"),
+    ],
+)
+def test_requests_that_are_refused(
+    ask: Ask, method: str, path: str, body: object, status: int, message: str
+) -> None:
+    found, answer = ask(method, path, body)
+    assert found == status
+    assert message in answer["error"]
+    # The state is as it was.
+    assert ask("GET", "/quote?processors=2&time=60")[1]["jobs"][0]["response"] == 60.0
+    assert MOST_ASKS == 100
+
+
+def test_pages_of_other_sites_are_not_answered(ask: Ask) -> None:
+    status, answer = ask("POST", "/state", QUEUE, Origin="https://example.org")
+    assert (status, answer["error"]) == (403, "requests of web pages are not answered")
+    assert ask("POST", "/quote", b"{}", **{"Content-Length": "-1"})[0] in (400, 411)
+
+
+def test_slow_clients_are_cut_off_and_many_are_sent_away() -> None:
+    for ask, port in served(QueueSource(None, "qops", {}), seconds=1.0):
+        ask("POST", "/state", QUEUE)
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(MOST_AT_ONCE)]
+        for each in idle:
+            each.sendall(b"GET /quote?proc")
+        until = time.monotonic() + 20
+        while (found := ask("GET", "/health"))[0] != 503 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert found == (503, {"error": "too many requests"})
+        for each in idle:
+            each.settimeout(20)
+            assert each.recv(1000) == b""
+            each.close()
+        until = time.monotonic() + 20
+        while (found := ask("GET", "/health"))[0] != 200 and time.monotonic() < until:
+            time.sleep(0.05)
+        assert found[0] == 200
+
+
+def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    path = tmp_path / "queue.json"
+    path.write_text(json.dumps(QUEUE))
+    for ask, _ in served(QueueSource(path, "qops", {})):
+        assert ask("GET", "/quote?processors=4&time=60")[1]["jobs"][0]["response"] == 160.0
+        path.write_text(json.dumps({**QUEUE, "jobs": []}))
+        assert ask("GET", "/quote?processors=4&time=60")[1]["jobs"][0]["response"] == 60.0
+        path.write_text("{")
+        status, answer = ask("GET", "/quote?processors=4&time=60")
+        assert status == 400
+        assert "queue.json: is no JSON" in answer["error"]
+        path.unlink()
+        assert "queue.json" in ask("GET", "/state")[1]["error"]
+        path.write_text(json.dumps({**QUEUE, "processors": 9}))
+        assert ask("GET", "/state")[1]["processors"] == 9
+        assert ask("POST", "/state", QUEUE)[0] == 403
+
+
+def test_without_a_queue_there_is_no_quote() -> None:
+    for ask, _ in served(QueueSource(None, "qops", {})):
+        status, answer = ask("GET", "/quote?processors=4&time=60")
+        assert (status, answer["error"]) == (503, "no queue is known yet; post one to /state")
+
+
+def test_only_this_machine_may_ask_unless_allowed() -> None:
+    assert parse_address("127.0.0.1:80", any_interface=False) == ("127.0.0.1", 80)
+    assert parse_address("localhost:0", any_interface=False) == ("127.0.0.1", 0)
+    assert parse_address("[::1]:80", any_interface=False) == ("::1", 80)
+    assert parse_address("0.0.0.0:80", any_interface=True) == ("0.0.0.0", 80)
+    for text in ("0.0.0.0:80", "10.0.0.1:80", "[::]:80"):
+        with pytest.raises(InputError, match="every machine in the network could ask"):
+            parse_address(text, any_interface=False)
+    for text in ("127.0.0.1", "80", ":80", "127.0.0.1:x", "127.0.0.1:99999", "example.org:80"):
+        with pytest.raises(InputError, match="ADDRESS:PORT is expected"):
+            parse_address(text, any_interface=False)
+
+
+def test_the_command_stops_at_a_signal(tmp_path: Path) -> None:
+    path = tmp_path / "queue.json"
+    path.write_text(json.dumps(QUEUE))
+    command = [sys.executable, "-m", "qops_batsim", "quote", "--queue", str(path)]
+    with subprocess.Popen(
+        [*command, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        told = ""
+        while not (found := re.search(r"listens at http://127.0.0.1:(\d+)", told)):
+            line = process.stderr.readline()
+            assert line, told
+            told += line
+        connection = HTTPConnection("127.0.0.1", int(found[1]), timeout=20)
+        connection.request("GET", "/quote?processors=8&time=1h")
+        assert json.loads(connection.getresponse().read())["jobs"][0]["response"] == 3700.0
+        process.send_signal(signal.SIGTERM)
+        rest = process.stderr.read()
+        assert process.wait(20) == 0, rest
+        assert rest == "GET /quote 200\nstopped\n"
