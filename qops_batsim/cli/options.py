@@ -109,7 +109,8 @@ _of_output = manual(
     --quiet, -q: Print nothing but errors.
     --out, -o: Picture to write: a .png, .pdf or .svg file.
     --from TIME: Left edge: seconds since the start of the simulation, or with a unit: 90m, 12h,
-        100d. Default: the first submission.
+        100d; or a date where the workload has a calendar: 1996-12-24. Default: the first
+        submission.
     --to TIME: Right edge. Default: the last completion.
     """
 )

@@ -7,14 +7,17 @@ is lost between pixels and 30,000 jobs take about a second.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from qops_batsim.analysis.metrics.deadlines import has_user_deadlines
 from qops_batsim.analysis.plots.drawing import (
     DOTS_PER_INCH,
     legend_above,
@@ -24,19 +27,22 @@ from qops_batsim.analysis.plots.drawing import (
     set_time_axis,
 )
 from qops_batsim.analysis.plots.evalys_bridge import draw_gantt
+from qops_batsim.analysis.plots.job_groups import Group, by_deadline, by_state, colors_of
 from qops_batsim.analysis.results.run import Run, RunResult, load_run
 from qops_batsim.analysis.results.series import busy_periods, window
 from qops_batsim.analysis.results.tables import Booleans, Floats
+from qops_batsim.analysis.results.workloads import workloads_with_deadlines
 from qops_batsim.errors import InputError, did_you_mean
-from qops_batsim.jobs import (
-    COMPLETED_FAILED,
-    COMPLETED_KILLED,
-    COMPLETED_SUCCESSFULLY,
-    COMPLETED_WALLTIME_REACHED,
-)
+from qops_batsim.workload.model import Workload
 
 ENGINES = ("auto", "evalys", "image")
 """Ways to draw; ``auto`` takes evalys while its labels stay readable."""
+
+COLORS_BY = ("auto", "deadline", "state")
+"""What colours tell: deadlines met, with how much to spare, and missed; or how jobs ended.
+
+``auto`` takes deadlines where users have set some.
+"""
 
 EVALYS_JOBS = 150
 """Most jobs that ``auto`` gives to evalys."""
@@ -44,20 +50,13 @@ EVALYS_JOBS = 150
 _EVALYS_LIMIT = 5000
 """Most jobs that evalys can draw in reasonable time and memory."""
 
-# Legend text and shades; neighbouring jobs take different shades.
-_STATES = {
-    COMPLETED_SUCCESSFULLY: (
-        "successful",
-        ("#4c8dbf", "#86b8dc", "#2f6f9f", "#a9cde6", "#5fa2cf", "#3f7fae", "#97c3e2"),
-    ),
-    COMPLETED_WALLTIME_REACHED: ("killed at walltime", ("#e4572e", "#ef7b52", "#d1431c")),
-    COMPLETED_KILLED: ("killed by the scheduler", ("#8e5ea2", "#a77fba", "#774a8a")),
-    COMPLETED_FAILED: ("failed", ("#e0a100", "#f0bb33", "#c48c00")),
-}
 _IDLE = "#f3f3f0"
 
 _FEW_HOSTS = 40
 """Up to so many hosts, each is a visible row, without grid lines."""
+
+_LEGEND_WIDTH = 165
+"""Characters of legend text that fit beside each other."""
 
 _WIDTH, _HEIGHT = 12.0, 6.5  # inches
 _LEFT, _BOTTOM, _RIGHT, _TOP = 0.07, 0.14, 0.97, 0.89  # of the figure
@@ -71,6 +70,8 @@ def gantt(
     begin: float | None = None,
     end: float | None = None,
     engine: str = "auto",
+    color: str = "auto",
+    workloads: Mapping[str, Workload] | None = None,
 ) -> Figure:
     """Draw which host ran which job, when.
 
@@ -86,6 +87,10 @@ def gantt(
         Part to show (seconds); by default from the first submission to the last completion.
     engine
         One of :data:`ENGINES`.
+    color
+        One of :data:`COLORS_BY`.
+    workloads
+        What was run, by name (``"w0"``), for the deadlines; by default what the run's files name.
 
     Examples
     --------
@@ -99,7 +104,10 @@ def gantt(
         output_format(out)
     if engine not in ENGINES:
         raise InputError(f"unknown engine {engine!r}{did_you_mean(engine, ENGINES)}")
+    if color not in COLORS_BY:
+        raise InputError(f"unknown colour {color!r}{did_you_mean(color, COLORS_BY)}")
     result = load_run(run, hosts=hosts)
+    groups, refused = _groups(result, color, workloads)
     begin, end = _part(result, begin, end)
     shown, shared = _visible(result, begin, end), _share_hosts(result)
     count = int(shown.sum())
@@ -114,15 +122,59 @@ def gantt(
     with picture(out, _WIDTH, _HEIGHT) as figure:
         axes = figure.add_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM))
         if engine == "evalys":
-            _draw_rectangles(result, axes, shown, begin, end)
+            _draw_rectangles(result, colors_of(result, groups), axes, shown, begin, end)
         else:
-            _draw_image(result, axes, shown, begin, end)
-        set_time_axis(axes, begin, end)
+            _draw_image(result, colors_of(result, groups), axes, shown, begin, end)
+        refused = _mark_refused(result, axes, refused, begin, end)
+        set_time_axis(axes, begin, end, result.calendar)
         axes.set_ylabel("Host")
         mixed = "; colours mix where jobs share hosts" if shared and engine == "image" else ""
-        axes.set_title(_title(result, count) + mixed, pad=26)
-        _add_legend(result, axes, shown)
+        legend = _legend(groups, shown, refused)
+        columns = _columns([each.get_label() for each in legend])
+        rows = -(-len(legend) // columns)
+        axes.set_position((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM - 0.032 * (rows - 1)))
+        axes.set_title(_title(result, count) + mixed, pad=11 + 15 * rows)
+        legend_above(axes, columns, handles=legend, handlelength=1.2, columnspacing=1.6)
     return figure
+
+
+def _groups(
+    result: RunResult, color: str, workloads: Mapping[str, Workload] | None
+) -> tuple[list[Group], Booleans]:
+    """Return the jobs by what their colours tell, and which of them to mark as refused."""
+    if color != "state":
+        known, why_not = (workloads, None) if workloads else workloads_with_deadlines(result)
+        if any(map(has_user_deadlines, known.values())):
+            return by_deadline(result, known)
+        if color == "deadline":
+            raise InputError(
+                f"{result.source}: {why_not or 'no job has a deadline of its user'}; "
+                "a run with such deadlines and its workload are expected to colour by them"
+            )
+    return by_state(result), ~result.executed
+
+
+def _mark_refused(
+    result: RunResult, axes: Any, refused: Booleans, begin: float, end: float
+) -> Booleans:
+    """Mark the submissions of refused jobs above the hosts; return which are in the picture."""
+    dates = np.maximum(result.column("submission_time"), 0.0)
+    inside: Booleans = refused & (dates >= begin) & (dates <= end)
+    if inside.any():
+        low, high = axes.get_ylim()
+        room = 0.035 * (high - low)
+        axes.axhspan(high, high + room, color="white", zorder=3, linewidth=0)
+        axes.vlines(
+            dates[inside], high + 0.15 * room, high + room, color="#222222", zorder=4,
+            linewidth=1.2 if inside.sum() < 200 else 0.5, alpha=1 if inside.sum() < 200 else 0.5,
+        )  # fmt: skip
+        axes.set_ylim(low, high + room)
+    return inside
+
+
+def _columns(texts: Sequence[str]) -> int:
+    """Return how many entries of a legend fit beside each other."""
+    return max(1, min(len(texts), _LEGEND_WIDTH // (max(map(len, texts)) + 5)))
 
 
 def _part(result: RunResult, begin: float | None, end: float | None) -> tuple[float, float]:
@@ -160,22 +212,9 @@ def _share_hosts(result: RunResult) -> bool:
     return bool(lasted > (ends - begins).sum() * (1 + 1e-9) + 1e-3)
 
 
-def _colors(result: RunResult) -> Floats:
-    """Return the colour of each job (rows of red, green, blue from 0 to 1)."""
-    order = np.argsort(result.column("starting_time"), kind="stable")
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    colors = np.ones((len(order), 3))
-    for state, (_, shades) in _STATES.items():
-        rows = np.flatnonzero((result.jobs["final_state"] == state).to_numpy())
-        colors[rows] = np.array([to_rgb(shade) for shade in shades])[rank[rows] % len(shades)]
-    return colors
-
-
 def _draw_rectangles(
-    result: RunResult, axes: Any, shown: Booleans, begin: float, end: float
+    result: RunResult, colors: Floats, axes: Any, shown: Booleans, begin: float, end: float
 ) -> None:
-    colors = _colors(result)
     start, finish = result.column("starting_time"), result.column("finish_time")
     names = result.jobs["job_id"]
     if result.jobs["workload_name"].nunique() > 1:
@@ -200,10 +239,13 @@ def _draw_rectangles(
     _set_host_axis(axes, result.hosts, 0.45)
 
 
-def _draw_image(result: RunResult, axes: Any, shown: Booleans, begin: float, end: float) -> None:
+def _draw_image(
+    result: RunResult, colors: Floats, axes: Any, shown: Booleans, begin: float, end: float
+) -> None:
     width = round(_WIDTH * (_RIGHT - _LEFT) * DOTS_PER_INCH)
     height = round(_HEIGHT * (_TOP - _BOTTOM) * DOTS_PER_INCH)
-    image = occupation_image(result, shown, begin, end, width, min(height, result.hosts))
+    size = width, min(height, result.hosts)
+    image = occupation_image(result, colors, shown, (begin, end), size)
     axes.imshow(
         image,
         extent=(begin, end, 0, result.hosts),
@@ -218,15 +260,20 @@ def _draw_image(result: RunResult, axes: Any, shown: Booleans, begin: float, end
 
 
 def occupation_image(
-    result: RunResult, shown: Booleans, begin: float, end: float, width: int, height: int
+    result: RunResult,
+    colors: Floats,
+    shown: Booleans,
+    part: tuple[float, float],
+    size: tuple[int, int],
 ) -> Floats:
     """Return the mean colour of each cell of hosts × time.
 
-    ``begin`` and ``end`` are the dates of the left and right edge (seconds), ``width`` and
-    ``height`` cells of time and of hosts (at most their number; the first has host 0).
-    Red, green and blue go from 0 to 1, shape (height, width, 3); idle time has the
-    background's colour.
+    ``colors`` are those of the jobs, the ``part`` dates of the left and right edge (seconds), the
+    ``size`` numbers of cells of time and of hosts (at most their number; the first has host 0).
+    Red, green and blue go from 0 to 1, shape (hosts, times, 3); idle time has the background's
+    colour.
     """
+    (begin, end), (width, height) = part, size
     stays = result.stays()
     stays = stays.where(shown[stays.rows] & (stays.hosts < result.hosts))
     rows, hosts, start, finish = stays.where(np.argsort(stays.hosts, kind="stable"))
@@ -234,17 +281,17 @@ def occupation_image(
     scale = width / (end - begin)
     start = np.clip((start - begin) * scale, 0, width)
     finish = np.clip((finish - begin) * scale, 0, width)
-    paint = np.column_stack([_colors(result)[rows], np.ones(len(rows))])
+    paint = np.column_stack([colors[rows], np.ones(len(rows))])
     limits = np.searchsorted(hosts, np.arange(result.hosts + 1))
     cell_of = np.arange(result.hosts) * height // result.hosts
     hosts_in_cell = np.bincount(cell_of, minlength=height)
     sums = np.zeros((height, width, 4))
     edges = np.arange(width + 1, dtype=np.float64)
     for host in range(result.hosts):
-        part = slice(limits[host], limits[host + 1])
-        if part.start < part.stop:
-            painted = _accumulated(start[part], paint[part], edges)
-            painted -= _accumulated(finish[part], paint[part], edges)
+        own = slice(limits[host], limits[host + 1])
+        if own.start < own.stop:
+            painted = _accumulated(start[own], paint[own], edges)
+            painted -= _accumulated(finish[own], paint[own], edges)
             sums[cell_of[host]] += np.diff(painted, axis=0)
     covered = sums[..., 3:]
     color = sums[..., :3] / np.maximum(covered, 1e-12)
@@ -282,16 +329,16 @@ def _title(result: RunResult, count: int) -> str:
     return f"{result.name}: {jobs} on {result.hosts:,} hosts{by}"
 
 
-def _add_legend(result: RunResult, axes: Any, shown: Booleans) -> None:
-    states = result.jobs["final_state"]
-    handles = []
-    for state, (text, shades) in _STATES.items():
-        count = int((states[shown] == state).sum())
+def _legend(groups: Sequence[Group], shown: Booleans, refused: Booleans) -> list[Any]:
+    handles: list[Any] = []
+    for text, shades, rows in groups:
+        count = int((rows & shown).sum())
         if count:
             handles.append(Patch(facecolor=shades[0], label=f"{text}: {count:,}"))
-    rejected = int((~result.executed).sum())
-    if rejected:
-        text = f"rejected (not drawn): {rejected:,}"
-        handles.append(Patch(facecolor="none", edgecolor="#888888", hatch="////", label=text))
+    if refused.any():
+        text = f"refused, when submitted: {int(refused.sum()):,}"
+        handles.append(
+            Line2D([], [], label=text, marker="|", markersize=9, linewidth=0, color="#222222")
+        )
     handles.append(Patch(facecolor=_IDLE, edgecolor="#bbbbbb", label="idle"))
-    legend_above(axes, len(handles), handles=handles, handlelength=1.2, columnspacing=1.6)
+    return handles

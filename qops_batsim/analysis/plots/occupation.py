@@ -76,7 +76,7 @@ def draw(
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[height - 2.6, 2.0])
         _draw_lanes(top, edges, edges[tasks.hosts] + lanes, tasks, classes)
         _draw_totals(bottom, tasks, np.array(classes))
-        set_time_axis(bottom, begin, end)
+        set_time_axis(bottom, begin, end, result.calendar)
         ran, most = int(np.unique(tasks.rows).size), int(lanes.max()) + 1
         top.set_title(
             f"{result.name}: {ran:,} jobs, up to {_count(most)} at once on a host", pad=26

@@ -21,6 +21,7 @@ from qops_batsim.analysis.plots.drawing import (
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window
 from qops_batsim.analysis.results.tables import Floats
+from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 
 _LINES = ("-", "--", ":", "-.")
@@ -76,10 +77,16 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
         top.set_ylim(0, 103)
         bottom.set_ylim(0, max(1.0, bottom.get_ylim()[1]))
         bottom.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
-        set_time_axis(bottom, first, last)
+        set_time_axis(bottom, first, last, _calendar(results))
         for axes, title in ((top, "Utilization"), (bottom, "Queue length")):
             axes.set_title(title, pad=8 + 15 * legend_rows)
             legend_above(axes, columns)
+
+
+def _calendar(results: Sequence[RunResult]) -> Calendar | None:
+    """Return the calendar that all runs have."""
+    first, *others = [result.calendar for result in results]
+    return first if all(each == first for each in others) else None
 
 
 def _window(result: RunResult) -> tuple[float, float]:

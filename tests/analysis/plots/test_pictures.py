@@ -6,10 +6,14 @@ from matplotlib.colors import to_rgb
 
 from qops_batsim.analysis.plots import gantt
 from qops_batsim.analysis.plots import over_time as plots
-from qops_batsim.analysis.plots.drawing import duration_text, picture
+from qops_batsim.analysis.plots.drawing import duration_text, picture, set_time_axis
+from qops_batsim.analysis.plots.job_groups import by_deadline, by_state, colors_of
 from qops_batsim.analysis.results.run import read_run
+from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
+from qops_batsim.running.run import run
 
+MUCH_KILLED = {"kill_and_restart": True, "tolerance_factor": 3.0}
 SIGNATURES = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
 
 
@@ -41,7 +45,7 @@ def test_a_gantt_chart_tells_states_rejections_and_units(result, tmp_path, monke
     texts = drawn_texts(monkeypatch, lambda: gantt.gantt(result, tmp_path / "a.png"))
     assert "run: 5 jobs on 4 hosts" in texts
     assert {"successful: 2", "killed at walltime: 1", "killed by the scheduler: 1"} <= texts
-    assert {"failed: 1", "rejected (not drawn): 1"} <= texts
+    assert {"failed: 1", "refused, when submitted: 1"} <= texts
     assert "Time since the start of the simulation (seconds)" in texts
     assert {"1", "2", "3", "6"} <= texts  # labels of jobs
 
@@ -66,6 +70,46 @@ def test_ticks_far_from_the_start_read_like_a_clock(write_run, tmp_path, monkeyp
     run = read_run(write_run([write_run.ran("1", 100 * 86400, 1, 100 * 86400, 6 * 3600, [0])]))
     texts = drawn_texts(monkeypatch, lambda: gantt.gantt(run, tmp_path / "a.png"))
     assert {"100 d\n00:00", "100 d\n06:00"} <= texts
+
+
+def test_colours_tell_deadlines(tmp_path, monkeypatch):
+    done = run("fqops", "sdsc_sp2_deadlines_500", None, MUCH_KILLED, out=tmp_path / "run")
+    groups, refused = by_deadline(done.result, done.inputs.workloads)
+    rows = sum(each.rows.astype(int) for each in groups)
+    assert ((rows == 1) | ~done.result.executed).all()
+    found = done.measured.deadlines
+    count = {each.text: int((each.rows & done.result.executed).sum()) for each in groups}
+    assert sum(count[text] for text in count if text.startswith("met")) == found.met.jobs
+    assert count["missed"] + count["kept a later promise"] == found.missed.jobs
+    assert count["killed, run again"] == done.measured.runs_killed > 0
+    assert int(refused.sum()) == found.refused.jobs
+    texts = drawn_texts(monkeypatch, lambda: gantt.gantt(done.result, tmp_path / "a.png"))
+    assert f"refused, when submitted: {found.refused.jobs}" in texts
+    texts = drawn_texts(
+        monkeypatch, lambda: gantt.gantt(done.result, tmp_path / "a.png", color="state")
+    )
+    assert f"successful: {done.measured.jobs_successful}" in texts
+    with pytest.raises(InputError, match="unknown colour 'deadlin'; did you mean 'deadline'"):
+        gantt.gantt(done.result, color="deadlin")
+
+
+def test_dates_are_those_of_the_calendar():
+    """In every zoom the label tells what the ticks leave out; clocks go back on 27 October."""
+    calendar = Calendar(843480031, "Europe/Stockholm")
+    for begin, end, label, ticks in (
+        (0, 300 * 86400, "1996 to 1997", {"1997", "Mar"}),
+        (30 * 86400, 40 * 86400, "1996", {"Nov", "28"}),
+        (33.5 * 86400, 34.5 * 86400, "1996-10-27 to 1996-10-28", {"03:00", "18:00"}),
+        (100, 110, "1996-09-23", {"12", "20"}),
+    ):
+        with picture(None, 4, 3) as figure:
+            axes = figure.add_subplot()
+            set_time_axis(axes, begin, end, calendar)
+            figure.canvas.draw()
+            shown = {text.get_text() for text in axes.get_xticklabels()}
+            assert axes.get_xlabel() == f"Date, {label} (Europe/Stockholm)"
+            assert 4 < len(shown) < 14, shown
+            assert ticks <= shown, shown
 
 
 def drawn_texts(monkeypatch, draw) -> set[str]:
@@ -93,7 +137,8 @@ def test_each_cell_of_the_image_is_the_mean_of_what_its_host_ran(write_run):
         ran("3", 0, 1, 0, 20, [1]),
     ]
     result = read_run(write_run(jobs))
-    image = gantt.occupation_image(result, result.executed, 0, 20, 4, 2)
+    colors = colors_of(result, by_state(result))
+    image = gantt.occupation_image(result, colors, result.executed, (0, 20), (4, 2))
     red, idle = np.array(to_rgb("#e4572e")), np.array(to_rgb("#f3f3f0"))
     blue = image[1, 0]
     assert image.shape == (2, 4, 3)
@@ -105,7 +150,7 @@ def test_each_cell_of_the_image_is_the_mean_of_what_its_host_ran(write_run):
     half = 2 * image[0, 2] - idle
     assert np.allclose(half, [to_rgb("#2f6f9f")])
     # Both hosts in one cell.
-    both = gantt.occupation_image(result, result.executed, 0, 20, 4, 1)
+    both = gantt.occupation_image(result, colors, result.executed, (0, 20), (4, 1))
     assert np.allclose(both[0], image.mean(axis=0))
 
 
