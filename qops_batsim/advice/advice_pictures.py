@@ -20,8 +20,8 @@ from qops_batsim.experiments.pictures import draw_band, panels
 
 Rows = list[list[str]]
 
-_KINDS = ("promised and kept", "ended in time, not promised", "missed", "refused")
-_SHADES = (COLORS[2], COLORS[5], COLORS[1], "#999999")
+_KINDS = ("promised and kept", "promised later", "in time, not promised", "missed", "refused")
+_SHADES = (COLORS[2], "#7fcfb9", COLORS[5], COLORS[1], "#999999")
 
 
 def first_picture(advice: Advice) -> PagePicture:
@@ -50,7 +50,7 @@ def first_picture(advice: Advice) -> PagePicture:
             axes.set_xlim(0, 100)
             axes.set_xlabel("Share of the deadlines that users ask for (%)")
             axes.grid(False)
-            legend_above(axes, 4, handlelength=1.0, columnspacing=1.2)
+            legend_above(axes, 5, handlelength=1.0, columnspacing=1.2)
             figure.set_layout_engine("constrained")
 
     return _made("What becomes of the deadlines that users ask for", draw, rows)
@@ -59,9 +59,9 @@ def first_picture(advice: Advice) -> PagePicture:
 def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
     """Return the shares (%) of the deadlines by kind: see ``_KINDS``."""
     counts = advice.counts(case)
-    kept = max(counts.promised - counts.missed, 0) if counts.promised else 0
-    by_chance = counts.jobs - kept - counts.missed - counts.refused
-    found = (kept, by_chance, counts.missed, counts.refused)
+    kept = max(counts.promised - counts.later - counts.missed, 0) if counts.promised else 0
+    by_chance = counts.jobs - kept - counts.later - counts.missed - counts.refused
+    found = (kept, counts.later, by_chance, counts.missed, counts.refused)
     return [100 * each / counts.jobs for each in found]
 
 

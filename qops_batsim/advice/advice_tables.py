@@ -10,6 +10,7 @@ from qops_batsim.advice.advise import (
     FEW,
     HOUR,
     Advice,
+    later,
     missed,
     promised,
     refused,
@@ -24,6 +25,7 @@ from qops_batsim.workload.delay_jobs import run_times_until_killed
 
 MEASURES = {
     "promised (%)": promised,
+    "later than asked (%)": later,
     "missed (%)": missed,
     "refused (%)": refused,
     "refused core-hours (%)": refused_work,
@@ -55,7 +57,8 @@ def first_table(advice: Advice) -> PageTable:
         rows=rows,
         note=f"{_INTERVALS} Income: {choices.rate:g} {choices.currency} a core-hour, and "
         f"{advice.deadline_price:,.4g} for a QoS charge of 1, which a deadline that is missed "
-        "costs the centre. Utilization: while jobs were submitted.",
+        "costs the centre. Later than asked: the user takes an offer, with the tolerance that "
+        "the scheduler's options say. Utilization: while jobs were submitted.",
     )
 
 
@@ -93,7 +96,7 @@ def repairs_table(advice: Advice) -> PageTable | None:
 def windows_table(advice: Advice) -> PageTable:
     """Return the windows that were simulated."""
     choices, rows = advice.choices, []
-    ordered = np.sort(advice.trace.workload.columns.submission_times)
+    ordered = np.sort(advice.prepared.workload.columns.submission_times)
     calendar = advice.trace.workload.calendar
     for window, easy, run in zip(
         advice.windows, advice.of(choices.easy()), advice.of(choices.chosen), strict=True

@@ -22,13 +22,14 @@ from qops_batsim.advice.trace_runs import (
     AdviceCase,
     AdviceRun,
     GroupCount,
+    Prepared,
     Promise,
     TraceRuns,
     Window,
     add_up,
     choose_windows,
+    prepare,
     shared_work,
-    with_estimates,
 )
 from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
 from qops_batsim.errors import require
@@ -146,17 +147,12 @@ FEW = 0.2
 
 @dataclass(frozen=True)
 class Advice:
-    """What was found: the trace, the windows of it, and a run for each case and window.
-
-    ``lacking`` jobs had no estimate, and got the longest of all (seconds), ``longest``; that is
-    None where no job had one, and estimates are exact.
-    """
+    """What was found: the trace, the windows of it, and a run for each case and window."""
 
     choices: AdviceChoices
     trace: Conversion
     windows: Sequence[Window]
-    lacking: int
-    longest: float | None
+    prepared: Prepared
     runs: dict[AdviceCase, AdviceRun]
 
     def of(self, case: AdviceCase) -> list[AdviceRun]:
@@ -229,6 +225,11 @@ def promised(run: AdviceRun) -> float | None:
     return _percent(run.counts.promised, run.counts.jobs)
 
 
+def later(run: AdviceRun) -> float | None:
+    """Return the share of the deadlines for which a later one was promised, and taken (%)."""
+    return _percent(run.counts.later, run.counts.jobs)
+
+
 def missed(run: AdviceRun) -> float | None:
     """Return the share of the deadlines that were missed by jobs that ran (%)."""
     return _percent(run.counts.missed, run.counts.jobs)
@@ -278,13 +279,13 @@ def advise(
         each.make()
     if not isinstance(trace, Conversion):
         trace = read_trace(trace, processors=processors)
-    workload, lacking, longest = with_estimates(trace.workload)
-    windows = choose_windows(len(workload.jobs), choices.windows, choices.window_jobs)
+    prepared = prepare(trace.workload)
+    windows = choose_windows(len(prepared.workload.jobs), choices.windows, choices.window_jobs)
     cases = [
         msgspec.structs.replace(case, window=number)
         for number in range(len(windows))
         for case in choices.cases()
     ]
-    work = TraceRuns(workload, windows)
+    work = TraceRuns(prepared.workload, windows)
     runs = run_cases(work, cases, workers=workers, together=shared_work, on_progress=on_progress)
-    return Advice(choices, trace, windows, lacking, longest, runs)
+    return Advice(choices, trace, windows, prepared, runs)

@@ -12,6 +12,7 @@ from qops_batsim.advice.advise import (
     FEW,
     HOUR,
     Advice,
+    later,
     promised,
     refused_work,
     utilization,
@@ -172,6 +173,9 @@ def best_scheduler(advice: Advice) -> tuple[Contestant, str]:
                 hidden = f"{told}: try it, but one stretch of the trace proves nothing"
             continue
         best, least, why = other, share, f"{told}; no fewer deadlines are promised"
+        offers = advice.mean(case, later)
+        if offers is not None and offers.mean > 0:
+            why += f", {short(offers)} for a later end that users are taken to accept"
     return best, why or hidden or "no other one tried refuses less work without promising less"
 
 
@@ -226,7 +230,7 @@ def _published(advice: Advice) -> Setting:
 
 
 def _estimates(advice: Advice) -> Setting:
-    if advice.longest is None:
+    if advice.prepared.longest is None:
         return Setting(
             setting="estimates",
             value="ask users for walltimes",
@@ -286,7 +290,7 @@ def summary(advice: Advice) -> list[str]:
 
 def limits(advice: Advice) -> list[str]:
     """Return what the advice does not know, in plain words."""
-    jobs = len(advice.trace.workload.jobs)
+    jobs = len(advice.prepared.workload.jobs)
     seen = sum(window.jobs for window in advice.windows)
     count = len(advice.windows)
     found = [
@@ -311,12 +315,19 @@ def limits(advice: Advice) -> list[str]:
         "A QoS charge has no natural price (Islam et al. 2004 leave it open): the least price "
         "is what earns back refused work, not what users would pay.",
     ]
-    if advice.lacking and advice.longest is not None:
+    prepared = advice.prepared
+    if prepared.longest is None:
+        found.insert(1, "The trace has no walltimes: all estimates are exact, which is a bound.")
+    elif prepared.lacking:
         found.insert(
             1,
-            f"{advice.lacking:,} jobs had no walltime, and were planned with the longest of all, "
-            f"{span(advice.longest)}.",
+            f"{prepared.lacking:,} jobs had no walltime, and were planned with the longest of "
+            f"all, {span(prepared.longest)}.",
         )
-    if advice.longest is None:
-        found.insert(1, "The trace has no walltimes: all estimates are exact, which is a bound.")
+    if prepared.unfit:
+        why = "jobs ask for more processors than there are, or for none, and were left out."
+        found.insert(1, f"{prepared.unfit:,} {why}")
+    if prepared.deadlines:
+        why = "jobs bring deadlines of their own, which were replaced by those set here."
+        found.insert(1, f"{prepared.deadlines:,} {why}")
     return found

@@ -21,6 +21,7 @@ from qops_batsim.analysis.metrics.charges import (
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.economics.categories import Categories
 from qops_batsim.economics.slowdowns import SlowdownTable, category_slowdowns
+from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import Settings, outcomes_of
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.module import DecisionModule
@@ -64,6 +65,8 @@ class GroupCount(msgspec.Struct, kw_only=True):
 
     jobs: int = 0
     promised: int = 0
+    later: int = 0
+    """Of the promised ones, those promised a later end than asked for, which users took."""
     missed: int = 0
     refused: int = 0
     refused_work: float = 0.0
@@ -108,6 +111,7 @@ def add_up(groups: Iterable[GroupCount]) -> GroupCount:
     for each in groups:
         total.jobs += each.jobs
         total.promised += each.promised
+        total.later += each.later
         total.missed += each.missed
         total.refused += each.refused
         total.refused_work += each.refused_work
@@ -142,29 +146,56 @@ def choose_windows(jobs: int, windows: int | None = None, size: int | None = Non
     ]
 
 
-def with_estimates(workload: Workload) -> tuple[Workload, int, float | None]:
-    """Return a workload in which every job has an estimate, how many had none, and what it is.
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace of which every job can be promised something.
 
-    Without one nothing could be promised. It is the longest walltime of all jobs (seconds), or None
-    where no job has one: then estimates are exact.
+    Of its jobs ``unfit`` were left out, which ask for more processors than the machine has, or for
+    none; ``lacking`` had no estimate, and ``deadlines`` of their own were not looked at. The
+    ``longest`` estimate of all (seconds) is what jobs without one get; where no job has one it is
+    None, and estimates are exact.
     """
-    if any(job.qos is not None and job.qos.deadline is not None for job in workload.jobs):
+
+    workload: Workload
+    unfit: int
+    deadlines: int
+    lacking: int
+    longest: float | None
+
+
+def prepare(workload: Workload) -> Prepared:
+    """Return a trace with an estimate for each job, without any deadline."""
+    deadlines = sum(job.qos is not None and job.qos.deadline is not None for job in workload.jobs)
+    if deadlines:
         workload = without_deadlines(workload)
-    lacking = [job for job in workload.jobs if job.estimate == math.inf]
-    known = [job.estimate for job in workload.jobs if job.estimate < math.inf]
-    if not known:
-        return exact_estimates(workload), len(lacking), None
-    longest = max(known)
-    if not lacking:
-        return workload, 0, longest
+    fit = [job for job in workload.jobs if 1 <= job.processors <= workload.processors]
+    unfit = len(workload.jobs) - len(fit)
+    if not fit:
+        raise InputError(
+            f"{workload.source}: no job fits the {workload.processors} processors; at least one is "
+            "expected"
+        )
+    if unfit:
+        workload = derived(workload, fit, None, {"step": "jobs that fit", "left_out": unfit})
+    lacking = sum(job.estimate == math.inf for job in workload.jobs)
+    longest = max((j.estimate for j in workload.jobs if j.estimate < math.inf), default=None)
+    if longest is None:
+        workload = exact_estimates(workload)
+    elif lacking:
+        workload = _with_longest(workload, longest, lacking)
+    return Prepared(
+        workload=workload, unfit=unfit, deadlines=deadlines, lacking=lacking, longest=longest
+    )
+
+
+def _with_longest(workload: Workload, longest: float, lacking: int) -> Workload:
     jobs = [
         changed_job(job, {}, {"estimated_runtime": plain_number(longest)}, workload=workload)
         if job.estimate == math.inf
         else job
         for job in workload.jobs
     ]
-    step = {"step": "estimates", "jobs": len(lacking), "estimated_runtime": longest}
-    return derived(workload, jobs, None, step), len(lacking), longest
+    step = {"step": "estimates", "jobs": lacking, "estimated_runtime": longest}
+    return derived(workload, jobs, None, step)
 
 
 @dataclass
@@ -285,6 +316,7 @@ def _groups(
     target = np.where(np.isnan(outcomes.promised), outcomes.deadline, outcomes.promised)
     missed = outcomes.finish > target + PLAN_TOLERANCE
     promised = np.isfinite(outcomes.promised)
+    later = outcomes.promised > outcomes.deadline + PLAN_TOLERANCE
     for row in np.flatnonzero(outcomes.of_user).tolist():
         group = groups.setdefault(categories[row], GroupCount(reasons={}))
         group.jobs += 1
@@ -295,6 +327,7 @@ def _groups(
             group.reasons[kind] = group.reasons.get(kind, 0) + 1
             continue
         group.promised += bool(promised[row])
+        group.later += bool(later[row])
         group.missed += bool(missed[row])
     return groups
 

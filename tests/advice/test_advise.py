@@ -21,7 +21,7 @@ from qops_batsim.advice.trace_runs import (
     choose_windows,
     give_deadlines,
     measure,
-    with_estimates,
+    prepare,
 )
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.contestants import contestant_of
@@ -83,12 +83,33 @@ def test_jobs_without_estimate_get_the_longest(trace: Workload) -> None:
     jobs = list(trace.jobs)
     jobs[3] = changed_job(jobs[3], {"walltime": None}, {}, workload=trace)
     longest = max(job.estimate for job in jobs if job.estimate < math.inf)
-    found, lacking, told = with_estimates(derived(trace, jobs, None, {"step": "one without"}))
-    assert (found.jobs[3].estimate, lacking, told) == (longest, 1, longest)
+    found = prepare(derived(trace, jobs, None, {"step": "one without"}))
+    assert found.workload.jobs[3].estimate == found.longest == longest
+    assert (found.lacking, found.unfit, found.deadlines) == (1, 0, 0)
     none = [changed_job(job, {"walltime": None}, {}, workload=trace) for job in jobs]
-    found, lacking, told = with_estimates(derived(trace, none, None, {"step": "none"}))
-    assert (lacking, told) == (1000, None)
-    assert found.jobs[0].estimate < math.inf
+    found = prepare(derived(trace, none, None, {"step": "none"}))
+    assert (found.lacking, found.longest) == (1000, None)
+    assert found.workload.jobs[0].estimate < math.inf
+
+
+def test_jobs_that_do_not_fit_and_deadlines_are_told(trace: Workload) -> None:
+    jobs = list(trace.jobs)
+    jobs[3] = changed_job(jobs[3], {"res": 101}, {}, workload=trace)
+    jobs[4] = changed_job(jobs[4], {}, {"deadline": 1e6}, workload=trace)
+    found = prepare(derived(trace, jobs, None, {"step": "odd"}))
+    assert (found.unfit, found.deadlines, len(found.workload.jobs)) == (1, 1, 999)
+    assert all(job.qos is None or job.qos.deadline is None for job in found.workload.jobs)
+    with pytest.raises(InputError, match="no job fits the 100 processors"):
+        prepare(derived(trace, jobs[3:4], None, {"step": "one"}))
+
+
+def test_offers_that_users_take_are_told_apart(trace: Workload) -> None:
+    runs = TraceRuns(trace, choose_windows(len(trace.jobs), 1, 300))
+    settings = (("tolerance_factor", 3.0),)
+    run = runs(AdviceCase(window=0, scheduler="fqops", settings=settings))
+    assert 0 < run.counts.later < run.counts.promised
+    assert run.counts.missed == 0
+    assert runs(AdviceCase(window=0, scheduler="qops")).counts.later == 0
 
 
 def test_every_deadline_is_counted_once(advice: Advice) -> None:
