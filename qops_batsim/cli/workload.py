@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from qops_batsim.cli.workload_accounting import from_csv, from_pbs, from_sacct
 from qops_batsim.cli.workload_classes import classes, mixed
 from qops_batsim.cli.workload_deadlines import deadlines, scale
 from qops_batsim.cli.workload_logs import from_swf, lint
@@ -16,6 +17,9 @@ app = typer.Typer(no_args_is_help=True, help="Read, check, convert and make work
 
 COMMANDS: dict[str, Callable[..., Any]] = {
     "from-swf": from_swf,
+    "from-sacct": from_sacct,
+    "from-pbs": from_pbs,
+    "from-csv": from_csv,
     "lint": lint,
     "generate": generate,
     "fetch": fetch,

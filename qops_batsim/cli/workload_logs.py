@@ -1,4 +1,7 @@
-"""``qops-batsim workload from-swf`` and ``lint``: logs in the Standard Workload Format."""
+"""``qops-batsim workload from-swf`` and ``lint``: logs in the Standard Workload Format.
+
+What all commands that convert a log have in common is here as well.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,6 @@ from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.workload.conversion import Conversion
-    from qops_batsim.workload.swf import SwfLog
     from qops_batsim.workload.swf_lint import Finding, LintReport
 
 _DONE = {
@@ -25,6 +27,9 @@ _DONE = {
     "keep": "kept as they are",
     "renumber": "renumbered",
     "sort": "sorted",
+    "merge": "merged",
+    "first": "taken as the first",
+    "shift": "read as if not changed",
 }
 
 _about = manual(
@@ -59,27 +64,38 @@ _about = manual(
     --strict: Exit with code 1 when anything is found.
     """
 )
-Log = Annotated[Path, _about("log")]
+LogFile = Annotated[Path, _about("log")]
 MachineSize = Annotated[int | None, _about("--processors")]
+FirstJobs = Annotated[int | None, _about("--first")]
+SkippedJobs = Annotated[int, _about("--skip")]
+WindowStart = Annotated[str | None, _about("--from")]
+WindowEnd = Annotated[str | None, _about("--to")]
+Month = Annotated[str | None, _about("--month")]
+TimeZone = Annotated[str | None, _about("--time-zone")]
+Rebase = Annotated[bool, _about("--rebase")]
+OnTooWide = Annotated[str, _about("--on-too-wide")]
+OnNoRunTime = Annotated[str, _about("--on-no-run-time")]
+OnNoRequestedTime = Annotated[str, _about("--on-no-requested-time")]
+OnOverrun = Annotated[str, _about("--on-overrun")]
 
 
 def from_swf(
-    log: Log,
+    log: LogFile,
     out: WorkloadOut,
     processors: MachineSize = None,
-    first: Annotated[int | None, _about("--first")] = None,
-    skip: Annotated[int, _about("--skip")] = 0,
-    start: Annotated[str | None, _about("--from")] = None,
-    end: Annotated[str | None, _about("--to")] = None,
-    month: Annotated[str | None, _about("--month")] = None,
-    time_zone: Annotated[str | None, _about("--time-zone")] = None,
-    rebase: Annotated[bool, _about("--rebase")] = False,
+    first: FirstJobs = None,
+    skip: SkippedJobs = 0,
+    start: WindowStart = None,
+    end: WindowEnd = None,
+    month: Month = None,
+    time_zone: TimeZone = None,
+    rebase: Rebase = False,
     processors_field: Annotated[str, _about("--processors-field")] = "requested",
     on_no_processors: Annotated[str, _about("--on-no-processors")] = "drop",
-    on_too_wide: Annotated[str, _about("--on-too-wide")] = "drop",
-    on_no_run_time: Annotated[str, _about("--on-no-run-time")] = "drop",
-    on_no_requested_time: Annotated[str, _about("--on-no-requested-time")] = "keep",
-    on_overrun: Annotated[str, _about("--on-overrun")] = "keep",
+    on_too_wide: OnTooWide = "drop",
+    on_no_run_time: OnNoRunTime = "drop",
+    on_no_requested_time: OnNoRequestedTime = "keep",
+    on_overrun: OnOverrun = "keep",
     on_duplicate_id: Annotated[str, _about("--on-duplicate-id")] = "drop",
 ) -> None:
     """Convert a log to a Batsim workload of `delay` jobs.
@@ -96,37 +112,36 @@ def from_swf(
 
     - `qops-batsim workload from-swf KTH-SP2-1996-2.swf.gz kth.json --processors 100`
 
-    - `qops-batsim workload from-swf KTH-SP2-1996-2.swf.gz kth.json --first 5000`
-
     - `qops-batsim workload from-swf KTH-SP2-1996-2.swf.gz oct.json --month 1996-10 --rebase`
 
     - `qops-batsim workload from-swf SDSC-SP2-1998.swf.gz sdsc.json.gz --on-overrun clip`
     """
     from qops_batsim.workload.conversion import Bounds, Repairs, convert_log
+    from qops_batsim.workload.swf import read_swf
 
-    repairs = Repairs(
-        no_processors=on_no_processors,
-        too_wide=on_too_wide,
-        no_run_time=on_no_run_time,
-        no_requested_time=on_no_requested_time,
-        overrun=on_overrun,
-        duplicate_id=on_duplicate_id,
-        processors_field=processors_field,
-    )
+    refuse_same_file(log, out, "log")
     conversion = convert_log(
-        _read(log, out),
+        read_swf(log),
         processors=processors,
-        repairs=repairs,
+        repairs=Repairs(
+            no_processors=on_no_processors,
+            too_wide=on_too_wide,
+            no_run_time=on_no_run_time,
+            no_requested_time=on_no_requested_time,
+            overrun=on_overrun,
+            duplicate_id=on_duplicate_id,
+            processors_field=processors_field,
+        ),
         skip=skip,
         first=first,
         rebase=rebase,
         **Bounds(start=start, end=end, month=month, time_zone=time_zone),
     )
-    _write(conversion, log, out)
+    write_converted(conversion, log, out)
 
 
 def lint(
-    log: Log,
+    log: LogFile,
     processors: MachineSize = None,
     show: Annotated[int, _about("--show")] = 5,
     as_json: Annotated[bool, _about("--json")] = False,
@@ -187,26 +202,25 @@ def _details(finding: Finding, show: int) -> list[str]:
     return [f"line {line}: {detail}" for line, detail in zip(finding.lines, details, strict=False)]
 
 
-def _read(log: Path, out: Path) -> SwfLog:
-    from qops_batsim.workload.swf import read_swf
-
-    refuse_same_file(log, out, "log")
-    return read_swf(log)
-
-
-def _write(conversion: Conversion, log: Path, out: Path) -> None:
+def write_converted(conversion: Conversion, log: Path, out: Path) -> None:
     """Write the workload; print what was read, repaired and written."""
     from qops_batsim.workload.batsim_json import write_workload
 
     write_workload(conversion.workload, out)
     say(f"{log.name}: {conversion.records_read} records")
-    if conversion.records_in_window != conversion.records_read:
+    if conversion.workload.provenance["window"] is not None:
         say(f"submitted in the window: {conversion.records_in_window}")
-    rows = [(each.description, _DONE[each.choice], str(each.jobs)) for each in conversion.repairs]
-    print_table("Repairs", ("what", "done", "jobs"), rows)
+    size = f" ({conversion.size_is}; --processors N sets it)" if conversion.size_is else ""
+    rows = [
+        (each.description, _DONE[each.choice], str(each.jobs))
+        for each in conversion.repairs
+        if each.jobs
+    ]
+    if rows:
+        print_table("Left out and repaired", ("what", "done", "jobs"), rows)
     say(
         f"{out}: {len(conversion.workload.jobs)} of {conversion.usable_jobs} usable jobs written, "
-        f"{conversion.workload.processors} processors"
+        f"{conversion.workload.processors} processors{size}"
     )
     say(f"offered load: {load_text(conversion.offered_load)}")
     begin, last = conversion.first_submission, conversion.last_submission

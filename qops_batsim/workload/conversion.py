@@ -7,7 +7,9 @@ usable jobs of the window.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable
+from itertools import repeat
 from typing import Any, Unpack
 
 import msgspec
@@ -18,7 +20,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.version import __version__
 from qops_batsim.workload.job_table import JobColumns, JobTable, WrittenJobs
-from qops_batsim.workload.log import Log, Records
+from qops_batsim.workload.log import Log, Records, RepairCount
 from qops_batsim.workload.log_window import Bounds, LogWindow
 from qops_batsim.workload.model import (
     Workload,
@@ -27,9 +29,13 @@ from qops_batsim.workload.model import (
     delay_profile,
     plain_number,
 )
-from qops_batsim.workload.repairs import RepairCount, Repairs, repair_records
+from qops_batsim.workload.repairs import Repairs, repair_records
 
 __all__ = ["Bounds", "Conversion", "Repairs", "convert_log"]
+
+_NEXT_JOB = "},\n"
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+"""What JSON holds as it is."""
 
 _NUMBERED_FIELDS = ("user", "group", "executable", "queue")
 """Fields of jobs that are numbers, where a log has no texts."""
@@ -56,6 +62,8 @@ class Conversion(msgspec.Struct, kw_only=True):
     """Dates of the first and last job written (seconds since the log's start)."""
     calendar: Calendar | None
     """The site's dates of the log's seconds; None if they are not known."""
+    size_is: str = ""
+    """What the machine's size is taken from, if neither the caller nor the log tells it."""
     offered_load: float | None
     """Sum of run time x processors over processors of the machine x time from first to last
     submission; None when that time is 0.
@@ -85,18 +93,10 @@ def convert_log(
     count from the first job, otherwise they are the log's own seconds.
     """
     repairs = repairs or Repairs()
-    left_out = [
-        RepairCount(
-            rule=each.rule, description=each.description, choice=each.choice, jobs=each.jobs
-        )
-        for each in log.left_out
-    ]
-    if not len(log.records):
-        others = f" ({_did(left_out)})" if any(each.jobs for each in left_out) else ""
-        raise InputError(
-            f"{log.source}: holds no record{others}; a log with at least one job is expected"
-        )
     check_counts(skip, first)
+    if not len(log.records):
+        raise _nothing(log)
+    size_is = log.size_is if processors is None else ""
     processors = _machine_size(log, processors)
     stretch = LogWindow.of(log, **window)
     inside = log.records if stretch is None else stretch.cut(log)
@@ -104,7 +104,7 @@ def convert_log(
     usable, counts = repair_records(inside, repairs, processors, next_number)
     if not len(usable):
         raise InputError(
-            f"{log.source}: none of {len(inside)} jobs is left after the repairs ({_did(counts)})"
+            f"{log.source}: none of {len(inside)} jobs is left after the repairs{_did(counts)}"
         )
     records: Records = usable[skip : None if first is None else skip + first]
     if not len(records):
@@ -114,7 +114,7 @@ def convert_log(
         )
     shift = plain_number(records["submit_time"][0]) if rebase else 0
     workload = _workload(log, records, processors, shift)
-    counts = left_out + counts
+    counts = [*log.left_out, *counts]
     workload.provenance |= {
         "window": None if stretch is None else stretch.as_data(),
         "processors": processors,
@@ -125,20 +125,28 @@ def convert_log(
         "rebased_by": shift,
         "jobs": len(records),
     }
+    counted = {"records_in_window": len(inside), "usable_jobs": len(usable)}
+    return _account(
+        log, workload, records, window.get("time_zone"), size_is=size_is, repairs=counts, **counted
+    )
+
+
+def _account(
+    log: Log, workload: Workload, records: Records, time_zone: str | None, **known: Any
+) -> Conversion:
+    """Return the account of a conversion, and give the workload its calendar."""
     begin, last = (float(records["submit_time"][place]) for place in (0, -1))
-    calendar = _known_calendar(log, window.get("time_zone"), begin, last)
-    workload.calendar = calendar and calendar.later(shift)
+    calendar = _known_calendar(log, time_zone, begin, last)
+    workload.calendar = calendar and calendar.later(workload.provenance["rebased_by"])
     return Conversion(
         workload=workload,
         records=records,
         records_read=log.read,
-        records_in_window=len(inside),
-        repairs=counts,
-        usable_jobs=len(usable),
         first_submission=begin,
         last_submission=last,
         calendar=calendar,
-        offered_load=offered_load(records, processors),
+        offered_load=offered_load(records, workload.processors),
+        **known,
     )
 
 
@@ -151,8 +159,16 @@ def offered_load(records: Records, processors: int) -> float | None:
     return area / (processors * float(submitted[-1] - submitted[0]))
 
 
+def _nothing(log: Log) -> InputError:
+    others = _did(log.left_out)
+    return InputError(
+        f"{log.source}: holds no record{others}; a log with at least one job is expected"
+    )
+
+
 def _did(counts: Iterable[RepairCount]) -> str:
-    return ", ".join(f"{each.jobs} with {each.description}" for each in counts if each.jobs)
+    told = ", ".join(f"{each.jobs} with {each.description}" for each in counts if each.jobs)
+    return told and f" ({told})"
 
 
 def _machine_size(log: Log, processors: int | None) -> int:
@@ -174,6 +190,7 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
     numbers = records["job_number"].tolist()
     named = log.texts
     ids = [named["id"][number - 1] for number in numbers] if named else list(map(str, numbers))
+    as_json = _written_ids(ids) if named else numbers
     run_times, first, which = np.unique(records["run_time"], return_index=True, return_inverse=True)
     # The profiles stand in the order in which they are first used.
     order = np.argsort(first)
@@ -192,7 +209,7 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
         profile_names=list(profiles),
         requests=None,
     )
-    written = WrittenJobs(_written(columns, numbers, _extras(log, records)), ids, is_ours=True)
+    written = WrittenJobs(_written(columns, as_json, _extras(log, records)), ids, is_ours=True)
     provenance: dict[str, Any] = {
         "command": log.command,
         "version": __version__,
@@ -201,59 +218,57 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
     return Workload(JobTable(columns, written), profiles, processors, provenance, log.source)
 
 
-def _extras(log: Log, records: Records) -> dict[str, list[str]]:
-    """Return the JSON texts of what else is known of jobs, by field; empty for not known."""
+def _extras(log: Log, records: Records) -> list[list[str]]:
+    """Return what else is known of jobs, field by field as it is written; empty for not known."""
+    extras = []
     if not log.texts:
-        columns = {name: records[name].tolist() for name in _NUMBERED_FIELDS}
-        return {
-            name: ["" if each == -1 else str(each) for each in column]
-            for name, column in columns.items()
-        }
-    encoded: dict[str, str] = {"": ""}
+        for name in _NUMBERED_FIELDS:
+            label = f', "{name}": '
+            column = records[name].tolist()
+            extras.append(["" if each == -1 else f"{label}{each}" for each in column])
     places = (records["job_number"] - 1).tolist()
-    extras = {}
     for name, texts in log.texts.items():
         if name != "id":
-            for text in set(texts) - encoded.keys():
-                encoded[text] = json.dumps(text)
-            extras[name] = [encoded[texts[place]] for place in places]
-    return extras
+            written = {
+                text: f', "{name}": {json.dumps(text)}' if text else "" for text in set(texts)
+            }
+            extras.append([written[texts[place]] for place in places])
+    return [column for column in extras if any(column)]
 
 
-def _written(columns: JobColumns, numbers: Sequence[int], extras: dict[str, list[str]]) -> bytes:
+def _written(columns: JobColumns, ids: Iterable[Any], extras: list[list[str]]) -> bytes:
     """Return the jobs as they stand in a file, one a line."""
-    are_numbers = columns.ids[:1] == [str(number) for number in numbers[:1]]
-    ids = map(str, numbers) if are_numbers else map(json.dumps, columns.ids)
-    limits = (
-        "" if each == "inf" else f', "walltime": {each}' for each in _texts(columns.walltimes)
-    )
     names = [json.dumps(name) for name in columns.profile_names]
-    profiles = map(names.__getitem__, columns.profiles.tolist())
-    rows: Iterable[tuple[Any, ...]] = zip(
+    has_limit = np.isfinite(columns.walltimes)
+    limits = _written_numbers(np.where(has_limit, columns.walltimes, 0))
+    rows = zip(
         ids,
-        _texts(columns.submission_times),
+        _written_numbers(columns.submission_times),
         columns.processors.tolist(),
-        limits,
-        profiles,
+        [f', "walltime": {each}' if each else "" for each in limits],
+        map(names.__getitem__, columns.profiles.tolist()),
+        map("".join, zip(*extras, strict=True)) if extras else repeat("", len(limits)),
         strict=True,
     )
     lines = [
-        f'{{"id": {each}, "subtime": {date}, "res": {width}{limit}, "profile": {profile}'
-        for each, date, width, limit, profile in rows
+        f'{{"id": {each}, "subtime": {date}, "res": {width}{limit}, "profile": {profile}{more}'
+        for each, date, width, limit, profile, more in rows
     ]
-    for name, texts in extras.items():
-        if any(texts):
-            label = f', "{name}": '
-            lines = [
-                f"{line}{label}{text}" if text else line
-                for line, text in zip(lines, texts, strict=True)
-            ]
-    return b"[" + "},\n".join(lines).encode() + b"}]" if lines else b"[]"
+    return f"[{_NEXT_JOB.join(lines)}{'}' if lines else ''}]".encode()
 
 
-def _texts(column: NDArray[np.float64]) -> list[str]:
-    """Return numbers as they are written; whole ones have no fraction."""
-    return [str(int(each)) if each.is_integer() else repr(each) for each in column.tolist()]
+def _written_ids(ids: list[str]) -> Iterable[str]:
+    """Return identifiers as JSON."""
+    plain = _PLAIN.fullmatch("".join(ids))
+    return (f'"{each}"' for each in ids) if plain else map(json.dumps, ids)
+
+
+def _written_numbers(column: NDArray[np.float64]) -> list[int] | list[float]:
+    """Return finite numbers; whole ones are written without a fraction."""
+    if (column == np.floor(column)).all():
+        whole: list[int] = column.astype(np.int64).tolist()
+        return whole
+    return [plain_number(each) for each in column.tolist()]
 
 
 def _known_calendar(log: Log, time_zone: str | None, begin: float, last: float) -> Calendar | None:

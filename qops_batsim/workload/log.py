@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -38,24 +38,45 @@ Records = NDArray[Any]
 """An array of type :data:`RECORD`; -1 stands for "not known"."""
 
 
-class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader did not take for a job, or took for a part of one, and in which lines.
+class Malformed(NamedTuple):
+    """A line (numbered from 1) that is neither a record nor a comment.
 
-    ``jobs`` counts them: a line may stand for many (the waiting tasks of an array).
+    ``kind`` is ``"columns"``: not as many as there should be; ``"value"``: one of them is not
+    what it should be.
+    """
+
+    line: int
+    kind: Literal["columns", "value"]
+    problem: str
+
+
+class RepairCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many jobs a reader or a repair left out or changed.
+
+    ``rule`` is a field of :class:`~qops_batsim.workload.repairs.Repairs`, or one of those that
+    have no choice (``partial``, ``no_submit_time``, ``submit_order``, and the readers' own),
+    ``choice`` what was done (``"drop"``, ``"clip"``, ``"keep"``, ``"renumber"``, ``"merge"``,
+    ``"sort"``); with ``keep`` the ``jobs`` are as they were. ``lines`` are those of a reader's: a
+    line may stand for many jobs (the waiting tasks of an array).
     """
 
     rule: str
     description: str
+    choice: str
     jobs: int
-    lines: Sequence[int]
-    choice: str = "drop"
+    lines: Sequence[int] = ()
+
+    @classmethod
+    def of_lines(
+        cls, rule: str, description: str, lines: Sequence[int], choice: str = "drop"
+    ) -> RepairCount:
+        """Return the count of lines that stand for a job each."""
+        return cls(rule=rule, description=description, choice=choice, jobs=len(lines), lines=lines)
 
 
 class Log(Protocol):
     """A workload log: records as in the Standard Workload Format, whatever it was read from."""
 
-    command: ClassVar[str]
-    """The command that converts it."""
     records: Records
     lines: NDArray[np.int64]
     """Line of the file, from 1, in which each record is."""
@@ -64,11 +85,15 @@ class Log(Protocol):
     """Digest of the file as it is stored; None if it was made in memory."""
 
     @property
+    def command(self) -> str:
+        """The command that converts it."""
+
+    @property
     def texts(self) -> Mapping[str, Sequence[str]]:
         """Fields of jobs that are texts, ``id`` among them, by job number from 1; else empty."""
 
     @property
-    def left_out(self) -> Sequence[LeftOut]:
+    def left_out(self) -> Sequence[RepairCount]:
         """What the reader left out."""
 
     @property
@@ -87,3 +112,7 @@ class Log(Protocol):
 
     def no_machine_size(self) -> str:
         """Return why the machine has no size, in words."""
+
+    @property
+    def size_is(self) -> str:
+        """What the machine's size is, where it is no one's statement; else empty."""

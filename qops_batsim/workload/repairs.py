@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qops_batsim.errors import InputError, did_you_mean
-from qops_batsim.workload.log import STATUS_PARTIAL, Records
+from qops_batsim.workload.log import STATUS_PARTIAL, Records, RepairCount
 
 Mask = NDArray[np.bool_]
 
@@ -62,20 +62,6 @@ class Repairs(msgspec.Struct, frozen=True, kw_only=True):
             if value not in accepted:
                 hint = did_you_mean(str(value), accepted)
                 raise InputError(f"{name.replace('_', ' ')} is {value!r}{hint}")
-
-
-class RepairCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many jobs a repair concerned.
-
-    ``rule`` is a field of :class:`Repairs`, or one of those that have no choice (``partial``,
-    ``no_submit_time``, ``submit_order``), ``choice`` what was done (``"drop"``, ``"clip"``,
-    ``"keep"``, ``"renumber"``, ``"sort"``); with ``keep`` the ``jobs`` are as they were.
-    """
-
-    rule: str
-    description: str
-    choice: str
-    jobs: int
 
 
 _Repair = tuple[str, str, Callable[[Records], Mask], Callable[[Records, Mask], None] | None]

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored, write_text
 from qops_batsim.limits import MAX_ODD_LINES
-from qops_batsim.workload.log import FIELDS, MEASURED, RECORD, LeftOut, Records
+from qops_batsim.workload.log import FIELDS, MEASURED, RECORD, Malformed, Records, RepairCount
 
 _WHAT = "a workload log (SWF)"
 _ACCEPTED = "a record of 18 numbers, or a comment that begins with ';', is expected"
@@ -163,7 +163,8 @@ class SwfLog:
         return Path(self.source).name
 
     texts: ClassVar[Mapping[str, Sequence[str]]] = {}
-    left_out: ClassVar[Sequence[LeftOut]] = ()
+    left_out: ClassVar[Sequence[RepairCount]] = ()
+    size_is: ClassVar[str] = ""
 
     @property
     def read(self) -> int:
@@ -213,17 +214,6 @@ class SwfLog:
         return f"the header has {said}" + ("" if given else " nor MaxNodes")
 
 
-class MalformedRecord(NamedTuple):
-    """A line (numbered from 1) that is neither a comment nor a record.
-
-    ``kind`` is ``"columns"``: not 18 of them; ``"value"``: one is not the number it should be.
-    """
-
-    line: int
-    kind: Literal["columns", "value"]
-    problem: str
-
-
 def read_swf(path: str | Path) -> SwfLog:
     """Read a log, plain or gzip-compressed.
 
@@ -252,17 +242,17 @@ def swf_in(stored: Stored, source: str) -> SwfLog:
     return log
 
 
-def scan_swf(stored: Stored, source: str) -> tuple[SwfLog, list[MalformedRecord]]:
+def scan_swf(stored: Stored, source: str) -> tuple[SwfLog, list[Malformed]]:
     """Read what can be read of a log, and tell which lines cannot."""
     log, malformed = parse_swf(stored.content, source=source)
     log.sha256 = stored.sha256
     return log, malformed
 
 
-def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[MalformedRecord]]:
+def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[Malformed]]:
     """Read what can be read of the bytes of a log; see :func:`scan_swf`."""
     header: list[str] = []
-    malformed: list[MalformedRecord] = []
+    malformed: list[Malformed] = []
     lines = [np.empty(0, np.int64)]
     records = [np.empty(0, RECORD)]
     for numbers, rows in _blocks(content, header):
@@ -358,25 +348,25 @@ def _parse_at_once(rows: Sequence[str]) -> Matrix | None:
 
 def _parse_one_by_one(
     rows: Sequence[str], numbers: Sequence[int]
-) -> tuple[Matrix, list[int], list[MalformedRecord]]:
+) -> tuple[Matrix, list[int], list[Malformed]]:
     """Return the values and line numbers of the good rows, and what is wrong with the others."""
     values: list[list[float]] = []
     good: list[int] = []
-    malformed: list[MalformedRecord] = []
+    malformed: list[Malformed] = []
     for row, number in zip(rows, numbers, strict=True):
         words = row.split() if len(row) <= _LONGEST_ROW else []
         if len(words) != len(FIELDS):
             columns = "1 column" if len(words) == 1 else f"{len(words)} columns"
             if not words:
                 columns = f"{len(row)} letters"
-            malformed.append(MalformedRecord(number, "columns", f"{columns} ({shown(row)})"))
+            malformed.append(Malformed(number, "columns", f"{columns} ({shown(row)})"))
             continue
         wrong = next((i for i, word in enumerate(words) if not _is_accepted(word, i)), None)
         if wrong is not None:
             wanted = "number" if FIELDS[wrong] in MEASURED else "whole number"
             name = f"column {wrong + 1} ({FIELDS[wrong]})"
             problem = f"{name} is {shown(words[wrong])}, not a {wanted}"
-            malformed.append(MalformedRecord(number, "value", problem))
+            malformed.append(Malformed(number, "value", problem))
             continue
         values.append([float(word) for word in words])
         good.append(number)

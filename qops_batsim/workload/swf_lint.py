@@ -16,9 +16,9 @@ import numpy as np
 from qops_batsim.errors import InputError, require
 from qops_batsim.files import read_stored
 from qops_batsim.workload import swf
-from qops_batsim.workload.log import STATUS_CANCELLED, STATUS_PARTIAL
+from qops_batsim.workload.log import STATUS_CANCELLED, STATUS_PARTIAL, Malformed
 from qops_batsim.workload.repairs import Mask, overruns, repeated, steps_back
-from qops_batsim.workload.swf import MalformedRecord, SwfLog
+from qops_batsim.workload.swf import SwfLog
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ def lint_swf(path: str | Path, *, processors: int | None = None) -> LintReport:
 
 
 def lint_log(
-    log: SwfLog, malformed: list[MalformedRecord] | None = None, *, processors: int | None = None
+    log: SwfLog, malformed: list[Malformed] | None = None, *, processors: int | None = None
 ) -> LintReport:
     """Check a log that was read; see :func:`lint_swf`."""
     fits = processors is None or processors >= 1
@@ -105,7 +105,7 @@ def report_as_data(report: LintReport) -> dict[str, Any]:
     return data
 
 
-def _malformed(malformed: list[MalformedRecord], kind: str, description: str) -> Finding:
+def _malformed(malformed: list[Malformed], kind: str, description: str) -> Finding:
     chosen = [record for record in malformed if record.kind == kind]
     lines = [record.line for record in chosen]
     return Finding(kind, description, len(lines), lines, [record.problem for record in chosen])

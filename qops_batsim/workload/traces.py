@@ -1,4 +1,4 @@
-"""Any trace as a workload: one function for workload logs and Batsim workloads."""
+"""Any trace as a workload: logs of all formats and Batsim workloads, told by their content."""
 
 from __future__ import annotations
 
@@ -8,23 +8,39 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.errors import InputError
-from qops_batsim.files import read_stored
+from qops_batsim.files import Stored, read_stored
+from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import find_input
+from qops_batsim.workload.accounting import AccountingLog, Choices, log_of
+from qops_batsim.workload.accounting_tables import CsvForm, csv_rows, is_sacct, sacct_rows
 from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log, offered_load
-from qops_batsim.workload.log import RECORD, Records
+from qops_batsim.workload.log import RECORD, Log, Malformed, Records
 from qops_batsim.workload.model import Workload
+from qops_batsim.workload.pbs import is_pbs, pbs_rows
+from qops_batsim.workload.slurm_json import json_rows
 from qops_batsim.workload.subset import subset
-from qops_batsim.workload.swf import swf_in
+from qops_batsim.workload.swf import scan_swf, swf_in
+
+_WHAT = "a workload log or a Batsim workload"
+
+_BEGIN = 1 << 16
+"""Bytes by which a format is told."""
 
 
 def read_trace(
-    path: str | Path, *, processors: int | None = None, first: int | None = None, **choices: Any
+    path: str | Path,
+    *,
+    processors: int | None = None,
+    first: int | None = None,
+    accounting: Choices | None = None,
+    **choices: Any,
 ) -> Conversion:
     """Read a trace, whatever its format, as a workload, and tell what was read and left out.
 
-    A workload log in the Standard Workload Format or a Batsim workload (JSON), plain or
-    gzip-compressed, recognised by content; a path, or the name of a shipped workload.
+    That is a log in the Standard Workload Format, the accounting of Slurm (``sacct --parsable2`` or
+    ``--json``) or PBS, or a Batsim workload (JSON), plain or gzip-compressed, recognised by
+    content; a path, or the name of a shipped workload.
 
     Parameters
     ----------
@@ -33,6 +49,8 @@ def read_trace(
         workload has its own.
     first
         How many usable jobs to take; None: all.
+    accounting
+        Which rows of an accounting are jobs, and how they are read.
     **choices
         Further choices for a log: see :func:`~qops_batsim.workload.conversion.convert_log`.
 
@@ -43,17 +61,79 @@ def read_trace(
     (4, 8)
     """
     found = find_input(path, "workloads")
-    stored, source = read_stored(found, what="a workload log or a Batsim workload"), str(found)
-    if not stored.content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-        return convert_log(swf_in(stored, source), processors=processors, first=first, **choices)
-    workload = workload_in(stored, source)
-    if choices or processors not in (None, workload.processors):
-        given = ", ".join(choices) or f"processors {processors}"
+    stored, source = read_stored(found, what=_WHAT), str(found)
+    with without_garbage_collection():
+        if _kind(stored.content) != "batsim":
+            log = log_in(stored, source, accounting)
+            return convert_log(log, processors=processors, first=first, **choices)
+        workload = workload_in(stored, source)
+    if choices or accounting or processors not in (None, workload.processors):
+        given = ", ".join(choices) or ("accounting" if accounting else f"processors {processors}")
         raise InputError(
             f"{source}: is a Batsim workload of {workload.processors} processors, converted "
             f"already; {given} can be chosen for a log only"
         )
     return _as_it_is(workload, first)
+
+
+def read_accounting(path: Path, choices: Choices, kind: str, form: CsvForm | None = None) -> Log:
+    """Read an accounting of a kind: ``sacct``, ``pbs``, or ``csv`` in a site's own form."""
+    stored = read_stored(path, what="the accounting of a batch system")
+    if kind == "sacct" and _kind(stored.content) == "json":
+        kind = "json"
+    return _usable(*_accounting(stored, str(path), choices, kind, form), str(path))
+
+
+def log_in(stored: Stored, source: str, choices: Choices | None = None) -> Log:
+    """Return the log in a file that was read, told by its content."""
+    kind = _kind(stored.content)
+    if kind == "swf":
+        return swf_in(stored, source)
+    return _usable(*_accounting(stored, source, choices or Choices(), kind), source)
+
+
+def scan_log(
+    stored: Stored, source: str, choices: Choices | None = None
+) -> tuple[Log, list[Malformed]]:
+    """Read what can be read of a log, and tell which lines cannot."""
+    kind = _kind(stored.content)
+    if kind == "swf":
+        return scan_swf(stored, source)
+    return _accounting(stored, source, choices or Choices(), kind)
+
+
+def _kind(content: bytes) -> str:
+    begin = content[:_BEGIN].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if begin.startswith(b"{"):
+        return "json" if b'"nb_res"' not in content and b'"job_id"' in content else "batsim"
+    return "sacct" if is_sacct(begin) else "pbs" if is_pbs(begin) else "swf"
+
+
+def _accounting(
+    stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
+) -> tuple[AccountingLog, list[Malformed]]:
+    content, digest = stored
+    malformed: list[Malformed] = []
+    if form is not None:
+        rows, malformed = csv_rows(content, source, choices, form)
+    elif kind == "json":
+        rows = json_rows(content, source, choices)
+    elif kind == "pbs":
+        rows, malformed = pbs_rows(content, source, choices)
+    else:
+        rows, malformed = sacct_rows(content, source, choices)
+    command = f"workload from-{'sacct' if kind == 'json' else kind}"
+    log = log_of(rows, choices, command=command, source=source)
+    log.sha256 = digest
+    return log, malformed
+
+
+def _usable(log: AccountingLog, malformed: list[Malformed], source: str) -> AccountingLog:
+    if malformed:
+        first = min(malformed)
+        others = f" (and {len(malformed) - 1} more)" if len(malformed) > 1 else ""
+        raise InputError(f"{source}: line {first.line}: {first.problem}{others}")
+    return log
 
 
 def _as_it_is(workload: Workload, first: int | None) -> Conversion:

@@ -1,0 +1,224 @@
+"""``qops-batsim workload from-sacct``, ``from-pbs``, ``from-csv``: a centre's own accounting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from inspect import Signature, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from qops_batsim.cli.inputs import refuse_same_file
+from qops_batsim.cli.manual import manual
+from qops_batsim.cli.options import WorkloadOut
+from qops_batsim.cli.workload_logs import (
+    FirstJobs,
+    Month,
+    OnNoRequestedTime,
+    OnNoRunTime,
+    OnOverrun,
+    OnTooWide,
+    Rebase,
+    SkippedJobs,
+    WindowEnd,
+    WindowStart,
+    write_converted,
+)
+from qops_batsim.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from qops_batsim.workload.accounting_tables import CsvForm
+
+_about = manual(
+    """
+    file: Output of sacct --parsable2, --parsable or --json, plain or .gz; /dev/stdin reads a pipe.
+    records: Accounting files of PBS or Torque, joined in the order of their days, plain or .gz.
+    table: A table with a header (CSV), plain or .gz.
+    --processors N: Size of the machine. Default: the most in use at once by the dates of the
+        jobs that are taken.
+    --by cores|nodes: Unit in which jobs and the machine are counted.
+    --states NAME,...: Take jobs that ended so. Default: all that ran and ended (completed,
+        failed, timeout, node_fail, out_of_memory, preempted, deadline, boot_fail, requeued, and
+        cancelled while they ran).
+    --state-name WORD=STATE: What a word for a state means, where it is not Slurm's own
+        (repeatable).
+    --restarts last|each: Of several runs of one job take the last, or each as a job of its own
+        (4711, 4711r1, ...).
+    --waits-from submit|eligible: Date from which a job waits: its submission, or when its
+        dependencies and begin date let it.
+    --time-zone NAME: Time zone of the site (Europe/Stockholm), in which dates without UTC
+        offset are. Default: UTC.
+    --date-format FORM: How dates are written, as for strftime ('%d.%m.%Y %H:%M'). Default: ISO
+        8601, or seconds since 1970.
+    --map NAME=COLUMN,...: Columns of the table: id, submit, processors (or nodes), and run_time
+        or end; if there are any, start, eligible, walltime, state, user, group, queue, qos.
+    --unit NAME=UNIT: Unit of plain numbers in run_time or walltime: s, min, h or d (repeatable).
+        Default: s.
+    --delimiter LETTER: What separates cells. Default: the one that the header has.
+    """
+)
+MachineSize = Annotated[int | None, _about("--processors")]
+By = Annotated[str, _about("--by")]
+States = Annotated[str | None, _about("--states")]
+StateNames = Annotated[list[str] | None, _about("--state-name")]
+Restarts = Annotated[str, _about("--restarts")]
+WaitsFrom = Annotated[str, _about("--waits-from")]
+TimeZone = Annotated[str | None, _about("--time-zone")]
+DateFormat = Annotated[str | None, _about("--date-format")]
+
+
+def _common(
+    processors: MachineSize = None,
+    by: By = "cores",
+    states: States = None,
+    restarts: Restarts = "last",
+    time_zone: TimeZone = None,
+    first: FirstJobs = None,
+    skip: SkippedJobs = 0,
+    start: WindowStart = None,
+    end: WindowEnd = None,
+    month: Month = None,
+    rebase: Rebase = False,
+    on_too_wide: OnTooWide = "drop",
+    on_no_run_time: OnNoRunTime = "drop",
+    on_no_requested_time: OnNoRequestedTime = "keep",
+    on_overrun: OnOverrun = "keep",
+) -> None:
+    """Have the options that all commands of this file share."""
+
+
+def _with_common_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command whose ``**given`` are the common options, as Typer has to see them."""
+    own, common = (signature(each, eval_str=True) for each in (command, _common))
+    mine = [each for each in own.parameters.values() if each.kind != each.VAR_KEYWORD]
+    needed = [each for each in mine if each.default is each.empty]
+    parameters = [*needed, *common.parameters.values(), *mine[len(needed) :]]
+
+    @wraps(command)
+    def with_all(*arguments: Any, **given: Any) -> None:
+        command(*arguments, **given)
+
+    with_all.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    with_all.__annotations__ = {each.name: each.annotation for each in parameters}
+    return with_all
+
+
+@_with_common_options
+def from_sacct(
+    file: Annotated[Path, _about("file")],
+    out: WorkloadOut,
+    state_name: StateNames = None,
+    waits_from: WaitsFrom = "submit",
+    date_format: DateFormat = None,
+    **given: Any,
+) -> None:
+    """Convert Slurm's accounting to a Batsim workload of `delay` jobs.
+
+    Jobs keep their ids (4711, the task 4711_3 of an array), and the names of user, account,
+    partition and QOS. Steps are left out, and the components of a heterogeneous job become one
+    job. What was left out and why is told in numbers. docs/accounting.md has more.
+
+    **Examples**
+
+    - `sacct -aDP -S 2024-03-01 -o
+      JobID,User,Account,Partition,QOS,State,Submit,Start,End,Elapsed,ReqTRES,Timelimit
+      > mar.txt`
+
+    - `qops-batsim workload from-sacct mar.txt march.json --time-zone Europe/Stockholm`
+
+    - `qops-batsim workload from-sacct march.txt.gz nodes.json --by nodes --processors 60`
+
+    - `qops-batsim workload from-sacct march.json.gz ok.json.gz --states completed,timeout`
+    """
+    further = {"state_name": state_name, "submission": waits_from, "date_format": date_format}
+    _convert("sacct", file, out, None, given | further)
+
+
+@_with_common_options
+def from_pbs(records: Annotated[Path, _about("records")], out: WorkloadOut, **given: Any) -> None:
+    """Convert the accounting of PBS or Torque to a Batsim workload of `delay` jobs.
+
+    Jobs keep their ids, and the names of user, account (else group) and queue.
+
+    **Examples**
+
+    - `cat server_priv/accounting/202403* > march.pbs`
+
+    - `qops-batsim workload from-pbs march.pbs march.json --time-zone Europe/Paris`
+    """
+    _convert("pbs", records, out, None, given)
+
+
+@_with_common_options
+def from_csv(
+    table: Annotated[Path, _about("table")],
+    out: WorkloadOut,
+    columns: Annotated[list[str], _about("--map")],
+    unit: Annotated[list[str] | None, _about("--unit")] = None,
+    delimiter: Annotated[str, _about("--delimiter")] = "",
+    state_name: StateNames = None,
+    waits_from: WaitsFrom = "submit",
+    date_format: DateFormat = None,
+    **given: Any,
+) -> None:
+    """Convert a table of jobs, a row each, to a Batsim workload of `delay` jobs.
+
+    **Examples**
+
+    - `qops-batsim workload from-csv jobs.csv jobs.json --map
+      id=job,submit=created,start=started,end=finished,processors=cores`
+
+    - `qops-batsim workload from-csv jobs.csv jobs.json --map
+      id=job,submit=created,run_time=minutes,processors=cores,state=status
+      --unit run_time=min --state-name ok=COMPLETED --date-format '%d.%m.%Y %H:%M'`
+    """
+    from qops_batsim.workload.accounting_tables import CsvForm
+
+    mapping = _pairs([each for text in columns for each in text.split(",")], "--map", "id=job")
+    form = CsvForm(mapping, _pairs(unit, "--unit", "run_time=min"), delimiter)
+    further = {"state_name": state_name, "submission": waits_from, "date_format": date_format}
+    _convert("csv", table, out, form, given | further)
+
+
+def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, str]:
+    """Return the pairs that an option gives."""
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise InputError(f"{option} is {shown(text)}; such as {example} is expected")
+        if name in pairs:
+            raise InputError(f"{option} gives {name} twice; once is expected")
+        pairs[name] = value
+    return pairs
+
+
+def _convert(kind: str, path: Path, out: Path, form: CsvForm | None, given: dict[str, Any]) -> None:
+    """Read, convert and write; print what was read, left out and written."""
+    from qops_batsim.garbage import without_garbage_collection
+    from qops_batsim.workload.accounting import Choices
+    from qops_batsim.workload.conversion import Bounds, Repairs, convert_log
+    from qops_batsim.workload.traces import read_accounting
+
+    refuse_same_file(path, out, "accounting")
+    chosen = {name: given[name] for name in ("by", "restarts", "time_zone")}
+    chosen |= {name: given[name] for name in ("submission", "date_format") if name in given}
+    if given["states"] is not None:
+        chosen["states"] = [each.strip().upper() for each in given["states"].split(",")]
+    own = _pairs(given.get("state_name"), "--state-name", "fertig=COMPLETED")
+    choices = Choices(state_names={word: name.upper() for word, name in own.items()}, **chosen)
+    repairs = Repairs(
+        **{rule: given[f"on_{rule}"] for rule in ("too_wide", "no_run_time", "overrun")},
+        no_requested_time=given["on_no_requested_time"],
+    )
+    with without_garbage_collection():
+        conversion = convert_log(
+            read_accounting(path, choices, kind, form),
+            processors=given["processors"],
+            repairs=repairs,
+            skip=given["skip"],
+            first=given["first"],
+            rebase=given["rebase"],
+            **Bounds(start=given["start"], end=given["end"], month=given["month"]),
+        )
+        write_converted(conversion, path, out)

@@ -1,0 +1,332 @@
+"""From the rows of a batch system's accounting to a workload log: which rows are jobs.
+
+Slurm, PBS and tables of any site differ in how rows are written; what they mean is decided here,
+once: states, restarts, parts of one job, dates.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from qops_batsim.dates import Calendar
+from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.limits import MAX_JOBS
+from qops_batsim.workload.job_states import ENDED, OTHERS, STATES
+from qops_batsim.workload.log import RECORD, Records, RepairCount
+from qops_batsim.workload.text_values import Booleans, Floats
+
+_MOST_TASKS = 4_000_001
+"""Tasks of an array (Slurm's own limit)."""
+
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+
+
+class Choices(msgspec.Struct, frozen=True, kw_only=True):
+    """Which rows are taken for jobs, and how they are read."""
+
+    states: Sequence[str] = tuple(ENDED)
+    """Names of states, by default those of jobs that ran and ended. A job that was cancelled
+    before it started is counted, and is no job."""
+    state_names: Mapping[str, str] = {}
+    """What a site's own words for states mean: ``{"fertig": "COMPLETED"}``."""
+    restarts: str = "last"
+    """Rows of one id: ``last`` takes the last of them, ``each`` takes all as jobs of their own
+    (``4711``, ``4711r1``, …)."""
+    by: str = "cores"
+    """Whether the size of a job, and of the machine, is counted in ``cores`` or in ``nodes``."""
+    submission: str = "submit"
+    """Date from which a job waits: ``submit``, or ``eligible``, when dependencies and ``--begin``
+    of the job allowed it."""
+    time_zone: str | None = None
+    """Zone of dates without UTC offset; UTC by default."""
+    date_format: str | None = None
+    """How dates are written (as for ``strftime``), if not ISO 8601 or seconds since 1970."""
+
+    def __post_init__(self) -> None:
+        for name, accepted in _ACCEPTED.items():
+            value = getattr(self, name)
+            if value not in accepted:
+                raise InputError(f"{name} is {shown(value)}{did_you_mean(value, accepted)}")
+        for state in (*self.states, *self.state_names.values()):
+            if state not in STATES:
+                raise InputError(f"state {shown(state)} is not known{did_you_mean(state, STATES)}")
+        if self.time_zone is not None:
+            Calendar(0, self.time_zone).check("the given time zone")
+
+    @property
+    def zone_name(self) -> str:
+        """The zone of dates without UTC offset."""
+        return self.time_zone or "UTC"
+
+
+_ACCEPTED = {
+    "restarts": ("last", "each"),
+    "by": ("cores", "nodes"),
+    "submission": ("submit", "eligible"),
+}
+
+
+@dataclass
+class Rows:
+    """Rows of accounting in columns, those of jobs; dates in seconds since 1970, NaN: not known.
+
+    ``run_times`` are what the accounting says itself, ``limits`` are infinite without limit,
+    ``processors`` counts what was allocated, else asked for, in the unit that was chosen.
+    ``groups`` tells rows that are parts of one job (the components of a heterogeneous one) by its
+    id, ``tasks`` the waiting tasks that a row stands for. ``texts`` are names by field of a job.
+    """
+
+    ids: list[str]
+    lines: NDArray[np.int64]
+    states: list[str]
+    submitted: Floats
+    started: Floats
+    ended: Floats
+    run_times: Floats
+    processors: Floats
+    limits: Floats
+    texts: dict[str, list[str]]
+    groups: dict[int, str] = field(default_factory=dict)
+    tasks: dict[int, list[int] | None] = field(default_factory=dict)
+    left_out: list[RepairCount] = field(default_factory=list)
+    read: int = 0
+    """How many rows were read, those of no jobs included."""
+
+    def take(self, kept: Any) -> None:
+        """Keep rows, given by places (or which they are) in the order wanted."""
+        places = np.arange(len(self.ids))[kept]
+        listed = places.tolist()
+        new = {old: place for place, old in enumerate(listed)}
+        for name in ("lines", "submitted", "started", "ended", "run_times", "processors", "limits"):
+            setattr(self, name, getattr(self, name)[places])
+        self.ids = [self.ids[place] for place in listed]
+        self.states = [self.states[place] for place in listed]
+        self.texts = {
+            name: [texts[place] for place in listed] for name, texts in self.texts.items()
+        }
+        self.groups = {new[old]: job for old, job in self.groups.items() if old in new}
+        self.tasks = {new[old]: tasks for old, tasks in self.tasks.items() if old in new}
+
+    def leave_out(self, rule: str, description: str, gone: Booleans) -> None:
+        """Leave rows out, and count what they stand for."""
+        if not gone.any():
+            return
+        places = np.flatnonzero(gone)
+        jobs = sum(
+            len(self.tasks.get(place) or (0,)) if place in self.tasks else 1
+            for place in places.tolist()
+        )
+        lines = self.lines[places].tolist()
+        self.left_out.append(
+            RepairCount(rule=rule, description=description, choice="drop", jobs=jobs, lines=lines)
+        )
+        self.take(~gone)
+
+
+@dataclass(eq=False)
+class AccountingLog:
+    """A log made of accounting; its second 0 is the first submission of the file."""
+
+    command: str
+    records: Records
+    lines: NDArray[np.int64]
+    texts: Mapping[str, Sequence[str]]
+    left_out: Sequence[RepairCount]
+    read: int
+    start: Calendar
+    size: int | None
+    source: str = "a log"
+    sha256: str | None = None
+    size_is: str = "the most in use at once"
+
+    @property
+    def credits(self) -> dict[str, str]:
+        """Nothing more."""
+        return {}
+
+    def calendar(self, time_zone: str | None = None) -> Calendar:
+        """Return the site's dates."""
+        if time_zone is None:
+            return self.start
+        calendar = Calendar(self.start.unix_start, time_zone)
+        calendar.check("the given time zone")
+        return calendar
+
+    def machine_size(self) -> int | None:
+        """Return the most processors in use at once."""
+        return self.size
+
+    def no_machine_size(self) -> str:
+        """Return why the machine has no size, in words."""
+        return "no job has processors and dates from which the size of the machine would follow"
+
+
+def task_numbers(text: str) -> list[int] | None:
+    """Return the tasks of a list such as ``5-9%2`` or ``1,3-7:2``; None if it is not whole.
+
+    >>> task_numbers("1,5-9:2%2")
+    [1, 5, 7, 9]
+    """
+    tasks: list[int] = []
+    for part in text.partition("%")[0].split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if not match:
+            return None
+        first = int(match[1])
+        last, step = int(match[2] or first), int(match[3] or 1)
+        if not 0 <= last - first < _MOST_TASKS or step < 1:
+            return None
+        tasks.extend(range(first, last + 1, step))
+        if len(tasks) > _MOST_TASKS:
+            return None
+    return tasks
+
+
+def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> AccountingLog:
+    """Return the log that rows make; the order of what is left out is that of its counts."""
+    known = rows.submitted[~np.isnan(rows.submitted)]
+    start = float(np.floor(known.min())) if len(known) else 0.0
+    _select(rows, choices)
+    _restarts(rows, choices.restarts)
+    parts = len(rows.groups)
+    if parts:
+        lines = rows.lines[sorted(rows.groups)].tolist()
+        jobs = len(set(rows.groups.values()))
+        _merge(rows)
+        what = f"parts of heterogeneous jobs, which are {jobs} jobs"
+        rows.left_out.append(RepairCount.of_lines("het_parts", what, lines, "merge"))
+    count = len(rows.ids)
+    own = np.where(rows.run_times > 0, rows.run_times, rows.ended - rows.started)
+    records = np.empty(count, dtype=RECORD)
+    for name in RECORD.names or ():
+        records[name] = -1
+    records["job_number"] = np.arange(1, count + 1)
+    records["submit_time"] = np.where(np.isnan(rows.submitted), -1, rows.submitted - start)
+    records["wait_time"] = np.nan_to_num(rows.started - rows.submitted, nan=-1)
+    records["run_time"] = np.nan_to_num(own, nan=-1)
+    processors = np.nan_to_num(rows.processors, nan=-1).astype(np.int64)
+    records["allocated_processors"] = records["requested_processors"] = processors
+    limits = np.where(np.isfinite(rows.limits), rows.limits, -1)
+    records["requested_time"] = limits
+    records["status"] = [ENDED.get(state, -1) for state in rows.states]
+    return AccountingLog(
+        command=command,
+        records=records,
+        lines=rows.lines,
+        texts={"id": rows.ids, **rows.texts},
+        left_out=rows.left_out,
+        read=rows.read,
+        start=Calendar(int(start), choices.zone_name),
+        size=_most_in_use(rows, own),
+        source=source,
+        size_is=f"the most {choices.by} in use at once",
+    )
+
+
+def _select(rows: Rows, choices: Choices) -> None:
+    """Leave out what has other states than those chosen, and what was cancelled before."""
+    for state in dict.fromkeys(rows.states):
+        if state not in choices.states:
+            gone = np.array([each == state for each in rows.states])
+            what = OTHERS.get(state, "by choice")
+            rows.leave_out(f"state_{state.lower()}", f"state {state} ({what})", gone)
+    cancelled = np.array([each == "CANCELLED" for each in rows.states], np.bool_)
+    ran = (rows.run_times > 0) | (rows.ended > rows.started)
+    what = "state CANCELLED (before they started)"
+    rows.leave_out("cancelled_before_start", what, cancelled & ~ran)
+    if any(rows.tasks):
+        _expand(rows)
+
+
+def _expand(rows: Rows) -> None:
+    """Make a row of each waiting task."""
+    unlisted = np.zeros(len(rows.ids), np.bool_)
+    unlisted[[place for place, tasks in rows.tasks.items() if tasks is None]] = True
+    rows.leave_out("unlisted_tasks", "tasks of arrays that are not listed in full", unlisted)
+    copies = np.ones(len(rows.ids), np.int64)
+    for place, tasks in rows.tasks.items():
+        copies[place] = len(tasks or ())
+    if copies.sum() > MAX_JOBS:
+        raise InputError(f"{copies.sum()} tasks wait; up to {MAX_JOBS} jobs are accepted")
+    waiting = dict(rows.tasks)
+    places = np.repeat(np.arange(len(rows.ids)), copies)
+    begins = np.cumsum(copies) - copies
+    rows.take(places)
+    rows.tasks = {}
+    for place, tasks in waiting.items():
+        begin = int(begins[place])
+        for index, task in enumerate(tasks or ()):
+            array = rows.ids[begin + index].partition("_")[0]
+            rows.ids[begin + index] = f"{array}_{task}"
+
+
+def _restarts(rows: Rows, choice: str) -> None:
+    """Take the last row of each id, or make jobs of all of them."""
+    if len(set(rows.ids)) == len(rows.ids):
+        return
+    # In the order of the file: in an hour that comes twice, dates do not tell what was later.
+    if choice == "last":
+        last = {job: place for place, job in enumerate(rows.ids)}
+        gone = np.ones(len(rows.ids), np.bool_)
+        gone[list(last.values())] = False
+        rows.leave_out("earlier_runs", "runs before a restart (a later row has the id)", gone)
+        return
+    seen: dict[str, int] = {}
+    for place, job in enumerate(rows.ids):
+        seen[job] = count = seen.get(job, -1) + 1
+        if count:
+            rows.ids[place] = f"{job}r{count}"
+            rows.groups.pop(place, None)
+
+
+def _merge(rows: Rows) -> None:
+    """Make one row of the parts of each job: they start together and hold all processors."""
+    parts: dict[str, list[int]] = {}
+    for place in sorted(rows.groups):
+        parts.setdefault(rows.groups[place], []).append(place)
+    gone = np.zeros(len(rows.ids), np.bool_)
+    for job, places in parts.items():
+        first = places[0]
+        rows.ids[first] = job
+        gone[places[1:]] = True
+        rows.processors[first] = rows.processors[places].sum()
+        for column, choose in (
+            (rows.submitted, np.fmin),
+            (rows.started, np.fmin),
+            (rows.ended, np.fmax),
+            (rows.run_times, np.fmax),
+            (rows.limits, np.fmax),
+        ):
+            column[first] = choose.reduce(column[places])
+    rows.take(~gone)
+    rows.groups = {}
+
+
+def _most_in_use(rows: Rows, run_times: Floats) -> int | None:
+    """Return the most processors in use at once, by the log's own dates."""
+    known = (run_times > 0) & ~np.isnan(rows.started) & (rows.processors > 0)
+    width = rows.processors[known].astype(np.int64)
+    if not len(width):
+        return None
+    begin = rows.started[known]
+    end = np.fmax(rows.ended[known], begin + run_times[known])
+    dates = np.concatenate([end, begin])
+    # At one date, those that end come first.
+    used = np.cumsum(np.concatenate([-width, width])[np.argsort(dates, kind="stable")])
+    return int(max(used.max(), width.max()))
+
+
+def first_known(columns: Iterable[Floats], size: int) -> Floats:
+    """Return the first value that is known of each row."""
+    found = np.full(size, math.nan)
+    for column in columns:
+        found = np.where(np.isnan(found), column, found)
+    return found

@@ -1,0 +1,219 @@
+"""Accounting of PBS and Torque: one line for what happened to a job.
+
+``MM/DD/YYYY hh:mm:ss;TYPE;JOB;key=value …`` (Torque administrator's guide, accounting records;
+PBS Professional reference guide, accounting log).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from qops_batsim.workload.accounting import Choices, Rows
+from qops_batsim.workload.log import Malformed, RepairCount
+from qops_batsim.workload.text_values import read_duration
+
+_LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]{1,2});([^;]*);(.*)")
+_FIELD = re.compile(r"""([\w.]+)=("[^"]*"|'[^']*'|\S*)""")
+_OF_JOBS = {"Q": "queued", "S": "start", "T": "restart", "E": "end", "D": "deleted"} | {
+    "A": "aborted",
+    "R": "rerun",
+}
+_NUMBERS = ("submitted", "started", "ended", "run_times", "processors", "limits")
+_TEXTS = {"user": ("user",), "group": ("account", "project", "group"), "queue": ("queue",)}
+
+
+@dataclass
+class _Job:
+    """What was read of a job so far."""
+
+    line: int
+    queued: float = math.nan
+    fields: dict[str, str] = field(default_factory=dict)
+    happened: list[tuple[str, float, int, dict[str, str]]] = field(default_factory=list)
+    """Kind, date, line and fields of each start, end and interruption."""
+
+
+def is_pbs(begin: bytes) -> bool:
+    """Tell whether a file begins with a record of PBS."""
+    lines = begin.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n")
+    return bool(_LINE.match(lines[0].decode("latin-1")))
+
+
+def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[Malformed]]:
+    """Return the rows of jobs, and the lines that are none; O(bytes)."""
+    malformed: list[Malformed] = []
+    jobs: dict[str, _Job] = {}
+    others: list[int] = []
+    arrays: list[int] = []
+    zone = ZoneInfo(choices.zone_name)
+    read = 0
+    for number, line in enumerate(_text(content).split("\n"), start=1):
+        if not line.strip():
+            continue
+        read += 1
+        match = _LINE.match(line)
+        date = match and _date(match[1], zone)
+        if match is None or date is None:
+            accepted = "MM/DD/YYYY hh:mm:ss;TYPE;JOB;fields is expected"
+            malformed.append(Malformed(number, "columns", f"{line[:60]!r}; {accepted}"))
+        elif match[2] not in _OF_JOBS:
+            others.append(number)
+        elif "[]" in match[3]:
+            arrays.append(number)
+        else:
+            job = jobs.setdefault(match[3], _Job(number))
+            fields = {key: value.strip("\"'") for key, value in _FIELD.findall(match[4])}
+            job.fields |= fields
+            if match[2] == "Q":
+                job.queued = date
+                job.line = number
+            else:
+                job.happened.append((match[2], date, number, fields))
+    rows = _rows_of(jobs, choices.by)
+    rows.read = read
+    for rule, what, lines in (
+        ("other_records", "records of no job (licences, reservations and others)", others),
+        ("array_parents", "records of whole arrays, whose jobs have their own", arrays),
+    ):
+        if lines:
+            rows.left_out.append(RepairCount.of_lines(rule, what, lines))
+    return rows, malformed
+
+
+def _text(content: bytes) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
+def _date(text: str, zone: ZoneInfo) -> float | None:
+    try:
+        return datetime.strptime(text, "%m/%d/%Y %H:%M:%S").replace(tzinfo=zone).timestamp()
+    except ValueError:
+        return None
+
+
+def _rows_of(jobs: Mapping[str, _Job], by: str) -> Rows:
+    ids: list[str] = []
+    lines: list[int] = []
+    states: list[str] = []
+    numbers: list[tuple[float, ...]] = []
+    texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
+    for name, job in jobs.items():
+        size = _cores(job.fields) if by == "cores" else _nodes(job.fields)
+        limit = _seconds(job.fields.get("Resource_List.walltime"))
+        dates = [_number(job.fields.get(key)) for key in ("ctime", "qtime")]
+        submitted = next((each for each in (*dates, job.queued) if not math.isnan(each)), math.nan)
+        for state, start, end, used, line in _stretches(job, limit):
+            ids.append(name)
+            lines.append(line)
+            states.append(state)
+            numbers.append((submitted, start, end, used, size, limit))
+            for text, keys in _TEXTS.items():
+                found = (job.fields.get(key) for key in keys)
+                known = (each for each in found if each and each not in ("_pbs_project_default",))
+                texts[text].append(next(known, ""))
+    columns = np.array(numbers, np.float64).reshape(-1, len(_NUMBERS)).T
+    dated: dict[str, Any] = {
+        key: column.copy() for key, column in zip(_NUMBERS, columns, strict=True)
+    }
+    return Rows(ids=ids, lines=np.array(lines, np.int64), states=states, texts=texts, **dated)
+
+
+def _stretches(job: _Job, limit: float) -> list[tuple[str, float, float, float, int]]:
+    """Return state, start, end, run time and line of each time that a job ran, or did not."""
+    found: list[tuple[str, float, float, float, int]] = []
+    start, deleted, begin_line = math.nan, False, job.line
+    for kind, date, line, fields in job.happened:
+        if kind in "ST":
+            start, begin_line = _number(fields.get("start")), line
+            start = date if math.isnan(start) else start
+        elif kind == "D":
+            deleted, begin_line = True, line
+        elif kind == "E":
+            used = _seconds(fields.get("resources_used.walltime"))
+            given, end = (_number(fields.get(key)) for key in ("start", "end"))
+            start = start if math.isnan(given) else given
+            end = date if math.isnan(end) else end
+            state = "COMPLETED" if fields.get("Exit_status", "0") == "0" else "FAILED"
+            if state == "FAILED" and not math.isnan(limit) and end - start >= limit:
+                state = "TIMEOUT"
+            state = "CANCELLED" if deleted and state == "FAILED" else state
+            found.append((state, start, end, used, line))
+            start, deleted = math.nan, False
+        elif not math.isnan(start):  # run again, or aborted
+            state = "REQUEUED" if kind == "R" else "FAILED"
+            found.append((state, start, date, math.nan, line))
+            start = math.nan
+        elif kind == "A":
+            deleted, begin_line = True, line
+    if not math.isnan(start):
+        found.append(("RUNNING", start, math.nan, math.nan, begin_line))
+    elif not found or found[-1][0] == "REQUEUED":
+        state = "CANCELLED" if deleted else "PENDING"
+        found.append((state, math.nan, math.nan, math.nan, begin_line))
+    return found
+
+
+def _number(text: str | None) -> float:
+    return float(text) if text and re.fullmatch(r"\d{1,12}", text) else math.nan
+
+
+def _seconds(text: str | None) -> float:
+    value = None if text is None else read_duration(text)
+    return math.nan if value is None else value
+
+
+def _cores(fields: Mapping[str, str]) -> float:
+    """Return the cores of a job: as asked for in PBS, as given in Torque."""
+    for key in ("Resource_List.ncpus", "total_execution_slots"):
+        if _number(fields.get(key)) > 0:
+            return _number(fields.get(key))
+    hosts = fields.get("exec_host", "")
+    if hosts:
+        return float(sum(_slots(part.partition("/")[2]) for part in hosts.split("+")))
+    for key, each in (("Resource_List.select", "ncpus"), ("Resource_List.nodes", "ppn")):
+        if fields.get(key):
+            return float(sum(count * cores for count, cores in _chunks(fields[key], each)))
+    return _number(fields.get("Resource_List.procs"))
+
+
+def _nodes(fields: Mapping[str, str]) -> float:
+    """Return the nodes of a job."""
+    for key in ("unique_node_count", "Resource_List.nodect"):
+        if _number(fields.get(key)) > 0:
+            return _number(fields.get(key))
+    hosts = fields.get("exec_host", "")
+    if hosts:
+        return float(len({part.partition("/")[0] for part in hosts.split("+")}))
+    return float(sum(count for count, _ in _chunks(fields.get("Resource_List.nodes", ""), "ppn")))
+
+
+def _slots(text: str) -> int:
+    """Return how many slots of a host are named: ``0``, ``0*8``, ``0-7``, ``0,2-3``."""
+    if match := re.fullmatch(r"\d+\*(\d{1,6})", text):
+        return int(match[1])
+    count = 0
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,6})-(\d{1,6})", part)
+        count += max(int(match[2]) - int(match[1]) + 1, 0) if match else 1
+    return count
+
+
+def _chunks(text: str, each: str) -> list[tuple[int, int]]:
+    """Return count and size of the parts of a request such as ``2:ppn=8+1:ncpus=4``."""
+    found = []
+    for part in filter(None, text.split("+")):
+        count = re.match(r"(\d{1,6})(?::|$)", part)
+        size = re.search(rf":{each}=(\d{{1,6}})", part)
+        found.append((int(count[1]) if count else 1, int(size[1]) if size else 1))
+    return found

@@ -1,0 +1,165 @@
+"""``workload from-sacct``, ``from-pbs`` and ``from-csv`` as a user runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from qops_batsim.dates import Calendar
+from qops_batsim.workload import read_workload
+from sacct_dumps import OWN_WORDS, ZONE, make_dump
+
+Cli = Callable[..., Any]
+
+OWN = [each for word, state in OWN_WORDS.items() for each in ("--state-name", f"{word}={state}")]
+
+PBS = """
+05/01/2024 10:00:00;Q;1.pbs;queue=batch
+05/01/2024 10:01:00;S;1.pbs;user=ada group=bio queue=batch ctime=1714550400 start=1714550460
+05/01/2024 10:01:00;L;license;floating license hour:3
+05/01/2024 10:03:00;E;1.pbs;user=ada group=bio account="p 1" queue=batch ctime=1714550400 \
+qtime=1714550400 start=1714550460 end=1714550580 Exit_status=0 Resource_List.ncpus=8 \
+Resource_List.nodect=2 Resource_List.walltime=01:00:00 resources_used.walltime=00:02:00
+05/01/2024 10:04:00;Q;2[].pbs;queue=batch
+05/01/2024 10:08:00;E;2[3].pbs;user=eve queue=long ctime=1714550640 start=1714550700 \
+end=1714550880 Exit_status=-11 exec_host=n1/0*4+n2/0-2,5 Resource_List.walltime=00:03:00
+05/01/2024 10:05:00;Q;3.pbs;queue=batch
+05/01/2024 10:06:00;D;3.pbs;requestor=eve@login
+05/01/2024 10:07:00;Q;4.pbs;queue=batch
+05/01/2024 10:08:00;Q;5.pbs;queue=batch
+05/01/2024 10:09:00;S;5.pbs;ctime=1714550880 start=1714550940 Resource_List.nodes=2:ppn=4+n7
+05/01/2024 10:10:00;R;5.pbs;
+05/01/2024 10:11:00;S;5.pbs;ctime=1714550880 start=1714551060
+05/01/2024 10:12:00;D;5.pbs;requestor=eve@login
+05/01/2024 10:12:01;E;5.pbs;start=1714551060 end=1714551121 Exit_status=271
+05/01/2024 10:13:00;S;6.pbs;ctime=1714551180 start=1714551180 Resource_List.select=2:ncpus=3
+"""
+
+CSV = """job;created;began;minutes;cores;limit;state;owner
+a-1;01.05.2024 10:00;01.05.2024 10:05;30;4;1;ok;"Ada; L."
+a-2;01.05.2024 10:10;;0;4;;gone;
+"""
+
+
+def rows_of(out: str) -> dict[str, int]:
+    """Return the counts in the table of what was left out."""
+    rows = (line.split("│") for line in out.splitlines() if line.count("│") == 2)
+    return {row[0].strip(): int(row[2]) for row in rows if row[2].strip().isdigit()}
+
+
+def test_from_sacct(cli: Cli, tmp_path: Path) -> None:
+    dump = make_dump(5, jobs=30)
+    path, out = tmp_path / "dump.txt", tmp_path / "w.json"
+    path.write_text(dump.text())
+    result = cli("workload", "from-sacct", path, out, "--time-zone", ZONE, *OWN)
+    assert (result.exit_code, result.err) == (0, "")
+    told = rows_of(result.out)
+    assert told["steps of jobs"] == dump.left_out["steps"]
+    assert told["state PENDING (waiting still)"] == dump.left_out["state_pending"]
+    assert told["state CANCELLED (before they started)"] > 0
+    assert "(the most cores in use at once; --processors N sets it)" in result.out
+    workload = read_workload(out)
+    assert {job.id for job in workload.jobs} == dump.jobs.keys()
+    assert workload.calendar is not None
+    assert workload.calendar.time_zone == ZONE
+    assert workload.provenance["command"] == "workload from-sacct"
+    # The same as JSON, by a part of the states and another machine.
+    path.write_text(dump.json())
+    further = ["--states", "completed,timeout", "--processors", "500", "--rebase", "--first", "3"]
+    result = cli("workload", "from-sacct", path, out, *further)
+    assert result.exit_code == 0, result.err
+    assert f"{out}: 3 of " in result.out
+    assert "500 processors\n" in result.out
+    assert read_workload(out).jobs[0].submission_time == 0
+
+
+def test_from_pbs(cli: Cli, tmp_path: Path) -> None:
+    path, out = tmp_path / "pbs.txt", tmp_path / "w.json"
+    path.write_text(PBS)
+    result = cli("workload", "from-pbs", path, out)
+    assert (result.exit_code, result.err) == (0, "")
+    assert rows_of(result.out) == {
+        "records of no job (licences, reservations and others)": 1,
+        "records of whole arrays, whose jobs have their own": 1,
+        "state PENDING (waiting still)": 1,
+        "state RUNNING (running still)": 1,
+        "state CANCELLED (before they started)": 1,
+        "runs before a restart (a later row has the id)": 1,
+        "no requested time": 1,
+    }
+    workload = read_workload(out)
+    assert workload.calendar == Calendar(1714550400, "UTC")
+    shown = [
+        (job.id, job.submission_time, job.processors, job.walltime, job.profile)
+        for job in workload.jobs
+    ]
+    assert shown == [
+        ("1.pbs", 0, 8, 3600, "delay120"),
+        ("2[3].pbs", 240, 8, 180, "delay180"),
+        ("5.pbs", 480, 9, None, "delay61"),
+    ]
+    assert [job.fields.get("group") for job in workload.jobs] == ["p 1", None, None]
+    by_nodes = cli("workload", "from-pbs", path, out, "--by", "nodes", "--restarts", "each")
+    assert by_nodes.exit_code == 0
+    widths = [(job.id, job.processors) for job in read_workload(out).jobs]
+    assert widths == [("1.pbs", 2), ("2[3].pbs", 2), ("5.pbs", 3), ("5.pbsr1", 3)]
+
+
+def test_from_csv(cli: Cli, tmp_path: Path) -> None:
+    path, out = tmp_path / "jobs.csv", tmp_path / "w.json"
+    path.write_text(CSV)
+    columns = "id=job,submit=created,start=began,run_time=minutes,processors=cores"
+    arguments = ["--map", columns, "--map", "walltime=limit,state=state,user=owner"]
+    arguments += ["--unit", "run_time=min", "--unit", "walltime=h", "--time-zone", ZONE]
+    arguments += ["--state-name", "ok=completed", "--state-name", "gone=cancelled"]
+    arguments += ["--date-format", "%d.%m.%Y %H:%M"]
+    result = cli("workload", "from-csv", path, out, *arguments)
+    assert (result.exit_code, result.err) == (0, "")
+    assert rows_of(result.out) == {"state CANCELLED (before they started)": 1}
+    workload = read_workload(out)
+    assert workload.calendar == Calendar(1714550400, ZONE)
+    (job,) = workload.jobs
+    assert (job.id, job.walltime, job.profile, job.processors) == ("a-1", 3600, "delay1800", 4)
+    assert job.fields["user"] == "Ada; L."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--map", "id=job"], "columns of id and submit are not both given"),
+        (["--map", "id"], "--map is 'id'; such as id=job is expected"),
+        (["--map", "id=job,id=job"], "--map gives id twice"),
+        (["--map", "id=job,colour=red"], "nothing is called 'colour'"),
+        (["--map", "id=job,submit=created"], "neither a column of run_time nor one of end"),
+        (["--map", "id=job,submit=created,end=x"], "no column of processors is given"),
+        (
+            ["--map", "id=job,submit=created,end=x,processors=cores"],
+            "jobs.csv: no column 'x' (of end)",
+        ),
+        (
+            ["--map", "id=job,submit=created,run_time=minutes,processors=cores"],
+            "line 2: created is '01.05.2024 10:00'; an ISO date and time or seconds since 1970",
+        ),
+    ],
+)
+def test_bad_mappings(cli: Cli, tmp_path: Path, arguments: list[str], message: str) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(CSV)
+    result = cli("workload", "from-csv", path, tmp_path / "w.json", *arguments)
+    assert result.exit_code == 2
+    assert message in result.err
+    assert result.err.count("\n") == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["jobs.csv"]
+
+
+@pytest.mark.parametrize("command", ["from-sacct", "from-pbs"])
+def test_what_is_another_format(cli: Cli, tmp_path: Path, command: str) -> None:
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 8\n1 2 3\n")
+    result = cli("workload", command, path, tmp_path / "w.json")
+    assert result.exit_code == 2
+    assert "log.swf: " in result.err
+    assert "is expected" in result.err
