@@ -34,7 +34,7 @@ def test_the_tutorial_can_be_followed(tmp_path: Path) -> None:
     text = PAGE.read_text()
     for name, content in FILE.findall(text):
         (tmp_path / name).write_text(content)
-    environment = {**os.environ, "COLUMNS": "200"}
+    environment = {**os.environ, "COLUMNS": "80"}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     commands = [part for block in CONSOLE.findall(text) for part in block.split("$ ")[1:]]
     assert len(commands) > 10
