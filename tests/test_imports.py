@@ -46,8 +46,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "running": _BELOW_RUNNING,
     "experiments": _BELOW_RUNNING | {"running"},
     "advice": _BELOW_RUNNING | {"running", "experiments"},
-    "papers": _BELOW_RUNNING | {"running", "experiments", "advice"},
-    "cli": _BELOW_RUNNING | {"running", "experiments", "advice", "papers"},
+    "optimum": _BELOW_RUNNING | {"running", "experiments"},
+    "papers": _BELOW_RUNNING | {"running", "experiments", "advice", "optimum"},
+    "cli": _BELOW_RUNNING | {"running", "experiments", "advice", "optimum", "papers"},
 }
 """Rooms of the package with what each may import beside itself and the base."""
 

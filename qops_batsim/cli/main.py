@@ -30,6 +30,7 @@ COMMANDS = {
     "plot": "draw",
     "diff": "diff",
     "compare": "compare",
+    "bound": "bound",
     "charges": "charges",
     "advise": "advise",
     "explain": "explain",

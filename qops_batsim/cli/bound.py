@@ -1,0 +1,142 @@
+"""``qops-batsim bound``: how good a schedule can be, and the best one that is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from qops_batsim.cli import console, options
+from qops_batsim.cli.manual import manual
+from qops_batsim.errors import InputError, did_you_mean
+
+if TYPE_CHECKING:
+    from qops_batsim.optimum.best import Best, Limits
+    from qops_batsim.workload.model import Workload
+
+OBJECTIVES = ("jobs", "work", "charge")
+
+_about = manual(
+    """
+    WORKLOAD: Workload of delay jobs with deadlines (JSON, also .gz), or a shipped one.
+    --objective jobs|work|charge: What is to be the most: admitted jobs, their
+        processor-seconds, or the QoS charges of their deadlines. Default: each by itself.
+    --time SECONDS: How long to search, for all objectives together.
+    --deterministic-time UNITS: Search for so many units of the solver's own count of steps
+        instead, about a second each: equal inputs then give equal results.
+    --seed N: Seed of the search.
+    --workers N: Threads of the solver while it works on the bound.
+    --out, -o PREFIX: Where to write the best known schedules, as runs: PREFIX-jobs_jobs.csv
+        and so on for each objective.
+    """
+)
+
+
+def bound(
+    workload: Annotated[str, _about("WORKLOAD")],
+    objective: Annotated[str | None, _about("--objective", show_default=False)] = None,
+    time: Annotated[float, _about("--time", min=0.1)] = 300.0,
+    deterministic_time: Annotated[
+        float | None, _about("--deterministic-time", min=0.1, show_default=False)
+    ] = None,
+    seed: Annotated[int, _about("--seed", min=0)] = 1,
+    workers: Annotated[int, _about("--workers", min=1)] = 1,
+    out: Annotated[str, _about("--out")] = "out/clairvoyant",
+    as_json: options.AsJson = False,
+) -> None:
+    """Bound what any scheduler could admit, and search for the best schedule.
+
+    A schedule may know the future: which jobs will come, and how long they run. The bound
+    holds for every schedule of rigid jobs on interchangeable hosts. Best known schedules are
+    executed, verified and written as runs, for `metrics`, `gantt`, `diff` and `charges`.
+    docs/how-good-is-qops.md tells what is proven by what. Needs the extra `bound`:
+    `pip install 'qops-batsim[bound]'`.
+
+    **Examples**
+
+    `qops-batsim bound sdsc_sp2_deadlines_500 --time 60`
+
+    `qops-batsim bound ctc-1.3-s02.json --objective work --json`
+
+    `qops-batsim diff out/qops out/clairvoyant-jobs`
+    """
+    from qops_batsim.optimum.best import Limits
+    from qops_batsim.optimum.solver import require_solver
+    from qops_batsim.optimum.written import write_best
+    from qops_batsim.pending import check_writable
+    from qops_batsim.running.inputs import load_workload
+
+    if objective is not None and objective not in OBJECTIVES:
+        hint = did_you_mean(objective, OBJECTIVES)
+        raise InputError(f"--objective {objective}: unknown objective{hint}")
+    require_solver()
+    jobs = load_workload(workload)
+    objectives = OBJECTIVES if objective is None else (objective,)
+    prefixes = {each: f"{out}-{each}" for each in objectives}
+    for prefix in prefixes.values():
+        check_writable(f"{prefix}_jobs.csv")
+    limits = Limits(
+        seconds=deterministic_time or time,
+        by_clock=deterministic_time is None,
+        seed=seed,
+        workers=workers,
+    )
+    found = _search(jobs, objectives, limits)
+    for each in found:
+        write_best(each, jobs, prefixes[each.objective], workload)
+    if as_json:
+        console.print_json({each.objective: _data(each) for each in found})
+    else:
+        _print(found, workload, len(jobs.jobs), jobs.processors)
+    console.note(
+        "each best known schedule was executed and verified; runs written: "
+        + ", ".join(prefixes.values())
+    )
+
+
+def _search(jobs: Workload, objectives: tuple[str, ...], limits: Limits) -> list[Best]:
+    from qops_batsim.optimum.best import best_possible
+
+    with console.progress_bar(100 * len(objectives), "searching") as bar:
+
+        def hear(name: str, part: float) -> None:
+            if bar is not None:
+                bar(round(100 * (objectives.index(name) + part)))
+
+        return best_possible(jobs, objectives, limits, hear)
+
+
+def _data(each: Best) -> dict[str, Any]:
+    import msgspec
+
+    data: dict[str, Any] = msgspec.to_builtins(each)
+    del data["objective"], data["starts"]
+    return {"bound": data.pop("bound"), "best_known": data.pop("best_known"), **data}
+
+
+_TITLES = {"jobs": "jobs", "work": "processor-hours", "charge": "QoS charge"}
+_PROOFS = {
+    "every job": "all that fit",
+    "energy": "energy (checked)",
+    "solver": "solver (believed)",
+}
+
+
+def _print(found: list[Best], workload: str, jobs: int, processors: int) -> None:
+    scale = {"jobs": 1.0, "work": 1 / 3600, "charge": 1.0}
+
+    def cells(value: float, each: Best) -> str:
+        share = f" {100 * value / each.total:6.2f} %" if each.total else ""
+        shown = f"{value * scale[each.objective]:,.{0 if each.objective == 'jobs' else 1}f}"
+        return f"{shown}{share}"
+
+    names = list(found[0].schedulers)
+    rows = [["all", *(cells(each.total, each) for each in found)]]
+    rows += [[name, *(cells(each.schedulers[name], each) for each in found)] for name in names]
+    rows += [
+        ["best known", *(cells(each.best_known, each) for each in found)],
+        ["bound", *(cells(each.bound, each) for each in found)],
+        ["bound, checked", *(cells(each.checked_bound, each) for each in found)],
+        ["gap (points)", *(f"{each.gap:.2f}" for each in found)],
+        ["bound proven by", *(_PROOFS[each.proof] for each in found)],
+    ]
+    title = f"The best possible: {workload}, {jobs:,} jobs on {processors:,} processors"
+    console.print_table(title, ["admitted", *(_TITLES[each.objective] for each in found)], rows)

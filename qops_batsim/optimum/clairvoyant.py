@@ -1,0 +1,67 @@
+"""A scheduler that executes a list of starts made beforehand, knowing the future."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+
+from qops_batsim.jobs import Job
+from qops_batsim.protocol.decisions import CallMeLater
+from qops_batsim.scheduling.module import System
+from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
+from qops_batsim.timing import PLAN_TOLERANCE
+
+
+class Clairvoyant(SpaceSharingScheduler):
+    """Start jobs at dates that were fixed before, and reject all others as they arrive.
+
+    A job with a deadline is promised it. One whose processors are not free yet at its start
+    waits for them, so that a wrong list breaks promises, which ``qops-batsim verify`` tells.
+
+    Parameters
+    ----------
+    starts
+        Date (seconds) by job id within the workload.
+    """
+
+    summary = "executes a fixed list of starts"
+    needs_deadlines = True
+
+    def __init__(self, starts: Mapping[str, float]) -> None:
+        super().__init__()
+        self._starts = starts
+        self._waiting: list[tuple[float, str, Job]] = []
+        self._asked = -1.0
+
+    def begin(self, system: System) -> None:
+        """Start with nothing to wait for."""
+        super().begin(system)
+        self._waiting, self._asked = [], -1.0
+
+    def arrived(self, job: Job) -> None:
+        """Promise the job its deadline if it is on the list, else reject it."""
+        start = self._starts.get(job.id.partition("!")[2])
+        if start is None:
+            self.reject(job, "not among the chosen jobs")
+            return
+        if job.qos is not None and job.qos.deadline is not None:
+            self.qos_log.record(job.id).admitted_deadline = job.qos.deadline
+        heapq.heappush(self._waiting, (start, job.id, job))
+
+    def left(self, job: Job) -> None:
+        """Do nothing: the starts are fixed."""
+
+    def schedule(self, now: float) -> None:
+        """Start what is due; ask to be called at the next start."""
+        late = []
+        while self._waiting and self._waiting[0][0] <= now + PLAN_TOLERANCE:
+            due = heapq.heappop(self._waiting)
+            if due[2].processors <= self.free_count:
+                self.start(due[2])
+            else:
+                late.append(due)
+        if self._waiting and self._waiting[0][0] != self._asked:
+            self._asked = self._waiting[0][0]
+            self._decisions.append(CallMeLater(self._asked))
+        for each in late:
+            heapq.heappush(self._waiting, each)

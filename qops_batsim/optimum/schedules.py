@@ -1,0 +1,179 @@
+"""Schedules in ticks: what is used when, who fits where, and better ones by local search.
+
+Large-neighbourhood search: around a job that was not chosen, some jobs that compute near it and
+others that were not chosen are taken out, all else stays, and the solver puts the best of them
+back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from qops_batsim.optimum.budget import Budget
+from qops_batsim.optimum.problem import NOT_CHOSEN, Ints, Tasks
+from qops_batsim.optimum.solver import Step, solve
+
+NEIGHBOURS = 40
+"""Jobs that may move in a step of the search, at first."""
+
+MOST_NEIGHBOURS = 200
+
+STEP = 0.5
+"""Most units of deterministic time in a step."""
+
+
+class Room:
+    """Processors in use over time, as steps. Every change and question is O(steps)."""
+
+    def __init__(self, machine: int) -> None:
+        self.machine = machine
+        self.dates: Ints = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max])
+        self.used: Ints = np.zeros(1, np.int64)
+
+    @classmethod
+    def of(cls, tasks: Tasks, starts: Ints, machine: int) -> Room:
+        """Return what a schedule uses."""
+        room = cls(machine)
+        chosen = np.flatnonzero(starts != NOT_CHOSEN)
+        begins, ends = starts[chosen], starts[chosen] + tasks.duration[chosen]
+        dates, where = np.unique(np.concatenate([begins, ends]), return_inverse=True)
+        sizes = tasks.processors[chosen]
+        change = np.zeros(len(dates), np.int64)
+        np.add.at(change, where, np.concatenate([sizes, -sizes]))
+        room.dates = np.concatenate([room.dates[:1], dates, room.dates[1:]])
+        room.used = np.concatenate([[0], np.cumsum(change)])
+        return room
+
+    def steps(self, begin: int, end: int) -> list[Step]:
+        """Return what is used between two ticks."""
+        first = int(np.searchsorted(self.dates, begin, "right")) - 1
+        last = int(np.searchsorted(self.dates, end, "left"))
+        dates = np.clip(self.dates[first : last + 1], begin, end).tolist()
+        used = self.used[first:last].tolist()
+        return [Step(*each) for each in zip(dates, dates[1:], used, strict=False) if each[2]]
+
+    def earliest_fit(self, after: int, duration: int, processors: int, last: int) -> int:
+        """Return the first tick from ``after`` up to ``last`` with room, or NOT_CHOSEN."""
+        place = int(np.searchsorted(self.dates, after, "right")) - 1
+        most, start = self.machine - processors, after
+        while start <= last:
+            end = int(np.searchsorted(self.dates, start + duration, "left"))
+            full = np.flatnonzero(self.used[place:end] > most)
+            if not len(full):
+                return start
+            place += int(full[-1]) + 1
+            start = int(self.dates[place])
+        return NOT_CHOSEN
+
+    def take(self, start: int, duration: int, processors: int) -> None:
+        """Use processors from a tick on."""
+        for date in (start, start + duration):
+            place = int(np.searchsorted(self.dates, date, "left"))
+            if self.dates[place] != date:
+                self.dates = np.insert(self.dates, place, date)
+                self.used = np.insert(self.used, place, self.used[place - 1])
+        first, last = np.searchsorted(self.dates, [start, start + duration])
+        self.used[first:last] += processors
+
+
+def is_feasible(tasks: Tasks, starts: Ints, machine: int) -> bool:
+    """Whether the chosen jobs run within their dates, on no more processors than there are."""
+    chosen = starts != NOT_CHOSEN
+    in_time = (starts >= tasks.release) & (starts <= tasks.last_start)
+    return bool(in_time[chosen].all() and Room.of(tasks, starts, machine).used.max() <= machine)
+
+
+def filled(tasks: Tasks, starts: Ints, machine: int, order: Iterable[int]) -> Ints:
+    """Return a schedule with more jobs, each at its earliest fit, in an order of places."""
+    starts, room = starts.copy(), Room.of(tasks, starts, machine)
+    columns = tasks.release, tasks.duration, tasks.processors, tasks.last_start
+    for place in order:
+        if starts[place] == NOT_CHOSEN:
+            release, duration, processors, last = (int(column[place]) for column in columns)
+            start = room.earliest_fit(release, duration, processors, last)
+            if start != NOT_CHOSEN:
+                starts[place] = start
+                room.take(start, duration, processors)
+    return starts
+
+
+def by_density(tasks: Tasks, worth: Ints) -> list[int]:
+    """Return the places of all jobs, those first that are worth the most for their size."""
+    size = np.maximum(tasks.duration, 1) * tasks.processors
+    order: list[int] = np.lexsort((size, -worth / size)).tolist()
+    return order
+
+
+def improved(
+    tasks: Tasks,
+    worth: Ints,
+    machine: int,
+    starts: Ints,
+    budget: Budget,
+    *,
+    seed: int,
+    enough: int,
+) -> Ints:
+    """Return a schedule worth no less, after a large-neighbourhood search; seeded.
+
+    The search ends when the budget is spent, the schedule is worth ``enough``, or no other can be
+    worth more.
+    """
+    rng = np.random.default_rng(seed)
+    # Rounding may leave a job no start at all.
+    possible = tasks.release <= tasks.last_start
+    size, idle = NEIGHBOURS, 0
+    while not budget.is_spent and int(worth[starts != NOT_CHOSEN].sum()) < enough:
+        left_out = np.flatnonzero((starts == NOT_CHOSEN) & possible & (worth > 0))
+        if not len(left_out):
+            break
+        places = _neighbours(tasks, starts, left_out, size, rng)
+        some, mine = tasks.of(places), starts[places]
+        rest = starts.copy()
+        rest[places] = NOT_CHOSEN
+        used = Room.of(tasks, rest, machine).steps(int(some.release.min()), int(some.latest.max()))
+        found = solve(
+            some,
+            worth[places],
+            machine,
+            budget,
+            seconds=STEP,
+            start=mine,
+            used=used,
+            seed=int(rng.integers(2**31)),
+        )
+        before = int(worth[places][mine != NOT_CHOSEN].sum())
+        if found.starts is not None and found.worth >= before:
+            # An equal one as well: the search moves on.
+            starts = rest
+            starts[places] = found.starts
+        idle = 0 if found.worth > before else idle + 1
+        if found.is_proven and len(places) == (possible & (worth > 0)).sum():
+            break
+        # What is solved at once may be larger, and what is not solved in time is too large.
+        if found.is_proven and idle > 5:
+            size, idle = min(MOST_NEIGHBOURS, size + size // 4), 0
+        elif not found.is_proven:
+            size = max(NEIGHBOURS // 2, size - size // 8)
+    return starts
+
+
+def _neighbours(
+    tasks: Tasks, starts: Ints, left_out: Ints, size: int, rng: np.random.Generator
+) -> Ints:
+    """Return places of jobs that compete for one stretch of time, one left out among them."""
+    centre = int(rng.choice(left_out))
+    date = int(rng.integers(tasks.release[centre], tasks.latest[centre] + 1))
+    chosen = starts != NOT_CHOSEN
+    # Chosen jobs are as far away as their runs, others as far as anything that they could be.
+    begins = np.where(chosen, starts, tasks.release)
+    ends = np.where(chosen, starts + tasks.duration, tasks.latest)
+    distance = np.maximum(np.maximum(begins - date, date - ends), 0).astype(float)
+    distance += rng.random(len(starts)) * np.maximum(tasks.duration, 60) * 0.5
+    mine = np.flatnonzero(chosen)
+    most = max(size // 3, size - len(mine))
+    others = left_out[np.argsort(distance[left_out], kind="stable")[:most]]
+    mine = mine[np.argsort(distance[mine], kind="stable")[: size - len(others)]]
+    return np.unique(np.concatenate([[centre], others, mine]))

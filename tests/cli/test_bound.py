@@ -1,0 +1,42 @@
+"""``qops-batsim bound``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+TIME = ("--deterministic-time", "2")
+
+
+def test_the_table_and_the_runs(cli, tmp_path: Path) -> None:
+    pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
+    result = cli("bound", "tiny_8", *TIME, "--objective", "jobs", "-o", tmp_path / "best")
+    assert result.exit_code == 0, result.err
+    assert max(map(len, result.out.splitlines())) <= 80
+    assert "best known" in result.out
+    assert "executed and verified" in result.err
+    prefix = tmp_path / "best-jobs"
+    assert cli("verify", prefix).exit_code == 0
+    assert json.loads(cli("metrics", prefix, "--json").out)[0]["jobs_rejected"] == 0
+
+
+def test_json_is_the_same_at_every_repetition(cli, tmp_path: Path) -> None:
+    pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
+    arguments = ("bound", "tiny_8", *TIME, "--json", "-o", tmp_path / "best")
+    result = cli(*arguments)
+    found = json.loads(result.out)
+    assert list(found) == ["jobs", "work", "charge"]
+    assert list(found["jobs"])[:2] == ["bound", "best_known"]
+    assert found["jobs"]["bound"] == found["jobs"]["best_known"] == 8
+    assert cli(*arguments).out == result.out
+
+
+def test_a_missing_solver_is_named(cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ortools", None)
+    result = cli("bound", "tiny_8")
+    assert result.exit_code == 2
+    assert "pip install 'qops-batsim[bound]'" in result.err
+    assert cli("bound", "tiny_8", "--objective", "job").err.count("did you mean 'jobs'") == 1
