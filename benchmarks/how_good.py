@@ -4,7 +4,7 @@ Stretches of 500 jobs of three logs, loads by duplication, S = 0.2 and 0.5. Case
 order window, log, S, load, and each is kept as soon as it is done, so that the study can be
 interrupted and continued. The logs are read from QOPS_SHARED (default ../shared).
 
-    python benchmarks/how_good.py run --out out/how-good [--windows 1] [--time 45]
+    python benchmarks/how_good.py run --out out/how-good [--windows 1] [--time 20]
     python benchmarks/how_good.py between --out out/how-good
     python benchmarks/how_good.py table --out out/how-good [--write docs/how-good-is-qops.md]
 """
@@ -26,15 +26,16 @@ from qops_batsim.analysis.plots.drawing import COLORS
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario, checked_outcomes
 from qops_batsim.experiments.kept import KeptRuns
 from qops_batsim.experiments.pictures import panels
-from qops_batsim.experiments.traces import find_trace, read_trace, trace_digest
+from qops_batsim.experiments.traces import find_trace, trace_digest
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.between import ExactFeasibility, first_come_with_hindsight
 from qops_batsim.optimum.budget import Budget
 from qops_batsim.optimum.problem import NOT_CHOSEN, problem_of
-from qops_batsim.optimum.worth import OBJECTIVES, worth_of
+from qops_batsim.optimum.worth import worth_of
 from qops_batsim.papers.report import markdown_table
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.workload.model import Workload
+from qops_batsim.workload.traces import read_trace
 
 LOGS = {
     "KTH": ("KTH-SP2-1996-2.swf.gz", 100, (5000, 15000, 10000)),
@@ -46,6 +47,7 @@ LOGS = {
 JOBS = 500
 LOADS = (1.0, 1.2, 1.4, 1.6)
 STRINGENCIES = (0.2, 0.5)
+MEASURED = ("jobs", "work")
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -86,7 +88,7 @@ class Between(msgspec.Struct, frozen=True):
 
 def scenarios(windows: int) -> Iterator[Scenario]:
     """Yield what is to be measured, the most wanted first."""
-    for window, log, stringency, load in product(range(windows), LOGS, STRINGENCIES, LOADS):
+    for window, stringency, load, log in product(range(windows), STRINGENCIES, LOADS, LOGS):
         skip = LOGS[log][2][window]
         yield Scenario(log=log, skip=skip, first=JOBS, load=load, stringency=stringency)
 
@@ -108,7 +110,10 @@ class Study:
         if self._runs is None:
             longest = {log: max(skips) + JOBS for log, (_, _, skips) in LOGS.items()}
             self._runs = DeadlineRuns(
-                {log: read_trace(self._files[log], LOGS[log][1], longest[log]) for log in LOGS}
+                {
+                    log: read_trace(path, processors=LOGS[log][1], first=longest[log]).workload
+                    for log, path in self._files.items()
+                }
             )
         return self._runs.workload(scenario)
 
@@ -142,7 +147,7 @@ def measured(workload: Workload, case: Case) -> Result:
     began = time.perf_counter()
     limits = Limits(seconds=case.time, by_clock=False, seed=case.seed)
     figures = {}
-    for each in best_possible(workload, OBJECTIVES, limits):
+    for each in best_possible(workload, MEASURED, limits):
         scale = 100 / each.total
         figures[each.objective] = Figures(
             scale * each.bound,
@@ -187,7 +192,7 @@ def tables(study: Study) -> list[str]:
     cases = [(case.scenario, study.kept.find(case)) for case in study.cases()]
     done = [(scenario, found) for scenario, found in cases if found is not None]
     lines = [f"{len(done)} of {len(cases)} cases are finished."]
-    for objective in OBJECTIVES:
+    for objective in MEASURED:
         rows = []
         for scenario, found in done:
             each = found.objectives[objective]
@@ -217,7 +222,6 @@ def tables(study: Study) -> list[str]:
 TITLES = {
     "jobs": "Admitted jobs (%)",
     "work": "Admitted processor-seconds (%)",
-    "charge": "QoS charge (%)",
 }
 
 
@@ -286,7 +290,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("what", choices=["run", "between", "table"])
     parser.add_argument("--out", type=Path, default=Path("out/how-good"))
-    parser.add_argument("--time", type=float, default=45.0, help="deterministic time for a case")
+    parser.add_argument("--time", type=float, default=20.0, help="deterministic time for a case")
     parser.add_argument("--windows", type=int, default=1, choices=[1, 2, 3])
     parser.add_argument("--until", help="begin no case after this time of the day (HH:MM)")
     parser.add_argument("--write", type=Path, help="document to put the tables into")

@@ -18,7 +18,7 @@ real run times if the workload's estimates are made exact.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,13 +26,14 @@ from qops_batsim.optimum.budget import Budget
 from qops_batsim.optimum.problem import NOT_CHOSEN, Floats, Ints, Problem, Tasks
 from qops_batsim.optimum.schedules import Room
 from qops_batsim.optimum.solver import Step, solve
-from qops_batsim.scheduling.admission.qops import Qops
+from qops_batsim.scheduling.admission.options import QopsOptions
+from qops_batsim.scheduling.admission.policy import Admission
+from qops_batsim.scheduling.admission.qops_search import QopsSearch
 from qops_batsim.scheduling.admission.search import FOUND, Question, Search, Verdict
+from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import copy_profile, reserve
+from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRID
-
-if TYPE_CHECKING:
-    from qops_batsim.scheduling.plan import Plan
 
 QUESTION = 2.0
 """Most units of deterministic time for a question that earlier searches leave open."""
@@ -48,7 +49,7 @@ class Answers:
         self.found = self.refused = self.open = 0
 
 
-class ExactFeasibility(Qops):
+class ExactFeasibility(SpaceSharingScheduler):
     """Admit a job whenever any plan keeps all promises; else as QoPS.
 
     ``answers`` counts the questions that QoPS's search did not find a plan for; those that
@@ -56,16 +57,16 @@ class ExactFeasibility(Qops):
     """
 
     summary = "exact feasibility: QoPS with the solver where its search fails"
+    needs_deadlines = True
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(QopsOptions())
         self.answers = Answers()
 
     def new_plan(self, machine_size: int) -> Plan:
         """Return an empty plan that searches exactly."""
-        plan = super().new_plan(machine_size)
-        plan.policy.search = ExactSearch(plan.policy.search, machine_size, self.answers)  # type: ignore[union-attr]
-        return plan
+        qops = QopsSearch(QopsOptions())
+        return Plan(machine_size, Admission(ExactSearch(qops, machine_size, self.answers)))
 
 
 class ExactSearch:

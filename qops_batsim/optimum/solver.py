@@ -12,6 +12,10 @@ from qops_batsim.optimum.budget import Budget
 from qops_batsim.optimum.energy import Interval, energies
 from qops_batsim.optimum.problem import NOT_CHOSEN, Ints, Tasks
 
+MODEL_COST = 0.05
+"""Units of deterministic time that a model counts, which the solver does not count: about what it
+takes to make and simplify one."""
+
 
 class Found(NamedTuple):
     """What a solver found: starts (or None), what they are worth, and that nothing is worth more.
@@ -97,7 +101,7 @@ def solve(
     limit = budget.left if seconds is None else min(seconds, budget.left)
     solver = _solver(max(limit, 1e-3), budget.by_clock, thorough, seed, workers)
     status = solver.solve(model)
-    budget.use(solver.response_proto.deterministic_time)
+    budget.use(MODEL_COST + solver.response_proto.deterministic_time)
     return _found(solver, status, chosen, starts, worth, all_chosen)
 
 
