@@ -26,10 +26,10 @@ from qops_batsim.experiments.campaign_tables import CampaignSummary, summaries
 from qops_batsim.experiments.intervals import Interval, nested_interval
 from qops_batsim.papers.claims import (
     Claim,
-    combined_claim,
     judged_together,
     range_claim,
     sign_claim,
+    whole,
 )
 from qops_batsim.papers.report import Table, markdown_table
 
@@ -105,8 +105,7 @@ def _grows(study: Study, log: str) -> Iterator[Claim]:
             range_claim(f"{name}.high", "at load 1.6", high, 15.0, 25.0),
         ]
         text = f"1: {each} refuses below 10 % of the jobs at load 1, 15 to 25 % at 1.6"
-        yield combined_claim(name, text, parts)
-        yield from parts
+        yield from whole(name, "5.1", text, parts)
 
 
 def _work_falls(study: Study, log: str) -> Iterator[Claim]:
@@ -161,8 +160,7 @@ def _at_high_loads(
         at = [(stringency, load, scheduler) for stringency, scheduler in two]
         found = study.difference(metric, log, *at)
         parts.append(range_claim(f"{name}.{load}", f"at load {load}", found, low, high))
-    yield combined_claim(name, text, parts)
-    yield from parts
+    yield from whole(name, "5.1", text, parts)
 
 
 def verdicts(found: dict[str, list[Claim]]) -> list[str]:

@@ -7,7 +7,7 @@ of them (:mod:`qops_batsim.experiments.verdicts`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -146,6 +146,12 @@ def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str
         chance=None if unknown or facts else chance,
         parts=tuple(part.id for part in parts),
     )
+
+
+def whole(name: str, section: str, text: str, parts: Iterable[Claim]) -> list[Claim]:
+    """Return a claim that holds if all its parts do, and these behind it."""
+    found = list(parts)
+    return [combined_claim(name, text, found, section=section), *found]
 
 
 def _leaning(claim: Claim) -> Verdict:

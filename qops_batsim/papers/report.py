@@ -25,6 +25,7 @@ from qops_batsim.version import __version__
 
 Case = TypeVar("Case", bound=Hashable)
 Run = TypeVar("Run")
+Study = TypeVar("Study", bound=msgspec.Struct)
 
 
 class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +44,12 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
     seeds: int | None = None
     out: Path | None = None
     on_progress: Callable[[int, int], None] | None = None
+
+    def seeded(self, study: Study) -> Study:
+        """Return a study, which has ``seeds``, with as many as are asked for."""
+        if self.seeds is None:
+            return study
+        return msgspec.structs.replace(study, seeds=tuple(range(1, self.seeds + 1)))
 
     def progress(self, done: int, total: int) -> None:
         """Tell how far the work is."""

@@ -8,17 +8,18 @@ of utilization or 5 % of response time. Those about mixed jobs are in :mod:`.mix
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from qops_batsim.experiments.intervals import mean_interval, nested_interval
-from qops_batsim.papers.claims import Claim, combined_claim, plain_claim, sign_claim
+from qops_batsim.experiments.intervals import nested_interval
+from qops_batsim.papers.claims import Claim, plain_claim, sign_claim, whole
 from qops_batsim.papers.islam2003.cases import ADMISSION, REFERENCES, case_of, scenario
-from qops_batsim.papers.islam2003.judging import Judge, Values, Where, averaged, minus, percent
+from qops_batsim.papers.islam2003.judging import Judge, Where
 from qops_batsim.papers.islam2003.mixed_claims import mixed_claims
 from qops_batsim.papers.islam2003.numbers import Log, Method
 from qops_batsim.papers.islam2003.runs import Results
+from qops_batsim.papers.samples import Values, averaged, mean_claim, minus, percent
 
 ABOUT = 2.5
 """Points to both sides of a size that the paper calls "about"."""
@@ -47,12 +48,6 @@ def claims(results: Results) -> list[Claim]:
     ]
 
 
-def whole(name: str, section: str, text: str, parts: Iterable[Claim]) -> list[Claim]:
-    """Return a claim and the parts that have to hold."""
-    found = list(parts)
-    return [combined_claim(name, text, found, section=section), *found]
-
-
 def _packed(results: Results) -> Iterator[Claim]:
     """Section 4.1, packed schedules whose jobs arrive at their known starts."""
     none, *laxer = results.study.laxities or (0.0,)
@@ -62,24 +57,22 @@ def _packed(results: Results) -> Iterator[Claim]:
     for name in ADMISSION:
         strict = results.admitted(name, none)
         text = f"admitted jobs, {name.upper()}, r = {none:g}: the fewest of any schedule (%)"
-        found = plain_claim(f"packed-strict.{name}", text, min(strict) == 100, min(strict), 100.0)
+        whole_set = min(strict) == 100
+        found = plain_claim(
+            f"packed-strict.{name}", text, whole_set, min(strict), 100.0, section="4.1"
+        )
         least.append(found)
         more = minus(averaged([results.admitted(name, r) for r in laxer]), strict)
         rs = ", ".join(f"{r:g}" for r in laxer)
         text = f"admitted jobs, {name.upper()}, mean over r = {rs}, less r = {none:g} (points)"
         # Without a single refusal there is no chance in it.
-        found = (
-            sign_claim(f"packed-laxer.{name}", text, mean_interval(more), -1)
-            if any(more)
-            else plain_claim(f"packed-laxer.{name}", text, False, 0.0)
+        more = more if any(more) else [0.0]
+        falls.append(
+            mean_claim(f"packed-laxer.{name}", text, more, high=0.0, section="4.1", alone=True)
         )
-        falls.append(found)
     text = "all schedulers admit every job of a packed schedule with r = 0"
-    for claim in (
-        *whole("packed-strict", "4.1", text, least),
-        *whole("packed-laxer", "4.1", "and fewer, the more r allows", falls),
-    ):
-        yield msgspec.structs.replace(claim, section="4.1")
+    yield from whole("packed-strict", "4.1", text, least)
+    yield from whole("packed-laxer", "4.1", "and fewer, the more r allows", falls)
 
 
 def _all_deadlines(judge: Judge) -> Iterator[Claim]:

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from qops_batsim.experiments.intervals import mean_interval
 from qops_batsim.papers.islam2003.cases import ADMISSION, REFERENCES, RULES
 from qops_batsim.papers.islam2003.numbers import FIGURES, Setting, Shown
 from qops_batsim.papers.islam2003.runs import Curve, Results
 from qops_batsim.papers.report import Figure, Panel, Series
-
-
-class Quantity(NamedTuple):
-    """A number of a run as figures show it, with the factor to its unit."""
-
-    metric: str
-    label: str
-    scale: float = 1.0
-
+from qops_batsim.papers.samples import Quantity, line
 
 UNADMITTED = (
     Quantity("unadmitted_jobs", "Unadmitted jobs (%)"),
@@ -103,12 +94,10 @@ def _lines(results: Results, shown: Shown, setting: Setting, rule: str) -> Lines
 
 def _series(label: str, curve: Curve, quantity: Quantity, over_utilization: bool) -> Series:
     """Return a line of means over seeds; loads at which the number has no meaning are left out."""
-    rows = []
+    points = []
     for load in curve.results.study.loads:
         values, reached = (curve.values(load, each) for each in (quantity.metric, "utilization"))
         if values and reached:
             x = mean_interval(reached).mean if over_utilization else load
-            found = mean_interval(values)
-            rows.append((x, *(end * quantity.scale for end in (found.mean, *found.ends))))
-    x_values, y, low, high = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return Series(label=label, x=x_values, y=y, low=low, high=high)
+            points.append((x, mean_interval(values)))
+    return line(label, points, quantity.scale)

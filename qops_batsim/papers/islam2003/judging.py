@@ -8,13 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.experiments.intervals import mean_interval
-from qops_batsim.papers.claims import NOT_JUDGED, Claim, plain_claim, range_claim
+from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.islam2003.numbers import Log, Method
 from qops_batsim.papers.islam2003.runs import Curve, Results
-
-Values = list[float]
-"""A number by seed; none where it has no meaning."""
+from qops_batsim.papers.samples import Values, averaged, by_seed, mean_claim, minus, percent
 
 
 class Where(NamedTuple):
@@ -81,7 +78,7 @@ class Judge:
 
         def one(load: float) -> Values:
             columns = [self.values(at, name, metric, load) for name in names]
-            return [max(row) - min(row) for row in _by_seed(columns)]
+            return [max(row) - min(row) for row in by_seed(columns)]
 
         return self.over(loads, one)
 
@@ -122,37 +119,6 @@ class Judge:
         low: float = -math.inf,
         high: float = math.inf,
     ) -> Claim:
-        """Return a claim that the mean of a number lies between two others.
-
-        One without chance, as all seeds are one run, holds or does not.
-        """
-        if not values:
-            return Claim(id=name, section=section, text=text, verdict=NOT_JUDGED)
-        if len(values) == 1 and len(self.results.study.seeds) > 1:
-            return plain_claim(name, text, low < values[0] < high, values[0], section=section)
-        return range_claim(name, text, mean_interval(values), low, high, section=section)
-
-
-def minus(first: Values, second: Values) -> Values:
-    """Return the differences; none if one number is missing."""
-    return [a - b for a, b in _by_seed([first, second])]
-
-
-def percent(first: Values, second: Values) -> Values:
-    """Return by how many percent the first exceed the second; none if one of these is 0."""
-    if not all(second):
-        return []
-    return [100.0 * (a / b - 1.0) for a, b in _by_seed([first, second])]
-
-
-def averaged(columns: Sequence[Values]) -> Values:
-    """Return the means by seed; none if one number is missing."""
-    return [sum(row) / len(row) for row in _by_seed(columns)]
-
-
-def _by_seed(columns: Sequence[Values]) -> list[tuple[float, ...]]:
-    """Return the numbers of each seed; where all seeds are one run, it is that of each."""
-    if not all(columns):
-        return []
-    count = max(map(len, columns))
-    return list(zip(*(each * count if len(each) == 1 else each for each in columns), strict=True))
+        """Return a claim that the mean of a number lies between two others."""
+        alone = len(self.results.study.seeds) > 1
+        return mean_claim(name, text, values, low, high, section=section, alone=alone)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from qops_batsim.papers.claims import Claim, combined_claim, plain_claim
+from qops_batsim.papers.claims import Claim, plain_claim, whole
 from qops_batsim.papers.islam2003.cases import ADMISSION, REFERENCES, RULES
-from qops_batsim.papers.islam2003.judging import Judge, Values, Where, averaged, minus, percent
+from qops_batsim.papers.islam2003.judging import Judge, Where
+from qops_batsim.papers.samples import Values, averaged, minus, percent
 
 _RIVALS = ("msb", "mrt")
 _JOBS, _WORK = "unadmitted_deadline_jobs", "unadmitted_deadline_work"
@@ -256,5 +257,4 @@ class _Mixed:
         return self.judge.claim(f"{name}{self.suffix}", section, text, values, low, high)
 
     def _whole(self, name: str, text: str, parts: list[Claim]) -> list[Claim]:
-        found = combined_claim(f"{name}{self.suffix}", text, parts, section=_SECTION)
-        return [found, *parts]
+        return whole(f"{name}{self.suffix}", _SECTION, text, parts)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from qops_batsim.papers.claims import judged_together
 from qops_batsim.papers.islam2003 import choices as chosen
 from qops_batsim.papers.islam2003.cases import Source, Study
@@ -35,10 +33,7 @@ ARCHIVE_NAMES = {
 
 def run(request: PaperRequest) -> PaperReport:
     """Run the experiments; the quick part has fewer jobs, loads and seeds."""
-    study = chosen.QUICK if request.quick else chosen.FULL
-    if request.seeds is not None:
-        seeds = tuple(range(1, request.seeds + 1))
-        study = msgspec.structs.replace(study, seeds=seeds)
+    study = request.seeded(chosen.QUICK if request.quick else chosen.FULL)
     logs: dict[str, SwfLog] = {}
     traces: dict[Source, Workload] = {}
     for source in study.all_sources():

@@ -9,21 +9,16 @@ not confirmed if one of them is not; its value is that of the part which decided
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
 
-from qops_batsim.experiments.intervals import mean_interval
-from qops_batsim.papers.claims import (
-    NOT_JUDGED,
-    Claim,
-    combined_claim,
-    range_claim,
-    sign_claim,
-)
+from qops_batsim.papers.claims import Claim, whole
 from qops_batsim.papers.islam2004.cases import Case, Kind
 from qops_batsim.papers.islam2004.runs import Results
+from qops_batsim.papers.samples import Values, averaged, mean_claim, minus, percent
 
 NOTHING = 1.0
 """Changes of less than this (%) count as none."""
@@ -54,7 +49,7 @@ def claims(results: Results, *, suffix: str = "") -> list[Claim]:
         ("f", with_few, judge.kills_pay_with_few_deadlines()),
         ("g", "the jobs lost in the dip are light, and heavy ones gain", judge.heavy_gain()),
     ):
-        found += (combined_claim(name, text, parts), *parts)
+        found += whole(name, "", text, parts)
     found += judge.monotone()
     return [
         msgspec.structs.replace(
@@ -90,13 +85,13 @@ class _Judge:
                 "a.dip",
                 f"fewer jobs are accepted at TF = {lowest:g} (the fewest of 1 < TF <= 4) than at "
                 f"TF = {self.first:g}; {where}",
-                [a - b for a, b in zip(least, first, strict=True)],
+                minus(least, first),
                 -1,
             ),
             _claim(
                 "a.rise",
                 f"more jobs are accepted at TF = {self.last:g} than at TF = {lowest:g}; {where}",
-                [a - b for a, b in zip(last, least, strict=True)],
+                minus(last, least),
                 +1,
             ),
         ]
@@ -118,7 +113,7 @@ class _Judge:
                 f"than the mean are accepted at TF = {lowest:g} than at TF = {self.first:g}; mean "
                 f"over loads {_listed(self.loads)}, in percentage points of these jobs"
             )
-            found.append(_claim(name, text, _averaged(columns), sign))
+            found.append(_claim(name, text, averaged(columns), sign))
         return found
 
     def _dip(self) -> float:
@@ -215,7 +210,7 @@ class _Judge:
         """Return the mean share of accepted jobs (%) over loads for each seed."""
         cases = [Case(load=load, tolerance_factor=factor) for load in self.loads]
         columns = [self.results.values(case, "accepted_share") for case in cases]
-        return _averaged(columns)
+        return averaged(columns)
 
     def _steps(self, before: float, after: float, kind: Kind = "fixed") -> Pairs:
         def case(load: float, factor: float) -> Case:
@@ -239,25 +234,15 @@ class _Judge:
         """Return for each seed the mean relative change (%) over pairs; none if one is from 0."""
         columns = []
         for pair in pairs:
-            values, others = (self.results.values(case, metric) for case in pair)
-            if not all(others):
-                return []
-            columns.append([100 * (a / b - 1) for a, b in zip(values, others, strict=True)])
-        return _averaged(columns)
+            columns.append(percent(*(self.results.values(case, metric) for case in pair)))
+        return averaged(columns)
 
     def _change(self, name: str, text: str, pairs: Pairs, metric: str, sign: int) -> Claim:
         return _claim(name, f"{text}; {_over(pairs)}", self._changes(pairs, metric), sign)
 
     def _no_change(self, name: str, text: str, pairs: Pairs, metric: str) -> Claim:
         changes, text = self._changes(pairs, metric), f"{text}; {_over(pairs)}"
-        if not changes:
-            return Claim(id=name, text=text, verdict=NOT_JUDGED)
-        return range_claim(name, text, mean_interval(changes), -NOTHING, NOTHING)
-
-
-def _averaged(columns: Sequence[Sequence[float]]) -> list[float]:
-    """Return the means over loads or other parameters, by seed."""
-    return [sum(values) / len(values) for values in zip(*columns, strict=True)]
+        return mean_claim(name, text, changes, -NOTHING, NOTHING)
 
 
 def _over(pairs: Pairs) -> str:
@@ -269,11 +254,10 @@ def _over(pairs: Pairs) -> str:
     return text if len(slacks) == 1 else f"{text} and SF {_listed(slacks)}"
 
 
-def _claim(name: str, text: str, values: Sequence[float], sign: int) -> Claim:
+def _claim(name: str, text: str, values: Values, sign: int) -> Claim:
     """Return a claim that the mean of a number over seeds has a sign."""
-    if not values:
-        return Claim(id=name, text=text, verdict=NOT_JUDGED)
-    return sign_claim(name, text, mean_interval(values), sign)
+    low, high = (0.0, math.inf) if sign > 0 else (-math.inf, 0.0)
+    return mean_claim(name, text, values, low, high)
 
 
 def _listed(numbers: Sequence[float]) -> str:

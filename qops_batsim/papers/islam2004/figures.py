@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from qops_batsim.economics.categories import PROCESSOR_CLASSES, RUN_TIME_CLASSES
-from qops_batsim.experiments.intervals import Interval
 from qops_batsim.papers.islam2004.cases import Case, Kind
 from qops_batsim.papers.islam2004.runs import Results
 from qops_batsim.papers.islam2004.values import category_values
 from qops_batsim.papers.report import Figure, Panel, Series
-
-
-class Quantity(NamedTuple):
-    """A number of a :class:`~.runs.Run` as figures show it, with the factor to its unit."""
-
-    metric: str
-    label: str
-    scale: float = 1.0
-
+from qops_batsim.papers.samples import Quantity, line
 
 ACCEPTED_JOBS = Quantity("accepted_share", "Accepted jobs (% of submitted)")
 ACCEPTED_WORK = Quantity("accepted_work", "Accepted work (10⁶ processor-seconds)", 1e-6)
@@ -73,13 +63,10 @@ def _categories(results: Results) -> tuple[Panel, ...]:
     panels = []
     for letter, of_time in zip("abcd", RUN_TIME_CLASSES, strict=True):
         names = [each for each in PROCESSOR_CLASSES if rows[f"{of_time}-{each}"][factors[0]]]
-        series = []
-        for factor in factors:
-            found: list[Interval] = [rows[f"{of_time}-{each}"][factor] for each in names]
-            low, high = zip(*(each.ends for each in found), strict=True) if found else ((), ())
-            y = tuple(each.mean for each in found)
-            line = Series(label=f"TF {factor}", x=tuple(names), y=y, low=low, high=high)
-            series.append(line)
+        series = [
+            line(f"TF {factor}", ((each, rows[f"{of_time}-{each}"][factor]) for each in names))
+            for factor in factors
+        ]
         title = f"({letter}) {of_time.replace('-', ' ').capitalize()} jobs"
         panels.append(_bars(title, tuple(series)))
     return tuple(panels)
@@ -139,9 +126,6 @@ def _panel(
     """Return a panel with a line of means over seeds for each sequence of cases."""
     series = []
     for label, cases in lines.items():
-        intervals = [results.interval(case, quantity.metric) for case in cases]
-        # Where nothing is random, both ends are the mean.
-        numbers = zip(*((each.mean, *each.ends) for each in intervals), strict=True)
-        y, low, high = (tuple(each * quantity.scale for each in values) for values in numbers)
-        series.append(Series(label=label, x=tuple(x), y=y, low=low, high=high))
+        found = (results.interval(case, quantity.metric) for case in cases)
+        series.append(line(label, zip(x, found, strict=True), quantity.scale))
     return Panel(title=title, x_label=x_label, y_label=quantity.label, series=tuple(series))

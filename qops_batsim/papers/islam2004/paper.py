@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from qops_batsim.papers.claims import judged_together
 from qops_batsim.papers.islam2004 import choices as chosen
 from qops_batsim.papers.islam2004.cases import Study
@@ -38,9 +36,8 @@ def run(request: PaperRequest) -> PaperReport:
         studies = {chosen.BATCH_PARTITION: chosen.QUICK}
     parts = []
     for processors, study in studies.items():
-        if request.seeds is not None:
-            study = msgspec.structs.replace(study, seeds=tuple(range(1, request.seeds + 1)))
-        parts.append((convert_log(log, processors=processors, first=jobs).workload, study))
+        workload = convert_log(log, processors=processors, first=jobs).workload
+        parts.append((workload, request.seeded(study)))
     return report_on(parts, request)
 
 

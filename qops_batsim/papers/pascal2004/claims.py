@@ -7,24 +7,17 @@ With the queues of the log there is one run, of which a claim holds or does not.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from qops_batsim.experiments.intervals import mean_interval
 from qops_batsim.jobs import QOS_CLASSES
-from qops_batsim.papers.claims import (
-    CONFIRMED,
-    INCONCLUSIVE,
-    NOT_JUDGED,
-    Claim,
-    plain_claim,
-    range_claim,
-)
+from qops_batsim.papers.claims import CONFIRMED, INCONCLUSIVE, Claim, plain_claim
 from qops_batsim.papers.pascal2004.cases import ORIGINAL
 from qops_batsim.papers.pascal2004.numbers import ALL
 from qops_batsim.papers.pascal2004.values import Rows, rejected_percent
+from qops_batsim.papers.samples import Values, mean_claim, minus
 
 _TEXTS = {
     "guarantees": ": no guarantee given to an accepted application is broken (broken)",
@@ -53,34 +46,18 @@ def claims(first: Rows, second: Rows, third: Rows) -> list[Claim]:
         which = f"the same, {row['candidates']} candidates for each fall-back"
         text = f"{which}{_TEXTS['deadline-rejects']}"
         values = row["deadline_rejects_percent"]
-        found.append(_claim("deadline-rejects-candidates", text, values, high=_REJECTS))
+        claim = mean_claim(
+            "deadline-rejects-candidates", text, values, high=_REJECTS, section="4.2", alone=True
+        )
+        found.append(claim)
     return found
-
-
-def _claim(
-    name: str,
-    text: str,
-    values: Sequence[float],
-    low: float = -math.inf,
-    high: float = math.inf,
-    *,
-    paper: float | None = None,
-    section: str = "4.2",
-) -> Claim:
-    """Return a claim about a mean over seeds, or about a single run."""
-    if not values:
-        return Claim(id=name, text=text, section=section, verdict=NOT_JUDGED, paper=paper)
-    if len(values) == 1:
-        holds = low < values[0] < high
-        return plain_claim(name, text, holds, values[0], paper, section=section)
-    return range_claim(name, text, mean_interval(values), low, high, section=section, paper=paper)
 
 
 def _claims_of_row(row: Mapping[str, Any]) -> list[Claim]:
     """Return the claims of Table 1."""
     paper = row["paper"] or {}
     jobs = f"{row['jobs']:,} jobs" + (" with real queues" if row["log"] == ORIGINAL else "")
-    shorter = _claim(
+    shorter = mean_claim(
         f"shorter-waits-{row['jobs']}",
         "alone on their hosts, applications wait less under AROMA than under our NQS, "
         f"and than the paper's log tells of NQS where it does (AROMA / our NQS, {jobs})",
@@ -88,6 +65,7 @@ def _claims_of_row(row: Mapping[str, Any]) -> list[Claim]:
         high=1.0,
         paper=paper.get("aroma_to_nqs"),
         section="4.1",
+        alone=True,
     )
     if row["aroma"] >= paper.get("nqs", math.inf):
         # Ours is then a worse NQS than the paper's log tells of.
@@ -100,7 +78,7 @@ def _claims_of_row(row: Mapping[str, Any]) -> list[Claim]:
     share = row["aroma"] / row["recorded"]
     return [
         shorter,
-        _claim("shorter-waits-than-recorded", text, [share], high=1.0, section="4.1"),
+        plain_claim("shorter-waits-than-recorded", text, share < 1, share, section="4.1"),
     ]
 
 
@@ -115,11 +93,11 @@ def _claims_of_case(mixed: Mapping[str, Any], alike: Mapping[str, Any]) -> list[
     others = zip(*(waits[name] for name in QOS_CLASSES if name != "dedicated"), strict=True)
     next_longest = [max(wait or 0.0 for wait in row) for row in others]
     dedicated = [wait or 0.0 for wait in waits["dedicated"]]
-    longer = [own - other for own, other in zip(dedicated, next_longest, strict=True)]
+    longer = minus(dedicated, next_longest)
     dearer = [own - alike["wait"][ALL] for own in waits[ALL]]
     slowest = [max(own, alike["mapping_ms"][ALL]) for own in mapping[ALL]]
     broken, urgent = mixed["broken_promises"], sum(rejected["high_priority"])
-    judged: dict[str, tuple[Sequence[float], float, float]] = {
+    judged: dict[str, tuple[Values, float, float]] = {
         "dedicated-wait": (longer, 0.0, math.inf),
         "deadline-rejects": (rejected_percent(mixed), -math.inf, _REJECTS),
         "classes-cost-waits": (dearer, 0.0, math.inf),
@@ -134,7 +112,8 @@ def _claims_of_case(mixed: Mapping[str, Any], alike: Mapping[str, Any]) -> list[
             found.append(plain_claim(full, text, number == 0, number, told, section="4.2"))
         else:
             values, low, high = judged[name]
-            found.append(_claim(full, text, values, low, high, paper=told))
+            claim = mean_claim(full, text, values, low, high, section="4.2", paper=told, alone=True)
+            found.append(claim)
     return found
 
 

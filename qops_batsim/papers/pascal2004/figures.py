@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from qops_batsim.experiments.intervals import mean_interval
 from qops_batsim.papers.pascal2004.numbers import ALL
 from qops_batsim.papers.pascal2004.values import Rows
 from qops_batsim.papers.report import Figure, Panel, Series
+from qops_batsim.papers.samples import line
 
 _SCHEDULERS = {
     "as recorded": "recorded",
@@ -35,24 +36,16 @@ def figures(first: Rows, second: Rows, third: Rows) -> list[Figure]:
 
 
 def _candidates(rows: Rows) -> Figure:
-    x = tuple(row["candidates"] for row in rows)
     panels = []
     for key, label in (
         ("deadline_rejects_percent", "Rejected of class deadline (%)"),
         ("mapping_ms", "Mean time of a mapping (ms)"),
     ):
-        series = _with_interval("AROMA", x, [row[key] for row in rows])
+        points = [(row["candidates"], mean_interval(row[key])) for row in rows]
+        series = line("AROMA", points)
         panels.append(Panel(title="", x_label="Candidates", y_label=label, series=(series,)))
     title = "35,000 jobs: candidates for each fall-back"
     return Figure(name="candidates", title=title, panels=tuple(panels))
-
-
-def _with_interval(
-    label: str, x: tuple[float | str, ...], values: Sequence[Sequence[float]]
-) -> Series:
-    found = [mean_interval(each) for each in values]
-    y, low, high = zip(*((each.mean, *each.ends) for each in found), strict=True)
-    return Series(label=label, x=x, y=y, low=low, high=high)
 
 
 def _panel(title: str, x_label: str, series: tuple[Series, ...]) -> Panel:
@@ -69,8 +62,8 @@ def _of_schedulers(row: Mapping[str, Any]) -> tuple[Series, ...]:
 
 
 def _of_classes(case: Mapping[str, Any]) -> tuple[Series, ...]:
-    waits = {name: values for name, values in case["by_seed"]["wait"].items() if None not in values}
-    here = _with_interval("AROMA", tuple(waits), list(waits.values()))
+    waits = case["by_seed"]["wait"].items()
+    here = line("AROMA", [(name, mean_interval(each)) for name, each in waits if None not in each])
     if not case["paper"]:
         return (here,)
     return here, _bars("paper", case["paper"]["wait"], from_paper=True)

@@ -7,8 +7,6 @@ jobs, and the log's first 4,961 jobs with the queues that their users chose.
 
 from __future__ import annotations
 
-import msgspec
-
 from qops_batsim.papers.claims import judged_together
 from qops_batsim.papers.logs import find_log
 from qops_batsim.papers.pascal2004.cases import ORIGINAL, REBUILT, Study
@@ -23,10 +21,7 @@ from qops_batsim.papers.report import PaperReport, PaperRequest
 
 def run(request: PaperRequest) -> PaperReport:
     """Run the experiments."""
-    study = QUICK if request.quick else FULL
-    if request.seeds is not None:
-        study = msgspec.structs.replace(study, seeds=tuple(range(1, request.seeds + 1)))
-    return run_with(study, request)
+    return run_with(request.seeded(QUICK if request.quick else FULL), request)
 
 
 def run_with(study: Study, request: PaperRequest) -> PaperReport:
