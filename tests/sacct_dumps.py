@@ -35,6 +35,29 @@ HEADER = [
     "Timelimit",
 ]
 
+PBS = """\
+05/01/2024 10:00:00;Q;1.pbs;queue=batch
+05/01/2024 10:01:00;S;1.pbs;user=ada group=bio queue=batch ctime=1714550400 start=1714550460
+05/01/2024 10:01:00;L;license;floating license hour:3
+05/01/2024 10:03:00;E;1.pbs;user=ada group=bio account="p 1" queue=batch ctime=1714550400 \
+qtime=1714550400 start=1714550460 end=1714550580 Exit_status=0 Resource_List.ncpus=8 \
+Resource_List.nodect=2 Resource_List.walltime=01:00:00 resources_used.walltime=00:02:00
+05/01/2024 10:04:00;Q;2[].pbs;queue=batch
+05/01/2024 10:08:00;E;2[3].pbs;user=eve queue=long ctime=1714550640 start=1714550700 \
+end=1714550880 Exit_status=-11 exec_host=n1/0*4+n2/0-2,5 Resource_List.walltime=00:03:00
+05/01/2024 10:05:00;Q;3.pbs;queue=batch
+05/01/2024 10:06:00;D;3.pbs;requestor=eve@login
+05/01/2024 10:07:00;Q;4.pbs;queue=batch
+05/01/2024 10:08:00;Q;5.pbs;queue=batch
+05/01/2024 10:09:00;S;5.pbs;ctime=1714550880 start=1714550940 Resource_List.nodes=2:ppn=4+n7
+05/01/2024 10:10:00;R;5.pbs;
+05/01/2024 10:11:00;S;5.pbs;ctime=1714550880 start=1714551060
+05/01/2024 10:12:00;D;5.pbs;requestor=eve@login
+05/01/2024 10:12:01;E;5.pbs;start=1714551060 end=1714551121 Exit_status=271
+05/01/2024 10:13:00;S;6.pbs;ctime=1714551180 start=1714551180 Resource_List.select=2:ncpus=3
+"""
+"""Accounting of PBS, by hand."""
+
 ZONE = "Europe/Stockholm"
 CHANGES = (1711846800, 1729990800)
 """When clocks were put forward and back there in 2024 (seconds since 1970)."""

@@ -33,7 +33,7 @@ from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.external_events import read_external_events
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.workload.batsim_json import read_workload
-from qops_batsim.workload.swf_lint import lint_swf
+from qops_batsim.workload.lint import lint_file
 from swf_lines import swf_line
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def case(seed: int, folder: Path, tally: Tally) -> None:
 def _read(name: str, run: str) -> None:
     """Read a file with what reads its kind."""
     if name.endswith(".swf"):
-        lint_swf(name)
+        lint_file(name)
     elif name.endswith("_decisions.jsonl"):
         read_history(run)
     elif name.startswith(run):

@@ -13,6 +13,7 @@ from qops_batsim.advice.plan_asker import Commitment, PlanAsker, job_of, logged_
 from qops_batsim.advice.prices import Price, PriceList, price_list
 from qops_batsim.advice.quote import Desk, Possible
 from qops_batsim.advice.replay import ENDED, JobStory, KilledRun, PlannedStart
+from qops_batsim.dates import Calendar
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.scheduling.decision_events import Submitted
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -64,6 +65,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """When it ran, the last time if it was killed."""
     waited: float | None = None
     expected_end: float | None = None
+    calendar: Calendar | None = None
+    """What the seconds are as dates, if that is known."""
 
 
 def explain(
@@ -128,6 +131,7 @@ def explain_job(
         end=story.end if story.outcome == ENDED else None,
         waited=None if story.start is None else story.start - asked.submission,
         expected_end=story.expected_end,
+        calendar=history.calendar,
     )
 
 

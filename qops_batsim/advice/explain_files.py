@@ -11,6 +11,7 @@ from qops_batsim.advice.history import find_job
 from qops_batsim.analysis.results.run import RunResult, read_files
 from qops_batsim.analysis.results.run_files import find_run
 from qops_batsim.analysis.results.tables import Booleans, read_reasons
+from qops_batsim.dates import Calendar
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
@@ -37,6 +38,8 @@ class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Full ids of the jobs that had been submitted before and did not run yet."""
     freed_by: list[str] = []
     """Full ids of the jobs that ended when it started."""
+    calendar: Calendar | None = None
+    """What the seconds are as dates, if that is known."""
 
 
 def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
@@ -55,6 +58,7 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
         processors=int(result.column("requested_number_of_resources")[row]),
         submission=float(result.column("submission_time")[row]),
         state=result.text("final_state")[row],
+        calendar=result.calendar,
         reason="" if files.qos is None else read_reasons(files.qos).get(job_id, ""),
     )
     return _with_times(told, result, ids, row) if result.executed[row] else told

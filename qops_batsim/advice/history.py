@@ -16,6 +16,7 @@ import msgspec
 
 from qops_batsim.advice.replay import PlanState
 from qops_batsim.analysis.results.run_files import RunFiles, RunInfo, find_run
+from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.files import decoded, read_bytes
 from qops_batsim.running.run import Run
@@ -48,6 +49,11 @@ class DecisionHistory:
     def end(self) -> float:
         """Date of the last event (seconds); 0 without any."""
         return self.events[-1].date if self.events else 0.0
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """The dates of the run's seconds, where its workload knew them."""
+        return None if self.info is None else self.info.calendar
 
     def find_job(self, name: str) -> str:
         """Return the id of a job's submission, given that or the part behind ``!``.

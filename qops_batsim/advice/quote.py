@@ -10,6 +10,7 @@ from qops_batsim.advice.history import DecisionHistory, or_infinite, read_histor
 from qops_batsim.advice.plan_asker import ANY_OFFER, Answer, PlanAsker
 from qops_batsim.advice.prices import Price, PriceList, price_list
 from qops_batsim.advice.replay import RUNNING, WAITING
+from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.scheduling.decision_events import Submitted
@@ -107,6 +108,8 @@ class Quotation(msgspec.Struct, frozen=True, kw_only=True):
     as requested."""
     charges_unknown: str = ""
     """Why there are no QoS charges, if so."""
+    calendar: Calendar | None = None
+    """What the seconds are as dates, if that is known."""
 
 
 def quote(
@@ -184,4 +187,5 @@ def _quotation(asker: PlanAsker, asked: Submitted, prices: PriceList) -> Quotati
         earliest=earliest,
         moved=answer.moved if as_requested else {},
         charges_unknown=prices.unknown,
+        calendar=asker.history.calendar,
     )

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import say
-from qops_batsim.cli.inputs import read_runs
+from qops_batsim.cli.inputs import moment, read_runs
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Begin, End, Hosts, Picture, Run, Runs, WorkloadsOfRun
-from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.analysis.results.run import RunResult
-    from qops_batsim.dates import Calendar
 
 _about = manual(
     """
@@ -108,30 +104,12 @@ def plot(runs: Runs, out: Picture, hosts: Hosts = None) -> None:
     say(f"wrote {out}")
 
 
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
 def _part(
     result: RunResult, begin: str | None, end: str | None
 ) -> tuple[float | None, float | None]:
     """Return the part of the run to draw (seconds)."""
-    calendar = result.calendar
-    return _seconds(begin, "--from", calendar), _seconds(end, "--to", calendar)
-
-
-def _seconds(text: str | None, option: str, calendar: Calendar | None) -> float | None:
-    if text is None:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d*)?)([smhd]?)", text.strip())
-    if match is not None:
-        return float(match[1]) * _UNITS[match[2]]
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise InputError(
-            f"{option} {text}: not a time; seconds since the start of the simulation, a number "
-            "with a unit s, m, h or d (100d), or a date (1996-12-24 12:00) is expected"
-        ) from None
-    if calendar is None:
-        raise InputError(f"{option} {text}: the run does not tell the date of its second 0")
-    return calendar.seconds(moment)
+    given = (begin, "--from"), (end, "--to")
+    first, last = (
+        None if text is None else moment(text, option, result.calendar) for text, option in given
+    )
+    return first, last

@@ -11,18 +11,20 @@ from qops_batsim.cli.texts import (
     answer_text,
     date_text,
     duration_text,
+    moment_text,
     names_text,
     possible_text,
     price_text,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from qops_batsim.advice.explain import Explanation
     from qops_batsim.advice.explain_files import PlainExplanation
     from qops_batsim.advice.plan_asker import Commitment
     from qops_batsim.advice.replay import PlannedStart
+    from qops_batsim.dates import Calendar
 
 
 _about = manual(
@@ -82,7 +84,7 @@ def explain(
     say(answer_text(title, _rows(found)))
     _print_commitments(found, first)
     if len(found.promises) > 1:
-        _print_promises(found.promises, first)
+        _print_promises(found.promises, first, found.calendar)
     if prices.unknown:
         note(f"no QoS charges: {prices.unknown}")
 
@@ -94,12 +96,12 @@ def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
         asked += f" for {duration_text(found.estimate)}"
     if found.requested_deadline is not None:
         asked += f" by {_date_and_age(found.requested_deadline, found)}"
-    yield "submitted", f"{date_text(found.submission)} s"
+    yield "submitted", moment_text(found.submission, found.calendar)
     yield "asked for", asked
     if found.reason:
         yield "refused because", found.reason
     if found.blamed is not None:
-        yield "in the way", _commitment_text(found.blamed)
+        yield "in the way", _commitment_text(found.blamed, found.calendar)
     if found.offered_deadline is not None:
         taken = "taken" if found.admitted_deadline is not None else "not taken"
         yield "offered deadline", f"{_date_and_age(found.offered_deadline, found)}, {taken}"
@@ -107,7 +109,7 @@ def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
         yield "promised deadline", _date_and_age(found.admitted_deadline, found)
         yield "", price_text(found.price)
     if found.earliest is not None:
-        yield "earliest deadline", possible_text(found.earliest, found.submission)
+        yield "earliest deadline", possible_text(found.earliest, found.submission, found.calendar)
     elif found.outcome == "refused":
         yield "earliest deadline", "none could be promised"
     as_requested = found.admitted_deadline is not None and found.offered_deadline is None
@@ -117,9 +119,9 @@ def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
         yield "killed for it", ", ".join(found.killed_for_it)
     for kill in found.kills:
         lost = f"{kill.wasted:,.0f} processor-s lost, run again as {kill.again}"
-        yield "killed", f"at {date_text(kill.date)} s for {kill.by}; {lost}"
+        yield "killed", f"at {moment_text(kill.date, found.calendar)} for {kill.by}; {lost}"
     if found.waited_for:
-        chain = " <- ".join(_commitment_text(each) for each in found.waited_for)
+        chain = " <- ".join(_commitment_text(each, found.calendar) for each in found.waited_for)
         yield ("has to wait for" if found.start is None else "had to wait for"), chain
 
 
@@ -128,12 +130,12 @@ def _fate(found: Explanation) -> str:
         return "refused"
     if found.start is None:
         return "admitted, did not start"
-    text = f"started at {date_text(found.start)} s"
+    text = f"started at {moment_text(found.start, found.calendar)}"
     if found.waited is not None:
         text += f" after {duration_text(found.waited)}" if found.waited >= 1 else " at once"
     if found.end is None:
         return f"{text}, still runs at the end of the log"
-    text += f", ended at {date_text(found.end)} s"
+    text += f", ended at {moment_text(found.end, found.calendar)}"
     if found.admitted_deadline is not None:
         spare = found.admitted_deadline - found.end
         text += f", {duration_text(abs(spare))} {'before' if spare >= 0 else 'AFTER'} its deadline"
@@ -143,20 +145,20 @@ def _fate(found: Explanation) -> str:
 def _cheapest(found: Explanation, latest: float) -> str:
     if found.cheapest is None:
         return f"none: the user would take a deadline up to {_date_and_age(latest, found)}"
-    return possible_text(found.cheapest, found.submission)
+    return possible_text(found.cheapest, found.submission, found.calendar)
 
 
 def _date_and_age(date: float, found: Explanation) -> str:
     age = duration_text(date - found.submission)
-    return f"{date_text(date)} s ({age} after submission)"
+    return f"{moment_text(date, found.calendar)} ({age} after submission)"
 
 
-def _commitment_text(each: Commitment) -> str:
+def _commitment_text(each: Commitment, calendar: Calendar | None) -> str:
     start = "runs since" if each.running else "promised to start at"
-    text = f"{each.job} ({each.processors} processors, {start} {date_text(each.start)} s"
-    text += f", ends at {date_text(each.end)} s"
+    text = f"{each.job} ({each.processors} processors, {start} {moment_text(each.start, calendar)}"
+    text += f", ends at {moment_text(each.end, calendar)}"
     if each.deadline is not None:
-        text += f", deadline {date_text(each.deadline)} s"
+        text += f", deadline {moment_text(each.deadline, calendar)}"
     return f"{text})"
 
 
@@ -169,24 +171,37 @@ def _print_commitments(found: Explanation, first: int) -> None:
         listed[-1] = blamed
     until = "first promised start" if found.promises else "deadline"
     say("")
-    columns = ["job", "processors", "start (s)", "expected end (s)", "deadline (s)", ""]
+    unit, text = _dates_of(found.calendar)
+    dated = [f"{name}{unit}" for name in ("start", "expected end", "deadline")]
+    columns = ["job", "processors", *dated, ""]
     rows = []
     for each in listed:
-        dates = map(date_text, (each.start, each.end, each.deadline))
+        dates = map(text, (each.start, each.end, each.deadline))
         state = "blamed" if each == blamed else "running" if each.running else "waiting"
         rows.append([each.job, f"{each.processors:,}", *dates, state])
     print_table(f"Commitments between its submission and its {until}", columns, rows)
     _tell_more(len(commitments) - len(listed))
 
 
-def _print_promises(promises: Sequence[PlannedStart], first: int) -> None:
+def _print_promises(
+    promises: Sequence[PlannedStart], first: int, calendar: Calendar | None
+) -> None:
     say("")
+    unit, text = _dates_of(calendar)
     rows = []
     for each in promises:
-        dates, cause = map(date_text, (each.date, each.start)), each.cause.replace("_", " ")
+        dates, cause = map(text, (each.date, each.start)), each.cause.replace("_", " ")
         rows.append([*dates, cause, names_text(each.by, 3)])
-    print_table("Promised starts", ["at (s)", "promised (s)", "because of", "by"], rows[:first])
+    columns = [f"at{unit}", f"promised{unit}", "because of", "by"]
+    print_table("Promised starts", columns, rows[:first])
     _tell_more(len(rows) - first)
+
+
+def _dates_of(calendar: Calendar | None) -> tuple[str, Callable[[float | None], str]]:
+    """Return the unit of dates in a table, for its heads, and what writes them."""
+    if calendar is None:
+        return " (s)", date_text
+    return "", lambda seconds: moment_text(seconds, calendar)
 
 
 def _tell_more(count: int) -> None:
@@ -196,19 +211,19 @@ def _tell_more(count: int) -> None:
 
 def _plain_rows(found: PlainExplanation) -> Iterator[tuple[str, str]]:
     """Yield what the files of a run without decision log tell of a job."""
-    yield "submitted", f"{date_text(found.submission)} s"
+    yield "submitted", moment_text(found.submission, found.calendar)
     yield "asked for", f"{found.processors} of {found.machine_processors} processors"
     if found.reason:
         yield "reason", found.reason
     if found.start is None or found.waited is None:
         return
-    yield "started", f"{date_text(found.start)} s"
+    yield "started", moment_text(found.start, found.calendar)
     yield "waited", duration_text(found.waited)
     if found.waited > 0:
         yield "when submitted", f"{found.free_processors} processors were free"
         yield "waited before it", f"{len(found.ahead)} jobs: {names_text(found.ahead, 3)}"
         yield "ended at its start", names_text(found.freed_by, 3) or "no job"
-    yield "ended", f"{date_text(found.end)} s"
+    yield "ended", moment_text(found.end, found.calendar)
 
 
 def _print_plain(found: PlainExplanation) -> None:

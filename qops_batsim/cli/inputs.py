@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.analysis.results.run import RunResult
+    from qops_batsim.dates import Calendar
     from qops_batsim.workload.model import Workload
 
 
@@ -58,3 +61,23 @@ def duration(text: str, where: str, *, zero: bool = True) -> float:
     if value == 0 and not zero:
         raise InputError(f"{where} is {text}; more than 0 is expected")
     return value
+
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def moment(text: str, option: str, calendar: Calendar | None) -> float:
+    """Return the second of a run that an option names: a number with a unit or none, or a date."""
+    match = re.fullmatch(r"(\d+(?:\.\d*)?)([smhd]?)", text.strip())
+    if match is not None:
+        return float(match[1]) * _UNITS[match[2]]
+    try:
+        date = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise InputError(
+            f"{option} {text}: not a time; seconds since the start of the simulation, a number "
+            "with a unit s, m, h or d (100d), or a date (1996-12-24 12:00) is expected"
+        ) from None
+    if calendar is None:
+        raise InputError(f"{option} {text}: the run does not tell the date of its second 0")
+    return calendar.seconds(date)

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import note, print_json, say
-from qops_batsim.cli.inputs import duration
+from qops_batsim.cli.inputs import duration, moment
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import AsJson, PricedWorkload, Settings
-from qops_batsim.cli.texts import answer_text, date_text, duration_text, names_text, possible_text
+from qops_batsim.cli.texts import answer_text, duration_text, moment_text, names_text, possible_text
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _about = manual(
     """
     --state PREFIX@TIME: A run of a deadline scheduler (PREFIX of PREFIX_decisions.jsonl …) and
         a moment of it: seconds since the start of the simulation, or with a unit, as in
-        out/qops@90m, @6h, @1d.
+        out/qops@90m, @6h, @1d; or a date, as in out/kth@1996-12-24T12:00.
     --processors N: Processors that the job needs.
     --runtime DURATION: Its estimated run time: 7200, 120m or 2h.
     --deadline DURATION: By when it must end, counted from TIME: 6h. Default: no deadline; the
@@ -140,13 +140,13 @@ def _quote_run(
     prefix, at, time = state.rpartition("@")
     if not at or not prefix:
         raise InputError(f"--state {state}: PREFIX@TIME is expected, as in out/qops@6h")
-    moment = duration(time, f"--state {state}: TIME")
     run_time = duration(runtime, "--runtime", zero=False)
     until = None if deadline is None else duration(deadline, "--deadline", zero=False)
     history = read_history(prefix)
+    where = f"--state {state}: TIME"
     found = ask(
         history,
-        moment,
+        moment(time, where, history.calendar) if "-" in time else duration(time, where),
         processors=processors,
         run_time=run_time,
         deadline=until,
@@ -159,7 +159,7 @@ def _quote_run(
         print_json(msgspec.to_builtins(found))
         return
     title = (
-        f"{found.run} ({found.scheduler}) at {date_text(found.time)} s "
+        f"{found.run} ({found.scheduler}) at {moment_text(found.time, found.calendar)} "
         f"({duration_text(found.time)}): {found.free_processors} of {found.machine_processors} "
         f"processors free, jobs: {found.running_jobs} running, {found.waiting_jobs} waiting"
     )
@@ -173,18 +173,18 @@ def _rows(found: Quotation) -> Iterator[tuple[str, str]]:
     wish = f"{found.processors} processors for {duration_text(found.run_time)}"
     if found.requested_deadline is not None:
         left = duration_text(found.requested_deadline - found.time)
-        wish += f" by {date_text(found.requested_deadline)} s ({left} from then)"
+        wish += f" by {moment_text(found.requested_deadline, found.calendar)} ({left} from then)"
     yield "request", wish
     yield "answer", "admitted" if found.admitted else f"refused: {found.reason}"
     if found.blamed is not None:
         yield "in the way", f"qops-batsim explain {found.run} '{found.blamed}'"
     if found.granted is not None:
-        yield "promise", possible_text(found.granted, found.time)
+        yield "promise", possible_text(found.granted, found.time, found.calendar)
     if found.offered is not None:
-        yield "offer", possible_text(found.offered, found.time)
+        yield "offer", possible_text(found.offered, found.time, found.calendar)
     earliest = "none can be promised"
     if found.earliest is not None:
-        earliest = possible_text(found.earliest, found.time)
+        earliest = possible_text(found.earliest, found.time, found.calendar)
     yield "earliest deadline", earliest
     if found.moved:
         yield "would move", names_text(sorted(found.moved), 5)

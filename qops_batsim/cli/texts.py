@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from qops_batsim.advice.quote import Possible
     from qops_batsim.analysis.metrics.deadlines import DeadlineMetrics
     from qops_batsim.analysis.verify.rules_qos import Lateness
+    from qops_batsim.dates import Calendar
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
@@ -35,6 +36,13 @@ def date_text(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{seconds:,.0f}" if seconds == round(seconds) else f"{seconds:,.2f}"
+
+
+def moment_text(seconds: float | None, calendar: Calendar | None) -> str:
+    """Return a date of a simulation: the calendar's if there is one, else with its unit."""
+    if seconds is None:
+        return "-"
+    return f"{date_text(seconds)} s" if calendar is None else calendar.text(seconds)
 
 
 def number_text(value: float | None, factor: float = 1.0, *, decimals: int = 2) -> str:
@@ -62,12 +70,13 @@ def price_text(price: Price | None) -> str:
     return f"resource charge {price.resource:,.0f} processor-s, QoS charge {qos} ({price.category})"
 
 
-def possible_text(possible: Possible, arrival: float) -> str:
+def possible_text(possible: Possible, arrival: float, calendar: Calendar | None) -> str:
     """Return a possible deadline in words, counted from the arrival as well."""
     killed = f"; {', '.join(possible.killed)} killed" if possible.killed else ""
     return (
-        f"{date_text(possible.deadline)} s ({duration_text(possible.deadline - arrival)} after "
-        f"submission; start {date_text(possible.start)} s{killed})\n"
+        f"{moment_text(possible.deadline, calendar)} "
+        f"({duration_text(possible.deadline - arrival)} after submission; "
+        f"start {moment_text(possible.start, calendar)}{killed})\n"
         f"{'':19}{price_text(possible.price)}"
     )
 

@@ -19,7 +19,7 @@ from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.workload.conversion import Conversion
-    from qops_batsim.workload.swf_lint import Finding, LintReport
+    from qops_batsim.workload.lint import Finding, LintReport
 
 _DONE = {
     "drop": "left out",
@@ -35,6 +35,7 @@ _DONE = {
 _about = manual(
     """
     log: Log in the Standard Workload Format, plain or .gz.
+    any: Log in the Standard Workload Format, or the accounting of Slurm or PBS, plain or .gz.
     --processors: Size of the machine. Default: the header's MaxProcs, else MaxNodes.
     --first N: Write the first N usable jobs (after window and repairs).
     --skip N: Leave out N usable jobs before those.
@@ -141,30 +142,34 @@ def from_swf(
 
 
 def lint(
-    log: LogFile,
+    log: Annotated[Path, _about("any")],
     processors: MachineSize = None,
+    time_zone: TimeZone = None,
     show: Annotated[int, _about("--show")] = 5,
     as_json: Annotated[bool, _about("--json")] = False,
     strict: Annotated[bool, _about("--strict")] = False,
 ) -> None:
-    """Report what is odd in a log: how many records, and in which lines.
+    """Report what is odd in a log of any format: how many records, and in which lines.
 
     Looks for cancelled jobs, jobs without run time, processors, requested or submit time, jobs
     wider than the machine, jobs that ran longer than requested, records out of order, repeated
-    job numbers, malformed lines, and a header that the file contradicts. Nothing is changed;
-    `from-swf` repairs.
+    job numbers, malformed lines, and a header that the file contradicts; in the accounting of Slurm
+    or PBS, for what is no job that ran. Nothing is changed; `from-swf`, `from-sacct` and `from-pbs`
+    repair.
 
     **Examples**
 
     - `qops-batsim workload lint KTH-SP2-1996-2.swf.gz`
 
     - `qops-batsim workload lint KTH-SP2-1996-2.swf.gz --processors 64 --json`
+
+    - `qops-batsim workload lint march.txt --time-zone Europe/Stockholm`
     """
-    from qops_batsim.workload.swf_lint import lint_swf, report_as_data
+    from qops_batsim.workload.lint import lint_file, report_as_data
 
     if show < 0:
         raise InputError(f"--show is {show}; a whole number from 0 up is expected")
-    report = lint_swf(log, processors=processors)
+    report = lint_file(log, processors=processors, time_zone=time_zone)
     if as_json:
         print_json(report_as_data(report))
     else:

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from qops_batsim.cli.texts import date_text, duration_text
+from qops_batsim.dates import Calendar
+from qops_batsim.workload import read_workload, write_workload
 
 Cli = Callable[..., Any]
 
@@ -215,3 +217,23 @@ def test_durations(seconds: float, text: str) -> None:
 
 def test_dates() -> None:
     assert [date_text(each) for each in (None, 12345.0, 1.256)] == ["-", "12,345", "1.26"]
+
+
+def test_dates_of_the_calendar_are_told(cli: Cli, tmp_path: Path) -> None:
+    workload = read_workload("tiny_8")
+    workload.calendar = Calendar(953982000, "Europe/Stockholm")
+    write_workload(workload, tmp_path / "dated.json")
+    for scheduler in ("qops", "easy"):
+        assert cli("run", scheduler, "-w", tmp_path / "dated.json", "-o", scheduler).exit_code == 0
+        out = cli("explain", scheduler, "8").out
+        assert "submitted          2000-03-25 12:0" in out
+        assert " s (" not in out
+    found = json.loads(cli("explain", "qops", "8", "--json").out)
+    assert found["calendar"] == {"unix_start": 953982000, "time_zone": "Europe/Stockholm"}
+    ask = ["--processors", "1", "--runtime", "1m"]
+    by_date = cli("quote", "--state", "qops@2000-03-25T12:00:10", *ask).out
+    assert "at 2000-03-25 12:00:10 (10 s)" in by_date
+    assert by_date == cli("quote", "--state", "qops@10", *ask).out
+    undated = cli("quote", "--state", "out/qops@2000-03-25", *ask)
+    assert undated.exit_code == 2
+    assert "the run does not tell the date of its second 0" in undated.err

@@ -15,10 +15,11 @@ import numpy as np
 
 from qops_batsim.errors import InputError, require
 from qops_batsim.files import read_stored
-from qops_batsim.workload import swf
-from qops_batsim.workload.log import STATUS_CANCELLED, STATUS_PARTIAL, Malformed
+from qops_batsim.workload.accounting import Choices
+from qops_batsim.workload.log import STATUS_CANCELLED, STATUS_PARTIAL, Log, Malformed
 from qops_batsim.workload.repairs import Mask, overruns, repeated, steps_back
 from qops_batsim.workload.swf import SwfLog
+from qops_batsim.workload.traces import scan_log
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -55,29 +56,34 @@ class LintReport(msgspec.Struct, frozen=True):
         return [finding for finding in self.findings if finding.count]
 
 
-def lint_swf(path: str | Path, *, processors: int | None = None) -> LintReport:
-    """Check a log file, plain or gzip-compressed; lines that are no records are findings too.
+def lint_file(
+    path: str | Path, *, processors: int | None = None, time_zone: str | None = None
+) -> LintReport:
+    """Check a log of any format, plain or gzip-compressed; lines that are no records are findings.
 
-    The machine has ``processors``; by default the header's ``MaxProcs``, else ``MaxNodes``.
+    The machine has ``processors``; by default what the log says. The ``time_zone`` is that of
+    dates without UTC offset, in the accounting of a batch system. What a reader of such leaves out
+    (steps, jobs that wait, earlier runs) is a finding, too.
     """
-    log, malformed = swf.scan_swf(read_stored(path, what="a workload log"), str(path))
+    stored = read_stored(path, what="a workload log")
+    log, malformed = scan_log(stored, str(path), Choices(time_zone=time_zone))
     if not len(log.records):
         others = f" ({len(malformed)} lines are none)" if malformed else ""
         raise InputError(
-            f"{path}: no record{others}; a log in the Standard Workload Format is expected"
+            f"{path}: no record{others}; a log in the Standard Workload Format, or the accounting "
+            "of Slurm or PBS, is expected"
         )
     return lint_log(log, malformed, processors=processors)
 
 
 def lint_log(
-    log: SwfLog, malformed: list[Malformed] | None = None, *, processors: int | None = None
+    log: Log, malformed: list[Malformed] | None = None, *, processors: int | None = None
 ) -> LintReport:
-    """Check a log that was read; see :func:`lint_swf`."""
+    """Check a log that was read; see :func:`lint_file`."""
     fits = processors is None or processors >= 1
     require(fits, "processors", processors, "a whole number above 0 is expected")
     malformed = malformed or []
     unchecked: dict[str, str] = {}
-    header = _check_header(log, len(malformed))
     if processors is None:
         try:
             processors = log.machine_size()
@@ -86,16 +92,23 @@ def lint_log(
             reason = str(error)
         if processors is None:
             unchecked["too_wide"] = reason
+    columns = "18 columns" if isinstance(log, SwfLog) else "the columns that they should have"
     findings = [
-        _malformed(malformed, "columns", "lines without 18 columns"),
+        _malformed(malformed, "columns", f"lines without {columns}"),
         _malformed(malformed, "value", "lines with a value that is not the number it should be"),
     ]
     for rule, (description, mask) in _record_rules(log, processors).items():
         lines = log.lines[mask].tolist()
         findings.append(Finding(rule, description, len(lines), lines))
-    findings.append(header)
-    records = len(log) + len(malformed)
-    return LintReport(log.name, records, processors, findings, unchecked)
+    findings += [
+        Finding(each.rule, each.description, len(each.lines), list(each.lines))
+        for each in log.left_out
+    ]
+    records = log.read
+    if isinstance(log, SwfLog):
+        findings.append(_check_header(log, len(malformed)))
+        records += len(malformed)
+    return LintReport(Path(log.source).name, records, processors, findings, unchecked)
 
 
 def report_as_data(report: LintReport) -> dict[str, Any]:
@@ -111,7 +124,7 @@ def _malformed(malformed: list[Malformed], kind: str, description: str) -> Findi
     return Finding(kind, description, len(lines), lines, [record.problem for record in chosen])
 
 
-def _record_rules(log: SwfLog, processors: int | None) -> dict[str, tuple[str, Mask]]:
+def _record_rules(log: Log, processors: int | None) -> dict[str, tuple[str, Mask]]:
     """Return description and mask of the records concerned, by rule."""
     records = log.records
     run = records["run_time"]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.workload.swf_lint import LintReport, lint_log, lint_swf, report_as_data
+from qops_batsim.workload.lint import LintReport, lint_file, lint_log, report_as_data
+from sacct_dumps import PBS, ZONE, make_dump
 from swf_lines import swf_line, swf_log
 
 
@@ -63,7 +64,7 @@ def test_empty_log() -> None:
 def test_malformed_lines_are_findings(tmp_path: Path) -> None:
     path = tmp_path / "log.swf"
     path.write_text(f"; MaxRecords: 4\n{swf_line()}\n1 2 3\n{swf_line(status=0.5)}\n")
-    report = lint_swf(path)
+    report = lint_file(path)
     assert report.records == 3
     assert found(report) == {"columns": [3], "value": [4], "header": []}
     data = report_as_data(report)
@@ -123,14 +124,14 @@ COUNTS = {
 
 @pytest.mark.parametrize("name", COUNTS)
 def test_real_logs(shared: Path, name: str) -> None:
-    report = lint_swf(shared / "traces" / f"{name}.swf.gz")
+    report = lint_file(shared / "traces" / f"{name}.swf.gz")
     records, counts = COUNTS[name]
     assert report.records == records
     assert {finding.rule: finding.count for finding in report.found()} == counts
 
 
 def test_real_header_is_contradicted(shared: Path) -> None:
-    report = lint_swf(shared / "traces" / "KTH-SP2-1996-2.swf.gz")
+    report = lint_file(shared / "traces" / "KTH-SP2-1996-2.swf.gz")
     assert report.found()[-1].details == [
         "MaxJobs says 28490, the file holds 28489 jobs",
         "MaxRecords says 28490, the file holds 28489 records",
@@ -148,7 +149,7 @@ def test_real_lines_equal_a_naive_search(shared: Path, log: str, width: int) -> 
                 overrun.append(number)
             if max(words[4], words[7]) > width:
                 wide.append(number)
-    report = found(lint_swf(path, processors=width))
+    report = found(lint_file(path, processors=width))
     assert report.get("overrun", []) == overrun
     assert report["too_wide"] == wide
     assert wide
@@ -159,4 +160,24 @@ def test_what_holds_no_record_is_no_log(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "log.swf"
     path.write_bytes(content)
     with pytest.raises(InputError, match="no record.*Standard Workload Format"):
-        lint_swf(path)
+        lint_file(path)
+
+
+def test_accounting_is_checked_with_its_lines(tmp_path: Path) -> None:
+    dump = make_dump(11)
+    path = tmp_path / "dump.txt"
+    words = {"erledigt": "COMPLETED", "gescheitert": "FAILED"}
+    for row in dump.rows:
+        row["State"] = words.get(row["State"], row["State"])
+    path.write_text(f"{dump.text()}8000|7\n" + dump.text().splitlines()[1].replace("|", "!", 1))
+    report = lint_file(path, time_zone=ZONE)
+    assert report.records == len(dump.rows) + 2
+    lines = found(report)
+    steps = [number for number, row in enumerate(dump.rows, 2) if "." in row["JobID"]]
+    assert lines["steps"] == steps
+    waiting = [number for number, row in enumerate(dump.rows, 2) if row["State"] == "PENDING"]
+    assert lines["state_pending"] == waiting
+    assert lines["columns"] == [len(dump.rows) + 2, len(dump.rows) + 3]
+    assert report.processors is not None
+    path.write_text(PBS)
+    assert found(lint_file(path))["array_parents"] == [5]
