@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli import console, options
+from qops_batsim.cli.inputs import check_format
 from qops_batsim.cli.manual import manual
 
 if TYPE_CHECKING:
@@ -203,12 +204,10 @@ def plot(
 
     `qops-batsim campaign plot out/first --format svg`
     """
-    from qops_batsim.errors import InputError
     from qops_batsim.experiments.campaign_pictures import draw_campaign
     from qops_batsim.experiments.campaign_tables import summaries
 
-    if ending not in ("png", "pdf", "svg"):
-        raise InputError(f"--format {ending}: one of png, pdf, svg is expected")
+    check_format(ending)
     found = summaries(_finished(directory))
     target = pictures or directory
     console.make_directory(target, "--pictures")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from qops_batsim.cli import console, options
+from qops_batsim.cli.inputs import check_format
 from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.pending import check_writable
@@ -36,6 +37,7 @@ _about = manual(
     --baseline SCHEDULER: Scheduler that differences refer to. Default: msb if compared, else the
         first.
     --json: Print the summary as JSON instead of the table.
+    --format png|pdf|svg: Format of the pictures.
     --html FILE: Write everything into one page, which needs no other file.
     """
 )
@@ -61,6 +63,7 @@ def compare(
     jobs_parallel: options.Processes = 1,
     dask: options.Dask = None,
     as_json: Annotated[bool, _about("--json")] = False,
+    ending: Annotated[str, _about("--format")] = "png",
     page: Annotated[Path | None, _about("--html", show_default=False)] = None,
 ) -> None:
     """Compare schedulers on deadline workloads over loads and seeds (Islam et al. 2003).
@@ -71,8 +74,7 @@ def compare(
 
     Runs that were finished when the command was interrupted are kept in DIR and not made
     again. Writes to DIR compare.csv, one row a run; compare.json, means over the seeds with 95 %
-    intervals (Student), and paired differences to the baseline; and pictures. Schedulers
-    without admission admit every job; the table tells how many deadlines they miss.
+    intervals (Student), and paired differences to the baseline; and pictures.
 
     **Examples**
 
@@ -99,7 +101,17 @@ def compare(
         first=first or None,
         message_delays=message_delays,
     )
-    _run_and_print(grid, workload, platform, baseline, out, dask or jobs_parallel, as_json, page)
+    to = _To(out, ending, as_json, page)
+    _run_and_print(grid, workload, platform, baseline, dask or jobs_parallel, to)
+
+
+class _To(NamedTuple):
+    """Where the results go: directory, format of the pictures, JSON or tables, page."""
+
+    out: Path
+    ending: str
+    as_json: bool
+    page: Path | None
 
 
 def _run_and_print(
@@ -107,10 +119,8 @@ def _run_and_print(
     workload: str,
     platform: str | None,
     baseline: str | None,
-    out: Path,
     workers: int | str,
-    as_json: bool,
-    page: Path | None,
+    to: _To,
 ) -> None:
     from qops_batsim.analysis.metrics.admission import AdmissionMetrics
     from qops_batsim.experiments.compare import Comparison, baseline_of
@@ -118,6 +128,8 @@ def _run_and_print(
     from qops_batsim.experiments.kept import KeptRuns
     from qops_batsim.running.inputs import load_platform, load_workload
 
+    check_format(to.ending)
+    out, page = to.out, to.page
     if baseline is not None and baseline not in grid.names:
         hint = did_you_mean(baseline, grid.names)
         raise InputError(f"--baseline {baseline}: is not compared{hint}")
@@ -140,7 +152,7 @@ def _run_and_print(
         )
     seconds = time.perf_counter() - began
     found = Comparison(grid, rows, baseline_of(grid, baseline), inputs)
-    paths = found.write(out)
+    paths = found.write(out, ending=to.ending)
     if page is not None:
         from qops_batsim.experiments.comparison_page import comparison_page
         from qops_batsim.files import write_text
@@ -148,7 +160,7 @@ def _run_and_print(
         write_text(page, comparison_page(found, console.command_line()))
         paths.append(page)
     kept.clear()
-    if as_json:
+    if to.as_json:
         console.print_json(found.document())
     else:
         _print_table(found)
@@ -200,12 +212,15 @@ def _contestants(schedulers: list[str], assignments: list[str]) -> tuple[Contest
 
 
 _COLUMNS = {
+    "met_deadlines": "deadlines met (%)",
+    "missed_deadlines": "deadlines missed (%)",
     "unadmitted_jobs": "unadmitted jobs (%)",
     "unadmitted_work": "unadmitted proc-s (%)",
-    "missed_deadlines": "missed deadlines (%)",
     "utilization": "utilization (%)",
 }
 _MIXED_COLUMNS = {
+    "met_deadlines": "deadlines met (%)",
+    "missed_deadlines": "deadlines missed (%)",
     "unadmitted_deadline_jobs": "unadmitted deadline jobs (%)",
     "unadmitted_deadline_work": "unadmitted deadline proc-s (%)",
     "utilization": "utilization (%)",
@@ -217,7 +232,7 @@ _SCALE = {"response_time": 1 / 3600}
 
 def _print_table(found: Comparison) -> None:
     columns = _MIXED_COLUMNS if found.grid.choices.share < 1 else _COLUMNS
-    compared = next(iter(columns))
+    compared = next(name for name in columns if name.startswith("unadmitted"))
     title = "Mean over seeds and 95 % interval"
     head = ["load", "scheduler", *columns.values(), f"{columns[compared]} less {found.baseline}"]
     rows = []

@@ -81,3 +81,10 @@ def moment(text: str, option: str, calendar: Calendar | None) -> float:
     if calendar is None:
         raise InputError(f"{option} {text}: the run does not tell the date of its second 0")
     return calendar.seconds(date)
+
+
+def check_format(ending: str) -> None:
+    """Raise an InputError unless pictures can be of this format."""
+    formats = ("png", "pdf", "svg")
+    if ending not in formats:
+        raise InputError(f"--format {ending}: one of {', '.join(formats)} is expected")

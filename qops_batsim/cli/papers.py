@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qops_batsim.cli import console, options
+from qops_batsim.cli.inputs import check_format
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.texts import number_text
 from qops_batsim.errors import InputError, did_you_mean
@@ -98,8 +99,7 @@ def run(
         raise InputError(f"PAPER is {paper!r}, which is not known{did_you_mean(paper, known)}")
     if page is not None and paper == ALL:
         raise InputError(f"--html {page}: a page has one paper; the name of one is expected")
-    if ending not in FORMATS:
-        raise InputError(f"--format {ending}: one of {', '.join(FORMATS)} is expected")
+    check_format(ending)
     if traces is not None and not traces.is_dir():
         raise InputError(f"--traces {traces}: no such directory")
     if out is not None:

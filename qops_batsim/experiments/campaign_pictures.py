@@ -36,7 +36,10 @@ def draw_campaign(
         used[prefix] += 1
         if used[prefix] > 1:  # names that differ only in what a file's name cannot have
             prefix += f"{used[prefix]}-"
-        paths += draw_comparison(curves, directory, ending=ending, prefix=prefix)
+        title = ", ".join(
+            [part.log, *(f"{name} {_of(part, name)}" for name in fields if name != "log")]
+        )
+        paths += draw_comparison(curves, directory, ending=ending, prefix=prefix, title=title)
     return paths
 
 

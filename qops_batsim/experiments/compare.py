@@ -6,8 +6,8 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from os import PathLike
+from functools import cached_property, partial
+from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,9 @@ from qops_batsim.workload.subset import PAPER_JOBS
 if TYPE_CHECKING:
     import pandas as pd
 
-METRICS = tuple(
-    name for name in AdmissionMetrics.__struct_fields__ if name not in ("jobs", "deadline_jobs")
+METRICS = (
+    "met_deadlines",
+    *(name for name in AdmissionMetrics.__struct_fields__ if name not in ("jobs", "deadline_jobs")),
 )
 """Names of the metrics that are averaged over seeds."""
 
@@ -98,10 +99,11 @@ class Comparison:
             "results": msgspec.to_builtins(self.summaries),
         }
 
-    def write(self, directory: str | PathLike[str]) -> list[Path]:
+    def write(self, directory: str | PathLike[str], *, ending: str = "png") -> list[Path]:
         """Write ``compare.csv``, ``compare.json`` and the pictures; return the files."""
         texts = {"compare.csv": csv_text(self.rows)}
-        return write_report(Path(directory), "compare.json", self.document(), texts, self.draw)
+        draw = partial(self.draw, ending=ending)
+        return write_report(Path(directory), "compare.json", self.document(), texts, draw)
 
     def draw(self, directory: str | PathLike[str], *, ending: str = "png") -> list[Path]:
         """Draw the pictures (png, pdf or svg) into a directory; return the files."""
@@ -110,7 +112,18 @@ class Comparison:
         curves: dict[str, dict[float, dict[str, Interval | None]]] = {}
         for each in self.summaries:
             curves.setdefault(each.contestant, {})[each.load] = each.metrics
-        return draw_comparison(curves, Path(directory), ending=ending)
+        return draw_comparison(curves, Path(directory), ending=ending, title=self.title)
+
+    @property
+    def title(self) -> str:
+        """What was compared, for pictures: log, stringency and seeds."""
+        grid = self.grid
+        log = Path(str(self.inputs.get("workload") or "")).name.removesuffix(".json")
+        seeds = f"{len(grid.seeds)} seeds" if len(grid.seeds) > 1 else "1 seed"
+        facts = [f"stringency {grid.choices.stringency:g}", seeds]
+        if grid.choices.share < 1:
+            facts.insert(0, f"{100 * grid.choices.share:g} % of jobs with deadlines")
+        return ", ".join([log, *facts] if log else facts)
 
 
 def compare(
@@ -171,7 +184,8 @@ def compare(
     trace = load_workload(workload)
     machine = None if platform is None else load_platform(platform, trace)
     rows = run_grid(trace, grid, platform=machine, workers=workers, on_progress=on_progress)
-    return Comparison(grid, rows, chosen)
+    named = workload if isinstance(workload, (str, PathLike)) else Path(trace.source).name
+    return Comparison(grid, rows, chosen, {"workload": fspath(named)})
 
 
 def baseline_of(grid: Grid, asked: str | None) -> str:

@@ -1,6 +1,6 @@
 """Pictures of a comparison of schedulers over loads, like Figures 4 to 6 of Islam et al. (2003).
 
-Lines are means over seeds, bands their 95 % intervals.
+Lines are means over seeds, bars their 95 % intervals.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
 from qops_batsim.experiments.intervals import Interval
 
 _LABELS = {
+    "met_deadlines": "Deadlines met (%)",
+    "missed_deadlines": "Deadlines missed (%)",
     "unadmitted_jobs": "Unadmitted jobs (%)",
     "unadmitted_work": "Unadmitted processor-seconds (%)",
     "unadmitted_deadline_jobs": "Unadmitted deadline jobs (%)",
@@ -30,30 +32,37 @@ Curves = Mapping[str, Mapping[float, Metrics]]
 
 
 def draw_comparison(
-    curves: Curves, directory: str | Path, *, ending: str = "png", prefix: str = ""
+    curves: Curves, directory: str | Path, *, ending: str = "png", prefix: str = "", title: str = ""
 ) -> list[Path]:
     """Draw a comparison's pictures (png, pdf or svg) into a directory, names with a prefix.
 
-    ``unadmitted`` (jobs and processor-seconds) and ``utilization`` versus load;
-    where deadline jobs and others are mixed, ``unadmitted_deadline`` for the former and
-    ``response`` for the latter; ``versus_utilization``, the same metrics versus the
-    utilization achieved.
+    Versus load: ``deadlines`` (met and missed), ``unadmitted`` (jobs and processor-seconds) and
+    ``utilization``; where deadline jobs and others are mixed, ``unadmitted_deadline`` for the
+    former and ``response`` for the latter. ``versus_utilization`` are such metrics versus the
+    utilization achieved. The title names what was compared.
     """
     pictures = {
+        "deadlines": ["met_deadlines", "missed_deadlines"],
         "unadmitted": ["unadmitted_jobs", "unadmitted_work"],
         "utilization": ["utilization"],
     }
-    achieved = pictures["unadmitted"]
+    achieved = pictures["deadlines"] + pictures["unadmitted"]
     all_metrics = [metrics for by_load in curves.values() for metrics in by_load.values()]
+    if all(metrics["met_deadlines"] is None for metrics in all_metrics):
+        del pictures["deadlines"]
+        achieved = pictures["unadmitted"]
     if any(metrics["response_time"] is not None for metrics in all_metrics):
         pictures["unadmitted_deadline"] = ["unadmitted_deadline_jobs", "unadmitted_deadline_work"]
         pictures["response"] = ["response_time", "slowdown"]
         achieved = pictures["unadmitted_deadline"] + pictures["response"]
     pictures["versus_utilization"] = achieved
+    loads = sorted({load for by_load in curves.values() for load in by_load})
+    span = f"load {loads[0]:g}" + (f" to {loads[-1]:g}" if len(loads) > 1 else "")
+    title = f"{title}, {span}" if title else span
     paths = []
     for name, metrics in pictures.items():
         path = Path(directory) / f"{prefix}{name}.{ending}"
-        _draw(path, curves, metrics, versus_utilization=name == "versus_utilization")
+        _draw(path, curves, metrics, title, versus_utilization=name == "versus_utilization")
         paths.append(path)
     return paths
 
@@ -94,36 +103,111 @@ def error_bars(
     ]
 
 
-def _draw(path: Path, curves: Curves, metrics: Sequence[str], *, versus_utilization: bool) -> None:
-    draw = _versus_utilization if versus_utilization else _versus_load
-    with panels(path, len(metrics), (5.4, 3.9), (0.0, 0.4)) as (figure, places):
+_DASHES = ("-", (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)), (0, (4, 1.5, 1.5, 1.5, 1.5, 1.5)))
+
+
+def _draw(
+    path: Path,
+    curves: Curves,
+    metrics: Sequence[str],
+    title: str,
+    *,
+    versus_utilization: bool,
+) -> None:
+    with panels(path, len(metrics), (5.9, 3.9), (0.0, 0.5)) as (figure, places):
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         for axes, metric in zip(places, metrics, strict=True):
-            for index, (name, by_load) in enumerate(curves.items()):
-                style = {
-                    "color": COLORS[index % len(COLORS)],
-                    "marker": MARKERS[index % len(MARKERS)],
-                    "markersize": 4.5,
-                    "label": name,
-                }
-                draw(axes, by_load, metric, style)
-            axes.set_xlabel("Utilization (%)" if versus_utilization else "Load")
-            axes.set_ylabel(_LABELS[metric])
-            if metric.startswith("unadmitted"):
-                # A little room, so that markers at 0 are whole.
-                top = max(axes.get_ylim()[1], 1.0)
-                axes.set_ylim(-0.03 * top, top)
-        handles, labels = places[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=min(len(labels), 6))
+            _panel(axes, curves, metric, versus_utilization=versus_utilization)
+        if versus_utilization:
+            handles, labels = places[0].get_legend_handles_labels()
+            figure.legend(handles, labels, loc="outside lower left", ncols=min(len(labels), 6))
+
+
+def _panel(axes: Any, curves: Curves, metric: str, *, versus_utilization: bool) -> None:
+    """Draw all curves of a metric, each with a marker, a dash pattern and a width of its own."""
+    loads = sorted({load for by_load in curves.values() for load in by_load})
+    step = (loads[-1] - loads[0] or 1.0) * min(0.012, 0.06 / len(curves))
+    ends = {}
+    for index, (name, by_load) in enumerate(curves.items()):
+        later = len(curves) - 1 - index
+        style: dict[str, Any] = {
+            "color": COLORS[index % len(COLORS)],
+            "marker": MARKERS[index % len(MARKERS)],
+            "linestyle": _DASHES[index % len(_DASHES)],
+            # What is drawn later is thinner and smaller, so that equal curves stay visible.
+            "linewidth": 1.2 + 0.35 * min(later, 4),
+            "markersize": 4.0 + 0.9 * min(later, 4),
+            "elinewidth": 0.9,
+            "capsize": 2,
+            "label": name,
+        }
+        if versus_utilization:
+            _versus_utilization(axes, by_load, metric, style)
+        else:
+            shift = (index - (len(curves) - 1) / 2) * step
+            end = _versus_load(axes, by_load, metric, style, shift)
+            if end is not None:
+                ends[name] = (end, style["color"])
+    axes.set_xlabel("Utilization (%)" if versus_utilization else "Load")
+    axes.set_ylabel(_LABELS[metric])
+    _set_height(axes, curves, metric)
+    if not versus_utilization:
+        axes.set_xticks(loads if len(loads) <= 8 else loads[:: -(-len(loads) // 8)])
+        _label_ends(axes, ends)
+
+
+def _set_height(axes: Any, curves: Curves, metric: str) -> None:
+    """Let the curves fill the panel, whatever the intervals; keep room below what is 0."""
+    known = [
+        value.mean * _SCALE.get(metric, 1.0)
+        for by_load in curves.values()
+        for metrics in by_load.values()
+        if (value := metrics[metric]) is not None
+    ]
+    if not known:
+        return
+    low, high = min(known), max(known)
+    if metric != "utilization" or low < 0.25 * high:
+        low = 0.0
+    room = 0.12 * (high - low) or 0.12 * (abs(high) or 1.0)
+    axes.set_ylim(low - room, high + 1.5 * room)
+
+
+def _label_ends(axes: Any, ends: Mapping[str, tuple[tuple[float, float], str]]) -> None:
+    """Write the name of each curve at its right end, moved apart where they would overlap."""
+    if not ends:
+        return
+    low, high = axes.get_ylim()
+    line = (high - low) * 0.055
+    right = axes.get_xlim()[1]
+    place = low - line
+    ordered = sorted(ends.items(), key=lambda each: each[1][0][1])
+    # From below upwards, and no higher than leaves room for those above.
+    for rank, (name, ((x, y), color)) in enumerate(ordered):
+        highest = high - line * (len(ordered) - 1 - rank) - line / 2
+        place = min(max(y, place + line), highest)
+        axes.annotate(
+            name, (x, y), xytext=(right, place), color=color, va="center", size=9,
+            annotation_clip=False, textcoords="data",
+            arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.6, "alpha": 0.7},
+        )  # fmt: skip
 
 
 def _versus_load(
-    axes: Any, by_load: Mapping[float, Metrics], metric: str, style: dict[str, Any]
-) -> None:
-    """Draw a metric's means versus load, with a band where an interval is known."""
+    axes: Any, by_load: Mapping[float, Metrics], metric: str, style: dict[str, Any], shift: float
+) -> tuple[float, float] | None:
+    """Draw a metric's means versus load, with their intervals; return the right end.
+
+    The loads are shifted a little, so that no curve hides another.
+    """
     known = {load: value for load, metrics in by_load.items() if (value := metrics[metric])}
-    means, low, high = _scaled(list(known.values()), _SCALE.get(metric, 1.0))
-    axes.plot(list(known), means, **style)
-    draw_band(axes, list(known), low, high, style["color"])
+    if not known:
+        return None
+    scale = _SCALE.get(metric, 1.0)
+    means, low, high = _scaled(list(known.values()), scale)
+    places = [load + shift for load in known]
+    axes.errorbar(places, means, yerr=error_bars(means, low, high), **style)
+    return places[-1], means[-1]
 
 
 def _versus_utilization(
@@ -136,16 +220,8 @@ def _versus_utilization(
         if (used := metrics["utilization"]) is not None and (value := metrics[metric]) is not None
     ]
     reached, values = [used for used, _ in points], [value for _, value in points]
-    scale = _SCALE.get(metric, 1.0)
-    y_bars = error_bars(*_scaled(values, 1.0))
-    axes.errorbar(
-        [each.mean for each in reached],
-        [each.mean * scale for each in values],
-        xerr=error_bars(*_scaled(reached, 1.0)),
-        yerr=[[length * scale for length in side] for side in y_bars],
-        elinewidth=0.8,
-        **style,
-    )
+    across, up = _scaled(reached, 1.0), _scaled(values, _SCALE.get(metric, 1.0))
+    axes.errorbar(across[0], up[0], xerr=error_bars(*across), yerr=error_bars(*up), **style)
 
 
 def _scaled(

@@ -60,7 +60,7 @@ def test_a_campaign_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> No
     assert cli("campaign", "table", out).out == result.out
     assert cli("campaign", "report", out).exit_code == 0
     page = (out / "report.html").read_text()
-    assert page.count("data:image/svg+xml") == 3
+    assert page.count("data:image/svg+xml") == 4
     assert all(part in page for part in ("unadmitted_jobs less msb", "not judged", "seeds"))
     document = json.loads(cli("campaign", "table", out, "--json").out)
     assert document["campaign"]["baseline"] == ""
@@ -70,7 +70,8 @@ def test_a_campaign_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> No
     drawn = cli("campaign", "plot", out, "--pictures", tmp_path / "pictures", "--format", "svg")
     assert drawn.exit_code == 0, drawn.err
     names = {path.name for path in (tmp_path / "pictures").iterdir()}
-    assert names == {"unadmitted.svg", "utilization.svg", "versus_utilization.svg"}
+    drawn = ("deadlines", "unadmitted", "utilization", "versus_utilization")
+    assert names == {f"{name}.svg" for name in drawn}
 
 
 def test_failures_are_told_and_the_exit_code_is_one(

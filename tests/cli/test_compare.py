@@ -33,6 +33,7 @@ def test_files_are_written_and_equal_again(cli, tmp_path: Path) -> None:
     assert names == {
         "compare.csv",
         "compare.json",
+        "deadlines.png",
         "unadmitted.png",
         "utilization.png",
         "versus_utilization.png",
@@ -86,7 +87,7 @@ def test_mixed_jobs_and_json(cli, tmp_path: Path) -> None:
     assert (tmp_path / "response.png").exists()
     assert (tmp_path / "unadmitted_deadline.png").exists()
     told = page.read_text()
-    assert told.count("data:image/svg+xml") == 5
+    assert told.count("data:image/svg+xml") == 6
     assert all(part in told for part in ("easy, qops compared", "All runs", "Differences from"))
 
 

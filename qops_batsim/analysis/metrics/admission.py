@@ -56,6 +56,12 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     kills: int
     wasted_work: float | None
 
+    @property
+    def met_deadlines(self) -> float | None:
+        """Deadline jobs that ended by the deadline of their user (%): neither refused nor late."""
+        refused, missed = self.unadmitted_deadline_jobs, self.missed_deadlines
+        return None if refused is None or missed is None else 100.0 - refused - missed
+
 
 def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
     """Compute the metrics of a run; O(jobs)."""

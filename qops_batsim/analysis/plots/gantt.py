@@ -110,7 +110,21 @@ def gantt(
     groups, refused = _groups(result, color, workloads)
     begin, end = _part(result, begin, end)
     shown, shared = _visible(result, begin, end), _share_hosts(result)
-    count = int(shown.sum())
+    engine = _engine(result, engine, int(shown.sum()), shared)
+    with picture(out, _WIDTH, _HEIGHT) as figure:
+        axes = figure.add_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM))
+        draw = _draw_rectangles if engine == "evalys" else _draw_image
+        draw(result, colors_of(result, groups), axes, shown, begin, end)
+        refused = _mark_refused(result, axes, refused, begin, end)
+        set_time_axis(axes, begin, end, result.calendar)
+        axes.set_ylabel("Host")
+        mixed = "; colours mix where jobs share hosts" if shared and engine == "image" else ""
+        _set_head(axes, _title(result, int(shown.sum())) + mixed, _legend(groups, shown, refused))
+    return figure
+
+
+def _engine(result: RunResult, engine: str, count: int, shared: bool) -> str:
+    """Return how to draw so many jobs."""
     if engine == "auto":
         few = count <= EVALYS_JOBS and result.hosts <= EVALYS_JOBS
         engine = "evalys" if few and not shared else "image"
@@ -119,23 +133,7 @@ def gantt(
             f"{result.source}: {count} jobs to draw; evalys takes at most {_EVALYS_LIMIT} "
             "(show a part, or use the image engine)"
         )
-    with picture(out, _WIDTH, _HEIGHT) as figure:
-        axes = figure.add_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM))
-        if engine == "evalys":
-            _draw_rectangles(result, colors_of(result, groups), axes, shown, begin, end)
-        else:
-            _draw_image(result, colors_of(result, groups), axes, shown, begin, end)
-        refused = _mark_refused(result, axes, refused, begin, end)
-        set_time_axis(axes, begin, end, result.calendar)
-        axes.set_ylabel("Host")
-        mixed = "; colours mix where jobs share hosts" if shared and engine == "image" else ""
-        legend = _legend(groups, shown, refused)
-        columns = _columns([each.get_label() for each in legend])
-        rows = -(-len(legend) // columns)
-        axes.set_position((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM - 0.032 * (rows - 1)))
-        axes.set_title(_title(result, count) + mixed, pad=11 + 15 * rows)
-        legend_above(axes, columns, handles=legend, handlelength=1.2, columnspacing=1.6)
-    return figure
+    return engine
 
 
 def _groups(
@@ -172,9 +170,14 @@ def _mark_refused(
     return inside
 
 
-def _columns(texts: Sequence[str]) -> int:
-    """Return how many entries of a legend fit beside each other."""
-    return max(1, min(len(texts), _LEGEND_WIDTH // (max(map(len, texts)) + 5)))
+def _set_head(axes: Any, title: str, legend: Sequence[Any]) -> None:
+    """Put title and legend above the hosts, in as many rows as the legend needs."""
+    longest = max(len(each.get_label()) for each in legend)
+    columns = max(1, min(len(legend), _LEGEND_WIDTH // (longest + 5)))
+    rows = -(-len(legend) // columns)
+    axes.set_position((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM - 0.032 * (rows - 1)))
+    axes.set_title(title, pad=11 + 15 * rows)
+    legend_above(axes, columns, handles=legend, handlelength=1.2, columnspacing=1.6)
 
 
 def _part(result: RunResult, begin: float | None, end: float | None) -> tuple[float, float]:
