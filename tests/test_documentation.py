@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
 import re
+import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 import qops_batsim
+from qops_batsim.cli.main import command_line
 
 ROOT = Path(__file__).resolve().parent.parent
+GENERATED = "commands.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [page for page in PAGES if page.name != GENERATED]
 
 pytestmark = pytest.mark.skipif(not PAGES[0].is_file(), reason="no documentation beside the tests")
 
@@ -77,9 +84,6 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (ROOT / "docs") in found.resolve().parents, f"{target} is not in the book"
 
 
-GENERATED = "commands.md"
-
-
 def test_every_page_is_in_the_book() -> None:
     book = tomllib.loads((ROOT / "zensical.toml").read_text())
     listed = re.findall(r"[\w-]+\.md", str(book["project"]["nav"]))
@@ -97,3 +101,30 @@ def test_the_readme_opens_with_exactly_two_commands() -> None:
     assert test.split("#")[0].strip() == (
         "python3 -m venv .venv && .venv/bin/pip install '.[test]' && .venv/bin/pytest"
     )
+
+
+@functools.cache
+def cli() -> Any:
+    return typer.main.get_command(command_line())
+
+
+def commands_of(page: Path) -> list[list[str]]:
+    """Return what a page tells to type, word by word, up to a pipe or a comment."""
+    fences = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    shells = "".join(text for language, text in fences if language in ("", "sh", "console"))
+    lines = re.sub(r"\\\n\s*", "", shells).splitlines()
+    typed = r"(?:^ *|\$ )(qops-batsim .*?)(?:  +#.*| [|&>].*)?$"
+    return [shlex.split(found[1]) for found in (re.search(typed, line) for line in lines) if found]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_have_the_options_that_pages_show(page: Path) -> None:
+    for _, *words in commands_of(page):
+        command = cli()
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        assert not hasattr(command, "commands"), f"{page.name}: {words}"
+        options = {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+        shown = {word.split("=")[0] for word in words if word.startswith("-")} - {"--help", "-"}
+        if command.name != "engine":  # which reads its own command line
+            assert shown <= options, f"{page.name}: {command.name} {words}"
