@@ -142,7 +142,7 @@ def workloads(draw: st.DrawFn) -> Workload:
 
 @pytest.mark.parametrize(("scheduler", "options"), COMPILED)
 @given(workload=workloads())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_random_workloads_give_the_same_files(
     workload: Workload, scheduler: str, options: dict[str, str], tmp_path_factory: Any
 ) -> None:

@@ -98,7 +98,7 @@ def test_shared_hosts(tmp_path: Path, shared: Path, workload: str, platform: str
     assert difference(runs) == ""
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_random_simulations_without_network(tmp_path: Path, scheduler: str, seed: int) -> None:
     case = random_case(seed, scheduler, network=False)
@@ -143,7 +143,7 @@ def test_networks(
     assert runs[0].lateness == runs[1].lateness
 
 
-@pytest.mark.parametrize(("seed", "events"), [*((seed, False) for seed in range(6)), (6, True)])
+@pytest.mark.parametrize(("seed", "events"), [*((seed, False) for seed in range(3)), (6, True)])
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_random_simulations_with_networks(
     tmp_path: Path, scheduler: str, seed: int, events: bool

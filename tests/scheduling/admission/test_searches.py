@@ -37,7 +37,7 @@ def check(case: Case, found: Found, expected: oracles.Answer, *, whole: bool = T
 def test_qops_agrees_with_its_oracle(on_failure: str, new_job: str) -> None:
     rng = random.Random(f"{on_failure} {new_job}")
     verdicts = set()
-    for _ in range(1000):
+    for _ in range(500):
         case = random_case(rng)
         options = {
             "order": rng.choice(ORDERS),
@@ -58,7 +58,7 @@ def test_qops_agrees_with_its_oracle(on_failure: str, new_job: str) -> None:
 def test_qops_with_headroom_agrees_with_its_oracle() -> None:
     # Half a minute for each second of the oracle, for which two seconds are a minute.
     rng, differ, verdicts = random.Random(17), 0, set()
-    for _ in range(1500):
+    for _ in range(500):
         case = random_case(rng)
         options = {
             "order": rng.choice(ORDERS),
@@ -100,7 +100,7 @@ def test_msb_agrees_with_its_oracle(price: str, fairness: bool) -> None:
     rng = random.Random(price)
     verdicts, differ = set(), False
     options = {"price": price, "fairness": fairness}
-    for _ in range(1500):
+    for _ in range(500):
         case = with_arrivals(random_case(rng), rng)
         expected = oracles.msb(case, **options)
         check(case, ask(MsbSearch(MsbOptions(**options)), case), expected)
@@ -120,7 +120,7 @@ def with_arrivals(case: Case, rng: random.Random) -> Case:
 def test_mrt_agrees_with_its_oracle(order: str) -> None:
     rng = random.Random(order)
     verdicts = set()
-    for _ in range(1500):
+    for _ in range(500):
         case = random_case(rng)
         limit = rng.choice([0, 1, 2, 3, 5, 10, 100])
         expected = oracles.mrt(case, order=order, max_backtracks=limit)
