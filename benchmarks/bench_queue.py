@@ -9,10 +9,13 @@ import argparse
 import json
 import random
 import time
+from http.client import HTTPConnection
+from threading import Thread
 from typing import Any
 
 from qops_batsim.advice.queue_quote import Ask, QueueAsker
 from qops_batsim.advice.queue_read import read_queue
+from qops_batsim.advice.quote_server import QueueKeeper, QuoteServer
 
 MACHINE = 4096
 NOW = 1_780_000_000
@@ -55,21 +58,41 @@ def main() -> None:
         asker = QueueAsker(state, may_wait=may_wait)
         asker.ask(asks[0])
         ready = time.perf_counter() - began
-        times = []
+        times, worked = [], []
         for each in asks:
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), time.thread_time()
             asker.ask(each)
+            worked.append(time.thread_time() - busy)
             times.append(time.perf_counter() - began)
-        report(f"{asker.running} run, {asker.waiting} wait, may_wait={may_wait}", ready, times)
+        what = f"{asker.running} run, {asker.waiting} wait, may_wait={may_wait}"
+        report(f"{what}: ready in {1000 * ready:.0f} ms, wall", times)
+        report(f"{what}: CPU", worked)
+    report("over HTTP, wall", over_http(QueueAsker(state), asks))
 
 
-def report(what: str, ready: float, times: list[float]) -> None:
+def over_http(asker: QueueAsker, asks: list[Ask]) -> list[float]:
+    """Return how long each quote takes a client of the endpoint (seconds)."""
+    server = QuoteServer(("127.0.0.1", 0), QueueKeeper(lambda content: asker))
+    server.keeper.post(b"")
+    Thread(target=server.serve_forever, daemon=True).start()
+    times = []
+    for each in asks:
+        began = time.perf_counter()
+        client = HTTPConnection("127.0.0.1", server.server_address[1])
+        client.request("GET", f"/quote?processors={each.processors}&time={each.time:g}")
+        json.loads(client.getresponse().read())["jobs"][0]
+        times.append(time.perf_counter() - began)
+    server.shutdown()
+    return times
+
+
+def report(what: str, times: list[float]) -> None:
     """Print the quantiles of times (seconds)."""
     times.sort()
     median, p99 = (1000 * times[int(q * (len(times) - 1))] for q in (0.5, 0.99))
     print(
-        f"{what}: ready in {1000 * ready:.0f} ms, {len(times)} quotes, median {median:.2f} ms, "
-        f"99 % {p99:.2f} ms, longest {1000 * times[-1]:.2f} ms"
+        f"{what}: {len(times)} quotes, median {median:.2f} ms, 99 % {p99:.2f} ms, "
+        f"longest {1000 * times[-1]:.2f} ms"
     )
 
 

@@ -86,8 +86,8 @@ def earliest_promise(
                 low = middle
                 continue
             best, end = Promised(middle, start), end_of(start, estimate)
-            # The end that was found can be promised as a rule, and shortens the search.
-            if low < end < middle - within and (start := start_for(end)) < math.inf:
+            # The end that was found can be promised as a rule: worth a try if it is far earlier.
+            if low < end <= (low + middle) / 2 and (start := start_for(end)) < math.inf:
                 best = Promised(end, start)
         return best
     finally:

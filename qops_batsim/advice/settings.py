@@ -19,7 +19,6 @@ from qops_batsim.advice.advise import (
 )
 from qops_batsim.advice.trace_runs import EXACT, Promise
 from qops_batsim.economics.categories import PROCESSOR_CLASSES, Categories
-from qops_batsim.experiments.contestants import Contestant
 from qops_batsim.experiments.intervals import LEAST, Interval
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95)
@@ -145,13 +144,13 @@ def _shares(advice: Advice) -> Mapping[float, Interval]:
     return found
 
 
-def best_scheduler(advice: Advice) -> tuple[Contestant, str]:
+def best_scheduler(advice: Advice) -> tuple[str, str]:
     """Return the scheduler that refuses least work, of those that promise no fewer deadlines.
 
     Another one than the chosen one needs an interval that tells the two apart.
     """
     choices = advice.choices
-    best, why = choices.scheduler, ""
+    best, why = choices.scheduler.name, ""
     least = advice.mean(choices.chosen, refused_work)
     hidden = None
     for other in choices.compared:
@@ -172,10 +171,11 @@ def best_scheduler(advice: Advice) -> tuple[Contestant, str]:
             if len(advice.windows) < LEAST:
                 hidden = f"{told}: try it, but one stretch of the trace proves nothing"
             continue
-        best, least, why = other, share, f"{told}; no fewer deadlines are promised"
+        best, least, why = other.name, share, f"{told}; no fewer deadlines are promised"
         offers = advice.mean(case, later)
         if offers is not None and offers.mean > 0:
-            why += f", {short(offers)} for a later end that users are taken to accept"
+            best += " where users accept later ends"
+            why += f", but {short(offers)} of all for a later end than asked for"
     return best, why or hidden or "no other one tried refuses less work without promising less"
 
 
@@ -195,7 +195,7 @@ def recommended(advice: Advice) -> list[Setting]:
         Setting(
             setting="deadlines to offer", value=f"an end within {factor_text(value)}", reason=reason
         ),
-        Setting(setting="scheduler", value=scheduler.name, reason=why),
+        Setting(setting="scheduler", value=scheduler, reason=why),
         _price(advice),
         _published(advice),
         _estimates(advice),
