@@ -50,8 +50,8 @@ def first_picture(advice: Advice) -> PagePicture:
             axes.set_xlim(0, 100)
             axes.set_xlabel("Share of the deadlines that users ask for (%)")
             axes.grid(False)
-            legend_above(axes, 5, handlelength=1.0, columnspacing=1.2)
             figure.set_layout_engine("constrained")
+            figure.legend(loc="outside upper left", ncols=5, handlelength=1.0, columnspacing=1.2)
 
     return _made("What becomes of the deadlines that users ask for", draw, rows)
 

@@ -117,7 +117,7 @@ def span(seconds: float) -> str:
 
 def factor_text(stringency: float) -> str:
     """Return what users ask for: ``0.8 times EASY's response``."""
-    return f"{1 - stringency:.2g} times EASY's response"
+    return "EASY's response" if stringency == 0 else f"{1 - stringency:.3g} times EASY's response"
 
 
 def best_stringency(advice: Advice) -> tuple[float, bool]:

@@ -169,7 +169,7 @@ def test_it_says_what_it_did_not_look_at(advice: Advice) -> None:
     assert "640 were not looked at" in told[0]
     assert len(summary(advice)) == 3
     settings = {each.setting: each.value for each in recommended(advice)}
-    assert settings["deadlines to offer"].endswith("times EASY's response")
+    assert settings["deadlines to offer"].endswith("EASY's response")
     assert settings["scheduler"] in ("qops", "msb")
 
 
