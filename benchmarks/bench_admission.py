@@ -155,9 +155,9 @@ def decision_times(name: str, waiting: int, repeats: int = 300) -> np.ndarray:
     for _ in range(repeats):
         # A job that needs the machine at once is refused, so the queue stays as long.
         arrive(int(random.integers(1, 32)), 5000.0, 5010.0)
-        began = time.perf_counter()
+        began = time.thread_time()
         plan.decide(1.0, HostSet())
-        times.append(time.perf_counter() - began)
+        times.append(time.thread_time() - began)
     return np.array(times) * 1e3
 
 
