@@ -255,7 +255,7 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
     assert claims["shorter-waits-10000"].verdict == "confirmed"
     assert claims["shorter-waits-10000"].paper == pytest.approx(4_008 / 10_796)
     worse = [rows[0], {**rows[1], "nqs_by_seed": [20_000.0], "aroma": 10_797.0}]
-    (_, _, doubtful) = judged(worse, [], [])
+    *_, doubtful = judged(worse, [], [])
     assert (doubtful.id, doubtful.verdict) == ("shorter-waits-10000", "inconclusive")
     assert claims["shorter-waits-than-recorded"].verdict == "not confirmed"
     assert claims["high-priority-case-1"].verdict == "not confirmed"
@@ -263,6 +263,8 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
     assert claims["deadline-rejects-case-1"].value == pytest.approx(0.01)
     assert claims["deadline-rejects-case-1"].paper == pytest.approx(0.21)
     assert claims["mapping-time-case-1"].paper == 50.3
+    assert claims["high-priority"].parts == ("high-priority-case-1",)
+    assert claims["high-priority-real"].verdict == "not confirmed"
 
 
 def made_up(trial: Trial) -> Outcome:
