@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import say
-from qops_batsim.cli.inputs import moment, read_runs
+from qops_batsim.cli.inputs import moment, read_runs, warn_of_other_workloads
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Begin, End, Hosts, Picture, Run, Runs, WorkloadsOfRun
 
@@ -100,7 +100,9 @@ def plot(runs: Runs, out: Picture, hosts: Hosts = None) -> None:
     from qops_batsim.analysis.plots.over_time import draw
 
     output_format(out)
-    draw(read_runs(runs, hosts), out)
+    results = read_runs(runs, hosts)
+    warn_of_other_workloads(results)
+    draw(results, out)
     say(f"wrote {out}")
 
 

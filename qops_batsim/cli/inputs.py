@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qops_batsim.cli.console import note
+from qops_batsim.cli.console import note, warn
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -35,6 +35,26 @@ def read_runs(runs: Sequence[str], hosts: int | None) -> list[RunResult]:
         if names[result.name] > 1:
             results[index] = replace(result, name=run)
     return results
+
+
+def warn_of_other_workloads(results: Sequence[RunResult]) -> None:
+    """Warn if runs to be compared are of different workloads, as far as their files tell."""
+    kinds: dict[tuple[str, str | int], list[str]] = {}
+    for each in results:
+        kinds.setdefault(_workload_of(each), []).append(each.name)
+    if len(kinds) > 1:
+        groups = "; ".join(f"{', '.join(names)} of {kind[0]}" for kind, names in kinds.items())
+        warn(f"these runs are of different workloads, so differences may be theirs: {groups}")
+
+
+def _workload_of(result: RunResult) -> tuple[str, str | int]:
+    """Return what a run's workload is called, and its digest, else its number of jobs."""
+    info, jobs = result.info, int(result.last_runs.sum())
+    digest = None if info is None else info.sha256.get("workload")
+    if info is None or info.workload is None:
+        return f"{jobs:,} jobs", jobs
+    named = info.workload if isinstance(info.workload, str) else ", ".join(info.workload)
+    return named, digest or jobs
 
 
 def read_source(source: str, out: Path) -> Workload:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.console import note, print_json, print_table, say
-from qops_batsim.cli.inputs import read_runs
+from qops_batsim.cli.inputs import read_runs, warn_of_other_workloads
 from qops_batsim.cli.options import AsJson, Hosts, Runs, WorkloadsOfRun
 from qops_batsim.cli.texts import number_text
 
@@ -51,6 +51,7 @@ def metrics(
     from qops_batsim.analysis.metrics.run_metrics import compute_metrics
 
     results = read_runs(runs, hosts)
+    warn_of_other_workloads(results)
     known = [_workloads(result, workload) for result in results]
     bound = bounded_slowdown_threshold
     computed = [

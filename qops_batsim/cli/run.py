@@ -136,7 +136,8 @@ def _run(
 ) -> Run:
     """Run, and pass on the exit code of a Batsim that fails."""
     from qops_batsim.running.installation import BatsimError
-    from qops_batsim.running.run import BatsimCall, Watch, run
+    from qops_batsim.running.run import BatsimCall, run
+    from qops_batsim.running.watch import Watch
 
     class Terminal(Watch):
         bar: Bar | None = None
@@ -154,6 +155,9 @@ def _run(
             with progress_bar(steps, title, quiet) as self.bar:
                 yield self.bar
             self.bar = None
+
+        def doubts(self, doubt: str) -> None:
+            warn(doubt)
 
         def batsim_says(self, line: str) -> None:
             if not quiet:

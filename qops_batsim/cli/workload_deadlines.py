@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli import options
-from qops_batsim.cli.console import announce_compiling, announce_slow, say
+from qops_batsim.cli.console import announce_compiling, announce_slow, say, warn
 from qops_batsim.cli.inputs import read_source
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.texts import load_text
+
+if TYPE_CHECKING:
+    from qops_batsim.workload.model import Workload
 
 _about = manual(
     """
@@ -22,6 +25,8 @@ _of_deadlines = manual(
     --seed: Seed of the share; with one seed, greater shares hold smaller ones.
     --reference scaled|unscaled: Run EASY on the workload as it is, or without duplicates, which
         then get the response times of their originals.
+    --at-least run-time|estimate: A user's deadline is no earlier than submission + run time, or
+        + estimate, which a scheduler plans with (--keep-estimates).
     --keep-estimates: Leave walltimes and estimates as they are. Default: each job carries its
         run time, cut to its walltime, in qos and has no walltime.
     """
@@ -78,6 +83,7 @@ def deadlines(
     seed: Annotated[int, _of_deadlines("--seed")] = 1,
     reference: Annotated[str, _of_deadlines("--reference")] = "scaled",
     keep_estimates: Annotated[bool, _of_deadlines("--keep-estimates")] = False,
+    at_least: Annotated[str, _of_deadlines("--at-least")] = "run-time",
 ) -> None:
     """Give jobs deadlines, somewhat earlier than EASY would complete them (Islam et al. 2003).
 
@@ -106,7 +112,11 @@ def deadlines(
     workload = read_source(source, out)
     with announce_compiling(), announce_slow("running EASY as reference ..."):
         result = give_deadlines(
-            workload, choices, reference=reference, keep_estimates=keep_estimates
+            workload,
+            choices,
+            reference=reference,
+            keep_estimates=keep_estimates,
+            at_least=at_least,
         )
     write_workload(result, out)
     counts = count_deadlines(result)
@@ -116,3 +126,25 @@ def deadlines(
         "immediate start"
     )
     say(f"artificial deadlines: {counts.artificial}, without deadline: {counts.none}")
+    _tell_estimates(workload, result)
+
+
+def _tell_estimates(before: Workload, after: Workload) -> None:
+    """Warn of what was assumed about estimates, and of deadlines that they rule out."""
+    from qops_batsim.workload.deadlines import too_early
+
+    told = [job.estimate for job in before.jobs]
+    changed = sum(
+        old is not None and old != new.estimate for old, new in zip(told, after.jobs, strict=True)
+    )
+    if changed:
+        warn(
+            f"{changed:,} of {len(told):,} estimates were not exact and are replaced by run times, "
+            "so that schedulers know these in advance (--keep-estimates leaves them)"
+        )
+    early, deadlines = too_early(after)
+    if early:
+        warn(
+            f"{early:,} of {deadlines:,} users' deadlines are earlier than submission + estimate, "
+            "so that they cannot be promised (--at-least estimate makes them later)"
+        )

@@ -43,6 +43,7 @@ def give_deadlines(
     *,
     reference: str = "scaled",
     keep_estimates: bool = False,
+    at_least: str = "run-time",
 ) -> Workload:
     """Return the workload with deadlines derived from its own EASY schedule.
 
@@ -50,11 +51,13 @@ def give_deadlines(
     et al. 2003) or without the duplicates of :func:`~qops_batsim.workload.scale.scale_load`
     (``"unscaled"``, 2004), each of which gets the response time of its original, and so its
     deadline relative to the submission. Estimates and walltimes are made exact first
-    (:func:`~qops_batsim.workload.delay_jobs.exact_estimates`) unless they are kept.
+    (:func:`~qops_batsim.workload.delay_jobs.exact_estimates`) unless they are kept. A user's
+    deadline leaves ``at_least`` the ``"run-time"``, or the ``"estimate"``.
     """
     choices = choices or DeadlineChoices()
     choices.check()
-    return measure(workload, reference=reference, keep_estimates=keep_estimates).give(choices)
+    measured = measure(workload, reference=reference, keep_estimates=keep_estimates)
+    return measured.give(choices, at_least=at_least)
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,9 @@ class Measured:
     reference: str
     keep_estimates: bool
 
-    def give(self, choices: DeadlineChoices) -> Workload:
+    def give(self, choices: DeadlineChoices, *, at_least: str = "run-time") -> Workload:
         """Return the workload with deadlines."""
-        result = assign_deadlines(self.prepared, self.response_times, choices)
+        result = assign_deadlines(self.prepared, self.response_times, choices, at_least=at_least)
         step = {
             **{name: value for name, value in result.provenance.items() if name != "made_from"},
             "reference": {"scheduler": "easy", "workload": self.reference},

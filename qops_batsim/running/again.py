@@ -10,7 +10,8 @@ import msgspec
 from qops_batsim.errors import InputError
 from qops_batsim.files import decoded, read_bytes
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
-from qops_batsim.running.run import BatsimCall, Run, Watch, run
+from qops_batsim.running.run import BatsimCall, Run, run
+from qops_batsim.running.watch import Watch
 
 
 class _Description(msgspec.Struct, frozen=True, kw_only=True):

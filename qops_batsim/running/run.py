@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import html
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -27,6 +26,7 @@ from qops_batsim.file_set import run_files
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.kernels import listening
 from qops_batsim.platform.model import Platform
+from qops_batsim.running.doubts import doubts
 from qops_batsim.running.inputs import (
     AnyEvents,
     AnyPlatform,
@@ -42,6 +42,7 @@ from qops_batsim.running.inputs import (
 from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.reference import Inputs, Reference, easy_reference
 from qops_batsim.running.simulate import default_engine, simulate, write_run, writing_what_ended
+from qops_batsim.running.watch import Watch
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import digest_of_file, short_name
@@ -52,26 +53,6 @@ ENGINES = ("embedded", "batsim")
 
 _LEAST_BYTES = 50
 """A row of ``_jobs.csv`` has no fewer."""
-
-
-class Watch:
-    """Is told what a run does; override what is of interest. This one is silent."""
-
-    def compiling(self, kernel: str) -> None:
-        """Hear that a kernel has to be compiled first, which takes about a second."""
-
-    def phase(
-        self, title: str, steps: int | None = None
-    ) -> AbstractContextManager[Callable[[int], None] | None]:
-        """Return a context around a part of the work, with what to tell the steps done, if any.
-
-        The parts are reading, simulating (a step is a job that ended), writing, reading back,
-        and verifying (a step is a rule).
-        """
-        return nullcontext()
-
-    def batsim_says(self, line: str) -> None:
-        """Hear a line of the real Batsim's log; called in another thread."""
 
 
 class BatsimCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -324,6 +305,8 @@ class _Work:
     @without_garbage_collection()
     def run(self, batsim: BatsimCall | None) -> Run:
         """Simulate, write, and verify the schedule as it was written."""
+        for doubt in doubts(self.module, self.jobs, self.machine):
+            self.watch.doubts(doubt)
         with listening(self.watch.compiling):
             with self.files, writing_what_ended(self.files, self.described):
                 done = self._run_embedded() if batsim is None else self._run_batsim(batsim)

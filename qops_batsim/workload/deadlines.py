@@ -16,10 +16,14 @@ import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, require, shown
 from qops_batsim.jobs import Job
+from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import changed_job, derived, jobs_until_killed, with_deadline
 from qops_batsim.workload.model import Workload, check_seed, check_share, plain_number
 
 ARTIFICIAL = ("run-time", "turnaround", "none")
+
+AT_LEAST = ("run-time", "estimate")
+"""What is the least time from submission to a user's deadline."""
 
 DAY = 86400
 """Least time until an artificial deadline (seconds)."""
@@ -68,7 +72,11 @@ class DeadlineCounts(msgspec.Struct, frozen=True):
 
 
 def assign_deadlines(
-    workload: Workload, response_times: Mapping[str, float], choices: DeadlineChoices | None = None
+    workload: Workload,
+    response_times: Mapping[str, float],
+    choices: DeadlineChoices | None = None,
+    *,
+    at_least: str = "run-time",
 ) -> Workload:
     """Return the workload with deadlines; any that jobs had are replaced.
 
@@ -76,10 +84,13 @@ def assign_deadlines(
     are completion - submission in the reference schedule (seconds) by job id. Set in ``qos``:
     ``deadline`` (seconds, absolute) and ``has_user_deadline``. With one seed the shares nest, and
     a job keeps its place in that order in any workload, so a load scaled by duplication hardly
-    changes who is chosen. Jobs are of type ``delay``, and estimates should be exact.
+    changes who is chosen. Jobs are of type ``delay``, and estimates should be exact; where they are
+    not, ``at_least="estimate"`` takes them in place of run times.
     """
     choices = choices or DeadlineChoices()
     choices.check()
+    if at_least not in AT_LEAST:
+        raise InputError(f"at least is {shown(at_least)}{did_you_mean(at_least, AT_LEAST)}")
     by_users = users_with_deadline(workload, choices.share, choices.seed)
     jobs = []
     for job, run_time in jobs_until_killed(workload):
@@ -90,12 +101,15 @@ def assign_deadlines(
                 "schedule; one for each job is expected"
             )
         of_user = job.id in by_users
+        if at_least == "estimate" and job.estimate is not None:
+            run_time = max(run_time, job.estimate)
         seconds = _artificial(run_time, response_time, choices)
         if of_user:
             seconds = max(run_time, (1 - choices.stringency) * response_time)
         deadline = None if seconds is None else plain_number(job.submission_time + seconds)
         jobs.append(with_deadline(job, deadline, of_user, workload=workload))
-    return derived(workload, jobs, None, {"step": "deadlines", **_recorded(choices)})
+    recorded = {**_recorded(choices), **({} if at_least == "run-time" else {"at_least": at_least})}
+    return derived(workload, jobs, None, {"step": "deadlines", **recorded})
 
 
 def without_deadlines(workload: Workload) -> Workload:
@@ -133,6 +147,21 @@ def count_deadlines(workload: Workload) -> DeadlineCounts:
             user += 1
             without_laxity += job.qos.deadline <= job.submission_time + run_time
     return DeadlineCounts(user, artificial, none, without_laxity)
+
+
+def too_early(workload: Workload) -> tuple[int, int]:
+    """Return how many users' deadlines are earlier than submission + estimate, and of how many.
+
+    Whoever plans with estimates cannot promise them. O(jobs).
+    """
+    columns = workload.columns
+    early = deadlines = 0
+    places = zip(columns.requests or (), columns.submission_times, columns.estimates, strict=False)
+    for qos, submission, estimate in places:
+        if qos is not None and qos.deadline is not None and qos.has_user_deadline is not False:
+            deadlines += 1
+            early += bool(qos.deadline < max(submission, 0.0) + estimate - PLAN_TOLERANCE)
+    return early, deadlines
 
 
 def _recorded(choices: DeadlineChoices) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from qops_batsim.running.run import Watch, run
+from qops_batsim.running.run import run
+from qops_batsim.running.watch import Watch
 
 MAIN = [sys.executable, "-c", "from qops_batsim.cli.main import main; main()"]
 

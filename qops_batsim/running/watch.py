@@ -1,0 +1,29 @@
+"""Looking on while a run is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+
+class Watch:
+    """Is told what a run does; override what is of interest. This one is silent."""
+
+    def compiling(self, kernel: str) -> None:
+        """Hear that a kernel has to be compiled first, which takes about a second."""
+
+    def phase(
+        self, title: str, steps: int | None = None
+    ) -> AbstractContextManager[Callable[[int], None] | None]:
+        """Return a context around a part of the work, with what to tell the steps done, if any.
+
+        The parts are reading, simulating (a step is a job that ended), writing, reading back,
+        and verifying (a step is a rule).
+        """
+        return nullcontext()
+
+    def doubts(self, doubt: str) -> None:
+        """Hear, before the simulation, what is possible but probably not meant."""
+
+    def batsim_says(self, line: str) -> None:
+        """Hear a line of the real Batsim's log; called in another thread."""

@@ -1,0 +1,97 @@
+"""What is possible but probably not meant is told in one line, also where the rest is quiet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def warned(result: Any, code: int = 0) -> str:
+    """Return the only warning."""
+    assert result.exit_code == code, result.err
+    (line,) = (line for line in result.err.splitlines() if "warning: " in line)
+    return str(line.removeprefix("qops-batsim: warning: "))
+
+
+def workload(name: str, deadline: float, walltime: float, **further: Any) -> str:
+    """Write a workload of one job of 10 s."""
+    qos = {"deadline": deadline, **further}
+    job = {"id": "1", "subtime": 0, "res": 1, "walltime": walltime, "profile": "p", "qos": qos}
+    profiles = {"p": {"type": "delay", "delay": 10}}
+    Path(name).write_text(json.dumps({"nb_res": 1, "jobs": [job], "profiles": profiles}))
+    return name
+
+
+def test_a_deadline_scheduler_without_deadlines(cli: Cli) -> None:
+    result = cli("run", "qops", "-w", "kth_sp2_1000", "--quiet")
+    assert warned(result).startswith("no job of kth_sp2_1000.json has a deadline")
+    assert cli("run", "easy", "-w", "kth_sp2_1000", "--quiet").err == ""
+
+
+def test_deadlines_that_estimates_rule_out(cli: Cli) -> None:
+    early = workload("early.json", 15, 20)
+    assert warned(cli("run", "msb", "-w", early, "-q")).startswith("1 of 1 users' deadlines are")
+    assert cli("run", "easy", "-w", early, "-q").err == ""
+    assert cli("run", "msb", "-w", workload("late.json", 20, 20), "-q").err == ""
+    kept = cli("workload", "deadlines", early, "kept.json", "--keep-estimates")
+    assert "--at-least estimate makes them later" in warned(kept)
+    arguments = ("workload", "deadlines", early, "later.json", "--keep-estimates")
+    assert cli(*arguments, "--at-least", "estimate").err == ""
+    (job,) = json.loads(Path("later.json").read_text())["jobs"]
+    assert (job["qos"]["deadline"], job["walltime"]) == (20, 20)
+    refused = cli(*arguments, "--at-least", "estimates")
+    assert "did you mean 'estimate'" in refused.err
+
+
+def test_estimates_that_are_replaced(cli: Cli) -> None:
+    result = cli("workload", "deadlines", workload("a.json", 15, 20), "exact.json")
+    assert warned(result).startswith("1 of 1 estimates were not exact and are replaced by run")
+    assert cli("workload", "deadlines", "exact.json", "again.json").err == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "factor", "same"),
+    [
+        ((), None, True),
+        (("--set", "tolerance_factor=1.5"), None, False),
+        ((), 2.0, False),
+        (("--set", "kill_and_restart=true"), None, False),
+        (("--set", "tolerance=random"), None, False),
+    ],
+)
+def test_fqops_that_is_qops(cli: Cli, options: Any, factor: float | None, same: bool) -> None:
+    path = workload("w.json", 20, 20, tolerance_factor=factor)
+    result = cli("run", "fqops", "-w", path, "-q", *options)
+    assert ("fqops is qops" in result.err) == same
+    assert result.exit_code == 0
+
+
+def test_computations_for_other_hosts(cli: Cli) -> None:
+    workload("w.json", 20, 20)
+    for speed, err in (("1e9", "tasks take 10 times as long"), ("1e8", "")):
+        assert cli("workload", "classes", "w.json", "c.json", "--speed", speed).exit_code == 0
+        result = cli("run", "aroma", "-w", "c.json", "-p", "sp2_128", "-q")
+        assert result.exit_code == 0, result.err
+        assert err in result.err
+        assert bool(err) == bool(result.err)
+
+
+def test_runs_of_different_workloads(cli: Cli) -> None:
+    for name in ("a", "b"):
+        workload(f"{name}.json", 20, 20 + (name == "b"))
+        cli("run", "easy", "-w", f"{name}.json", "-o", name, "-q")
+    told = "these runs are of different workloads, so differences may be theirs: a of a.json; b of"
+    assert warned(cli("metrics", "a", "b")).startswith(told)
+    assert warned(cli("plot", "a", "b", "-o", "p.png")).startswith(told)
+    assert cli("metrics", "a", "a").err == ""
