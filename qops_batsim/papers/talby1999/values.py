@@ -97,8 +97,6 @@ def equal_priorities(years: Years, reading: Reading) -> dict[str, Any]:
                 "paper_conservative": told.conservative,
                 "paper_slack": told.slack,
                 "paper_improvement_percent": fall(told.conservative, told.slack),
-                "conservative_difference_percent": relative_difference(before, told.conservative),
-                "slack_difference_percent": relative_difference(after, told.slack),
             }
         )
     before, after, told = base.average(), year.average(), paper.YEAR
@@ -111,8 +109,6 @@ def equal_priorities(years: Years, reading: Reading) -> dict[str, Any]:
         "slack_average": after,
         "paper_conservative_average": told.conservative,
         "paper_slack_average": told.slack,
-        "conservative_difference_percent": relative_difference(before, told.conservative),
-        "slack_difference_percent": relative_difference(after, told.slack),
         "late_starts": year.late_starts,
         "months": rows,
     }
@@ -186,7 +182,6 @@ def heuristics(years: Years, reading: Reading) -> dict[str, Any]:
             "performance_loss_percent": relative_difference(unequal.average(), best),
             "gap": unequal.gap,
             "paper": dict(zip(WAITS, told, strict=True)),
-            "difference_percent": _differences(averages, told),
         }
     return rows
 
@@ -325,19 +320,6 @@ def _beside_paper(averages: Mapping[str, float | None], told: Sequence[float]) -
     return {
         **averages,
         **{f"paper_{key}": wait for key, wait in zip(WAITS, told, strict=True)},
-        "difference_percent": _differences(averages, told),
-    }
-
-
-def _differences(
-    averages: Mapping[str, float | None], told: Sequence[float]
-) -> dict[str, float | None]:
-    """Return by how many percent each wait exceeds the paper's; None where a side has none."""
-    return {
-        key: relative_difference(wait, of_paper)
-        if (wait := averages[key]) is not None and of_paper
-        else None
-        for key, of_paper in zip(WAITS, told, strict=True)
     }
 
 
