@@ -25,6 +25,7 @@ _DONE = {
     "drop": "left out",
     "clip": "clipped",
     "keep": "kept as they are",
+    "limit": "given their limit",
     "renumber": "renumbered",
     "sort": "sorted",
     "merge": "merged",
@@ -52,8 +53,8 @@ _about = manual(
     --on-no-processors drop|clip: Jobs without either count of processors; clip: 1 processor.
     --on-too-wide drop|clip|keep: Jobs with more processors than the machine; clip: all of the
         machine; keep: schedulers reject them.
-    --on-no-run-time drop|clip: Jobs with run time 0 or less, mostly cancelled before they ran;
-        clip: 1 second.
+    --on-no-run-time drop|clip|limit: Jobs with run time 0 or less, mostly cancelled before they
+        ran; clip: 1 second; limit: as long as they requested.
     --on-no-requested-time keep|clip|drop: Jobs without requested time; keep: no walltime; clip:
         walltime = run time.
     --on-overrun keep|clip|drop: Jobs that ran longer than requested; keep: the engine kills

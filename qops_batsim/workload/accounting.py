@@ -20,7 +20,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.limits import MAX_JOBS
 from qops_batsim.workload.job_states import ENDED, OTHERS, STATES
-from qops_batsim.workload.log import RECORD, Records, RepairCount
+from qops_batsim.workload.log import RECORD, Records, RepairCount, Words
 from qops_batsim.workload.text_values import Booleans, Floats
 
 _MOST_TASKS = 4_000_001
@@ -86,14 +86,14 @@ class Rows:
 
     ids: list[str]
     lines: NDArray[np.int64]
-    states: list[str]
+    states: Words
     submitted: Floats
     started: Floats
     ended: Floats
     run_times: Floats
     processors: Floats
     limits: Floats
-    texts: dict[str, list[str]]
+    texts: dict[str, Words]
     groups: dict[int, str] = field(default_factory=dict)
     tasks: dict[int, list[int] | None] = field(default_factory=dict)
     left_out: list[RepairCount] = field(default_factory=list)
@@ -108,10 +108,8 @@ class Rows:
         for name in ("lines", "submitted", "started", "ended", "run_times", "processors", "limits"):
             setattr(self, name, getattr(self, name)[places])
         self.ids = [self.ids[place] for place in listed]
-        self.states = [self.states[place] for place in listed]
-        self.texts = {
-            name: [texts[place] for place in listed] for name, texts in self.texts.items()
-        }
+        self.states = self.states.at(places)
+        self.texts = {name: texts.at(places) for name, texts in self.texts.items()}
         self.groups = {new[old]: job for old, job in self.groups.items() if old in new}
         self.tasks = {new[old]: tasks for old, tasks in self.tasks.items() if old in new}
 
@@ -138,7 +136,8 @@ class AccountingLog:
     command: str
     records: Records
     lines: NDArray[np.int64]
-    texts: Mapping[str, Sequence[str]]
+    ids: Sequence[str]
+    texts: Mapping[str, Words]
     left_out: Sequence[RepairCount]
     read: int
     start: Calendar
@@ -216,12 +215,14 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
     records["allocated_processors"] = records["requested_processors"] = processors
     limits = np.where(np.isfinite(rows.limits), rows.limits, -1)
     records["requested_time"] = limits
-    records["status"] = [ENDED.get(state, -1) for state in rows.states]
+    statuses = [ENDED.get(state, -1) for state in rows.states.words]
+    records["status"] = np.array(statuses, np.int64)[rows.states.places]
     return AccountingLog(
         command=command,
         records=records,
         lines=rows.lines,
-        texts={"id": rows.ids, **rows.texts},
+        ids=rows.ids,
+        texts=rows.texts,
         left_out=rows.left_out,
         read=rows.read,
         start=Calendar(int(start), choices.zone_name),
@@ -233,12 +234,12 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
 
 def _select(rows: Rows, choices: Choices) -> None:
     """Leave out what has other states than those chosen, and what was cancelled before."""
-    for state in dict.fromkeys(rows.states):
+    for state in STATES:
         if state not in choices.states:
-            gone = np.array([each == state for each in rows.states])
             what = OTHERS.get(state, "by choice")
+            gone = rows.states.where(lambda each, state=state: each == state)  # type: ignore[misc]
             rows.leave_out(f"state_{state.lower()}", f"state {state} ({what})", gone)
-    cancelled = np.array([each == "CANCELLED" for each in rows.states], np.bool_)
+    cancelled = rows.states.where(lambda each: each == "CANCELLED")
     ran = (rows.run_times > 0) | (rows.ended > rows.started)
     what = "state CANCELLED (before they started)"
     rows.leave_out("cancelled_before_start", what, cancelled & ~ran)

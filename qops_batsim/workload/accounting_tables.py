@@ -16,7 +16,7 @@ from qops_batsim.workload.accounting import (
     task_numbers,
 )
 from qops_batsim.workload.job_states import STATES_EXPECTED, state_reader
-from qops_batsim.workload.log import Malformed, RepairCount
+from qops_batsim.workload.log import Malformed, RepairCount, Words
 from qops_batsim.workload.text_columns import TextTable, read_table
 from qops_batsim.workload.text_values import Dates, Floats
 
@@ -217,11 +217,12 @@ def _rows(
 ) -> Rows:
     """Return what columns say of jobs, but for the processors."""
     size = len(table.lines)
-    states = ["COMPLETED"] * size
+    states = Words(np.zeros(size, np.int64), ["COMPLETED"])
     if names := columns.get("state"):
-        words = state_reader(choices.state_names)
-        states = [words[each] for each in table.cells(names[0])]
-        table.refuse(np.array([not each for each in states], np.bool_), names[0], STATES_EXPECTED)
+        known = state_reader(choices.state_names)
+        given = table.words(names[0])
+        states = Words(given.places, [known[each] for each in given.words])
+        table.refuse(states.where(lambda state: not state), names[0], STATES_EXPECTED)
     zone, form = ZoneInfo(choices.zone_name), choices.date_format
 
     def dates(says: str) -> Dates:
@@ -240,7 +241,7 @@ def _rows(
     if choices.submission == "eligible":
         submitted = np.fmax(submitted, dates("eligible").values)
     texts = {
-        field: table.cells(columns[says][0]) for says, field in NAMES.items() if columns.get(says)
+        field: table.words(columns[says][0]) for says, field in NAMES.items() if columns.get(says)
     }
     return Rows(
         ids=[*table.cells(columns["id"][0])],

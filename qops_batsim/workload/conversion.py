@@ -188,9 +188,11 @@ def _machine_size(log: Log, processors: int | None) -> int:
 def _workload(log: Log, records: Records, processors: int, origin: float) -> Workload:
     """Return the jobs with their profiles; submissions count from ``origin`` (seconds)."""
     numbers = records["job_number"].tolist()
-    named = log.texts
-    ids = [named["id"][number - 1] for number in numbers] if named else list(map(str, numbers))
-    as_json = _written_ids(ids) if named else numbers
+    if log.ids is None:
+        ids, as_json = list(map(str, numbers)), numbers
+    else:
+        ids = [log.ids[number - 1] for number in numbers]
+        as_json = _written_ids(ids)
     run_times, first, which = np.unique(records["run_time"], return_index=True, return_inverse=True)
     # The profiles stand in the order in which they are first used.
     order = np.argsort(first)
@@ -221,18 +223,13 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
 def _extras(log: Log, records: Records) -> list[list[str]]:
     """Return what else is known of jobs, field by field as it is written; empty for not known."""
     extras = []
-    if not log.texts:
-        for name in _NUMBERED_FIELDS:
-            label = f', "{name}": '
-            column = records[name].tolist()
-            extras.append(["" if each == -1 else f"{label}{each}" for each in column])
-    places = (records["job_number"] - 1).tolist()
+    for name in _NUMBERED_FIELDS if log.ids is None else ():
+        column = records[name].tolist()
+        extras.append(["" if each == -1 else f', "{name}": {each}' for each in column])
     for name, texts in log.texts.items():
-        if name != "id":
-            written = {
-                text: f', "{name}": {json.dumps(text)}' if text else "" for text in set(texts)
-            }
-            extras.append([written[texts[place]] for place in places])
+        written = [f', "{name}": {json.dumps(text)}' if text else "" for text in texts.words]
+        places = texts.places[records["job_number"] - 1]
+        extras.append([written[place] for place in places.tolist()])
     return [column for column in extras if any(column)]
 
 

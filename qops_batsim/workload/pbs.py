@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from qops_batsim.workload.accounting import Choices, Rows
-from qops_batsim.workload.log import Malformed, RepairCount
+from qops_batsim.workload.log import Malformed, RepairCount, Words
 from qops_batsim.workload.text_values import read_duration
 
 _LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]{1,2});([^;]*);(.*)")
@@ -126,7 +126,9 @@ def _rows_of(jobs: Mapping[str, _Job], by: str) -> Rows:
     dated: dict[str, Any] = {
         key: column.copy() for key, column in zip(_NUMBERS, columns, strict=True)
     }
-    return Rows(ids=ids, lines=np.array(lines, np.int64), states=states, texts=texts, **dated)
+    names = {name: Words.of(column) for name, column in texts.items()}
+    at = np.array(lines, np.int64)
+    return Rows(ids=ids, lines=at, states=Words.of(states), texts=names, **dated)
 
 
 def _stretches(job: _Job, limit: float) -> list[tuple[str, float, float, float, int]]:

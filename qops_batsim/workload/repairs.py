@@ -16,7 +16,7 @@ Mask = NDArray[np.bool_]
 CHOICES: dict[str, tuple[str, ...]] = {
     "no_processors": ("drop", "clip"),
     "too_wide": ("drop", "clip", "keep"),
-    "no_run_time": ("drop", "clip"),
+    "no_run_time": ("drop", "clip", "limit"),
     "no_requested_time": ("keep", "clip", "drop"),
     "overrun": ("keep", "clip", "drop"),
     "duplicate_id": ("drop", "renumber"),
@@ -39,7 +39,9 @@ class Repairs(msgspec.Struct, frozen=True, kw_only=True):
     reject such jobs).
     """
     no_run_time: str = "drop"
-    """Run time 0 or less, which a job has that never ran: ``drop``, or ``clip`` to 1 second."""
+    """Run time 0 or less, which a job has that never ran: ``drop``, ``clip`` to 1 second, or
+    ``limit``: as long as was requested (1 second where nothing was).
+    """
     no_requested_time: str = "keep"
     """Requested time 0 or less: ``keep`` without walltime, ``clip`` to the run time, or ``drop``.
     """
@@ -83,20 +85,22 @@ def repair_records(
     records = records.copy()
     _choose_width(records, repairs.processors_field)
     counts = []
-    for rule, description, find, change in _repairs(processors, next_number):
+    for rule, description, find, change in _repairs(processors, next_number, repairs):
         wrong = find(records)
         choice = _UNCHOSEN.get(rule) or getattr(repairs, rule)
-        if choice == "drop":
-            records = records[~wrong]
-        elif choice in ("clip", "renumber") and change is not None:
-            change(records, wrong)
         jobs = int(wrong.sum())
+        if jobs and choice == "drop":
+            records = records[~wrong]
+        elif jobs and choice in ("clip", "limit", "renumber") and change is not None:
+            change(records, wrong)
         counts.append(RepairCount(rule=rule, description=description, choice=choice, jobs=jobs))
-    # Stable: jobs of one date keep the order of the log.
-    return records[np.argsort(records["submit_time"], kind="stable")], counts
+    if counts[-1].jobs:
+        # Stable: jobs of one date keep the order of the log.
+        records = records[np.argsort(records["submit_time"], kind="stable")]
+    return records, counts
 
 
-def _repairs(processors: int, next_number: int) -> list[_Repair]:
+def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repair]:
     """Return all repairs in their order."""
     width, run, asked = "requested_processors", "run_time", "requested_time"
     too_wide = f"more than {processors} processors"
@@ -104,6 +108,10 @@ def _repairs(processors: int, next_number: int) -> list[_Repair]:
 
     def renumber(log: Records, wrong: Mask) -> None:
         log["job_number"][wrong] = next_number + np.arange(int(wrong.sum()))
+
+    def some_time(log: Records, wrong: Mask) -> None:
+        to_limit = repairs.no_run_time == "limit"
+        log[run][wrong] = np.maximum(log[asked][wrong], 1) if to_limit else 1
 
     def twins(log: Records) -> Mask:
         return repeated(log["job_number"])
@@ -113,7 +121,7 @@ def _repairs(processors: int, next_number: int) -> list[_Repair]:
         ("no_submit_time", "no submit time", lambda log: log["submit_time"] < 0, None),
         ("no_processors", "no processors", lambda log: log[width] <= 0, _set(width, 1)),
         ("too_wide", too_wide, lambda log: log[width] > processors, _set(width, processors)),
-        ("no_run_time", "run time 0 or less", lambda log: log[run] <= 0, _set(run, 1)),
+        ("no_run_time", "run time 0 or less", lambda log: log[run] <= 0, some_time),
         ("no_requested_time", "no requested time", lambda log: log[asked] <= 0, _set(asked, run)),
         ("overrun", "run time above the requested time", overruns, _set(run, asked)),
         ("duplicate_id", "job number of an earlier job", twins, renumber),

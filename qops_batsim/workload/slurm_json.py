@@ -21,7 +21,7 @@ from qops_batsim.workload.accounting import (
     task_numbers,
 )
 from qops_batsim.workload.job_states import STATES_EXPECTED, state_reader
-from qops_batsim.workload.log import RepairCount
+from qops_batsim.workload.log import RepairCount, Words
 
 _NOT_SET, _INFINITE = (1 << 32) - 2, (1 << 32) - 1
 """What older versions write for the number that is not set, and the one without limit."""
@@ -98,14 +98,14 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
     return Rows(
         ids=ids,
         lines=np.arange(1, len(jobs) + 1),
-        states=states,
+        states=Words.of(states),
         submitted=submitted,
         started=found["start"],
         ended=found["end"],
         run_times=found["run_time"],
         processors=found["processors"],
         limits=found["walltime"],
-        texts=texts,
+        texts={name: Words.of(column) for name, column in texts.items()},
         groups={at: job.partition("+")[0] for at, job in enumerate(ids) if "+" in job},
         tasks={
             at: task_numbers(job.partition("[")[2].rstrip("]"))

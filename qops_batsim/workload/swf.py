@@ -23,7 +23,15 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored, write_text
 from qops_batsim.limits import MAX_ODD_LINES
-from qops_batsim.workload.log import FIELDS, MEASURED, RECORD, Malformed, Records, RepairCount
+from qops_batsim.workload.log import (
+    FIELDS,
+    MEASURED,
+    RECORD,
+    Malformed,
+    Records,
+    RepairCount,
+    Words,
+)
 
 _WHAT = "a workload log (SWF)"
 _ACCEPTED = "a record of 18 numbers, or a comment that begins with ';', is expected"
@@ -162,7 +170,8 @@ class SwfLog:
         """The file's name without its directory."""
         return Path(self.source).name
 
-    texts: ClassVar[Mapping[str, Sequence[str]]] = {}
+    ids: ClassVar[None] = None
+    texts: ClassVar[Mapping[str, Words]] = {}
     left_out: ClassVar[Sequence[RepairCount]] = ()
     size_is: ClassVar[str] = ""
 

@@ -7,7 +7,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_ODD_LINES, MAX_PROCESSORS, MAX_SECONDS
-from qops_batsim.workload.log import Malformed
+from qops_batsim.workload.log import Malformed, Words
 from qops_batsim.workload.text_values import (
     ISO,
     Booleans,
@@ -28,10 +28,15 @@ from qops_batsim.workload.text_values import (
     read_duration,
 )
 
-Integers = NDArray[np.int64]
+Integers = NDArray[np.signedinteger[Any]]
 
 
 _NEWLINE = ord("\n")
+_BLOCK = 1 << 20
+_LONGEST_WORD = 1000
+_FIRST = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
+"""Bits of the first so many letters of eight."""
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 _CELL_END = "\x1f"
 _NO_ENDS = str.maketrans("\n\x1f", "  ")
 
@@ -40,7 +45,10 @@ class Content:
     """The bytes of a table, as letters and as a text with a letter for each byte."""
 
     def __init__(self, content: bytes) -> None:
+        content += bytes(8)
         self.letters = np.frombuffer(content, np.uint8)
+        self.eights = np.ndarray((len(content) - 7,), "<u8", content, strides=(1,))
+        """The eight bytes from each position on, as one number each."""
         self.text = content.decode("latin-1")
 
 
@@ -76,7 +84,7 @@ class TextTable:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def part(self, kept: Booleans) -> TextTable:
+    def part(self, kept: Booleans | Integers) -> TextTable:
         """Return a table of some of the rows."""
         where = self._content, self._ends[kept], self.lines[kept], self.malformed
         return TextTable(self.source, tuple(self.header), *where)
@@ -101,6 +109,29 @@ class TextTable:
             self._cells[name] = cells
         return self._cells[name]
 
+    def words(self, name: str) -> Words:
+        """Return a column as places among the texts that are in it."""
+        begins, ends = self.places(name)
+        sizes = ends - begins
+        longest = int(sizes.max(initial=0))
+        if longest > _LONGEST_WORD:
+            return Words.of(self.cells(name))
+        parts = []
+        keys = sizes.astype(np.uint64)
+        for offset in range(0, longest, 8):
+            left = np.clip(sizes - offset, 0, 8)
+            # Behind the end of a cell, what is read does not count.
+            at = np.minimum(begins + offset, len(self._content.eights) - 1)
+            part = self._content.eights[at] & _FIRST[left]
+            keys = (keys ^ part) * _ODD
+            keys ^= keys >> np.uint64(29)
+            parts.append(part)
+        _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+        alike = all((part == part[first][places]).all() for part in parts)
+        if not (alike and (sizes == sizes[first][places]).all()):  # Two texts have one key.
+            return Words.of(self.cells(name))
+        return Words(places, self.part(first).cells(name))
+
     def letters(self, name: str, size: int) -> tuple[NDArray[np.uint8], Booleans]:
         """Return the letters of those cells of a column that have so many, and which they are."""
         begins, ends = self.places(name)
@@ -116,14 +147,13 @@ class TextTable:
 
     def numbers(self, name: str, read: Callable[[str], float | None], accepted: str) -> Floats:
         """Return what each cell of a column means."""
-        cells = self.cells(name)
-        # Few cells of a column differ: each text is read once.
-        meanings = {text: read(text) for text in set(cells)}
-        wrong = {text for text, value in meanings.items() if value is None}
-        if wrong:
-            self.refuse(np.array([each in wrong for each in cells]), name, accepted)
-            meanings |= dict.fromkeys(wrong, math.nan)
-        return np.array([meanings[each] for each in cells], np.float64)
+        column = self.words(name)
+        meanings = {word: read(word) for word in column.words}
+        wrong = column.where(lambda word: meanings[word] is None)
+        if wrong.any():
+            self.refuse(wrong, name, accepted)
+        values = [math.nan if each is None else each for each in meanings.values()]
+        return np.array(values, np.float64)[column.places]
 
     def counts(self, name: str) -> Floats:
         """Return a column of counts of processors; NaN where one is not known."""
@@ -197,10 +227,11 @@ def read_table(
     columns in ``rest`` the first that there is may hold the delimiter itself.
     """
     content = content.removeprefix(codecs.BOM_UTF8)
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        content = content.decode("latin-1").encode()
+    if not content.isascii():
+        try:
+            content.decode()
+        except UnicodeDecodeError:
+            content = content.decode("latin-1").encode()
     if b"\r" in content:
         content = content.replace(b"\r\n", b"\n")
     malformed: list[Malformed] = []
@@ -229,13 +260,17 @@ def _split(
     line = content.partition(b"\n")[0]
     header = [name.strip() for name in line.decode().split(delimiter)]
     kept = Content(content)
-    letters = kept.letters
-    breaks = letters == _NEWLINE
-    ends = np.flatnonzero((letters == ord(delimiter)) | breaks)
+    found = []
+    for begin in range(0, len(content), _BLOCK):
+        part = kept.letters[begin : begin + _BLOCK]
+        places = np.flatnonzero((part == ord(delimiter)) | (part == _NEWLINE))
+        found.append((places + begin).astype(np.int32))
+    ends = np.concatenate(found)
     if len(ends) % len(header):
         return None
     cells = ends.reshape(-1, len(header))
-    if not breaks[cells[:, -1]].all() or np.count_nonzero(breaks) != len(cells):
+    breaks = kept.letters[cells[:, -1]] == _NEWLINE
+    if not breaks.all() or content.count(b"\n") != len(cells):
         return None
     lines = np.arange(2, len(cells) + 1)
     cells = np.column_stack([cells[:-1, -1], cells[1:]])

@@ -20,7 +20,7 @@ UNKNOWN = frozenset({"", "unknown", "none", "n/a", "na", "null", "nan", "-"})
 """What stands for a value that is not known, in lower case."""
 _UNLIMITED = frozenset({"unlimited", "infinite"})
 _DURATION = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?(\.\d+)?")
-_QUARTER = 900
+_QUARTER, _DAY = 900, 86400
 _LONGEST_DATE = 40
 ISO = "dddd-dd-ddTdd:dd:dd"
 
@@ -135,14 +135,27 @@ def read_date(cell: str, form: str | None) -> tuple[float, bool] | None:
 
 def in_zone(local: Floats, zone: ZoneInfo) -> tuple[Floats, Floats, Booleans]:
     """Return what local seconds mean, the time to their second meaning, and which are left out."""
-    # Clocks are changed at whole quarters of an hour.
-    quarters, which = np.unique(local // _QUARTER, return_inverse=True)
-    offsets = np.empty((2, len(quarters)))
-    begin = datetime(1970, 1, 1)
-    for place, quarter in enumerate(quarters.tolist()):
-        moment = begin + timedelta(seconds=quarter * _QUARTER)
-        for fold in (0, 1):
-            offset = zone.utcoffset(moment.replace(fold=fold))
-            offsets[fold, place] = 0.0 if offset is None else offset.total_seconds()
-    first, second = offsets[:, which]
+    days, which = np.unique(local // _DAY, return_inverse=True)
+    offsets = _offsets(days * _DAY, zone)
+    # On the few other days, clocks are changed at whole quarters of an hour.
+    same = (offsets == _offsets(days * _DAY + _DAY - 1, zone)).all(axis=0)
+    same &= offsets[0] == offsets[1]
+    found = offsets[:, which]
+    others = ~same[which]
+    quarters, which = np.unique(local[others] // _QUARTER, return_inverse=True)
+    found[:, others] = _offsets(quarters * _QUARTER, zone)[:, which]
+    first, second = found
     return local - first, np.maximum(first - second, 0.0), second > first
+
+
+def _offsets(local: Floats, zone: ZoneInfo) -> Floats:
+    """Return the UTC offsets of local dates, in their first meaning and in their second."""
+    begin = datetime(1970, 1, 1)
+    offsets = np.zeros((2, len(local)))
+    for place, seconds in enumerate(local.tolist()):
+        for fold in (0, 1):
+            date = (begin + timedelta(seconds=seconds)).replace(fold=fold)
+            offset = zone.utcoffset(date)
+            if offset is not None:
+                offsets[fold, place] = offset.total_seconds()
+    return offsets

@@ -150,11 +150,14 @@ def test_which_states_are_taken(tmp_path: Path) -> None:
     waiting = Choices(time_zone=ZONE, state_names=OWN_WORDS, states=["PENDING", "COMPLETED"])
     path = tmp_path / "dump.txt"
     path.write_text(dump.text())
-    found = read_trace(path, accounting=waiting, repairs=Repairs(no_run_time="clip"))
+    found = read_trace(path, accounting=waiting, repairs=Repairs(no_run_time="limit"))
     ids = {job.id for job in found.workload.jobs}
     array = next(row["JobID"] for row in dump.rows if "[5-9%2]" in row["JobID"]).partition("_")[0]
     assert {f"{array}_{task}" for task in range(5, 10)} <= ids
     assert not any("[" in job for job in ids)
+    row = next(row for row in dump.rows if row["State"] == "PENDING" and ":" in row["Timelimit"])
+    job = next(job for job in found.workload.jobs if job.id == row["JobID"].replace("[5-9%2]", "5"))
+    assert job.profile == f"delay{job.walltime:.0f}"
     assert "state_failed" in {each.rule for each in found.repairs}
 
 
