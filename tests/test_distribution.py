@@ -57,9 +57,10 @@ def test_the_source_distribution_holds_what_is_needed_to_build_test_and_cite(bui
     (source,) = built.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         members = {member.name.split("/", 1)[1] for member in archive if member.isfile()}
-    folders = files("qops_batsim", "platforms", "workloads", "notebooks", "docs", "tests")
+    code = files("qops_batsim", "tests", "benchmarks")
+    rest = files("platforms", "workloads", "notebooks", "docs")
     single = {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "zensical.toml"}
-    assert members == folders | single | {"pyproject.toml", "PKG-INFO", ".gitignore"}
+    assert members == code | rest | single | {"pyproject.toml", "PKG-INFO", ".gitignore"}
 
 
 def test_the_main_job_runs_from_the_wheel(tmp_path: Path) -> None:
