@@ -92,7 +92,10 @@ def hours(seconds: float) -> str:
 
 def percent(interval: Interval | None) -> str:
     """Return a mean in percent with its interval, if it has one."""
-    return "-" if interval is None else interval.text()
+    if interval is None:
+        return "-"
+    low, high = interval.ends
+    return f"{interval.mean:.1f}" + (f" [{low:.1f}, {high:.1f}]" if low < high else "")
 
 
 def short(interval: Interval | None) -> str:
@@ -101,7 +104,7 @@ def short(interval: Interval | None) -> str:
         return "an unknown part"
     if interval.known is None or round(interval.known[0]) == round(interval.known[1]):
         return f"{interval.mean:.0f} %"
-    low, high = interval.known
+    low, high = (min(max(end, 0.0), 100.0) for end in interval.known)
     return f"{interval.mean:.0f} % (between {low:.0f} and {high:.0f} %)"
 
 
@@ -205,12 +208,18 @@ def recommended(advice: Advice) -> list[Setting]:
 
 def _price(advice: Advice) -> Setting:
     currency, rate = advice.choices.currency, advice.choices.rate
+    chosen = advice.choices.chosen
     free, dear = (advice.break_even(penalty).ratio for penalty in (0.0, 1.0))
     if free is None:
         value, reason = "any", "promises cost no core-hours here: nothing has to be earned back"
     else:
-        value = f"about {free * rate:,.4g} {currency} for a QoS charge of 1"
-        reason = "from there on, promised deadlines earn back what the refused jobs would have paid"
+        lost = advice.charge(advice.choices.easy()).resource - advice.charge(chosen).resource
+        each = rate * lost / advice.counts(chosen).promised
+        value = f"about {each:,.4g} {currency} a promise on average"
+        reason = (
+            f"{free * rate:,.4g} {currency} for a QoS charge of 1: from there on, promised "
+            "deadlines earn back what the refused jobs would have paid"
+        )
         if dear is not None:
             reason += (
                 f"; from {dear * rate:,.4g} on, if a deadline that EASY misses costs its QoS charge"
@@ -221,10 +230,13 @@ def _price(advice: Advice) -> Setting:
 def _published(advice: Advice) -> Setting:
     at = QUANTILES.index(0.9)
     groups = earliness(advice.promises, by_processors=True)
-    told = ", ".join(f"{each.group}: {span(each.delays[at])}" for each in groups[:-1])
+    told = "; ".join(
+        f"{each.group}, {span(delay) if (delay := each.delays[at]) >= 30 else 'at once'}"
+        for each in groups[:-1]
+    )
     return Setting(
         setting="promise to publish",
-        value=f"the walltime and a delay by processors: {told}",
+        value=f"the walltime and, by processors, a delay: {told}",
         reason="nine of ten jobs of the class could be promised that at their submission",
     )
 
@@ -280,8 +292,8 @@ def summary(advice: Advice) -> list[str]:
         f"({100 * easy.missed / easy.jobs:.0f} %).",
         f"That costs the {chosen.refused:,} jobs that are refused, and with them "
         f"{short(advice.mean(choices.chosen, refused_work))} of the core-hours: "
-        f"{short(ours)} of the machine is used instead of {short(theirs)}. Deadlines earn that "
-        f"back from {settings['least price of deadlines'].value} on.",
+        f"{short(ours)} of the machine is used instead of {short(theirs)}. To earn that "
+        f"back, deadlines have to bring {settings['least price of deadlines'].value}.",
         f"To promise {100 * choices.goal:g} % of what is asked for, offer {offer.value}: "
         f"{offer.reason}. Of the schedulers tried, choose {scheduler.value}: "
         f"{scheduler.reason}.",
@@ -296,7 +308,7 @@ def limits(advice: Advice) -> list[str]:
     found = [
         f"{seen:,} of {jobs:,} usable jobs were simulated, in {count} "
         + ("windows spread evenly over the trace" if count > 1 else "window")
-        + (f"; {jobs - seen:,} were not looked at." if seen < jobs else "."),
+        + (f"; {jobs - seen:,} not looked at." if seen < jobs else "."),
         "Each window begins with an empty machine, so its first hours are easier than the rest.",
         "Intervals are 95 % (Student) over windows: what to expect of another stretch of this log."
         if count >= LEAST

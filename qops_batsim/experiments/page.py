@@ -167,12 +167,10 @@ def _table(table: PageTable) -> str:
 def _cell(text: str) -> str:
     if text in MARKED:
         return f'<td><span class="{MARKED[text]}">{escape(text)}</span></td>'
-    kind = ' class="number"' if _begins_with_a_number(text) else ""
+    # A sentence may begin with a number, too.
+    is_number = len(text) <= 40 and text.lstrip("+-")[:1].isdigit()
+    kind = ' class="number"' if is_number else ""
     return f"<td{kind}>{escape(text)}</td>"
-
-
-def _begins_with_a_number(text: str) -> bool:
-    return text.lstrip("+-")[:1].isdigit()
 
 
 _STYLE = """
