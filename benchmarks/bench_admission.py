@@ -32,7 +32,7 @@ from qops_batsim.workload.model import Workload
 SHARED = Path(
     os.environ.get("QOPS_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")
 )
-SCHEDULERS = ("easy", "qops", "msb", "mrt")
+SCHEDULERS = ("easy", "qops", "foresight", "msb", "mrt")
 PROCESSORS = 100
 QUEUES = (25, 50, 100, 200, 400)
 FEEDBACK: tuple[dict[str, Any] | None, ...] = (

@@ -27,7 +27,7 @@ from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.plugins import digest_of_file
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
-from qops_batsim.timing import on_grid
+from qops_batsim.timing import duration_on_grid, on_grid
 
 RESOLUTION = 1.0
 """Seconds by which an earliest deadline may be too late."""
@@ -102,6 +102,25 @@ class PlanAsker:
             plan.news = News.of(self._module.options)
         return plan
 
+    def _recall(self, plan: Plan) -> None:
+        """Let a search that learns from arrivals know those before this state."""
+        recall = getattr(getattr(plan.policy, "search", None), "recall", None)
+        if recall is None:
+            return
+        recall(
+            [
+                (
+                    each.asked.date,
+                    each.asked.processors,
+                    duration_on_grid(or_infinite(each.asked.estimate)),
+                    or_infinite(each.asked.deadline),
+                )
+                for each in self.state.jobs.values()
+                if 1 <= each.asked.processors <= self.machine_size
+            ],
+            self.now,
+        )
+
     def commitments(self) -> list[Commitment]:
         """Return what was promised, by start."""
         found = [_commitment(story) for story in self.state.held]
@@ -119,6 +138,7 @@ class PlanAsker:
                 "plan that can be asked; one whose new_plan returns a plan is expected"
             )
         plan.resume(self.now, self._held, late_news=self.state.late_news)
+        self._recall(plan)
         if self.state.present is not None:
             under = {slot: self.state.under(story) for slot, story in enumerate(self.state.held)}
             plan.resizing.restore(plan, self.now, self.state.present, under)

@@ -1,4 +1,4 @@
-"""Simulations under a compiled policy of admission: QoPS, MSB or MRT.
+"""Simulations under a compiled policy of admission: QoPS, foresight, MSB or MRT.
 
 That is what :class:`~qops_batsim.scheduling.admission.policy.Admission` decides about each new
 job, without offers and kills, while all hosts are there and news is on time.
@@ -20,10 +20,12 @@ from qops_batsim.running.policy_kernels import (
     steps_for,
     update_plan,
 )
+from qops_batsim.scheduling.admission.foresight_search import foresight_search
+from qops_batsim.scheduling.admission.market import Market, Terms
 from qops_batsim.scheduling.admission.mrt_search import Room, mrt_search
 from qops_batsim.scheduling.admission.msb_search import Prices, msb_search
 from qops_batsim.scheduling.admission.qops_search import Rules, qops_search
-from qops_batsim.scheduling.admission.search import Draft, new_draft
+from qops_batsim.scheduling.admission.search import NO_PLAN, Draft, new_draft
 from qops_batsim.scheduling.plan_kernels import adopt
 from qops_batsim.scheduling.profile import (
     Floats,
@@ -38,8 +40,11 @@ from qops_batsim.scheduling.profile import (
 )
 from qops_batsim.timing import DEADLINE_TOLERANCE
 
-TAKEN, TOO_SHORT, REFUSED = 0, 1, 2
-"""What became of a job: it was taken, or has no time left, or another deadline is in the way."""
+TAKEN, TOO_SHORT, REFUSED, TOO_DEAR = 0, 1, 2, 3
+"""What became of a job.
+
+It was taken, or has no time left, or another deadline is in the way, or it is not worth its cost.
+"""
 
 
 class Answers(NamedTuple):
@@ -54,6 +59,8 @@ class Answers(NamedTuple):
         time left, the time that it has.
     places, waiting
         Where the search gave up (insertion point, steps back), and how many jobs waited.
+    worths
+        What a job that cost too much is worth; the cost is its date.
     """
 
     verdicts: Ints
@@ -61,6 +68,7 @@ class Answers(NamedTuple):
     dates: Floats
     places: Ints
     waiting: Ints
+    worths: Floats
 
 
 class AdmissionState(NamedTuple):
@@ -101,7 +109,7 @@ def new_admission_state(
         new_profile(0, steps),
         new_draft(steps, jobs + 1),
         new_profile(0, steps),
-        Answers(numbers[0], numbers[1], np.zeros(jobs), numbers[2], numbers[3]),
+        Answers(numbers[0], numbers[1], np.zeros(jobs), numbers[2], numbers[3], np.zeros(jobs)),
     )
 
 
@@ -158,7 +166,7 @@ def answer(
 @lean_kernel
 def run_qops(events: Events, state: AdmissionState, hosts: int, rules: Rules) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.qops.Qops`."""
-    plan, asked = state.plan, state.asked
+    plan, asked, draft, room = state.plan, state.asked, state.draft, state.room
     while True:
         said, now = next_questions(events, state, hosts)
         if said < 0:
@@ -166,9 +174,34 @@ def run_qops(events: Events, state: AdmissionState, hosts: int, rules: Rules) ->
         for job in asked.slots[: asked.size[0]]:
             if has_time(events, state, now, job):
                 found, blamed, point = qops_search(
-                    now, state.free, plan.jobs, plan.waiting, job, rules, state.draft, state.room
+                    now, state.free, plan.jobs, plan.waiting, job, rules, draft, room
                 )
                 answer(events, state, job, found, blamed, point)
+        start_planned(events, plan, hosts, now)
+
+
+@lean_kernel
+def run_foresight(
+    events: Events, state: AdmissionState, hosts: int, rules: Rules, market: Market, terms: Terms
+) -> int:
+    """Admit jobs as :class:`~qops_batsim.scheduling.admission.foresight.Foresight`."""
+    plan, asked, draft, answers = state.plan, state.asked, state.draft, state.answers
+    free, jobs, waiting, room = state.free, plan.jobs, plan.waiting, state.room
+    while True:
+        said, now = next_questions(events, state, hosts)
+        if said < 0:
+            return said
+        for job in asked.slots[: asked.size[0]]:
+            if has_time(events, state, now, job):
+                found, blamed, point, cost, worth = foresight_search(
+                    now, free, jobs, waiting, job, rules, draft, room, market, terms
+                )
+                if found or blamed != NO_PLAN:
+                    answer(events, state, job, found, blamed, point)
+                else:
+                    answers.verdicts[job] = TOO_DEAR
+                    answers.dates[job], answers.worths[job] = cost, worth
+                    reject(events, job)
         start_planned(events, plan, hosts, now)
 
 

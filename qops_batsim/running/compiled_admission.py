@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from qops_batsim.scheduling.admission.foresight import Foresight
 from qops_batsim.scheduling.admission.mrt import Mrt
 from qops_batsim.scheduling.admission.msb import Msb
 from qops_batsim.scheduling.admission.qops import Qops
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from qops_batsim.running.admission_kernels import AdmissionState
     from qops_batsim.running.event_kernels import Events
 
-DEADLINE_SCHEDULERS = (Qops, Msb, Mrt)
+DEADLINE_SCHEDULERS = (Qops, Foresight, Msb, Mrt)
 """Those for which there is a loop."""
 
 
@@ -59,7 +60,8 @@ class AdmissionLoop:
         return refused
 
     def _refusals(self) -> Iterator[tuple[int, str]]:
-        from qops_batsim.running.admission_kernels import TOO_SHORT
+        from qops_batsim.running.admission_kernels import TOO_DEAR, TOO_SHORT
+        from qops_batsim.scheduling.admission.foresight_search import too_dear
         from qops_batsim.scheduling.admission.policy import missed, too_short
 
         jobs, answers = self._jobs, self._state.answers
@@ -69,6 +71,9 @@ class AdmissionLoop:
             date = float(answers.dates[index])
             if answers.verdicts[index] == TOO_SHORT:
                 yield index, too_short(float(estimates[index]), date)
+                continue
+            if answers.verdicts[index] == TOO_DEAR:
+                yield index, too_dear(date, float(answers.worths[index]))
                 continue
             blamed, whose = int(answers.blamed[index]), None
             if blamed != index:
@@ -95,6 +100,7 @@ def _loop(
     """Return the loop of a scheduler, with the state that it keeps."""
     from qops_batsim.running import admission_kernels as kernels
     from qops_batsim.running.policy_kernels import steps_for
+    from qops_batsim.scheduling.admission.market import new_market, terms_of
     from qops_batsim.scheduling.admission.mrt_search import new_room
     from qops_batsim.scheduling.admission.msb_search import new_prices
     from qops_batsim.scheduling.admission.qops_search import rules_of
@@ -105,6 +111,9 @@ def _loop(
     if type(module) is Qops:
         rules = rules_of(options)
         return lambda events: kernels.run_qops(events, state, hosts, rules)
+    if type(module) is Foresight:
+        rules, market, terms = rules_of(options), new_market(hosts), terms_of(options)
+        return lambda events: kernels.run_foresight(events, state, hosts, rules, market, terms)
     if type(module) is Msb:
         prices = new_prices(options, jobs.submission_times, count, count + 1)
         trial = new_draft(steps_for(count, hosts), count + 1)
@@ -118,7 +127,7 @@ def _where_it_failed(module: DecisionModule) -> Callable[[int, int], str]:
     """Return what says where the search of a scheduler gave up: of its place and who waited."""
     from qops_batsim.scheduling.admission import mrt_search, msb_search, qops_search
 
-    if type(module) is Qops:
+    if type(module) in (Qops, Foresight):
         return qops_search.where_it_failed
     if type(module) is Msb:
         return lambda _, waiting: msb_search.where_it_failed(waiting)

@@ -180,6 +180,7 @@ def new_plan_state(
         np.full(jobs, np.inf),
         np.full(jobs, np.inf),
         np.full(jobs, -np.inf),
+        np.zeros(jobs),
     )
     profile = new_profile(hosts, steps_for(jobs, hosts))
     running = new_queue(hosts + 1)

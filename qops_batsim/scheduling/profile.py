@@ -64,6 +64,8 @@ class Jobs(NamedTuple):
     given_from, given_until
         Dates between which others have given up reservations since a waiting job was placed;
         see :func:`~qops_batsim.scheduling.plan_kernels.compress`.
+    headroom
+        Number of processors that a search leaves free beside a job which can wait.
     """
 
     processors: Ints
@@ -77,6 +79,7 @@ class Jobs(NamedTuple):
     keys: Floats
     given_from: Floats
     given_until: Floats
+    headroom: Floats
 
 
 class Queue(NamedTuple):

@@ -33,6 +33,8 @@ COMPILED = [
     ("qops", {}),
     ("qops", {"order": "earliest_deadline", "k_factor": 1, "undo": "starting_later"}),
     ("qops", {"headroom": 0.1}),
+    ("foresight", {}),
+    ("foresight", {"worth": "charge", "urgent": 1e6, "admission_price": 10.0, "memory": 3600.0}),
     ("msb", {}),
     ("msb", {"price": "delays", "fairness": True}),
     ("mrt", {}),

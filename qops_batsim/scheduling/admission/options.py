@@ -61,6 +61,67 @@ class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
     ] = 0.0
 
 
+class ForesightOptions(QopsOptions, frozen=True, kw_only=True):
+    """Options of ``Foresight``: those of QoPS and the following."""
+
+    worth: Annotated[
+        Literal["work", "charge"],
+        Meta(
+            description="what a job is worth beside counting as one: its work, or its urgency, "
+            "run time over time left, to which the QoS charge is proportional"
+        ),
+    ] = "work"
+    weight: Annotated[
+        float,
+        Meta(ge=0, le=1, description="weight of that, against counting as one; both in the mean 1"),
+    ] = 0.5
+    admission_price: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e6,
+            description="a job is refused if it is worth less than so many times what it is "
+            "expected to turn away; 0 refuses none",
+        ),
+    ] = 1.0
+    placement_price: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e6,
+            description="jobs that can wait leave so much free that they are worth no less than so "
+            "many times what they are expected to turn away in their first 4 h",
+        ),
+    ] = 2.0
+    blocking: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="but no more than keeps the expected losses below this share of the worth "
+            "of the shorter jobs that cannot wait",
+        ),
+    ] = 0.2
+    urgent: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=MAX_SECONDS,
+            description="most laxity at submission of a job that counts as one which cannot wait",
+            extra={"unit": "s"},
+        ),
+    ] = 600.0
+    memory: Annotated[
+        float,
+        Meta(
+            ge=3600,
+            le=MAX_SECONDS,
+            description="mean age of the arrivals that count",
+            extra={"unit": "s"},
+        ),
+    ] = 604800.0
+
+
 class MsbOptions(PlannerOptions, frozen=True, kw_only=True):
     """Options of ``Msb``."""
 

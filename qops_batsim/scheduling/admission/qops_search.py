@@ -76,18 +76,25 @@ def sort_by_start(point: int, end: int, d: Draft) -> None:
 
 
 @lean_kernel
-def fit_beside(
-    now: float, profile: Profile, duration: float, needed: int, target: float, share: float
-) -> float:
-    """Return the earliest fit of a job, with headroom beside it if it can wait for that. O(steps).
+def leave_share(share: float, running: Profile, jobs: Jobs, waiting: Queue, new: int) -> None:
+    """Have a share of the machine left free beside each job. O(waiting)."""
+    # What is free in the end is the machine.
+    room = np.floor(share * running.free[running.size[0] - 1] + ROUNDING)
+    jobs.headroom[new] = room
+    for index in range(waiting.size[0]):
+        jobs.headroom[waiting.slots[index]] = room
 
-    The headroom is a share of the machine, or all that a wide job leaves of it.
+
+@lean_kernel
+def fit_beside(now: float, profile: Profile, jobs: Jobs, slot: int) -> float:
+    """Return the earliest fit of a job, with its headroom if it can wait for that. O(steps).
+
+    The headroom of a wide job is what it leaves of the machine, if that is less.
     """
-    if share and target - now - duration > PATIENT:
-        # What is free in the end is the machine.
-        machine = profile.free[profile.size[0] - 1]
-        with_room = max(needed, min(machine, needed + int(share * machine + ROUNDING)))
-        start = earliest_fit(profile, now, duration, with_room)
+    duration, needed, target = jobs.estimates[slot], jobs.processors[slot], jobs.targets[slot]
+    room = min(jobs.headroom[slot], profile.free[profile.size[0] - 1] - needed)
+    if room > 0 and target - now - duration > PATIENT:
+        start = earliest_fit(profile, now, duration, needed + int(room))
         if start < np.inf and meets(start, duration, target):
             return start
     return earliest_fit(profile, now, duration, needed)
@@ -114,7 +121,7 @@ def place_line(
     while placed < end:
         slot = d.order[placed]
         duration, needed, target = jobs.estimates[slot], jobs.processors[slot], jobs.targets[slot]
-        start = fit_beside(now, d.profile, duration, needed, target, rules.headroom)
+        start = fit_beside(now, d.profile, jobs, slot)
         if meets(start, duration, target):
             reserve(d.profile, start, duration, needed)
             d.starts[placed] = start
@@ -138,6 +145,22 @@ def place_line(
 
 @lean_kernel
 def qops_search(
+    now: float,
+    running: Profile,
+    jobs: Jobs,
+    waiting: Queue,
+    new: int,
+    rules: Rules,
+    draft: Draft,
+    base: Profile,
+) -> tuple[bool, int, int]:
+    """Look for a plan, with the same headroom for all jobs; see :func:`try_points`."""
+    leave_share(rules.headroom, running, jobs, waiting, new)
+    return try_points(now, running, jobs, waiting, new, rules, draft, base)
+
+
+@lean_kernel
+def try_points(
     now: float,
     running: Profile,
     jobs: Jobs,

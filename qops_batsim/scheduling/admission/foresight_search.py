@@ -1,0 +1,132 @@
+"""The search of QoPS with market: the headroom that it keeps, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from qops_batsim.kernels import Steady, lean_kernel
+from qops_batsim.scheduling.admission.market import (
+    HOUR,
+    Market,
+    Terms,
+    count,
+    displaced,
+    headroom_of,
+    is_new_hour,
+    learn,
+    measure_of,
+    new_market,
+    set_prices,
+    terms_of,
+    worth_of,
+)
+from qops_batsim.scheduling.admission.options import ForesightOptions
+from qops_batsim.scheduling.admission.qops_search import (
+    Rules,
+    leave_share,
+    rules_of,
+    try_points,
+    where_it_failed,
+)
+from qops_batsim.scheduling.admission.search import (
+    FOUND,
+    NO_PLAN,
+    Draft,
+    Question,
+    Verdict,
+)
+from qops_batsim.scheduling.profile import Jobs, Profile, Queue
+from qops_batsim.timing import DEADLINE_TOLERANCE
+
+
+@lean_kernel
+def raise_headroom(now: float, jobs: Jobs, slot: int, market: Market, terms: Terms) -> None:
+    """Have no less left free beside a job than others are expected to need."""
+    needed = headroom_of(now, jobs, slot, market, terms)
+    jobs.headroom[slot] = max(jobs.headroom[slot], needed)
+
+
+@lean_kernel
+def foresight_search(
+    now: float,
+    running: Profile,
+    jobs: Jobs,
+    waiting: Queue,
+    new: int,
+    rules: Rules,
+    draft: Draft,
+    base: Profile,
+    market: Market,
+    terms: Terms,
+) -> tuple[bool, int, int, float, float]:
+    """Look for a plan as QoPS, and judge it: O(steps) beside the search.
+
+    Returns
+    -------
+    tuple
+        What QoPS returns; where there is a plan that costs too much, no job is blamed. Then the
+        worth of the jobs that the new one is expected to turn away, and its own.
+    """
+    estimate, processors = jobs.estimates[new], jobs.processors[new]
+    left = jobs.targets[new] - now
+    learn(now, processors, estimate, left, market, terms)
+    leave_share(rules.headroom, running, jobs, waiting, new)
+    raise_headroom(now, jobs, new, market, terms)
+    for index in range(waiting.size[0]):
+        raise_headroom(now, jobs, waiting.slots[index], market, terms)
+    found, blamed, point = try_points(now, running, jobs, waiting, new, rules, draft, base)
+    # What has no deadline can wait for ever, and is not refused for what it costs.
+    if not found or estimate == np.inf or left == np.inf:
+        return found, blamed, point, 0.0, 0.0
+    place = 0
+    while draft.order[place] != new:
+        place += 1
+    cost = displaced(draft.profile, draft.starts[place], estimate, processors, market)
+    worth = worth_of(measure_of(processors, estimate, left, terms), market, terms)
+    if terms.admission_price * cost > worth:
+        return False, NO_PLAN, point, cost, worth
+    return True, new, point, cost, worth
+
+
+class ForesightSearch:
+    """The search of foresight with its options, and what it has learned."""
+
+    def __init__(self, options: ForesightOptions, machine_size: int) -> None:
+        self._search = Steady(foresight_search)
+        self._rules, self._terms = rules_of(options), terms_of(options)
+        self._market = new_market(machine_size)
+
+    def __call__(self, q: Question) -> Verdict:
+        """Return whether there is a plan that is worth it, or what stood in the way."""
+        draft, market, terms = q.draft, self._market, self._terms
+        found, blamed, point, cost, worth = self._search(
+            q.now, q.running, q.jobs, q.waiting, q.new, self._rules, draft, q.room, market, terms
+        )
+        if found:
+            return FOUND
+        if blamed == NO_PLAN:
+            return Verdict(False, NO_PLAN, "", too_dear(cost, worth))
+        return Verdict(False, blamed, where_it_failed(point, int(q.waiting.size[0])))
+
+    def recall(self, past: Iterable[tuple[float, int, float, float]], now: float) -> None:
+        """Know of earlier arrivals, as the search does that was asked about them: O(arrivals).
+
+        They are dates, processors, estimates and targets; ``now`` is when it will be asked (all in
+        seconds).
+        """
+        market, terms = self._market, self._terms
+        for date, processors, estimate, target in past:
+            left = target - date
+            if estimate > left + DEADLINE_TOLERANCE:
+                continue  # Refused without a search.
+            # Only the prices of the last hour are of use.
+            if is_new_hour(date, market, terms) and date // HOUR == now // HOUR:
+                set_prices(market)
+            count(processors, estimate, left, market, terms)
+
+
+def too_dear(cost: float, worth: float) -> str:
+    """Say that a job would turn away too many others."""
+    return f"admitting it now is expected to turn away {cost:.2g} jobs; it is worth {worth:.2g}"
