@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.contestants import Contestant
     from qops_batsim.experiments.grid import Grid
     from qops_batsim.experiments.intervals import Interval
+    from qops_batsim.optimum.comparison import Lines
+    from qops_batsim.workload.model import Workload
 
 DEFAULT_WORKLOAD = "sdsc_sp2_1000"
 DEFAULT_SCHEDULERS = ["easy", "conservative", "msb", "mrt", "qops"]
@@ -38,6 +40,8 @@ _about = manual(
         first.
     --json: Print the summary as JSON instead of the table.
     --format png|pdf|svg: Format of the pictures.
+    --bound UNITS: Also bound what any schedule could admit, and draw it with the best known one:
+        so long a search for each workload, in about seconds (deterministic time of `bound`).
     --html FILE: Write everything into one page, which needs no other file.
     """
 )
@@ -64,6 +68,7 @@ def compare(
     dask: options.Dask = None,
     as_json: Annotated[bool, _about("--json")] = False,
     ending: Annotated[str, _about("--format")] = "png",
+    bound: Annotated[float | None, _about("--bound", min=0.1, show_default=False)] = None,
     page: Annotated[Path | None, _about("--html", show_default=False)] = None,
 ) -> None:
     """Compare schedulers on deadline workloads over loads and seeds (Islam et al. 2003).
@@ -78,10 +83,9 @@ def compare(
 
     **Examples**
 
-    - A first impression, on a shipped trace: `qops-batsim compare --loads 1,1.3,1.6 --seeds 3`
+    - A first impression: `qops-batsim compare --loads 1,1.3,1.6 --seeds 3`
 
-    - Figures 4 and 6 of the paper:
-      `qops-batsim compare easy conservative msb mrt qops --workload ctc.json --out out/ctc`
+    - Figures 4 and 6: `qops-batsim compare easy conservative msb mrt qops -w ctc.json`
 
     - Several settings of one scheduler: `qops-batsim compare qops qops:k_factor=20 --html k.html`
     """
@@ -102,7 +106,7 @@ def compare(
         message_delays=message_delays,
     )
     to = _To(out, ending, as_json, page)
-    _run_and_print(grid, workload, platform, baseline, dask or jobs_parallel, to)
+    _run_and_print(grid, (workload, platform), bound, baseline, dask or jobs_parallel, to)
 
 
 class _To(NamedTuple):
@@ -116,8 +120,8 @@ class _To(NamedTuple):
 
 def _run_and_print(
     grid: Grid,
-    workload: str,
-    platform: str | None,
+    files: tuple[str, str | None],
+    bound: float | None,
     baseline: str | None,
     workers: int | str,
     to: _To,
@@ -134,6 +138,9 @@ def _run_and_print(
         hint = did_you_mean(baseline, grid.names)
         raise InputError(f"--baseline {baseline}: is not compared{hint}")
     grid.check()
+    workload, platform = files
+    if bound is not None:
+        _check_bound(platform)
     trace = load_workload(workload)
     machine = None if platform is None else load_platform(platform, trace)
     console.make_directory(out, "--out")
@@ -151,7 +158,8 @@ def _run_and_print(
             trace, grid, platform=machine, workers=workers, kept=kept, on_progress=on_progress
         )
     seconds = time.perf_counter() - began
-    found = Comparison(grid, rows, baseline_of(grid, baseline), inputs)
+    limits = {} if bound is None else _limits(trace, grid, bound)
+    found = Comparison(grid, rows, baseline_of(grid, baseline), inputs, limits)
     paths = found.write(out, ending=to.ending)
     if page is not None:
         from qops_batsim.experiments.comparison_page import comparison_page
@@ -164,10 +172,46 @@ def _run_and_print(
         console.print_json(found.document())
     else:
         _print_table(found)
+        _print_limits(found)
     console.note(
         f"{grid.runs} runs in {seconds:.1f} s; every schedule checked, no promised deadline missed"
     )
     console.note(f"wrote {', '.join(str(path) for path in paths)}")
+
+
+def _check_bound(platform: str | None) -> None:
+    from qops_batsim.optimum.solver import require_solver
+
+    if platform is not None:
+        raise InputError(
+            f"--bound beside --platform {platform}: bounds are for as many equal hosts as the "
+            "workload is for"
+        )
+    require_solver()
+
+
+def _limits(trace: Workload, grid: Grid, units: float) -> Lines:
+    from qops_batsim.optimum.comparison import best_lines
+
+    total = len(grid.loads) * len(grid.seeds)
+    with console.progress_bar(total, "bounds") as on_progress:
+        return best_lines(trace, grid, units, on_progress)
+
+
+def _print_limits(found: Comparison) -> None:
+    if not found.limits:
+        return
+    lines = [
+        (f"{metric.removeprefix('unadmitted_')}, {name}", by_load)
+        for name, by_metric in found.limits.items()
+        for metric, by_load in by_metric.items()
+    ]
+    rows = [
+        [f"{load:g}", *(f"{by_load[load]:.2f}" for _, by_load in lines)]
+        for load in found.grid.loads
+    ]
+    title = "The best possible: unadmitted (%), fewest jobs and least work each by itself"
+    console.print_table(title, ["load", *(name for name, _ in lines)], rows)
 
 
 def read_loads(text: str) -> tuple[float, ...]:

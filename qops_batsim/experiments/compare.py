@@ -53,13 +53,15 @@ class Comparison:
     """What came out of a comparison: ``rows``, one a run, and everything made of them.
 
     ``baseline`` is the contestant that differences refer to, ``inputs`` what the report tells
-    about trace and platform.
+    about trace and platform. ``limits`` are lines of what no scheduler can reach or has reached,
+    if they were looked for: values by name, metric and load.
     """
 
     grid: Grid
     rows: Sequence[Row]
     baseline: str
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    limits: Mapping[str, Mapping[str, Mapping[float, float]]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         grid = self.grid
@@ -92,12 +94,15 @@ class Comparison:
         """Return how the comparison was made and its summaries, as plain values for JSON."""
         grid: dict[str, Any] = msgspec.to_builtins(self.grid)
         del grid["choices"]["seed"]
-        return {
+        document = {
             "package_version": __version__,
             "made_by": {**self.inputs, "baseline": self.baseline, **grid},
             "interval": "95 %, Student's t over seeds that differ",
             "results": msgspec.to_builtins(self.summaries),
         }
+        if self.limits:
+            document["limits"] = msgspec.to_builtins(self.limits, str_keys=True)
+        return document
 
     def write(self, directory: str | PathLike[str], *, ending: str = "png") -> list[Path]:
         """Write ``compare.csv``, ``compare.json`` and the pictures; return the files."""
@@ -112,7 +117,9 @@ class Comparison:
         curves: dict[str, dict[float, dict[str, Interval | None]]] = {}
         for each in self.summaries:
             curves.setdefault(each.contestant, {})[each.load] = each.metrics
-        return draw_comparison(curves, Path(directory), ending=ending, title=self.title)
+        return draw_comparison(
+            curves, Path(directory), ending=ending, title=self.title, limits=self.limits
+        )
 
     @property
     def title(self) -> str:

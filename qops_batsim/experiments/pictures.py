@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
@@ -30,16 +31,25 @@ Metrics = Mapping[str, Interval | None]
 Curves = Mapping[str, Mapping[float, Metrics]]
 """Metrics by contestant, then load, then name of the metric."""
 
+Limits = Mapping[str, Mapping[str, Mapping[float, float]]]
+"""Values by name of the line, then name of the metric, then load."""
+
 
 def draw_comparison(
-    curves: Curves, directory: str | Path, *, ending: str = "png", prefix: str = "", title: str = ""
+    curves: Curves,
+    directory: str | Path,
+    *,
+    ending: str = "png",
+    prefix: str = "",
+    title: str = "",
+    limits: Limits = MappingProxyType({}),
 ) -> list[Path]:
     """Draw a comparison's pictures (png, pdf or svg) into a directory, names with a prefix.
 
     Versus load: ``deadlines`` (met and missed), ``unadmitted`` (jobs and processor-seconds) and
     ``utilization``; where deadline jobs and others are mixed, ``unadmitted_deadline`` for the
     former and ``response`` for the latter. ``versus_utilization`` are such metrics versus the
-    utilization achieved. The title names what was compared.
+    utilization achieved. The title names what was compared; ``limits`` are black lines.
     """
     pictures = {
         "deadlines": ["met_deadlines", "missed_deadlines"],
@@ -62,7 +72,9 @@ def draw_comparison(
     paths = []
     for name, metrics in pictures.items():
         path = Path(directory) / f"{prefix}{name}.{ending}"
-        _draw(path, curves, metrics, title, versus_utilization=name == "versus_utilization")
+        is_versus = name == "versus_utilization"
+        shown = {} if is_versus else limits
+        _draw(path, curves, metrics, title, shown, versus_utilization=is_versus)
         paths.append(path)
     return paths
 
@@ -111,19 +123,28 @@ def _draw(
     curves: Curves,
     metrics: Sequence[str],
     title: str,
+    limits: Limits,
     *,
     versus_utilization: bool,
 ) -> None:
     with panels(path, len(metrics), (5.9, 3.9), (0.0, 0.5)) as (figure, places):
         figure.suptitle(title, x=0.01, ha="left", fontsize=11)
         for axes, metric in zip(places, metrics, strict=True):
-            _panel(axes, curves, metric, versus_utilization=versus_utilization)
+            lines = {name: each[metric] for name, each in limits.items() if metric in each}
+            _panel(axes, curves, metric, lines, versus_utilization=versus_utilization)
         if versus_utilization:
             handles, labels = places[0].get_legend_handles_labels()
             figure.legend(handles, labels, loc="outside lower left", ncols=min(len(labels), 6))
 
 
-def _panel(axes: Any, curves: Curves, metric: str, *, versus_utilization: bool) -> None:
+def _panel(
+    axes: Any,
+    curves: Curves,
+    metric: str,
+    limits: Mapping[str, Mapping[float, float]],
+    *,
+    versus_utilization: bool,
+) -> None:
     """Draw all curves of a metric, each with a marker, a dash pattern and a width of its own."""
     loads = sorted({load for by_load in curves.values() for load in by_load})
     step = (loads[-1] - loads[0] or 1.0) * min(0.012, 0.06 / len(curves))
@@ -148,6 +169,9 @@ def _panel(axes: Any, curves: Curves, metric: str, *, versus_utilization: bool) 
             end = _versus_load(axes, by_load, metric, style, shift)
             if end is not None:
                 ends[name] = (end, style["color"])
+    for (name, line), dashes in zip(limits.items(), ("--", ":"), strict=False):
+        axes.plot(list(line), list(line.values()), dashes, color="black", linewidth=1.2)
+        ends[name] = (list(line.items())[-1], "black")
     axes.set_xlabel("Utilization (%)" if versus_utilization else "Load")
     axes.set_ylabel(_LABELS[metric])
     _set_height(axes, curves, metric)

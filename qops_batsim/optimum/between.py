@@ -59,13 +59,16 @@ class ExactFeasibility(SpaceSharingScheduler):
     summary = "exact feasibility: QoPS with the solver where its search fails"
     needs_deadlines = True
 
-    def __init__(self) -> None:
-        super().__init__(QopsOptions())
+    Options = QopsOptions
+    options: QopsOptions
+
+    def __init__(self, options: QopsOptions | None = None) -> None:
+        super().__init__(options)
         self.answers = Answers()
 
     def new_plan(self, machine_size: int) -> Plan:
         """Return an empty plan that searches exactly."""
-        qops = QopsSearch(QopsOptions())
+        qops = QopsSearch(self.options)
         return Plan(machine_size, Admission(ExactSearch(qops, machine_size, self.answers)))
 
 

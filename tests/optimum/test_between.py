@@ -1,0 +1,102 @@
+"""The lines between QoPS and the clairvoyant."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from qops_batsim.experiments.deadline_runs import checked_outcomes
+from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.scheduling.admission.options import QopsOptions
+from qops_batsim.workload.model import Workload, delay_profile
+
+pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
+
+from qops_batsim.optimum.best import Limits, best_possible, schedule_of
+from qops_batsim.optimum.between import ExactFeasibility, first_come_with_hindsight
+from qops_batsim.optimum.budget import Budget
+from qops_batsim.optimum.problem import NOT_CHOSEN, problem_of
+from qops_batsim.optimum.schedules import is_feasible
+
+
+def workload_of(rows: list[tuple[float, int, float, float]], processors: int) -> Workload:
+    jobs, profiles = [], {}
+    for number, (submission, needed, run_time, deadline) in enumerate(rows):
+        name, profiles[name] = delay_profile(run_time)
+        qos = QosRequest(deadline=deadline, estimated_runtime=run_time)
+        jobs.append(Job(str(number), submission, needed, name, qos=qos))
+    return Workload(jobs=jobs, profiles=profiles, processors=processors)
+
+
+def burst(seed: int) -> Workload:
+    rng = random.Random(seed)
+    rows: list[tuple[float, int, float, float]] = []
+    date = 0.0
+    for _ in range(25):
+        run_time = rng.randint(1, 30)
+        laxity = rng.choice([0, 5, 20, 60])
+        rows.append((date, rng.randint(1, 6), run_time, date + run_time + laxity))
+        date += rng.randint(0, 6)
+    return workload_of(rows, 6)
+
+
+def admitted_exactly(workload: Workload) -> tuple[set[int], ExactFeasibility]:
+    # A search that gives up soon leaves the solver more to find.
+    module = ExactFeasibility(QopsOptions(k_factor=0, on_failure="reject"))
+    outcomes, _ = checked_outcomes(workload, make_cluster(workload.processors), module, "exact")
+    return set(np.flatnonzero(~outcomes.refused).tolist()), module
+
+
+def test_each_line_is_a_schedule_and_below_the_bound() -> None:
+    found = 0
+    for seed in range(5):
+        workload = burst(seed)
+        problem = problem_of(workload)
+        exactly, module = admitted_exactly(workload)
+        hindsight = first_come_with_hindsight(problem, Budget(1e9, False))
+        assert is_feasible(problem.strict, hindsight.starts, problem.machine)
+        assert (module.answers.open, hindsight.open) == (0, 0)
+        (jobs,) = best_possible(workload, ["jobs"], Limits(seconds=0.3, by_clock=False))
+        chosen = int((hindsight.starts != NOT_CHOSEN).sum())
+        assert max(chosen, len(exactly)) <= jobs.bound
+        found += module.answers.found
+    assert found
+
+
+def test_hindsight_starts_the_first_job_so_that_the_second_fits() -> None:
+    # A may run in 0 to 30, and QoPS starts it at once; B has to run in 5 to 15.
+    workload = workload_of([(0, 1, 10, 30), (5, 1, 10, 15)], 1)
+    problem = problem_of(workload)
+    assert int((schedule_of(problem, "qops") != NOT_CHOSEN).sum()) == 1
+    assert admitted_exactly(workload)[0] == {0}
+    hindsight = first_come_with_hindsight(problem, Budget(1e9, False))
+    assert (hindsight.starts != NOT_CHOSEN).all()
+
+
+def test_hindsight_refuses_nothing_for_the_sake_of_later_jobs() -> None:
+    workload = workload_of([(0, 1, 10, 10), (1, 1, 4, 5), (5, 1, 4, 9)], 1)
+    hindsight = first_come_with_hindsight(problem_of(workload), Budget(1e9, False))
+    assert hindsight.starts.tolist() == [0, NOT_CHOSEN, NOT_CHOSEN]
+
+
+def test_compare_draws_and_tells_the_bound(cli, tmp_path) -> None:
+    result = cli(
+        *("compare", "qops", "--first", 40, "--loads", "1,1.6", "--seeds", 1, "--bound", 1),
+        *("-o", tmp_path / "found"),
+    )
+    assert result.exit_code == 0, result.err
+    assert "The best possible" in result.out
+    document = json.loads((tmp_path / "found" / "compare.json").read_text())
+    for metric in ("unadmitted_jobs", "unadmitted_work"):
+        for number, load in enumerate(("1.0", "1.6")):
+            bound = document["limits"]["bound"][metric][load]
+            best = document["limits"]["best known"][metric][load]
+            reached = document["results"][number]["metrics"][metric]["mean"]
+            assert 0 <= bound <= best + 1e-9 <= reached + 2e-9
+    refused = cli("compare", "qops", "--bound", 1, "-p", "kth_sp2_100", "-o", tmp_path / "x")
+    assert refused.exit_code == 2
+    assert "--bound beside --platform kth_sp2_100" in refused.err
