@@ -98,7 +98,11 @@ def main() -> None:
     parts = {part for claim in report.claims for part in claim.parts}
     # Where a table has them in both readings, once is enough.
     twice = any(table.title.startswith("Claims") for table in tables)
-    report.claims = [] if twice else [each for each in report.claims if each.id not in parts]
+    report.claims = [
+        msgspec.structs.replace(each, parts=())
+        for each in report.claims
+        if not twice and each.id not in parts
+    ]
     print_or_put(report.markdown(), arguments.write)
 
 
