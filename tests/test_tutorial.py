@@ -27,7 +27,8 @@ def pattern(shown: str) -> re.Pattern[str]:
 
 
 def narrow(text: str) -> str:
-    return re.sub(" +", " ", text).replace(" \n", "\n")
+    """Return text without columns' widths and without the note about the first compilation."""
+    return re.sub("^compiling .*\n", "", re.sub(" +", " ", text).replace(" \n", "\n"))
 
 
 @pytest.mark.parametrize("page", ["tutorial.md", "operators.md"])
