@@ -151,12 +151,15 @@ def monthly_tables(data: Data) -> list[Table]:
 
 def claims_in_both_readings(chosen: Sequence[Claim], literal: Sequence[Claim]) -> Table:
     """Return what each claim comes to in the reading chosen and in the literal one."""
-    rows = []
-    for one, other in zip(chosen, literal, strict=True):
-        row: dict[str, Any] = {"text": one.text, "section": one.section, "paper": one.paper}
-        for name, claim in (("chosen", one), ("literal", other)):
-            row[name] = {"value": claim_value(claim), "verdict": claim.verdict}
-        rows.append(row)
+    rows = [
+        {
+            "text": f"{one.text} ({one.section})",
+            "chosen": f"{claim_value(one)}: {one.verdict}",
+            "literal": f"{claim_value(other)}: {other.verdict}",
+            "paper": one.paper,
+        }
+        for one, other in zip(chosen, literal, strict=True)
+    ]
     return Table(
         "Claims in both readings",
         _CLAIMS,
@@ -167,12 +170,9 @@ def claims_in_both_readings(chosen: Sequence[Claim], literal: Sequence[Claim]) -
 
 
 _CLAIMS = {
-    "text": "claim",
-    "section": "section",
-    "chosen.value": "chosen",
-    "chosen.verdict": "verdict",
-    "literal.value": "literal",
-    "literal.verdict": "verdict",
+    "text": "claim (section)",
+    "chosen": "chosen reading",
+    "literal": "literal",
     "paper": "paper",
 }
 
