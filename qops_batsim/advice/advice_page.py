@@ -16,14 +16,18 @@ from qops_batsim.advice.advice_tables import (
     first_table,
     loads_table,
     other_tables,
-    read_facts,
+    queues_table,
     reasons_table,
+    refusals_table,
+)
+from qops_batsim.advice.advise import Advice
+from qops_batsim.advice.settings import QUANTILES, earliness, limits, recommended, summary
+from qops_batsim.advice.trace_tables import (
+    read_facts,
     repairs_table,
     users_table,
     windows_table,
 )
-from qops_batsim.advice.advise import Advice
-from qops_batsim.advice.settings import QUANTILES, earliness, limits, recommended, summary
 from qops_batsim.experiments.page import (
     Block,
     PageFacts,
@@ -60,7 +64,12 @@ def advice_page(advice: Advice, command: str) -> str:
         "What was read": [PageFacts(facts=read_facts(advice)), repairs_table(advice)],
         "What users got": [users_table(advice), windows_table(advice)],
         "How early": [*picture("early"), *earliness_tables(advice)],
-        "Who is refused": [categories_table(advice), reasons_table(advice)],
+        "Who is refused": [
+            categories_table(advice),
+            queues_table(advice),
+            reasons_table(advice),
+            refusals_table(advice),
+        ],
         "Charges": [charges_table(advice)],
         "Strictness": [*picture("stringencies"), stringencies],
         "Load": [*picture("loads"), loads_table(advice)],

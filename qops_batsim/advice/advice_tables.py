@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import numpy as np
-
 from qops_batsim.advice.advise import (
     FEW,
     HOUR,
@@ -17,11 +13,10 @@ from qops_batsim.advice.advise import (
     refused_work,
     utilization,
 )
-from qops_batsim.advice.settings import QUANTILES, SIZES, earliness, factor_text, hours, percent
-from qops_batsim.advice.trace_runs import EXACT, REASONS, AdviceCase
-from qops_batsim.economics.categories import PROCESSOR_CLASSES, Categories
+from qops_batsim.advice.settings import QUANTILES, earliness, factor_text, hours, percent
+from qops_batsim.advice.trace_runs import EXACT, MOST_REFUSALS, REASONS, AdviceCase, add_up
+from qops_batsim.economics.categories import Categories
 from qops_batsim.experiments.page import PageTable
-from qops_batsim.workload.delay_jobs import run_times_until_killed
 
 MEASURES = {
     "promised (%)": promised,
@@ -64,117 +59,6 @@ def first_table(advice: Advice) -> PageTable:
         "costs the centre. Later than asked: the user takes an offer, with the tolerance that "
         "the scheduler's options say. Utilization: while jobs were submitted.",
     )
-
-
-def read_facts(advice: Advice) -> dict[str, str]:
-    """Return what was read, as facts."""
-    trace = advice.trace
-    workload = trace.workload
-    begin, last = trace.first_submission, trace.last_submission
-    facts = {
-        "file": Path(workload.source).name,
-        "machine": f"{workload.processors:,} processors",
-        "jobs": f"{trace.records_read:,} records read, {len(workload.jobs):,} jobs used",
-        "submitted": f"{(last - begin) / 86400:,.1f} days",
-    }
-    if trace.calendar is not None:
-        dates = " to ".join(map(trace.calendar.text, (begin, last)))
-        facts["submitted"] += f", {dates} ({trace.calendar.time_zone})"
-    if trace.offered_load is not None:
-        facts["offered load"] = f"{trace.offered_load:.3f} of what the machine can do"
-    return facts
-
-
-def repairs_table(advice: Advice) -> PageTable | None:
-    """Return what was left out or changed of the trace, None if nothing was."""
-    rows = [
-        [each.description, each.choice, f"{each.jobs:,}"]
-        for each in advice.trace.repairs
-        if each.jobs
-    ]
-    if not rows:
-        return None
-    return PageTable(title="Left out or changed", headings=["jobs with", "were", "jobs"], rows=rows)
-
-
-def windows_table(advice: Advice) -> PageTable:
-    """Return the windows that were simulated."""
-    choices, rows = advice.choices, []
-    ordered = np.sort(advice.prepared.workload.columns.submission_times)
-    calendar = advice.trace.workload.calendar
-    for window, easy, run in zip(
-        advice.windows, advice.of(choices.easy()), advice.of(choices.chosen), strict=True
-    ):
-        begin = float(ordered[window.skip])
-        load, used = easy.metrics.offered_load, utilization(run)
-        rows.append(
-            [
-                str(window.number),
-                f"{begin:,.0f} s" if calendar is None else calendar.text(begin),
-                f"{window.jobs:,}",
-                "-" if load is None else f"{load:.3f}",
-                f"{promised(run) or 0:.2f}",
-                "-" if used is None else f"{used:.2f}",
-            ]
-        )
-    name = choices.scheduler.name
-    return PageTable(
-        title="Windows of the trace that were simulated",
-        headings=["window", "from", "jobs", "offered load", f"{name}: promised (%)", "used (%)"],
-        rows=rows,
-    )
-
-
-def users_table(advice: Advice) -> PageTable:
-    """Return the waits in the log, if it tells them, and under EASY in the windows."""
-    categories, size = Categories(), len(PROCESSOR_CLASSES)
-    labels = categories.labels()
-    told: dict[str, list[float]] = {name: [] for name in PROCESSOR_CLASSES}
-    work = dict.fromkeys(PROCESSOR_CLASSES, 0.0)
-    workload = advice.trace.workload
-    for job, wait, run_time in zip(
-        workload.jobs,
-        advice.trace.records["wait_time"].tolist(),
-        run_times_until_killed(workload),
-        strict=True,
-    ):
-        name = PROCESSOR_CLASSES[labels.index(categories.label(run_time, job.processors)) % size]
-        told[name].append(wait)
-        work[name] += run_time * job.processors / HOUR
-    easy: dict[str, list[float]] = {name: [] for name in PROCESSOR_CLASSES}
-    for run in advice.of(advice.choices.easy()):
-        for label, waits in run.waits.items():
-            easy[PROCESSOR_CLASSES[labels.index(label) % size]] += waits
-    for each in (told, easy):
-        each["all"] = [wait for waits in each.values() for wait in waits]
-    work["all"] = sum(work.values())
-    rows = [
-        [
-            SIZES.get(name, name),
-            f"{len(waits):,}",
-            f"{work[name]:,.0f}",
-            *_waits(waits),
-            *_waits(easy[name]),
-        ]
-        for name, waits in told.items()
-        if waits
-    ]
-    parts = [f"{who} {q:.0%} (h)" for who in ("log", "EASY") for q in (0.5, 0.9)]
-    return PageTable(
-        title="Waits by class of processors",
-        headings=["processors", "jobs", "core-hours", *parts],
-        rows=rows,
-        note="The wait that half and nine tenths of the jobs did not exceed: in the log, with the "
-        "site's own policies, and in the windows simulated with EASY backfilling.",
-    )
-
-
-def _waits(waits: list[float]) -> list[str]:
-    known = [each for each in waits if each >= 0]
-    if not known:
-        return ["-", "-"]
-    values = np.quantile(known, (0.5, 0.9), method="inverted_cdf").tolist()
-    return [hours(value) for value in values]
 
 
 def earliness_tables(advice: Advice) -> list[PageTable]:
@@ -234,6 +118,60 @@ def categories_table(advice: Advice) -> PageTable:
         ],
         rows=rows,
         note=f"Categories of Islam et al. (2004): {CLASSES}",
+    )
+
+
+def queues_table(advice: Advice) -> PageTable | None:
+    """Return who is refused, by queue or partition; None where the trace tells none."""
+    runs = advice.of(advice.choices.chosen)
+    names = sorted({name for run in runs for name in run.queues})
+    if names in ([], ["-"]):
+        return None
+    rows = []
+    for name in names:
+        group = add_up(run.queues[name] for run in runs if name in run.queues)
+        share = 100 * group.refused / group.jobs
+        rows.append([name, f"{group.jobs:,}", f"{group.refused:,}", f"{share:.1f}"])
+        rows[-1].append(f"{group.refused_work / HOUR:,.0f}")
+    headings = ["queue", "asked", "refused", "refused (%)", "core-hours refused"]
+    return PageTable(title="Deadlines by queue or partition", headings=headings, rows=rows)
+
+
+def refusals_table(advice: Advice) -> PageTable | None:
+    """Return the largest of the refused jobs, as the trace calls them."""
+    refusals = [each for run in advice.of(advice.choices.chosen) for each in run.refusals]
+    largest = sorted(refusals, key=lambda each: -each.work)[:MOST_REFUSALS]
+    if not largest:
+        return None
+    calendar = advice.prepared.workload.calendar
+    rows = [
+        [
+            each.id,
+            f"{each.submission:,.0f} s" if calendar is None else calendar.text(each.submission),
+            each.user,
+            each.queue,
+            f"{each.processors:,}",
+            hours(each.estimate),
+            f"{each.work / HOUR:,.0f}",
+            each.reason,
+        ]
+        for each in largest
+    ]
+    return PageTable(
+        title="The largest refused jobs",
+        headings=[
+            "job",
+            "submitted",
+            "user",
+            "queue",
+            "processors",
+            "estimate (h)",
+            "core-hours",
+            "reason",
+        ],
+        rows=rows,
+        note="By the core-hours that they would have used; in the scheduler's words, with dates "
+        "in seconds of the trace.",
     )
 
 

@@ -22,15 +22,12 @@ from qops_batsim.advice.trace_runs import (
     AdviceCase,
     AdviceRun,
     GroupCount,
-    Prepared,
     Promise,
     TraceRuns,
-    Window,
     add_up,
-    choose_windows,
-    prepare,
     shared_work,
 )
+from qops_batsim.advice.trace_windows import Prepared, Window, choose_windows, prepare
 from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
 from qops_batsim.errors import require
 from qops_batsim.experiments.contestants import Contestant, check_distinct, contestant_of

@@ -190,7 +190,7 @@ def recommended(advice: Advice) -> list[Setting]:
     stricter = [each for each in shares if each > value]
     reason = f"{short(shares[value])} of the deadlines could be promised then"
     if not enough:
-        reason += f", fewer than the {100 * choices.goal:g} % wanted, and nothing laxer was tried"
+        reason += f", not the {100 * choices.goal:g} % wanted; nothing laxer was tried"
     elif stricter:
         reason += f"; within {factor_text(min(stricter))}, {short(shares[min(stricter)])}"
     scheduler, why = best_scheduler(advice)
@@ -282,6 +282,15 @@ def summary(advice: Advice) -> list[str]:
     ours, theirs = (advice.mean(each, utilization) for each in (choices.chosen, choices.easy()))
     settings = {each.setting: each for each in recommended(advice)}
     offer, scheduler = settings["deadlines to offer"], settings["scheduler"]
+    price = settings["least price of deadlines"].value
+    cost = (
+        f"That costs the {chosen.refused:,} jobs that are refused, and with them "
+        f"{short(advice.mean(choices.chosen, refused_work))} of the core-hours: "
+        f"{short(ours)} of the machine is used instead of {short(theirs)}. To earn that "
+        f"back, deadlines have to bring {price}."
+    )
+    goal = f"{100 * choices.goal:g} % of what is asked for"
+    _, enough = best_stringency(advice)
     return [
         f"Each of {chosen.jobs:,} jobs asks to end within {asked} (its response: the time from "
         f"submission to end under EASY backfilling), but not before its own estimate has passed. "
@@ -290,13 +299,10 @@ def summary(advice: Advice) -> list[str]:
         f"{'every promise' if kept == chosen.promised else f'{kept:,} promises'}. EASY promises "
         f"nothing and would have missed {easy.missed:,} of the deadlines "
         f"({100 * easy.missed / easy.jobs:.0f} %).",
-        f"That costs the {chosen.refused:,} jobs that are refused, and with them "
-        f"{short(advice.mean(choices.chosen, refused_work))} of the core-hours: "
-        f"{short(ours)} of the machine is used instead of {short(theirs)}. To earn that "
-        f"back, deadlines have to bring {settings['least price of deadlines'].value}.",
-        f"To promise {100 * choices.goal:g} % of what is asked for, offer {offer.value}: "
-        f"{offer.reason}. Of the schedulers tried, choose {scheduler.value}: "
-        f"{scheduler.reason}.",
+        cost if chosen.refused else "No job is refused, so promises cost nothing here.",
+        (f"To promise {goal}, offer " if enough else f"Nothing tried lets promise {goal}: with ")
+        + f"{offer.value}{':' if enough else ','} {offer.reason}. Of the schedulers tried, "
+        f"choose {scheduler.value}: {scheduler.reason}.",
     ]
 
 
@@ -312,8 +318,8 @@ def limits(advice: Advice) -> list[str]:
         "Each window begins with an empty machine, so its first hours are easier than the rest.",
         "Intervals are 95 % (Student) over windows: what to expect of another stretch of this log."
         if count >= LEAST
-        else f"There are no intervals: {count} window(s) say nothing about chance "
-        f"(at least {LEAST} are needed; --windows).",
+        else f"No interval here is to be relied on: at least {LEAST} windows are needed "
+        "(--windows).",
         "Users are taken to submit the same jobs whatever is promised or refused. Refused jobs go "
         "elsewhere: who would try again later is not counted.",
         "The machine is one pool of equal processors without failures, partitions, priorities, "

@@ -18,11 +18,10 @@ from qops_batsim.advice.trace_runs import (
     AdviceCase,
     Promise,
     TraceRuns,
-    choose_windows,
     give_deadlines,
     measure,
-    prepare,
 )
+from qops_batsim.advice.trace_windows import choose_windows, prepare
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.contestants import contestant_of
 from qops_batsim.experiments.deadline_workload import give_deadlines as of_the_paper
@@ -235,3 +234,21 @@ def test_the_document_is_plain_json(advice: Advice) -> None:
     document = advice_document(advice)
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert len(document["results"]) == len(advice.choices.cases())
+
+
+def test_ids_and_dates_are_those_of_the_accounting(tmp_path: Path) -> None:
+    rows = ["JobID|Partition|User|Submit|Start|End|State|AllocCPUS|Timelimit"]
+    for number in range(1, 41):
+        wide, hour = number % 2, 8 + number // 6
+        dates = f"2026-03-27T{hour:02}:00:{number:02}|2026-03-27T18:00:00|2026-03-27T20:00:00"
+        rows.append(f"4711_{number}|long|ada|{dates}|COMPLETED|{1 + 7 * wide}|03:00:00")
+    path = tmp_path / "sacct.txt"
+    path.write_text("\n".join(rows) + "\n")
+    few = AdviceChoices(others=(), stringencies=(0.2,), loads=(1.0,))
+    advice = advise(path, few, processors=8)
+    page = advice_page(advice, "qops-batsim advise sacct.txt")
+    for text in (">4711_", ">2026-03-27 08:00:01<", ">ada<", "Deadlines by queue or partition"):
+        assert text in page
+    share = advice.mean(few.chosen, refused)
+    assert share is not None
+    assert share.mean > 0
