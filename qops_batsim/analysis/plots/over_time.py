@@ -79,8 +79,15 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
         bottom.yaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
         set_time_axis(bottom, first, last, _calendar(results))
         for axes, title in ((top, "Utilization"), (bottom, "Queue length")):
-            axes.set_title(title, pad=8 + 15 * legend_rows)
+            axes.set_title(title + _workload(results), pad=8 + 15 * legend_rows)
             legend_above(axes, columns)
+
+
+def _workload(results: Sequence[RunResult]) -> str:
+    """Return the name of the workload that all runs are of, behind a comma."""
+    names = {str(each.info.workload) if each.info else "" for each in results}
+    name = Path(names.pop()).name.removesuffix(".json") if len(names) == 1 else ""
+    return f", {name}" if name else ""
 
 
 def _calendar(results: Sequence[RunResult]) -> Calendar | None:
