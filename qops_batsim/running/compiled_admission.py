@@ -73,7 +73,8 @@ class AdmissionLoop:
                 yield index, too_short(float(estimates[index]), date)
                 continue
             if answers.verdicts[index] == TOO_DEAR:
-                yield index, too_dear(date, float(answers.worths[index]))
+                price = self._module.options.admission_price  # type: ignore[attr-defined]
+                yield index, too_dear(date, float(answers.worths[index]), price)
                 continue
             blamed, whose = int(answers.blamed[index]), None
             if blamed != index:

@@ -107,7 +107,7 @@ class ForesightSearch:
         if found:
             return FOUND
         if blamed == NO_PLAN:
-            return Verdict(False, NO_PLAN, "", too_dear(cost, worth))
+            return Verdict(False, NO_PLAN, "", too_dear(cost, worth, terms.admission_price))
         return Verdict(False, blamed, where_it_failed(point, int(q.waiting.size[0])))
 
     def recall(self, past: Iterable[tuple[float, int, float, float]], now: float) -> None:
@@ -127,6 +127,8 @@ class ForesightSearch:
             count(processors, estimate, left, market, terms)
 
 
-def too_dear(cost: float, worth: float) -> str:
+def too_dear(cost: float, worth: float, price: float) -> str:
     """Say that a job would turn away too many others."""
-    return f"admitting it now is expected to turn away {cost:.2g} jobs; it is worth {worth:.2g}"
+    times = "" if price == 1 else f", each counted {price:g} times"
+    turned_away = f"admitting it now is expected to turn away {cost:.2g} jobs{times}"
+    return f"{turned_away}; it is worth {worth:.2g}"
