@@ -2,7 +2,7 @@
 
 from qops_batsim.papers.pascal2004.cases import Study
 
-QUICK = Study(sizes=(10_000,), together=False, seeds=(1, 2, 3))
+QUICK = Study(sizes=(10_000,), together=False)
 FULL = Study(sizes=(10_000, 35_000), alone=(21_752,), seeds=(1, 2, 3, 4, 5), candidates=(0, 2, 64))
 """The first 21,752 usable jobs were submitted within 249 days, as the paper's 35,000 were."""
 
