@@ -28,7 +28,7 @@ FIRST = ("easy", "msb", "mrt", "qops")
 ENERGY_SHARE = 0.25
 """Part of the time that intervals of the energy bound may take."""
 
-SEARCH_SHARE = 0.6
+SEARCH_SHARE = 0.75
 """Part of the time that is left then for schedules; the rest is for the solver's bound."""
 
 ROUNDING = 1e-9

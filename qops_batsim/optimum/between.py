@@ -35,7 +35,7 @@ from qops_batsim.scheduling.profile import copy_profile, reserve
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRID
 
-QUESTION = 2.0
+QUESTION = 0.5
 """Most units of deterministic time for a question that earlier searches leave open."""
 
 MOST_MOVED = 150

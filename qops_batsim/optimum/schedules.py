@@ -129,7 +129,7 @@ def improved(
         left_out = np.flatnonzero((starts == NOT_CHOSEN) & possible & (worth > 0))
         if not len(left_out):
             break
-        places = _neighbours(tasks, starts, left_out, size, rng)
+        places = _neighbours(tasks, worth, starts, left_out, size, rng)
         some, mine = tasks.of(places), starts[places]
         rest = starts.copy()
         rest[places] = NOT_CHOSEN
@@ -161,10 +161,14 @@ def improved(
 
 
 def _neighbours(
-    tasks: Tasks, starts: Ints, left_out: Ints, size: int, rng: np.random.Generator
+    tasks: Tasks, worth: Ints, starts: Ints, left_out: Ints, size: int, rng: np.random.Generator
 ) -> Ints:
-    """Return places of jobs that compete for one stretch of time, one left out among them."""
-    centre = int(rng.choice(left_out))
+    """Return places of jobs that compete for one stretch of time.
+
+    One that was left out is among them, drawn by its worth.
+    """
+    lost = worth[left_out]
+    centre = int(rng.choice(left_out, p=lost / lost.sum()))
     date = int(rng.integers(tasks.release[centre], tasks.latest[centre] + 1))
     chosen = starts != NOT_CHOSEN
     # Chosen jobs are as far away as their runs, others as far as anything that they could be.

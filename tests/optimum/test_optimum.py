@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import random
@@ -280,3 +281,25 @@ def test_room_finds_the_earliest_fit_as_trying_every_tick_does() -> None:
         used[fits[0] : fits[0] + length] += needed
         assert all((used[begin:end] == size).all() for begin, end, size in steps)
         assert sum(size * (end - begin) for begin, end, size in steps) == used.sum()
+
+
+def test_windows_part_the_jobs_and_their_bounds_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    from qops_batsim.experiments.deadline_workload import deadline_workload
+    from qops_batsim.optimum import bounds
+    from qops_batsim.running.inputs import load_workload
+
+    workload = deadline_workload(load_workload("sdsc_sp2_1000"), load=1.4, first=60)
+    limits = Limits(seconds=2, by_clock=False)
+    (whole,) = best_possible(workload, ["work"], limits)
+    monkeypatch.setattr(bounds, "WINDOW", 20)
+    tasks = problem_of(workload).relaxed
+    cuts = bounds.windows(tasks)
+    assert len(cuts) == 4
+    assert sorted(np.concatenate(cuts)) == list(range(len(tasks.release)))
+    assert all(
+        tasks.release[before].max() <= tasks.release[after].min()
+        for before, after in itertools.pairwise(cuts)
+    )
+    (parts,) = best_possible(workload, ["work"], limits)
+    assert max(parts.schedulers.values()) <= whole.best_known <= parts.bound
+    assert whole.bound <= parts.checked_bound
