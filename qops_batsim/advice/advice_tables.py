@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from qops_batsim.advice.advise import (
     FEW,
     HOUR,
@@ -14,7 +16,14 @@ from qops_batsim.advice.advise import (
     utilization,
 )
 from qops_batsim.advice.settings import QUANTILES, earliness, factor_text, hours, percent
-from qops_batsim.advice.trace_runs import EXACT, MOST_REFUSALS, REASONS, AdviceCase, add_up
+from qops_batsim.advice.trace_runs import (
+    EXACT,
+    MOST_REFUSALS,
+    REASONS,
+    AdviceCase,
+    add_up,
+    reason_of,
+)
 from qops_batsim.economics.categories import Categories
 from qops_batsim.experiments.page import PageTable
 
@@ -26,6 +35,14 @@ MEASURES = {
     "refused core-hours (%)": refused_work,
     "utilization (%)": utilization,
 }
+WORDS = {
+    "own": "no start that is early enough was found",
+    "others": "another job's promise would be broken",
+    "impossible": "the deadline is nearer than the job's estimate",
+    "other": "another reason, as more processors than the machine has",
+}
+"""What the reasons for refusals mean."""
+
 FIRST = [name for name in MEASURES if name != "refused (%)"]
 """What the first table has: the rest is known from it."""
 
@@ -153,7 +170,7 @@ def refusals_table(advice: Advice) -> PageTable | None:
             f"{each.processors:,}",
             hours(each.estimate),
             f"{each.work / HOUR:,.0f}",
-            each.reason,
+            _why(each.reason),
         ]
         for each in largest
     ]
@@ -170,22 +187,21 @@ def refusals_table(advice: Advice) -> PageTable | None:
             "reason",
         ],
         rows=rows,
-        note="By the core-hours that they would have used; in the scheduler's words, with dates "
-        "in seconds of the trace.",
+        note="By the core-hours that they would have used.",
     )
+
+
+def _why(text: str) -> str:
+    """Return why a job was refused, with the trace's id of the one that stood in the way."""
+    blamed = re.match(r"the deadline of \S*?!(\S+) ", text)
+    return f"the promise to {blamed[1]} would be broken" if blamed else WORDS[reason_of(text)]
 
 
 def reasons_table(advice: Advice) -> PageTable:
     """Return why jobs are refused."""
-    words = {
-        "own": "no start that is early enough was found",
-        "others": "another job's promise would be broken",
-        "impossible": "the deadline is nearer than the job's estimate",
-        "other": "another reason, as more processors than the machine has",
-    }
     counts = advice.counts(advice.choices.chosen)
     rows = [
-        [words[kind], f"{found:,}", f"{100 * found / counts.refused:.1f}"]
+        [WORDS[kind], f"{found:,}", f"{100 * found / counts.refused:.1f}"]
         for kind in REASONS
         if (found := counts.reasons.get(kind, 0))
     ]

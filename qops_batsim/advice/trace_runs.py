@@ -269,7 +269,7 @@ def _groups(
         if outcomes.refused[row]:
             group.refused += 1
             group.refused_work += float(work[row])
-            kind = _reason(module.qos_log.record(f"w0!{outcomes.ids[row]}").reason)
+            kind = reason_of(module.qos_log.record(f"w0!{outcomes.ids[row]}").reason)
             group.reasons[kind] = group.reasons.get(kind, 0) + 1
             continue
         group.promised += bool(promised[row])
@@ -303,7 +303,7 @@ def _told(workload: Workload, field: str) -> list[str]:
     return [str(job.fields.get(field, "-")) for job in workload.jobs]
 
 
-def _reason(text: str) -> str:
+def reason_of(text: str) -> str:
     """Return which of :data:`REASONS` a scheduler tells."""
     beginnings = {"its own deadline": "own", "the deadline of": "others", "needs": "impossible"}
     return next((kind for words, kind in beginnings.items() if text.startswith(words)), "other")

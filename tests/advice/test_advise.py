@@ -247,7 +247,13 @@ def test_ids_and_dates_are_those_of_the_accounting(tmp_path: Path) -> None:
     few = AdviceChoices(others=(), stringencies=(0.2,), loads=(1.0,))
     advice = advise(path, few, processors=8)
     page = advice_page(advice, "qops-batsim advise sacct.txt")
-    for text in (">4711_", ">2026-03-27 08:00:01<", ">ada<", "Deadlines by queue or partition"):
+    for text in (
+        ">4711_",
+        ">2026-03-27 08:00:01<",
+        ">ada<",
+        "Deadlines by queue or partition",
+        "the promise to 4711_",
+    ):
         assert text in page
     share = advice.mean(few.chosen, refused)
     assert share is not None
