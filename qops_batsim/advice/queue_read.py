@@ -48,12 +48,17 @@ class WrittenQueue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def read_queue(
-    content: bytes, source: str, *, processors: int | None = None, now: float | None = None
+    content: bytes,
+    source: str,
+    *,
+    processors: int | None = None,
+    now: float | None = None,
+    written_at: float | None = None,
 ) -> QueueState:
     """Read a queue of either form; O(jobs).
 
     ``processors``, the size of the machine, and ``now`` (seconds since 1970) go before what is
-    written; what is neither given nor written is asked for by an error.
+    written; ``written_at`` is the date where none is. What is not known is asked for by an error.
     """
     if len(content) > MAX_QUEUE_BYTES:
         raise InputError(f"{source}: {len(content):,} bytes; at most {MAX_QUEUE_BYTES:,} are read")
@@ -77,7 +82,7 @@ def read_queue(
             "(--machine N)"
         )
     check_processors(size)
-    date = told if now is None else now
+    date = next((each for each in (now, told, written_at) if each is not None), None)
     if date is None:
         raise InputError(f"{source}: says nothing of its date; one is expected (--now DATE)")
     return _checked(source, size, date, jobs, left_out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,12 +29,15 @@ class QueueSource:
     may_wait: bool = False
     _seen: tuple[int, int, int] | None = field(default=None, init=False)
 
-    def read(self, content: bytes, source: str = "the queue") -> QueueAsker:
-        """Return what answers about a queue."""
+    def read(
+        self, content: bytes, source: str = "the queue", written_at: float | None = None
+    ) -> QueueAsker:
+        """Return what answers about a queue, by default one that is written now."""
         from qops_batsim.advice.queue_quote import QueueAsker
         from qops_batsim.advice.queue_read import read_queue
 
-        state = read_queue(content, source, processors=self.machine, now=self.now)
+        date = time.time() if written_at is None else written_at
+        state = read_queue(content, source, processors=self.machine, now=self.now, written_at=date)
         return QueueAsker(state, self.scheduler, self.settings, may_wait=self.may_wait)
 
     def changed(self) -> QueueAsker | None:
@@ -56,7 +60,7 @@ class QueueSource:
         if seen == self._seen:
             return None
         content = read_bytes(self.path, what="a queue", max_bytes=MAX_QUEUE_BYTES)
-        asker = self.read(content, str(self.path))
+        asker = self.read(content, str(self.path), found.st_mtime)
         self._seen = seen
         return asker
 

@@ -33,7 +33,7 @@ _about = manual(
     --ask LIST: Jobs to ask about, processors x time of each: 64x2h,128x30m.
     --machine N: Processors of the machine, which squeue does not tell.
     --now DATE: Date of the queue: seconds since 1970, or an ISO date with its offset from UTC.
-        Default: what the queue tells.
+        Default: what the queue tells, else when its file was written, or now.
     --scheduler NAME: Whose search looks for promises.
     --may-wait: Waiting jobs without a promise may be put off. Default: they keep the end that
         is planned for them now.

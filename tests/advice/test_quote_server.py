@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -173,6 +174,15 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
         path.write_text(json.dumps({**QUEUE, "processors": 9}))
         assert ask("GET", "/state")[1]["processors"] == 9
         assert ask("POST", "/state", QUEUE)[0] == 403
+
+
+def test_a_file_without_date_is_of_when_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "queue.json"
+    path.write_text(json.dumps({"processors": 8, "jobs": []}))
+    os.utime(path, (NOW, NOW))
+    asker = QueueSource(path, "qops", {}).changed()
+    assert asker is not None
+    assert asker.state.now == NOW
 
 
 def test_without_a_queue_there_is_no_quote() -> None:
