@@ -47,7 +47,7 @@ PACKAGE = Path(qops_batsim.__file__).parent
 EXAMPLES = [
     ".".join(("qops_batsim", *path.relative_to(PACKAGE).with_suffix("").parts))
     for path in sorted(PACKAGE.rglob("*.py"))
-    if ">>> " in path.read_text() and path.parent.name != "adapters"
+    if re.search("^ *>>> ", path.read_text(), re.MULTILINE) and path.parent.name != "adapters"
 ]
 
 
