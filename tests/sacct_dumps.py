@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -141,7 +142,7 @@ class Maker:
         row = {
             "JobID": job,
             "JobIDRaw": str(self.next_id),
-            "JobName": self.random.choice(("sim", "a|b", "größe")),
+            "JobName": self.random.choice(("a|b", *("größe", "sim") * 6)),
             "User": names["user"],
             "Account": names["group"],
             "Partition": names["queue"],
@@ -286,3 +287,8 @@ def make_dump(seed: int, jobs: int = 60) -> Dump:
     for index in range(jobs):
         maker.add(KINDS[index] if index < len(KINDS) else maker.random.choice(KINDS))
     return maker.dump
+
+
+if __name__ == "__main__":
+    # python tests/sacct_dumps.py 250000 > dump.txt
+    sys.stdout.write(make_dump(1, int(sys.argv[1])).text())

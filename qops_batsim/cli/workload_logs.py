@@ -216,7 +216,6 @@ def write_converted(conversion: Conversion, log: Path, out: Path) -> None:
     say(f"{log.name}: {conversion.records_read} records")
     if conversion.workload.provenance["window"] is not None:
         say(f"submitted in the window: {conversion.records_in_window}")
-    size = f" ({conversion.size_is}; --processors N sets it)" if conversion.size_is else ""
     rows = [
         (each.description, _DONE[each.choice], str(each.jobs))
         for each in conversion.repairs
@@ -226,8 +225,10 @@ def write_converted(conversion: Conversion, log: Path, out: Path) -> None:
         print_table("Left out and repaired", ("what", "done", "jobs"), rows)
     say(
         f"{out}: {len(conversion.workload.jobs)} of {conversion.usable_jobs} usable jobs written, "
-        f"{conversion.workload.processors} processors{size}"
+        f"{conversion.workload.processors} processors"
     )
+    if conversion.size_is:
+        say(f"processors of the machine: {conversion.size_is} (--processors N sets it)")
     say(f"offered load: {load_text(conversion.offered_load)}")
     begin, last = conversion.first_submission, conversion.last_submission
     calendar = conversion.calendar

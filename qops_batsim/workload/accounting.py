@@ -114,19 +114,15 @@ class Rows:
         self.tasks = {new[old]: tasks for old, tasks in self.tasks.items() if old in new}
 
     def leave_out(self, rule: str, description: str, gone: Booleans) -> None:
-        """Leave rows out, and count what they stand for."""
-        if not gone.any():
-            return
-        places = np.flatnonzero(gone)
-        jobs = sum(
-            len(self.tasks.get(place) or (0,)) if place in self.tasks else 1
-            for place in places.tolist()
-        )
-        lines = self.lines[places].tolist()
-        self.left_out.append(
-            RepairCount(rule=rule, description=description, choice="drop", jobs=jobs, lines=lines)
-        )
-        self.take(~gone)
+        """Count rows that are to be left out, and what they stand for."""
+        lines = self.lines[gone].tolist()
+        if lines:
+            jobs = len(lines)
+            jobs += sum(len(tasks or (0,)) - 1 for at, tasks in self.tasks.items() if gone[at])
+            counted = RepairCount(
+                rule=rule, description=description, choice="drop", jobs=jobs, lines=lines
+            )
+            self.left_out.append(counted)
 
 
 @dataclass(eq=False)
@@ -200,7 +196,7 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
         lines = rows.lines[sorted(rows.groups)].tolist()
         jobs = len(set(rows.groups.values()))
         _merge(rows)
-        what = f"parts of heterogeneous jobs, which are {jobs} jobs"
+        what = f"parts of heterogeneous jobs ({jobs} in all)"
         rows.left_out.append(RepairCount.of_lines("het_parts", what, lines, "merge"))
     count = len(rows.ids)
     own = np.where(rows.run_times > 0, rows.run_times, rows.ended - rows.started)
@@ -234,24 +230,28 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
 
 def _select(rows: Rows, choices: Choices) -> None:
     """Leave out what has other states than those chosen, and what was cancelled before."""
+    gone = np.zeros(len(rows.ids), np.bool_)
     for state in STATES:
         if state not in choices.states:
             what = OTHERS.get(state, "by choice")
-            gone = rows.states.where(lambda each, state=state: each == state)  # type: ignore[misc]
-            rows.leave_out(f"state_{state.lower()}", f"state {state} ({what})", gone)
-    cancelled = rows.states.where(lambda each: each == "CANCELLED")
+            found = rows.states.where(lambda each, state=state: each == state)  # type: ignore[misc]
+            rows.leave_out(f"state_{state.lower()}", f"state {state} ({what})", found)
+            gone |= found
     ran = (rows.run_times > 0) | (rows.ended > rows.started)
+    cancelled = rows.states.where(lambda each: each == "CANCELLED") & ~ran & ~gone
     what = "state CANCELLED (before they started)"
-    rows.leave_out("cancelled_before_start", what, cancelled & ~ran)
-    if any(rows.tasks):
+    rows.leave_out("cancelled_before_start", what, cancelled)
+    unlisted = np.zeros(len(rows.ids), np.bool_)
+    unlisted[[place for place, tasks in rows.tasks.items() if tasks is None]] = True
+    unlisted &= ~(gone | cancelled)
+    rows.leave_out("unlisted_tasks", "tasks of arrays that are not listed in full", unlisted)
+    rows.take(~(gone | cancelled | unlisted))
+    if rows.tasks:
         _expand(rows)
 
 
 def _expand(rows: Rows) -> None:
     """Make a row of each waiting task."""
-    unlisted = np.zeros(len(rows.ids), np.bool_)
-    unlisted[[place for place, tasks in rows.tasks.items() if tasks is None]] = True
-    rows.leave_out("unlisted_tasks", "tasks of arrays that are not listed in full", unlisted)
     copies = np.ones(len(rows.ids), np.int64)
     for place, tasks in rows.tasks.items():
         copies[place] = len(tasks or ())
@@ -279,6 +279,7 @@ def _restarts(rows: Rows, choice: str) -> None:
         gone = np.ones(len(rows.ids), np.bool_)
         gone[list(last.values())] = False
         rows.leave_out("earlier_runs", "runs before a restart (a later row has the id)", gone)
+        rows.take(~gone)
         return
     seen: dict[str, int] = {}
     for place, job in enumerate(rows.ids):
@@ -290,24 +291,27 @@ def _restarts(rows: Rows, choice: str) -> None:
 
 def _merge(rows: Rows) -> None:
     """Make one row of the parts of each job: they start together and hold all processors."""
-    parts: dict[str, list[int]] = {}
-    for place in sorted(rows.groups):
-        parts.setdefault(rows.groups[place], []).append(place)
-    gone = np.zeros(len(rows.ids), np.bool_)
-    for job, places in parts.items():
-        first = places[0]
-        rows.ids[first] = job
-        gone[places[1:]] = True
-        rows.processors[first] = rows.processors[places].sum()
-        for column, choose in (
-            (rows.submitted, np.fmin),
-            (rows.started, np.fmin),
-            (rows.ended, np.fmax),
-            (rows.run_times, np.fmax),
-            (rows.limits, np.fmax),
-        ):
-            column[first] = choose.reduce(column[places])
-    rows.take(~gone)
+    places = np.array(sorted(rows.groups))
+    jobs = Words.of([rows.groups[place] for place in places.tolist()])
+    order = np.argsort(jobs.places, kind="stable")
+    places = places[order]
+    begins = np.flatnonzero(np.diff(jobs.places[order], prepend=-1))
+    first = places[begins]
+    for job, place in zip(jobs.words, first.tolist(), strict=True):
+        rows.ids[place] = job
+    for column, choose in (
+        (rows.processors, np.add),
+        (rows.submitted, np.fmin),
+        (rows.started, np.fmin),
+        (rows.ended, np.fmax),
+        (rows.run_times, np.fmax),
+        (rows.limits, np.fmax),
+    ):
+        column[first] = choose.reduceat(column[places], begins)
+    kept = np.ones(len(rows.ids), np.bool_)
+    kept[places] = False
+    kept[first] = True
+    rows.take(kept)
     rows.groups = {}
 
 

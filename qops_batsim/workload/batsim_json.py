@@ -107,7 +107,8 @@ def _read_workload(data: Any, source: str) -> Workload:
     if not isinstance(profiles, dict):
         _wrong(data, "profiles", "an object of profiles by name", source)
     for name, profile in profiles.items():
-        _check_profile(name, profile, profiles, source)
+        if not _is_usual(profile):
+            _check_profile(name, profile, profiles, source)
     _check_composition(profiles, source)
     jobs = read_jobs(raw_jobs, profiles, source)
     provenance = data.get("qops_batsim", {})
@@ -145,7 +146,7 @@ def format_workload(workload: Workload) -> str:
         head = [f'"{name}": {encode(data[name])},' for name in ("nb_res", "qops_batsim")]
         rows = ",\n".join(map(encode, jobs)) if rows is None else rows
         named = workload.profiles.items()
-        profiles = ",\n".join(f"{encode(name)}: {encode(body)}" for name, body in named)
+        profiles = ",\n".join(encode({name: body})[1:-1] for name, body in named)
     lines = ["{", *head[: 2 if told else 1]]
     lines += ['"jobs": [', rows, "],", '"profiles": {', profiles, "}", "}"]
     return "\n".join(lines) + "\n"
@@ -155,6 +156,17 @@ def _wrong(data: dict[str, Any], name: str, accepted: str, source: str) -> NoRet
     if name not in data:
         raise InputError(f"{source}: field {name!r} is missing; {accepted} is expected")
     raise InputError(f"{source}: field {name!r} is {shown(data[name])}; {accepted} is expected")
+
+
+def _is_usual(profile: Any) -> bool:
+    """Tell at once that a profile is a delay and nothing more, as in a log there are many."""
+    return (
+        type(profile) is dict
+        and profile.keys() == {"type", "delay"}
+        and profile["type"] == "delay"
+        and type(profile["delay"]) in (int, float)
+        and 0 < profile["delay"] <= MAX_SECONDS
+    )
 
 
 def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: str) -> None:

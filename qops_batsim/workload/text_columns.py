@@ -7,7 +7,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -45,8 +45,12 @@ class Content:
     """The bytes of a table, as letters and as a text with a letter for each byte."""
 
     def __init__(self, content: bytes) -> None:
-        content += bytes(8)
-        self.letters = np.frombuffer(content, np.uint8)
+        end = len(content)
+        while end and content[end - 1] == _NEWLINE:
+            end -= 1
+        # One copy of what may be a gigabyte.
+        content = b"".join([memoryview(content)[:end], b"\n", bytes(8)])
+        self.letters = np.frombuffer(content, np.uint8)[: end + 1]
         self.eights = np.ndarray((len(content) - 7,), "<u8", content, strides=(1,))
         """The eight bytes from each position on, as one number each."""
         self.text = content.decode("latin-1")
@@ -102,7 +106,7 @@ class TextTable:
             cells = [
                 text[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
             ]
-            if not text.isascii():
+            if not "".join(cells).isascii():
                 cells = [
                     cell if cell.isascii() else cell.encode("latin-1").decode() for cell in cells
                 ]
@@ -191,16 +195,12 @@ class TextTable:
             local[usual] = seconds
             rest = ~usual
         if rest.any():
-            cells = self.cells(name)
-            read: dict[str, tuple[float, bool] | None] = {}
-            for place in np.flatnonzero(rest).tolist():
-                cell = cells[place]
-                if cell not in read:
-                    read[cell] = read_date(cell, form)
-                meaning = read[cell]
-                wrong[place] = meaning is None
-                if meaning is not None:
-                    (local if meaning[1] else values)[place] = meaning[0]
+            others = self.part(rest).words(name)
+            read = [read_date(word, form) for word in others.words]
+            wrong[rest] = np.array([each is None for each in read], np.bool_)[others.places]
+            for column, is_local in ((local, True), (values, False)):
+                known = [each[0] if each and each[1] == is_local else math.nan for each in read]
+                column[rest] = np.array(known, np.float64)[others.places]
         later, missing = np.zeros(size), np.zeros(size, np.bool_)
         known = ~np.isnan(local)
         if known.any():
@@ -227,11 +227,8 @@ def read_table(
     columns in ``rest`` the first that there is may hold the delimiter itself.
     """
     content = content.removeprefix(codecs.BOM_UTF8)
-    if not content.isascii():
-        try:
-            content.decode()
-        except UnicodeDecodeError:
-            content = content.decode("latin-1").encode()
+    if not _is_utf8(content):
+        content = content.decode("latin-1").encode()
     if b"\r" in content:
         content = content.replace(b"\r\n", b"\n")
     malformed: list[Malformed] = []
@@ -239,76 +236,127 @@ def read_table(
     if not (quoted and b'"' in content):
         table = _split(content, delimiter, source, malformed)
     if table is None:
-        rows, lines = _rows(content, source, what, delimiter, quoted, rest, malformed)
+
+        def refuse(line: int, row: list[str], expected: int) -> None:
+            found = f"{len(row)} cells ({shown(delimiter.join(row))})"
+            malformed.append(Malformed(line, "columns", f"{found}, the header has {expected}"))
+            if len(malformed) > MAX_ODD_LINES:
+                raise InputError(f"{source}: more than {MAX_ODD_LINES} lines are no records")
+
         # The same cells, written so that they can be found at once.
-        usual = "\n".join(_CELL_END.join(cell.translate(_NO_ENDS) for cell in row) for row in rows)
-        table = _split(f"{usual}\n".encode(), _CELL_END, source, malformed)
+        if quoted:
+            where = f"{what} is expected", source
+            content, lines = _without_quotes(content, delimiter, refuse, where)
+            delimiter = _CELL_END
+        else:
+            content, lines = _mended(content, delimiter, rest, refuse)
+        table = _split(content, delimiter, source, malformed)
         if table is None:
             raise InputError(f"{source}: holds no row; {what} is expected")
-        table.lines = np.array(lines[1:], np.int64)
+        table.lines = lines[1:]
     name = next(iter(table.header))
     if f"\n{name}{delimiter}".encode() in content:
         table = table.part(np.array([cell != name for cell in table.cells(name)], np.bool_))
     return table
 
 
+def _is_utf8(content: bytes) -> bool:
+    """Tell whether bytes are UTF-8, without a text of them all."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for begin in range(0, len(content), _BLOCK):
+            decoder.decode(content[begin : begin + _BLOCK])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _split(
     content: bytes, delimiter: str, source: str, malformed: list[Malformed]
 ) -> TextTable | None:
     """Return a table each of whose lines has as many cells as the header, else None."""
-    content = content.rstrip(b"\n") + b"\n"
+    content = content if content.endswith(b"\n") else content + b"\n"
     line = content.partition(b"\n")[0]
     header = [name.strip() for name in line.decode().split(delimiter)]
+    lines_at_most = content.count(b"\n")
+    if content.count(delimiter.encode()) > lines_at_most * (len(header) - 1):
+        return None
     kept = Content(content)
-    found = []
-    for begin in range(0, len(content), _BLOCK):
-        part = kept.letters[begin : begin + _BLOCK]
-        places = np.flatnonzero((part == ord(delimiter)) | (part == _NEWLINE))
-        found.append((places + begin).astype(np.int32))
-    ends = np.concatenate(found)
+    ends = _places(kept.letters, delimiter.encode() + b"\n")
     if len(ends) % len(header):
         return None
     cells = ends.reshape(-1, len(header))
     breaks = kept.letters[cells[:, -1]] == _NEWLINE
-    if not breaks.all() or content.count(b"\n") != len(cells):
+    if not breaks.all() or kept.text.count("\n") != len(cells):
         return None
     lines = np.arange(2, len(cells) + 1)
     cells = np.column_stack([cells[:-1, -1], cells[1:]])
     return TextTable(source, header, kept, cells, lines, malformed)
 
 
-def _rows(
-    content: bytes,
-    source: str,
-    what: str,
-    delimiter: str,
-    quoted: bool,
-    rest: Sequence[str],
-    malformed: list[Malformed],
-) -> tuple[list[list[str]], list[int]]:
-    """Return header and rows of a table, and the lines in which they end."""
-    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    text = io.StringIO(content.decode(), newline="")
-    reader = csv.reader(text, delimiter=delimiter, quoting=quoting)
-    rows: list[list[str]] = []
+def _places(content: bytes | NDArray[np.uint8], wanted: bytes) -> NDArray[np.int32]:
+    """Return where some letters are; a block at a time, which stays in the caches."""
+    letters = np.frombuffer(content, np.uint8)  # of an array, the same again
+    found = [np.empty(0, np.int32)]
+    for begin in range(0, len(letters), _BLOCK):
+        part = letters[begin : begin + _BLOCK]
+        alike = np.logical_or.reduce([part == letter for letter in wanted])
+        found.append((np.flatnonzero(alike) + begin).astype(np.int32))
+    return np.concatenate(found)
+
+
+_Refuse = Callable[[int, list[str], int], None]
+"""Notes a line that is no row: its number, its cells, and how many there should be."""
+
+
+def _mended(
+    content: bytes, delimiter: str, rest: Sequence[str], refuse: _Refuse
+) -> tuple[bytes, Integers]:
+    """Return the rows whose one free text may have held delimiters, and their lines."""
+    mark = delimiter.encode()
+    content = content if content.endswith(b"\n") else content + b"\n"
+    header = content.partition(b"\n")[0].split(mark)
+    names = [name.decode().strip() for name in header]
+    extra = next((names.index(name) for name in rest if name in names), None)
+    ends, marks = (_places(content, letter) for letter in (b"\n", mark))
+    counts = np.diff(np.searchsorted(marks, ends), prepend=0)
+    odd = np.flatnonzero(counts != len(header) - 1)
+    kept = np.ones(len(ends), np.bool_)
+    parts, done = [], 0
+    for number in odd.tolist():
+        begin = int(ends[number - 1]) + 1 if number else 0
+        end = int(ends[number]) + 1
+        row = content[begin : end - 1].split(mark)
+        parts.append(content[done:begin])
+        done = end
+        if len(row) > len(header) and extra is not None:
+            last = extra + len(row) - len(header) + 1
+            parts.append(mark.join([*row[:extra], b" ".join(row[extra:last]), *row[last:]]) + b"\n")
+        else:
+            kept[number] = False
+            if row != [b""]:
+                refuse(number + 1, [cell.decode() for cell in row], len(header))
+    return b"".join([*parts, content[done:]]), np.flatnonzero(kept) + 1
+
+
+def _without_quotes(
+    content: bytes, delimiter: str, refuse: _Refuse, where: tuple[str, str]
+) -> tuple[bytes, Integers]:
+    """Return the rows of a table with quotes, and the lines in which they end."""
+    reader = csv.reader(io.StringIO(content.decode(), newline=""), delimiter=delimiter)
+    rows: list[str] = []
     lines: list[int] = []
-    extra = None
+    size = 0
     try:
-        for row in reader:
-            if not rows:
-                extra = next((row.index(name) for name in rest if name in row), None)
-            elif len(row) > len(rows[0]) and extra is not None:
-                end = extra + len(row) - len(rows[0]) + 1
-                row = [*row[:extra], delimiter.join(row[extra:end]), *row[end:]]
-            if row and rows and len(row) != len(rows[0]):
-                found = f"{len(row)} cells ({shown(delimiter.join(row))})"
-                problem = f"{found}, the header has {len(rows[0])}"
-                malformed.append(Malformed(reader.line_num, "columns", problem))
-                if len(malformed) > MAX_ODD_LINES:
-                    raise InputError(f"{source}: more than {MAX_ODD_LINES} lines are no records")
-            elif row:
-                rows.append(row)
-                lines.append(reader.line_num)
+        for row in filter(None, reader):
+            size = size or len(row)
+            if len(row) != size:
+                refuse(reader.line_num, row, size)
+                continue
+            rows.append(_CELL_END.join(cell.translate(_NO_ENDS) for cell in row))
+            lines.append(reader.line_num)
     except csv.Error as error:
-        raise InputError(f"{source}: line {reader.line_num}: {error}; {what} is expected") from None
-    return rows, lines
+        expected, source = where
+        raise InputError(f"{source}: line {reader.line_num}: {error}; {expected}") from None
+    return "\n".join(rows).encode(), np.array(lines, np.int64)

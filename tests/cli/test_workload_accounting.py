@@ -38,7 +38,7 @@ def test_from_sacct(cli: Cli, tmp_path: Path) -> None:
     assert told["steps of jobs"] == dump.left_out["steps"]
     assert told["state PENDING (waiting still)"] == dump.left_out["state_pending"]
     assert told["state CANCELLED (before they started)"] > 0
-    assert "(the most cores in use at once; --processors N sets it)" in result.out
+    assert "machine: the most cores in use at once (--processors N sets it)" in result.out
     workload = read_workload(out)
     assert {job.id for job in workload.jobs} == dump.jobs.keys()
     assert workload.calendar is not None
@@ -141,3 +141,23 @@ def test_what_is_another_format(cli: Cli, tmp_path: Path, command: str) -> None:
     assert result.exit_code == 2
     assert "log.swf: " in result.err
     assert "is expected" in result.err
+
+
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "accounting.md"
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="no documentation beside the tests")
+def test_the_page_shows_what_is_printed(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = PAGE.read_text()
+    dump, shown = (
+        page.partition(f"```{kind}\n")[2].partition("```")[0] for kind in ("text", "console")
+    )
+    Path("march.txt").write_text(dump)
+    command, _, expected = shown.partition("\n")
+    result = cli(*command.split()[2:])
+    assert [line.rstrip() for line in result.out.splitlines()] == expected.splitlines()
+    assert cli("run", "easy", "-w", "march.json", "-o", "out/march", "-q").exit_code == 0
+    assert "started            2024-03-30 23:00:00" in cli("explain", "out/march", "4711_3").out
