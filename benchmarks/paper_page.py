@@ -42,6 +42,9 @@ TABLES = {
 OTHER_MACHINE = "338 processors"
 """Of which pages have the verdicts only."""
 
+IN_TEXT = ("pascal2004",)
+"""Papers whose page tells the choices in its own words."""
+
 SHOWN_LOAD = {"islam2003": 1.4}
 """The load of a page's rows, if not all have one."""
 
@@ -103,6 +106,8 @@ def main() -> None:
         for each in report.claims
         if not twice and each.id not in parts
     ]
+    if paper in IN_TEXT:
+        report.choices = {}
     print_or_put(report.markdown(), arguments.write)
 
 

@@ -219,9 +219,11 @@ class PaperReport(msgspec.Struct, kw_only=True):
         lines = []
         if self.claims:
             lines += ["## Verdicts", "", METHOD, "", *_claim_lines(self.claims), ""]
-        lines += ["## Choices of this run", ""]
-        lines += [f"- {topic}: {choice}" for topic, choice in self.choices.items()]
-        lines += ["", "## Tables", ""]
+        if self.choices:
+            lines += ["## Choices of this run", ""]
+            lines += [f"- {topic}: {choice}" for topic, choice in self.choices.items()]
+            lines += [""]
+        lines += ["## Tables", ""]
         for table in self.tables:
             lines += [*table.markdown(), ""]
         return "\n".join(lines)

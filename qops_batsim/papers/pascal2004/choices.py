@@ -23,7 +23,7 @@ CHOICES = {
     "column NQS for 10,000 and 35,000 jobs cannot be computed again",
     "our NQS": "queues by name and requested time (limits 1, 4, 12, 18 h), first come first served "
     "in each, no reservations, no run limits; the site's own configuration is not known",
-    "mapping time": "wall clock time of mapping one application, measured around the scheduler's "
+    "mapping time": "processor time of mapping one application, measured around the scheduler's "
     "search; the paper's is of a computer of 2004",
     "waiting time": "start - submission of applications that were not rejected",
 }

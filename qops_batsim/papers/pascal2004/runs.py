@@ -52,7 +52,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """What is measured of the applications of one class, or of all: jobs of the log.
 
     Means of those that started: ``wait``, from submission to the start of the last task (s),
-    and ``stretch``, (end - start) / CPU time: by how much sharing hosts slows them. Wall clock
+    and ``stretch``, (end - start) / CPU time: by how much sharing hosts slows them. Processor
     times that it took to map one (ms): mean and 99th percentile.
     """
 
@@ -86,7 +86,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimedAroma(Aroma):
-    """AROMA with a watch: ``seconds`` are the wall clock times of mappings by full job id."""
+    """AROMA with a watch: ``seconds`` are the processor times of mappings by full job id."""
 
     def __init__(self, options: AromaOptions | None = None) -> None:
         super().__init__(options)
@@ -94,9 +94,9 @@ class TimedAroma(Aroma):
 
     def map_application(self, application: Application) -> bool:
         """Map an application and note how long that takes."""
-        begin = time.perf_counter()
+        begin = time.thread_time()
         mapped = super().map_application(application)
-        self.seconds[application.job.id] = time.perf_counter() - begin
+        self.seconds[application.job.id] = time.thread_time() - begin
         return mapped
 
 

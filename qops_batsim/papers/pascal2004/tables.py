@@ -30,7 +30,7 @@ def tables(first: Rows, second: Rows, third: Rows) -> list[Table]:
             note="Cases 1 to 4 are the paper's; then the log's first jobs with their real queues, "
             "with run times, with the CPU time field, and with tasks that progress together. "
             "Stretch: (end - start) / CPU time, the price of sharing hosts. Mapping times are "
-            "wall clock times of this machine.",
+            "processor times of this machine.",
         ),
         Table(
             "Predicted ends against simulated ones (s), and guarantees",
@@ -86,7 +86,7 @@ def _count(values: Sequence[float]) -> str:
 
 def _mean(values: Sequence[float | None]) -> str:
     known = mean(values)
-    return "-" if known is None else number_text(known)
+    return "-" if known is None else number_text(_whole(known))
 
 
 _TABLE_1: Columns = {
