@@ -106,7 +106,8 @@ def print_metrics(values: Metrics) -> None:
     }
     parts = [f"{count:,} {how}" for how, count in ended.items() if count]
     if values.runs_killed:
-        parts.append(f"{values.runs_killed:,} runs killed whose job ran later")
+        runs = "run" if values.runs_killed == 1 else "runs"
+        parts.append(f"{values.runs_killed:,} {runs} killed whose job ran later")
     facts = {
         "jobs": f"{values.jobs_submitted:,} submitted: {', '.join(parts) or 'none ended'}",
         "machine": f"{values.hosts:,} hosts, utilization (%) "

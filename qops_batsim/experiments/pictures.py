@@ -175,7 +175,11 @@ def _panel(
     axes.set_xlabel("Utilization (%)" if versus_utilization else "Load")
     axes.set_ylabel(_LABELS[metric])
     _set_height(axes, curves, metric)
-    if not versus_utilization:
+    if len(loads) == 1 and not versus_utilization:
+        places = [x for (x, _), _ in ends.values()]
+        axes.set_xticks(places, list(ends), rotation=30, ha="right", rotation_mode="anchor")
+        axes.set_xlabel(f"Scheduler, at load {loads[0]:g}")
+    elif not versus_utilization:
         axes.set_xticks(loads if len(loads) <= 8 else loads[:: -(-len(loads) // 8)])
         _label_ends(axes, ends)
 
@@ -213,7 +217,8 @@ def _label_ends(axes: Any, ends: Mapping[str, tuple[tuple[float, float], str]]) 
         axes.annotate(
             name, (x, y), xytext=(right, place), color=color, va="center", size=9,
             annotation_clip=False, textcoords="data",
-            arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.6, "alpha": 0.7},
+            arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.6, "alpha": 0.7,
+                        "relpos": (0, 0.5)},
         )  # fmt: skip
 
 
