@@ -26,7 +26,12 @@ def tables(first: Rows, second: Rows, third: Rows) -> list[Table]:
         Table(
             "Table 2: influence of the quality of service",
             _TABLE_2,
-            [_of_class(case, name) for case in labelled for name in case["wait"]],
+            [
+                _of_class(case, name)
+                for case in labelled
+                # Where all have one class, it is what all are.
+                for name in (case["wait"] if case["classes"] == "by queue" else [ALL])
+            ],
             note="Cases 1 to 4 are the paper's; then the log's first jobs with their real queues, "
             "with run times, with the CPU time field, and with tasks that progress together. "
             "Stretch: (end - start) / CPU time, the price of sharing hosts. Mapping times are "
