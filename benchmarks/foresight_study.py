@@ -62,6 +62,9 @@ LOGS = {
 }
 LOADS = (1.2, 1.4, 1.6)
 
+DRAWN = 1.4
+"""Load of the picture."""
+
 EQUAL_WORK = 0.3
 """Work that counts as equal (points)."""
 
@@ -211,15 +214,15 @@ def differences(results: Results, name: str, log: str = "", load: float = 0) -> 
 
 
 def row(results: Results, name: str, log: str = "", load: float = 0) -> str:
-    """Return means and intervals over the windows, whose loads are not independent."""
+    """Return means and intervals over the windows of logs, within which nothing is independent."""
     found = differences(results, name, log, load)
     if not found:
         return ""
-    windows: dict[tuple[str, int, int], list[Share]] = {}
+    windows: dict[tuple[str, int], list[Share]] = {}
     for case, share in found.items():
-        windows.setdefault((case.log, case.skip, case.seed), []).append(share)
-    cells = [log or f"load {load:g}"] if log or load else []
-    cells += [name, f"{len(windows)}, {len(found)}"]
+        windows.setdefault((LOGS[case.log].file, case.skip), []).append(share)
+    where = log or (f"load {load:g}" if load else "all")
+    cells = [where, name, f"{len(windows)}, {len(found)}"]
     for place in range(3):
         groups = [[share[place] for share in shares] for shares in windows.values()]
         cells.append(nested_interval(groups).text(sign="+"))
@@ -228,13 +231,17 @@ def row(results: Results, name: str, log: str = "", load: float = 0) -> str:
 
 def tables(results: Results) -> str:
     """Return the tables in Markdown."""
-    head = "contestant | windows, cases | jobs | work | QoS charge |\n"
+    head = (
+        "| | contestant | windows, cases | jobs | work | QoS charge |\n|---|---|---|---|---|---|\n"
+    )
     three = (BASELINE, DEFAULT, MORE)
     text = [
-        "Refused, less what QoPS refuses (points, 95 % intervals); negative is better.\n\n",
-        f"| {head}|---|---|---|---|---|\n",
-        *(row(results, name) for name in CONTESTANTS if name != "qops"),
-        f"\n| | {head}|---|---|---|---|---|---|\n",
+        "Refused, less what QoPS refuses (points, 95 % intervals over windows); less is better. "
+        f"All contestants, at load {DRAWN}; the numbers of foresight are its two prices:\n\n",
+        head,
+        *(row(results, name, load=DRAWN) for name in CONTESTANTS if name != "qops"),
+        f"\nLoads {', '.join(map(str, LOADS))}:\n\n{head}",
+        *(row(results, name) for name in three),
         *(row(results, name, log=log) for log in LOGS for name in three),
         *(row(results, name, load=load) for load in LOADS for name in three),
         "\n",
@@ -269,7 +276,7 @@ def against_headroom(results: Results) -> Iterator[str]:
 
 
 def draw(results: Results, path: Path) -> None:
-    """Draw refused jobs against refused work, the mean over the cases of each log."""
+    """Draw refused jobs against refused work at one load, the mean over the windows of each log."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -277,18 +284,20 @@ def draw(results: Results, path: Path) -> None:
 
     figure, axes = plt.subplots(2, 2, figsize=(9, 7.5), layout="constrained")
     groups = (
-        ("QoPS", {"qops": CONTESTANTS["qops"]}, "ks"),
-        ("MSB", {"msb": CONTESTANTS["msb"]}, "^"),
-        ("MRT", {"mrt": CONTESTANTS["mrt"]}, "v"),
-        ("QoPS, K = 0 … 20", REPAIRS, "d:"),
-        ("fixed headroom", FIXED, "o--"),
-        ("foresight", FRONT, "o-"),
+        ("MSB", ("msb",), "^"),
+        ("MRT", ("mrt",), "v"),
+        ("QoPS, K = 0, 5, 20", ("qops, K = 0", "qops", "qops, K = 20"), "d:"),
+        ("fixed headroom, 1, 3, 5 %", tuple(FIXED), "o--"),
+        ("foresight, by its prices", tuple(FRONT), "o-"),
+        ("QoPS", ("qops",), "ks"),
     )
     for axis, log in zip(axes.flat, LOGS, strict=True):
         complete = [
             case
             for case, who in results
-            if who == "qops" and case.log == log and is_complete(results, case)
+            if who == "qops"
+            and (case.log, case.load) == (log, DRAWN)
+            and is_complete(results, case)
         ]
         for label, names, style in groups:
             points = [
@@ -298,7 +307,7 @@ def draw(results: Results, path: Path) -> None:
             ]
             if points:
                 axis.plot(*zip(*points, strict=True), style, label=label, markersize=5)
-        axis.set(title=f"{log}: {len(complete)} cases", xlabel="refused jobs (%)")
+        axis.set(title=f"{log}: {len(complete)} windows, load {DRAWN}", xlabel="refused jobs (%)")
         axis.set_ylabel("refused work (%)")
         axis.grid(alpha=0.3)
     axes.flat[0].legend(fontsize=8)
@@ -318,7 +327,7 @@ def random_promises(count: int) -> str:
         rng = np.random.default_rng(seed)
         jobs, profiles, date = [], {}, 0.0
         for index in range(5000):
-            date += float(np.round(rng.exponential(120), 3))
+            date += float(np.round(rng.exponential(250), 3))
             seconds = float(np.ceil(rng.lognormal(6, 1.8)))
             laxity = float(rng.choice([0.0, 0.3, 1.0, 5.0])) * seconds
             profile, content = delay_profile(seconds)
