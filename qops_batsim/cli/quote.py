@@ -82,6 +82,7 @@ def quote(
     if (state is None) == (queue is None and listen is None):
         raise InputError("--state PREFIX@TIME or --queue FILE is expected, one of the two")
     if state is not None:
+        _refuse(ask=ask, machine=machine, now=now, may_wait=may_wait, listen=listen, set=settings)
         if processors is None or runtime is None:
             raise InputError("--processors N and --runtime DURATION are expected with --state")
         _quote_run(state, processors, runtime, deadline, before, workload, as_json)
@@ -97,6 +98,13 @@ def quote(
         return
     asks = _asks(ask, processors, runtime, deadline)
     queues.quote_queue(source, asks, as_json=as_json)
+
+
+def _refuse(**given: object) -> None:
+    """Refuse options that say something of a queue only."""
+    for name, value in given.items():
+        if value not in (None, False):
+            raise InputError(f"--{name.replace('_', '-')}: is of use only without --state")
 
 
 def _date(text: str | None) -> float | None:
@@ -119,7 +127,8 @@ def _asks(
         until = None if deadline is None else duration(deadline, "--deadline", zero=False)
         time = duration(runtime, "--runtime", zero=False)
         asks.insert(0, Ask(processors=processors, time=time, deadline=until))
-    if not asks or (processors is None) != (runtime is None):
+    lacking = deadline is not None and processors is None
+    if not asks or lacking or (processors is None) != (runtime is None):
         raise InputError("--ask LIST, or --processors N and --runtime DURATION, is expected")
     return asks
 

@@ -1,0 +1,67 @@
+"""``qops-batsim quote --queue`` at the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+QUEUE = {
+    "processors": 8,
+    "now": 1_780_000_000,
+    "jobs": [
+        {"id": "4711_3", "processors": 6, "estimate": 100, "start": 1_780_000_000},
+        {"id": "4712", "processors": 8, "estimate": 100, "deadline": 1_780_000_050},
+        {"id": "4713", "processors": 9, "estimate": 100},
+    ],
+}
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Path:
+    path = tmp_path / "queue.json"
+    path.write_text(json.dumps(QUEUE))
+    return path
+
+
+def test_a_list_of_jobs_is_a_table(cli, queue: Path) -> None:
+    done = cli("quote", "--queue", queue, "--ask", "2x1m,8x2m")
+    assert done.exit_code == 0, done.err
+    assert "2 of 8 processors free, jobs: 1 running, 1 waiting" in " ".join(done.out.split())
+    assert "1 min" in done.out
+    assert "5 min 20 s" in done.out
+    assert "left out: 1 wider than the machine" in done.err
+    assert "1 promises cannot be kept as it is: 4712" in done.err
+    assert all(len(line) <= 80 for line in done.out.splitlines()[1:])
+    found = json.loads(cli("quote", "--queue", queue, "--ask", "2x1m,8x2m", "--json").out)
+    assert [each["response"] for each in found["jobs"]] == [60.0, 320.0]
+
+
+def test_one_job_with_a_deadline(cli, queue: Path) -> None:
+    one = ("--processors", "8", "--runtime", "60", "--deadline", "3m")
+    done = cli("quote", "--queue", queue, *one)
+    assert done.exit_code == 0, done.err
+    assert "8 x 1 min: refused: " in done.out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "--state PREFIX@TIME or --queue FILE is expected"),
+        (("--state", "x@1", "--queue", "QUEUE"), "one of the two"),
+        (("--state", "x@1", "--ask", "1x1"), "--ask: is of use only without --state"),
+        (("--state", "x@1"), "--processors N and --runtime DURATION are expected"),
+        (("--queue", "QUEUE"), "--ask LIST, or --processors N and --runtime"),
+        (("--queue", "QUEUE", "--ask", "1x1", "--deadline", "3"), "--ask LIST, or --processors"),
+        (("--queue", "QUEUE", "--ask", "9x1h"), "processors is 9; a whole number from 1 to 8"),
+        (("--queue", "QUEUE", "--ask", "1x1h", "--now", "today"), "--now is 'today'"),
+        (("--queue", "QUEUE", "--ask", "1x1h", "--scheduler", "easy"), "promises nothing"),
+        (("--listen", "0.0.0.0:1"), "every machine in the network could ask"),
+        (("--queue", "/no/file", "--listen", "127.0.0.1:0"), "/no/file: No such file"),
+    ],
+)
+def test_mistakes(cli, queue: Path, options: tuple[str, ...], message: str) -> None:
+    done = cli("quote", *(str(queue) if each == "QUEUE" else each for each in options))
+    assert done.exit_code == 2
+    assert message in done.err
