@@ -50,8 +50,8 @@ _about = manual(
         offset are. Default: UTC.
     --date-format FORM: How dates are written, as for strftime ('%d.%m.%Y %H:%M'). Default: ISO
         8601, or seconds since 1970.
-    --map NAME=COLUMN,...: Columns of the table: id, submit, processors (or nodes), and run_time
-        or end; if there are any, start, eligible, walltime, state, user, group, queue, qos.
+    --map NAME=COLUMN,...: Columns of the table: id, submit, processors (or nodes), and run_time,
+        or start and end; if there are any, eligible, walltime, state, user, group, queue, qos.
     --unit NAME=UNIT: Unit of plain numbers in run_time or walltime: s, min, h or d (repeatable).
         Default: s.
     --delimiter LETTER: What separates cells. Default: the one that the header has.

@@ -90,19 +90,12 @@ class CsvForm:
             self.units[name] = UNITS[unit]
         if "id" not in columns or "submit" not in columns:
             raise InputError("columns of id and submit are not both given; both are expected")
-        if not {"run_time", "end"} & columns.keys():
+        if "run_time" not in columns and not {"start", "end"} <= columns.keys():
             raise InputError(
-                "neither a column of run_time nor one of end is given; one is expected"
+                "no column of run_time, or of start and end, is given; one is expected"
             )
         if not {"processors", "nodes"} & columns.keys():
             raise InputError("no column of processors is given; one is expected")
-
-
-def is_sacct(begin: bytes) -> bool:
-    """Tell whether a file begins with a header of sacct."""
-    line = begin.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0]
-    names = {name.strip().lower() for name in re.split(rb"[|,;\t]", line)}
-    return bool(names & {b"jobid", b"jobidraw"}) and b"submit" in names
 
 
 def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[Malformed]]:

@@ -17,6 +17,7 @@ from qops_batsim.jobs import is_amount, is_number, is_whole_number
 from qops_batsim.limits import MAX_AMOUNT, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.job_table import JobTable
+from qops_batsim.workload.log_formats import command_for, log_format
 from qops_batsim.workload.model import Profile, Workload, read_jobs, split_provenance
 from qops_batsim.workload.strict_json import json_writer, load_json, nesting_is_limited
 
@@ -76,11 +77,12 @@ def workload_in(stored: Stored, source: str) -> Workload:
     from qops_batsim.workload.bulk_json import read_in_bulk
 
     content, digest = stored
-    if _LOG.search(source) and not content.lstrip().startswith(b"{"):
-        made = shlex.quote(_LOG.sub(".json", Path(source).name))
+    kind = log_format(content)
+    if kind != "batsim" and (kind != "swf" or _LOG.search(source)):
+        made = shlex.quote(f"{Path(_LOG.sub('', source)).name}.json")
         raise InputError(
             f"{source}: is a log; a Batsim workload (JSON) is expected, which "
-            f"`qops-batsim workload from-swf {shlex.quote(source)} {made}` makes of it"
+            f"`qops-batsim {command_for(kind)} {shlex.quote(source)} {made}` makes of it"
         )
     workload = read_in_bulk(content.removeprefix(codecs.BOM_UTF8), source)
     workload = workload or parse_workload(text_of(content, source, what=_WHAT), source=source)

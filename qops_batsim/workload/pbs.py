@@ -18,9 +18,9 @@ import numpy as np
 
 from qops_batsim.workload.accounting import Choices, Rows
 from qops_batsim.workload.log import Malformed, RepairCount, Words
+from qops_batsim.workload.log_formats import PBS_LINE
 from qops_batsim.workload.text_values import read_duration
 
-_LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]{1,2});([^;]*);(.*)")
 _FIELD = re.compile(r"""([\w.]+)=("[^"]*"|'[^']*'|\S*)""")
 _OF_JOBS = {"Q": "queued", "S": "start", "T": "restart", "E": "end", "D": "deleted"} | {
     "A": "aborted",
@@ -41,12 +41,6 @@ class _Job:
     """Kind, date, line and fields of each start, end and interruption."""
 
 
-def is_pbs(begin: bytes) -> bool:
-    """Tell whether a file begins with a record of PBS."""
-    lines = begin.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n")
-    return bool(_LINE.match(lines[0].decode("latin-1")))
-
-
 def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[Malformed]]:
     """Return the rows of jobs, and the lines that are none; O(bytes)."""
     malformed: list[Malformed] = []
@@ -59,7 +53,7 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[
         if not line.strip():
             continue
         read += 1
-        match = _LINE.match(line)
+        match = PBS_LINE.match(line)
         date = match and _date(match[1], zone)
         if match is None or date is None:
             accepted = "MM/DD/YYYY hh:mm:ss;TYPE;JOB;fields is expected"

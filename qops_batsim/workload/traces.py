@@ -12,20 +12,18 @@ from qops_batsim.files import Stored, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.accounting import AccountingLog, Choices, log_of
-from qops_batsim.workload.accounting_tables import CsvForm, csv_rows, is_sacct, sacct_rows
+from qops_batsim.workload.accounting_tables import CsvForm, csv_rows, sacct_rows
 from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log, offered_load
 from qops_batsim.workload.log import RECORD, Log, Malformed, Records
+from qops_batsim.workload.log_formats import command_for, log_format
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.pbs import is_pbs, pbs_rows
+from qops_batsim.workload.pbs import pbs_rows
 from qops_batsim.workload.slurm_json import json_rows
 from qops_batsim.workload.subset import subset
 from qops_batsim.workload.swf import scan_swf, swf_in
 
 _WHAT = "a workload log or a Batsim workload"
-
-_BEGIN = 1 << 16
-"""Bytes by which a format is told."""
 
 
 def read_trace(
@@ -63,7 +61,7 @@ def read_trace(
     found = find_input(path, "workloads")
     stored, source = read_stored(found, what=_WHAT), str(found)
     with without_garbage_collection():
-        if _kind(stored.content) != "batsim":
+        if log_format(stored.content) != "batsim":
             log = log_in(stored, source, accounting)
             return convert_log(log, processors=processors, first=first, **choices)
         workload = workload_in(stored, source)
@@ -79,14 +77,14 @@ def read_trace(
 def read_accounting(path: Path, choices: Choices, kind: str, form: CsvForm | None = None) -> Log:
     """Read an accounting of a kind: ``sacct``, ``pbs``, or ``csv`` in a site's own form."""
     stored = read_stored(path, what="the accounting of a batch system")
-    if kind == "sacct" and _kind(stored.content) == "json":
+    if kind == "sacct" and log_format(stored.content) == "json":
         kind = "json"
     return _usable(*_accounting(stored, str(path), choices, kind, form), str(path))
 
 
 def log_in(stored: Stored, source: str, choices: Choices | None = None) -> Log:
     """Return the log in a file that was read, told by its content."""
-    kind = _kind(stored.content)
+    kind = log_format(stored.content)
     if kind == "swf":
         return swf_in(stored, source)
     return _usable(*_accounting(stored, source, choices or Choices(), kind), source)
@@ -96,17 +94,10 @@ def scan_log(
     stored: Stored, source: str, choices: Choices | None = None
 ) -> tuple[Log, list[Malformed]]:
     """Read what can be read of a log, and tell which lines cannot."""
-    kind = _kind(stored.content)
+    kind = log_format(stored.content)
     if kind == "swf":
         return scan_swf(stored, source)
     return _accounting(stored, source, choices or Choices(), kind)
-
-
-def _kind(content: bytes) -> str:
-    begin = content[:_BEGIN].removeprefix(b"\xef\xbb\xbf").lstrip()
-    if begin.startswith(b"{"):
-        return "json" if b'"nb_res"' not in content and b'"job_id"' in content else "batsim"
-    return "sacct" if is_sacct(begin) else "pbs" if is_pbs(begin) else "swf"
 
 
 def _accounting(
@@ -122,8 +113,7 @@ def _accounting(
         rows, malformed = pbs_rows(content, source, choices)
     else:
         rows, malformed = sacct_rows(content, source, choices)
-    command = f"workload from-{'sacct' if kind == 'json' else kind}"
-    log = log_of(rows, choices, command=command, source=source)
+    log = log_of(rows, choices, command=command_for(kind), source=source)
     log.sha256 = digest
     return log, malformed
 

@@ -111,11 +111,14 @@ def test_from_csv(cli: Cli, tmp_path: Path) -> None:
         (["--map", "id"], "--map is 'id'; such as id=job is expected"),
         (["--map", "id=job,id=job"], "--map gives id twice"),
         (["--map", "id=job,colour=red"], "nothing is called 'colour'"),
-        (["--map", "id=job,submit=created"], "neither a column of run_time nor one of end"),
-        (["--map", "id=job,submit=created,end=x"], "no column of processors is given"),
         (
-            ["--map", "id=job,submit=created,end=x,processors=cores"],
-            "jobs.csv: no column 'x' (of end)",
+            ["--map", "id=job,submit=created"],
+            "no column of run_time, or of start and end, is given",
+        ),
+        (["--map", "id=job,submit=created,run_time=x"], "no column of processors is given"),
+        (
+            ["--map", "id=job,submit=created,run_time=x,processors=cores"],
+            "jobs.csv: no column 'x' (of run_time)",
         ),
         (
             ["--map", "id=job,submit=created,run_time=minutes,processors=cores"],
@@ -141,6 +144,19 @@ def test_what_is_another_format(cli: Cli, tmp_path: Path, command: str) -> None:
     assert result.exit_code == 2
     assert "log.swf: " in result.err
     assert "is expected" in result.err
+
+
+@pytest.mark.parametrize(
+    ("text", "command"), [(PBS, "from-pbs"), (make_dump(1, 4).text(), "from-sacct")]
+)
+def test_a_run_of_accounting_names_what_converts_it(
+    cli: Cli, tmp_path: Path, text: str, command: str
+) -> None:
+    path = tmp_path / "march.txt"
+    path.write_text(text)
+    result = cli("run", "easy", "-w", path, "-o", tmp_path / "out")
+    assert result.exit_code == 2
+    assert f"`qops-batsim workload {command} {path} march.txt.json` makes of it" in result.err
 
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "accounting.md"
