@@ -31,7 +31,7 @@ def narrow(text: str) -> str:
     return re.sub("^compiling .*\n", "", re.sub(" +", " ", text).replace(" \n", "\n"))
 
 
-@pytest.mark.parametrize("page", ["tutorial.md", "operators.md"])
+@pytest.mark.parametrize("page", ["tutorial.md", "operators.md", "accounting.md"])
 def test_a_page_can_be_followed(page: str, tmp_path: Path) -> None:
     text = (DOCS / page).read_text()
     for name, content in FILE.findall(text):
@@ -39,7 +39,7 @@ def test_a_page_can_be_followed(page: str, tmp_path: Path) -> None:
     environment = {**os.environ, "COLUMNS": "80"}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
     commands = [part for block in CONSOLE.findall(text) for part in block.split("$ ")[1:]]
-    assert len(commands) > 5
+    assert commands
     for command, _, shown in (each.partition("\n") for each in commands):
         done = subprocess.run(
             command,
