@@ -89,7 +89,7 @@ def _description(kind: type[DecisionModule]) -> list[str]:
     text = "\n".join(lines[: rules[0] - 1] if rules else lines).rstrip()
     plain = re.sub(r"``|:\w+:(?=`)|(?<=:`)~", "", text).replace("`", "")
     # Examples in Python are for those who write schedulers, with what leads to them.
-    kept = re.sub(r"\n\n[^\n]*(\n[^\n]+)*:\n\n>>> .*", "", plain, flags=re.DOTALL)
+    kept = re.sub(r"\n\n[^\n]*(\n[^\n]+)*:\n\n>{3} .*", "", plain, flags=re.DOTALL)
     return [" ".join(paragraph.split()) for paragraph in kept.split("\n\n")]
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import admission_metrics
+from qops_batsim.analysis.metrics.admission import utilization_to_the_end
 from qops_batsim.analysis.metrics.deadlines import DeadlineMetrics, deadline_metrics
 from qops_batsim.analysis.metrics.outcomes import (
     JobOutcomes,
@@ -53,7 +53,7 @@ def easy_reference(inputs: Inputs, grace: float = 0.0) -> Reference:
     )
     outcomes = outcomes_of_columns(simulation.ended_jobs, workload, {})
     outcomes = outcomes or outcomes_of_simulation(simulation.ended, workload)
-    used = admission_metrics(outcomes, len(simulation.hosts)).utilization
+    used = utilization_to_the_end(outcomes, len(simulation.hosts))
     return Reference(
         outcomes=outcomes,
         deadlines=deadline_metrics(outcomes, grace=grace),

@@ -73,7 +73,6 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
     late = ran & of_user & (outcomes.finish > outcomes.deadline + PLAN_TOLERANCE)
     begin = float(outcomes.submission.min())
     last_submission = float(outcomes.submission.max())
-    end = float(outcomes.finish[ran].max(initial=begin))
     others = ran & ~of_user
     response = (outcomes.finish - outcomes.submission)[others]
     run_time = (outcomes.finish - outcomes.start)[others]
@@ -91,7 +90,7 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
             work[outcomes.refused & of_user].sum(), work[of_user].sum()
         ),
         missed_deadlines=_percent(late.sum(), of_user.sum()),
-        utilization=_utilization(outcomes, hosts, begin, end),
+        utilization=utilization_to_the_end(outcomes, hosts),
         utilization_during_submissions=_utilization(outcomes, hosts, begin, last_submission),
         response_time=mean(response),
         slowdown=mean(stretches),
@@ -144,6 +143,13 @@ def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str
         date = dates[order][int(np.argmax(busy > hosts))]
         return f"{busy.max():g} processors compute at {date:.6f} s, but there are {hosts}"
     return None
+
+
+def utilization_to_the_end(outcomes: JobOutcomes, hosts: int) -> float | None:
+    """Return the utilization of :class:`AdmissionMetrics`, for jobs of any type; O(jobs)."""
+    begin = float(outcomes.submission.min())
+    end = float(outcomes.finish[~outcomes.refused].max(initial=begin))
+    return _utilization(outcomes, hosts, begin, end)
 
 
 def _utilization(outcomes: JobOutcomes, hosts: int, begin: float, end: float) -> float | None:
