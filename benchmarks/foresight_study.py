@@ -17,6 +17,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from time import process_time
 from typing import Any, NamedTuple
@@ -69,11 +70,7 @@ EQUAL_WORK = 0.3
 """Work that counts as equal (points)."""
 
 Contestant = tuple[str, dict[str, Any]]
-SINGLE: dict[str, Contestant] = {
-    "qops": ("qops", {}),
-    "msb": ("msb", {}),
-    "mrt": ("mrt", {}),
-}
+SINGLE: dict[str, Contestant] = {name: (name, {}) for name in ("qops", "msb", "mrt")}
 REPAIRS: dict[str, Contestant] = {f"qops, K = {k}": ("qops", {"k_factor": k}) for k in (0, 20)}
 FIXED: dict[str, Contestant] = {
     f"headroom {share}": ("qops", {"headroom": share}) for share in (0.01, 0.03, 0.05)
@@ -166,11 +163,8 @@ def run(facts: Facts, contestant: Contestant, what: str) -> Share:
 
 
 def cases(loads: Sequence[float], seeds: Sequence[int]) -> Iterator[Case]:
-    for seed in seeds:
-        for place in range(5):
-            for log, found in LOGS.items():
-                for load in loads:
-                    yield Case(log, found.skips[place], load, seed)
+    for seed, place, log, load in product(seeds, range(5), LOGS, loads):
+        yield Case(log, LOGS[log].skips[place], load, seed)
 
 
 Results = dict[tuple[Case, str], Share]
