@@ -89,6 +89,10 @@ def earliest_promise(
             # The end that was found can be promised as a rule: worth a try if it is far earlier.
             if low < end <= (low + middle) / 2 and (start := start_for(end)) < math.inf:
                 best = Promised(end, start)
+        # The job may end a little before: a date that a user rather reads.
+        end = end_of(best.start, estimate)
+        if low < end < best.end and (start := start_for(end)) < math.inf:
+            return Promised(end, start)
         return best
     finally:
         jobs.promises[slot], jobs.targets[slot] = asked
