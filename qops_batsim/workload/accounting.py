@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, did_you_mean, shown
-from qops_batsim.limits import MAX_JOBS
+from qops_batsim.limits import MAX_JOBS, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.workload.job_states import ENDED, OTHERS, STATES
 from qops_batsim.workload.log import RECORD, Records, RepairCount, Words
 from qops_batsim.workload.text_values import Booleans, Floats
 
+_MEASURED = ("submitted", "started", "ended", "run_times", "limits")
 _MOST_TASKS = 4_000_001
 """Tasks of an array (Slurm's own limit)."""
 
@@ -187,6 +188,7 @@ def task_numbers(text: str) -> list[int] | None:
 
 def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> AccountingLog:
     """Return the log that rows make; the order of what is left out is that of its counts."""
+    _check_ranges(rows, source)
     known = rows.submitted[~np.isnan(rows.submitted)]
     start = float(np.floor(known.min())) if len(known) else 0.0
     _select(rows, choices)
@@ -226,6 +228,22 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
         source=source,
         size_is=f"the most {choices.by} in use at once",
     )
+
+
+def _check_ranges(rows: Rows, source: str) -> None:
+    """Refuse numbers with which nothing can be done; a walltime may be without limit."""
+    for name in (*_MEASURED, "processors"):
+        most = MAX_PROCESSORS if name == "processors" else MAX_SECONDS
+        column = getattr(rows, name)
+        wrong = ~(np.abs(column) <= most) & ~np.isnan(column)
+        if name == "limits":
+            wrong &= column != math.inf
+        if wrong.any():
+            line, value = int(rows.lines[wrong][0]), float(column[wrong][0])
+            raise InputError(
+                f"{source}: line {line}: {name.replace('_', ' ')} is {value:g}; up to {most:g} is "
+                "accepted"
+            )
 
 
 def _select(rows: Rows, choices: Choices) -> None:

@@ -103,7 +103,7 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     header = content[:4096].partition(b"\n")[0].decode("latin-1")
     delimiter = next((each for each in "|\t;" if each in header), ",")
     table = read_table(content, source, SACCT, delimiter=delimiter, quoted=False, rest=_FREE)
-    _spell(table)
+    _spell(table, choices.by)
     read = len(table.lines) + len(table.malformed)
     name = "JobID" if "JobID" in table else "JobIDRaw"
     ids = table.cells(name)
@@ -121,7 +121,7 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     return rows, table.malformed
 
 
-def _spell(table: TextTable) -> None:
+def _spell(table: TextTable, by: str) -> None:
     """Check the columns of sacct, and give them the usual capitals."""
     usual = {*(name for names in _SACCT.values() for name in names), "ReqTRES", "AllocTRES"}
     for allocated, _, requested in _SIZES.values():
@@ -129,10 +129,8 @@ def _spell(table: TextTable) -> None:
     spelled = {name.lower(): name for name in usual}
     table.header = {spelled.get(name.lower(), name): at for name, at in table.header.items()}
     there = table.header.keys()
-    needed = [_SACCT[key] for key in ("id", "state", "submit", "start")]
-    needed += [("ElapsedRaw", "Elapsed", "End"), ("AllocCPUS", "NCPUS", "AllocTRES", "ReqTRES")]
-    if {"AllocNodes", "NNodes"} & there:
-        needed.pop()
+    needed = [*(_SACCT[key] for key in ("id", "state", "submit", "start"))]
+    needed += [("ElapsedRaw", "Elapsed", "End"), (*_SIZES[by][0], "AllocTRES", "ReqTRES")]
     missing = [" or ".join(names) for names in needed if not there & set(names)]
     if missing:
         raise InputError(

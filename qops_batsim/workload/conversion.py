@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
+from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.version import __version__
 from qops_batsim.workload.job_table import JobColumns, JobTable, WrittenJobs
 from qops_batsim.workload.log import Log, Records, RepairCount
@@ -262,7 +263,7 @@ def _written_ids(ids: list[str]) -> Iterable[str]:
 
 def _written_numbers(column: NDArray[np.float64]) -> list[int] | list[float]:
     """Return finite numbers; whole ones are written without a fraction."""
-    if (column == np.floor(column)).all():
+    if (column == np.floor(column)).all() and (np.abs(column) <= MAX_SECONDS).all():
         whole: list[int] = column.astype(np.int64).tolist()
         return whole
     return [plain_number(each) for each in column.tolist()]

@@ -15,6 +15,7 @@ import numpy as np
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import decoded
+from qops_batsim.jobs import is_number
 from qops_batsim.workload.accounting import (
     Choices,
     Rows,
@@ -48,12 +49,12 @@ def slurm_number(value: Any) -> float:
         value = value.get("number") if value.get("set", True) else None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value == _NOT_SET:
         return math.nan
-    return math.inf if value == _INFINITE else float(value)
+    return float(value) if value != _INFINITE and is_number(value) else math.inf
 
 
 def slurm_job_id(job: Mapping[str, Any]) -> str:
     """Return the id of a job as ``sacct`` shows it: ``123``, ``123_4``, ``123+1``."""
-    array, het = job.get("array") or {}, job.get("het") or {}
+    array, het = _object(job.get("array")), _object(job.get("het"))
     if parent := _whole(array.get("job_id")):
         task = slurm_number(array.get("task_id"))
         waiting = array.get("task")
@@ -77,7 +78,7 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
         where = f"{source}: jobs[{place - 1}]"
         ids.append(slurm_job_id(job))
         states.append(_state(job, words, where))
-        steps += [place] * len(job.get("steps") or ())
+        steps += [place] * len(_list(job.get("steps")))
         time = job.get("time")
         if not isinstance(time, dict):
             raise InputError(f"{where}: time is {shown(time)}; an object of dates is expected")
@@ -86,7 +87,7 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
             columns[name].append(value if value > 0 else math.nan)
         columns["walltime"].append(slurm_number(time.get("limit")) * 60)
         columns["processors"].append(_size(job, choices.by))
-        of = job.get("association") or {}
+        of = _object(job.get("association"))
         known = (job.get("user") or of.get("user"), job.get("account") or of.get("account"))
         named = (*known, job.get("partition"), job.get("qos"))
         for column, text in zip(texts.values(), named, strict=True):
@@ -126,6 +127,15 @@ _TIMES = {
 }
 
 
+def _object(value: Any) -> dict[str, Any]:
+    """Return an object; an empty one where there is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _whole(value: Any) -> int:
     """Return a whole number; 0 where it is not set."""
     number = slurm_number(value)
@@ -144,11 +154,11 @@ def _state(job: Mapping[str, Any], words: Mapping[str, str], where: str) -> str:
 def _size(job: Mapping[str, Any], by: str) -> float:
     """Return the cores or nodes that were allocated, else asked for."""
     kind = "cpu" if by == "cores" else "node"
-    resources = job.get("tres") or {}
+    resources = _object(job.get("tres"))
     for lists in ("allocated", "requested"):
-        for each in resources.get(lists) or ():
+        for each in map(_object, _list(resources.get(lists))):
             if each.get("type") == kind and slurm_number(each.get("count")) > 0:
                 return slurm_number(each.get("count"))
         if by == "nodes" and slurm_number(job.get("allocation_nodes")) > 0:
             return slurm_number(job.get("allocation_nodes"))
-    return slurm_number((job.get("required") or {}).get("CPUs")) if by == "cores" else math.nan
+    return slurm_number(_object(job.get("required")).get("CPUs")) if by == "cores" else math.nan

@@ -109,6 +109,12 @@ def test_json_tells_the_same(tmp_path_factory: pytest.TempPathFactory, seed: int
     check(converted(tmp_path, dump.json()), dump, exact=True)
 
 
+def test_json_with_numbers_out_of_range(tmp_path: Path) -> None:
+    text = make_dump(1).json().replace('"elapsed": ', '"elapsed": 1e300, "was": ', 1)
+    with pytest.raises(InputError, match=r"line 1: run times is 1e\+300; up to 1e\+12 is accepted"):
+        converted(tmp_path, text)
+
+
 def test_an_hour_that_comes_twice_is_the_first_unless_a_job_would_end_before_it_starts(
     tmp_path: Path,
 ) -> None:
@@ -179,6 +185,8 @@ def test_sizes_by_nodes_and_the_machine(tmp_path: Path) -> None:
     assert {job.processors for job in nodes.workload.jobs} <= {1, 2, 3}
     assert nodes.size_is == "the most nodes in use at once"
     assert read_trace(path, processors=9999, accounting=SITE).size_is == ""
+    with pytest.raises(InputError, match="no column AllocNodes or NNodes or AllocTRES or ReqTRES"):
+        converted(tmp_path, f"{HEAD}\n{ROW}", Choices(by="nodes"))
     two = [ROW, ROW.replace("7|", "8|").replace("10:03", "10:09").replace("10:01", "10:03")]
     assert converted(tmp_path, "\n".join([HEAD, *two]), SITE).workload.processors == 4
     two[1] = two[1].replace("T10:03", "T10:02")
