@@ -6,7 +6,6 @@ import itertools
 import math
 import os
 import random
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -71,22 +70,27 @@ def best_of_all(workload: Workload, worth: list[float]) -> float:
 
     Some order does: that of the starts of the best schedule.
     """
-    jobs = [
-        (place, job, workload.profiles[job.profile]["delay"])
+    jobs = {
+        place: (job, workload.profiles[job.profile]["delay"])
         for place, job in enumerate(workload.jobs)
         if job.qos is not None and job.qos.deadline is not None
         if job.processors <= workload.processors
-    ]
+    }
     best = 0.0
-    for order in permutations(jobs):
-        runs: list[tuple[float, float, int]] = []
-        total = 0.0
-        for place, job, run_time in order:
+
+    def extend(runs: list[tuple[float, float, int]], left: set[int], total: float) -> None:
+        nonlocal best
+        best = max(best, total)
+        for place in left:
+            if total + math.fsum(worth[each] for each in left) <= best:
+                return
+            job, run_time = jobs[place]
             start = earliest(runs, job.submission_time, run_time, job.processors, workload)
             if start + run_time <= job.qos.deadline + 1e-6:
-                runs.append((start, start + run_time, job.processors))
-                total += worth[place]
-        best = max(best, total)
+                run = start, start + run_time, job.processors
+                extend([*runs, run], left - {place}, total + worth[place])
+
+    extend([], set(jobs), 0.0)
     return best
 
 
