@@ -1,4 +1,4 @@
-"""How far QoPS is from the best possible: the tables and the picture of docs/how-good-is-qops.md.
+"""How far QoPS is from the best possible: the tables of docs/how-good-is-qops.md.
 
 Stretches of 500 jobs of three logs, loads by duplication, S = 0.2 and 0.5. Cases are made in the
 order window, log, S, load, and each is kept as soon as it is done, so that the study can be
@@ -22,10 +22,8 @@ import msgspec
 import numpy as np
 from tables_in_page import print_or_put
 
-from qops_batsim.analysis.plots.drawing import COLORS
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario, checked_outcomes
 from qops_batsim.experiments.kept import KeptRuns
-from qops_batsim.experiments.pictures import panels
 from qops_batsim.experiments.traces import find_trace, trace_digest
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.between import ExactFeasibility, first_come_with_hindsight
@@ -239,7 +237,7 @@ def split(study: Study, done: list[tuple[Scenario, Result]]) -> list[str]:
             continue
         jobs = found.objectives["jobs"]
         steps = [jobs.schedulers["qops"], lines.exact[0], lines.hindsight[0], jobs.best]
-        parts = [f"{later - earlier:+.1f}" for earlier, later in pairwise(steps)]
+        parts = [f"{round(later - earlier, 1) + 0.0:+.1f}" for earlier, later in pairwise(steps)]
         unproven = jobs.bound - jobs.best
         asked = f"{lines.exact_found} found, {lines.exact_open} open"
         rows.append(
@@ -255,35 +253,6 @@ def split(study: Study, done: list[tuple[Scenario, Result]]) -> list[str]:
     heading = ["log", "after", "S", "load", "qops", "search", "order", "foresight", "unknown"]
     heading += ["solver's answers", "open with hindsight"]
     return ["", "### What QoPS lacks (% of the jobs)", "", *markdown_table(heading, rows)]
-
-
-def draw(study: Study, path: Path) -> None:
-    """Draw QoPS, best known schedule and bound over the load, for jobs and work at S = 0.2."""
-    found = {case.scenario: study.kept.find(case) for case in study.cases()}
-    with panels(path, 4, (5.0, 3.4), (0.0, 0.4)) as (figure, places):
-        for axes, (objective, stringency) in zip(
-            places, product(("jobs", "work"), STRINGENCIES), strict=True
-        ):
-            for color, log in zip(COLORS, LOGS, strict=False):
-                skip = LOGS[log][2][0]
-                at = {
-                    scenario.load: result.objectives[objective]
-                    for scenario, result in found.items()
-                    if result is not None
-                    and (scenario.log, scenario.skip, scenario.stringency)
-                    == (log, skip, stringency)
-                }
-                loads = sorted(at)
-                qops = [at[load].schedulers["qops"] for load in loads]
-                best, bound = ([getattr(at[x], name) for x in loads] for name in ("best", "bound"))
-                axes.plot(loads, qops, "o-", color=color, label=f"{log}, QoPS")
-                axes.plot(loads, best, "--", color=color, label=f"{log}, best known")
-                axes.plot(loads, bound, ":", color=color, label=f"{log}, bound")
-            axes.set_xlabel("Load")
-            axes.set_ylabel(TITLES[objective])
-            axes.set_title(f"S = {stringency}")
-        handles, labels = places[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper left", ncols=3)
 
 
 def main() -> None:
@@ -302,8 +271,6 @@ def main() -> None:
         study.run_between(arguments.until)
     else:
         print_or_put("\n".join(tables(study)) + "\n", arguments.write)
-        if arguments.write is not None:
-            draw(study, arguments.write.parent / "pictures" / "how_good.png")
 
 
 if __name__ == "__main__":
