@@ -156,7 +156,8 @@ def _curves(
             for index, (text, values) in enumerate(found.items()):
                 axes = left if index == 0 else right
                 known = [(x, v) for x, v in zip(ordered, values, strict=True) if v is not None]
-                color = COLORS[2] if index == 0 else COLORS[index - 1]
+                # The chosen scheduler as in the picture of deadlines; EASY's line is no deadline.
+                color = "#555555" if index == 1 else COLORS[2]
                 places = [x for x, _ in known]
                 line = [v.mean for _, v in known]
                 axes.plot(places, line, color=color, marker=MARKERS[index], label=text)

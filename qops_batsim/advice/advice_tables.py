@@ -8,6 +8,7 @@ from qops_batsim.advice.advise import (
     FEW,
     HOUR,
     Advice,
+    AdviceChoices,
     later,
     missed,
     promised,
@@ -57,6 +58,13 @@ def _measures(advice: Advice, case: AdviceCase) -> list[str]:
     return [percent(advice.mean(case, measure)) for measure in MEASURES.values()]
 
 
+def _rate(choices: AdviceChoices) -> str:
+    """Return what a core-hour costs, in words that make sense without a currency, too."""
+    if choices.currency == "core-h" and choices.rate == 1:
+        return "the core-hours used (--rate and --currency set a price)"
+    return f"{choices.rate:g} {choices.currency} a core-hour"
+
+
 def first_table(advice: Advice) -> PageTable:
     """Return the schedulers side by side."""
     choices = advice.choices
@@ -71,7 +79,7 @@ def first_table(advice: Advice) -> PageTable:
         title="Schedulers",
         headings=["scheduler", *FIRST, f"income ({choices.currency})"],
         rows=rows,
-        note=f"{_INTERVALS} Income: {choices.rate:g} {choices.currency} a core-hour, and "
+        note=f"{_INTERVALS} Income: {_rate(choices)}, and "
         f"{advice.deadline_price:,.4g} for a QoS charge of 1, which a deadline that is missed "
         "costs the centre. Later than asked: the user takes an offer, with the tolerance that "
         "the scheduler's options say. Utilization: while jobs were submitted.",
@@ -174,19 +182,22 @@ def refusals_table(advice: Advice) -> PageTable | None:
         ]
         for each in largest
     ]
+    headings = [
+        "job",
+        "submitted",
+        "user",
+        "queue",
+        "processors",
+        "estimate (h)",
+        "core-hours",
+        "reason",
+    ]
+    # Not every trace tells users and queues.
+    told = [at for at in range(len(headings)) if any(row[at] for row in rows)]
     return PageTable(
         title="The largest refused jobs",
-        headings=[
-            "job",
-            "submitted",
-            "user",
-            "queue",
-            "processors",
-            "estimate (h)",
-            "core-hours",
-            "reason",
-        ],
-        rows=rows,
+        headings=[headings[at] for at in told],
+        rows=[[row[at] for at in told] for row in rows],
         note="By the core-hours that they would have used.",
     )
 
@@ -256,7 +267,7 @@ def charges_table(advice: Advice) -> PageTable:
             f"missed by EASY ({money})",
         ],
         rows=rows,
-        note=f"{choices.rate:g} {money} a core-hour; QoS charge (Islam et al. 2004): mean slowdown "
+        note=f"Resources: {_rate(choices)}; QoS charge (Islam et al. 2004): mean slowdown "
         "of the category under EASY / slowdown that the promise grants, at "
         f"{price:,.4g} {money} for 1. The last column: what the deadlines that EASY misses would "
         "have brought.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
@@ -101,7 +102,7 @@ class QueueAsker:
             jobs.processors[slot] = jobs.reserved[slot] = asked.processors
             jobs.estimates[slot] = duration_on_grid(asked.time)
             promise(jobs, slot, math.inf, 0.0)
-            reason = "" if asked.deadline is None else self._reason(asked.deadline)
+            reason = "" if asked.deadline is None else self._dated(self._reason(asked.deadline))
             found = earliest_promise(self._plan, 0.0, slot, within=WITHIN, share=SHARE)
         return self._answer(asked, reason, found)
 
@@ -125,6 +126,14 @@ class QueueAsker:
             return verdict.reason or in_words(plan, slot, verdict)
         finally:
             promise(plan.jobs, slot, math.inf, 0.0)
+
+    def _dated(self, reason: str) -> str:
+        """Return a reason with a date in place of its seconds from now."""
+
+        def date(found: re.Match[str]) -> str:
+            return f"({date_text(self.state.now + float(found[1]))}) would"
+
+        return re.sub(r"\((\S+) s\) would", date, reason)
 
     def _check(self, asked: Ask) -> None:
         size = self.state.processors

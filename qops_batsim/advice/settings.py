@@ -169,10 +169,13 @@ def best_scheduler(advice: Advice) -> tuple[str, str]:
             f"{other.name} refuses {short(share)} of the core-hours, {choices.scheduler.name} "
             f"{short(advice.mean(choices.chosen, refused_work))}"
         )
+        if short(share) == short(least):
+            continue
         if len(advice.windows) < LEAST or work.ends[1] >= 0:
             hidden = hidden or f"{told}, but the windows do not tell the two apart"
             if len(advice.windows) < LEAST:
-                hidden = f"{told}: try it, but one stretch of the trace proves nothing"
+                stretches = "one stretch" if len(advice.windows) == 1 else "two stretches"
+                hidden = f"{told}, but {stretches} of the trace cannot tell the two apart"
             continue
         best, least, why = other.name, share, f"{told}; no fewer deadlines are promised"
         offers = advice.mean(case, later)
@@ -231,12 +234,12 @@ def _published(advice: Advice) -> Setting:
     at = QUANTILES.index(0.9)
     groups = earliness(advice.promises, by_processors=True)
     told = "; ".join(
-        f"{each.group}, {span(delay) if (delay := each.delays[at]) >= 30 else 'at once'}"
+        f"{each.group}: {span(delay) if (delay := each.delays[at]) >= 30 else 'none'}"
         for each in groups[:-1]
     )
     return Setting(
         setting="promise to publish",
-        value=f"the walltime and, by processors, a delay: {told}",
+        value=f"an end after the walltime and a delay, by processors {told}",
         reason="nine of ten jobs of the class could be promised that at their submission",
     )
 
@@ -268,7 +271,7 @@ def _load(advice: Advice) -> Setting:
         told.append(f"{load:g}: {short(share)}")
     return Setting(
         setting="load to expect",
-        value="watch it",
+        value="that of the trace: promise less before it grows",
         reason=f"deadlines promised at load {'; '.join(told)} (1 is the trace)",
     )
 
@@ -339,13 +342,13 @@ def limits(advice: Advice) -> list[str]:
     elif prepared.lacking:
         found.insert(
             1,
-            f"{prepared.lacking:,} jobs had no walltime, and were planned with the longest of "
-            f"all, {span(prepared.longest)}.",
+            "Jobs without a walltime, planned with the longest of all "
+            f"({span(prepared.longest)}): {prepared.lacking:,}.",
         )
     if prepared.unfit:
-        why = "jobs ask for more processors than there are, or for none, and were left out."
-        found.insert(1, f"{prepared.unfit:,} {why}")
+        why = "Jobs left out, as they ask for more processors than there are, or for none"
+        found.insert(1, f"{why}: {prepared.unfit:,}.")
     if prepared.deadlines:
-        why = "jobs bring deadlines of their own, which were replaced by those set here."
-        found.insert(1, f"{prepared.deadlines:,} {why}")
+        why = "Jobs with deadlines of their own, which were replaced by those set here"
+        found.insert(1, f"{why}: {prepared.deadlines:,}.")
     return found

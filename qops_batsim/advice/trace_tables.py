@@ -22,7 +22,7 @@ def read_facts(advice: Advice) -> dict[str, str]:
         "file": Path(workload.source).name,
         "machine": f"{workload.processors:,} processors",
         "jobs": f"{trace.records_read:,} records read, {len(workload.jobs):,} jobs used",
-        "submitted": f"{(last - begin) / 86400:,.1f} days",
+        "submitted": f"over {(last - begin) / 86400:,.1f} days",
     }
     if trace.calendar is not None:
         dates = " to ".join(map(trace.calendar.text, (begin, last)))

@@ -15,6 +15,7 @@ from qops_batsim.cli.texts import (
     names_text,
     possible_text,
     price_text,
+    reason_text,
 )
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
     yield "submitted", moment_text(found.submission, found.calendar)
     yield "asked for", asked
     if found.reason:
-        yield "refused because", found.reason
+        missed = found.requested_deadline if found.blamed is None else found.blamed.deadline
+        yield "refused because", reason_text(found.reason, missed, found.calendar)
     if found.blamed is not None:
         yield "in the way", _commitment_text(found.blamed, found.calendar)
     if found.offered_deadline is not None:
@@ -173,7 +175,7 @@ def _print_commitments(found: Explanation, first: int) -> None:
     say("")
     unit, text = _dates_of(found.calendar)
     dated = [f"{name}{unit}" for name in ("start", "expected end", "deadline")]
-    columns = ["job", "processors", *dated, ""]
+    columns = ["job", "processors", *dated, "state"]
     rows = []
     for each in listed:
         dates = map(text, (each.start, each.end, each.deadline))

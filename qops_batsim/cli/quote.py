@@ -9,7 +9,14 @@ from qops_batsim.cli.console import note, print_json, say
 from qops_batsim.cli.inputs import duration, moment
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import AsJson, PricedWorkload, Settings
-from qops_batsim.cli.texts import answer_text, duration_text, moment_text, names_text, possible_text
+from qops_batsim.cli.texts import (
+    answer_text,
+    duration_text,
+    moment_text,
+    names_text,
+    possible_text,
+    reason_text,
+)
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,7 +37,8 @@ _about = manual(
         earliest one is told.
     --queue FILE: Instead of a run, the queue as it is now: of `squeue --json`, or in the form of
         docs/operators.md; - for standard input.
-    --ask LIST: Jobs to ask about, processors x time of each: 64x2h,128x30m.
+    --ask LIST: Jobs to ask a queue about, processors x time of each: 64x2h,128x30m; --deadline
+        is that of each.
     --machine N: Processors of the machine, which squeue does not tell.
     --now DATE: Date of the queue: seconds since 1970, or an ISO date with its offset from UTC.
         Default: what the queue tells, else when its file was written, or now.
@@ -87,6 +95,8 @@ def quote(
             raise InputError("--processors N and --runtime DURATION are expected with --state")
         _quote_run(state, processors, runtime, deadline, before, workload, as_json)
         return
+    if before or workload:
+        raise InputError(f"{'--before' if before else '--workload'} is of use only with --state")
     from qops_batsim.cli import queue as queues
     from qops_batsim.scheduling.registry import parse_settings
 
@@ -122,13 +132,15 @@ def _asks(
 ) -> list[Ask]:
     from qops_batsim.advice.queue_quote import Ask, parse_asks
 
-    asks = parse_asks(listed) if listed is not None else []
+    until = None if deadline is None else duration(deadline, "--deadline", zero=False)
+    asks = [
+        Ask(processors=each.processors, time=each.time, deadline=until)
+        for each in (parse_asks(listed) if listed is not None else [])
+    ]
     if processors is not None and runtime is not None:
-        until = None if deadline is None else duration(deadline, "--deadline", zero=False)
         time = duration(runtime, "--runtime", zero=False)
         asks.insert(0, Ask(processors=processors, time=time, deadline=until))
-    lacking = deadline is not None and processors is None
-    if not asks or lacking or (processors is None) != (runtime is None):
+    if not asks or (processors is None) != (runtime is None):
         raise InputError("--ask LIST, or --processors N and --runtime DURATION, is expected")
     return asks
 
@@ -184,7 +196,9 @@ def _rows(found: Quotation) -> Iterator[tuple[str, str]]:
         left = duration_text(found.requested_deadline - found.time)
         wish += f" by {moment_text(found.requested_deadline, found.calendar)} ({left} from then)"
     yield "request", wish
-    yield "answer", "admitted" if found.admitted else f"refused: {found.reason}"
+    own = found.requested_deadline if found.blamed is None else None
+    reason = reason_text(found.reason, own, found.calendar)
+    yield "answer", "admitted" if found.admitted else f"refused: {reason}"
     if found.blamed is not None:
         yield "in the way", f"qops-batsim explain {found.run} '{found.blamed}'"
     if found.granted is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -43,6 +44,18 @@ def moment_text(seconds: float | None, calendar: Calendar | None) -> str:
     if seconds is None:
         return "-"
     return f"{date_text(seconds)} s" if calendar is None else calendar.text(seconds)
+
+
+def reason_text(reason: str, deadline: float | None, calendar: Calendar | None) -> str:
+    """Return why a job was refused, with the date that would be missed told as others are.
+
+    ``deadline`` is that date, None if only the reason tells it.
+    """
+    found = re.search(r"\(([0-9.e+]+) s\) would be missed", reason)
+    if found is None or (calendar is None and "e" not in found[1]):
+        return reason
+    date = moment_text(float(found[1]) if deadline is None else deadline, calendar)
+    return f"{reason[: found.start(1)]}{date}{reason[found.end(1) + 2 :]}"
 
 
 def number_text(value: float | None, factor: float = 1.0, *, decimals: int = 2) -> str:

@@ -155,7 +155,12 @@ def _table(table: PageTable) -> str:
         f'<th scope="col"><button type="button">{escape(each)}</button></th>'
         for each in table.headings
     )
-    rows = "\n".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in table.rows)
+    # Of the first column, which names rows, all cells are aligned the same way.
+    named = not all(row and _is_number(row[0]) for row in table.rows)
+    rows = "\n".join(
+        f"<tr>{''.join(_cell(text, named and at == 0) for at, text in enumerate(row))}</tr>"
+        for row in table.rows
+    )
     note = f"<p>{escape(table.note)}</p>" if table.note else ""
     return (
         f"<h3>{escape(table.title)}{_SAVE.format('CSV')}</h3>{note}\n"
@@ -164,12 +169,15 @@ def _table(table: PageTable) -> str:
     )
 
 
-def _cell(text: str) -> str:
+def _is_number(text: str) -> bool:
+    # A sentence may begin with a number, too; "-" stands for a number that is not known.
+    return text == "-" or (len(text) <= 40 and text.lstrip("+-")[:1].isdigit())
+
+
+def _cell(text: str, is_name: bool) -> str:
     if text in MARKED:
         return f'<td><span class="{MARKED[text]}">{escape(text)}</span></td>'
-    # A sentence may begin with a number, too.
-    is_number = len(text) <= 40 and text.lstrip("+-")[:1].isdigit()
-    kind = ' class="number"' if is_number else ""
+    kind = ' class="number"' if _is_number(text) and not is_name else ""
     return f"<td{kind}>{escape(text)}</td>"
 
 
@@ -192,6 +200,7 @@ section { scroll-margin-top: 3rem; }
 table { border-collapse: collapse; font-size: .9rem; margin: .5rem 0; }
 th, td { border-bottom: 1px solid var(--line); padding: .25rem .6rem; text-align: left;
   vertical-align: top; }
+@media (min-width: 60rem) { nav { white-space: normal; } nav a { display: inline-block; } }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 th button { all: unset; cursor: pointer; font-weight: 600; }
 th button:focus-visible { outline: 2px solid var(--link); }

@@ -5,6 +5,7 @@ Lines are means over seeds, bars their 95 % intervals.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -185,16 +186,22 @@ def _panel(
 
 
 def _set_height(axes: Any, curves: Curves, metric: str) -> None:
-    """Let the curves fill the panel, whatever the intervals; keep room below what is 0."""
-    known = [
-        value.mean * _SCALE.get(metric, 1.0)
+    """Let the curves fill a third of the panel or more; keep room below what is 0.
+
+    Intervals are shown whole unless they are much wider than all curves together.
+    """
+    values = [
+        value
         for by_load in curves.values()
         for metrics in by_load.values()
         if (value := metrics[metric]) is not None
     ]
-    if not known:
+    if not values:
         return
-    low, high = min(known), max(known)
+    means, lows, highs = _scaled(values, _SCALE.get(metric, 1.0))
+    low, high = min(means), max(means)
+    span = high - low or math.inf
+    low, high = max(min(lows), low - span), min(max(highs), high + span)
     if metric != "utilization" or low < 0.25 * high:
         low = 0.0
     room = 0.12 * (high - low) or 0.12 * (abs(high) or 1.0)

@@ -148,7 +148,10 @@ def _record_rules(log: Log, processors: int | None) -> dict[str, tuple[str, Mask
         description = f"requested or allocated more than the machine's {processors} processors"
         rules["too_wide"] = description, np.maximum(requested, allocated) > processors
     rules |= {
-        "no_requested_time": ("requested time 0 or less", records["requested_time"] <= 0),
+        "no_requested_time": (
+            "no requested time (none, 0 or less)",
+            records["requested_time"] <= 0,
+        ),
         "overrun": ("run time above the requested time", overruns(records)),
         "no_submit_time": ("submit time below 0", submitted < 0),
         "submit_order": ("submitted before the record above", steps_back(records)),

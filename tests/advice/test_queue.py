@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from qops_batsim.advice.queue_quote import Ask, QueueAsker, parse_asks
 from qops_batsim.advice.queue_read import read_queue
-from qops_batsim.advice.queue_state import QueuedJob, QueueState
+from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text
 from qops_batsim.errors import InputError
 
 NOW = 1_780_000_000
@@ -200,7 +200,7 @@ def test_a_drawn_queue() -> None:
     assert patient.ask(Ask(processors=8, time=50)).response == 150.0
     refused = asker.ask(Ask(processors=8, time=50, deadline=200))
     assert refused.admitted is False
-    assert refused.reason
+    assert f"({date_text(NOW + 200)}) would be missed" in refused.reason
     assert asker.ask(Ask(processors=8, time=50, deadline=300)).admitted is True
     assert "is 10 s away" in asker.ask(Ask(processors=8, time=50, deadline=10)).reason
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.cli.texts import date_text, duration_text
+from qops_batsim.cli.texts import date_text, duration_text, reason_text
 from qops_batsim.dates import Calendar
 from qops_batsim.workload import read_workload, write_workload
 
@@ -219,6 +219,43 @@ def test_durations(seconds: float, text: str) -> None:
 
 def test_dates() -> None:
     assert [date_text(each) for each in (None, 12345.0, 1.256)] == ["-", "12,345", "1.26"]
+
+
+def test_reasons_tell_whole_dates() -> None:
+    calendar = Calendar(953982000, "Europe/Stockholm")
+    cut = "its own deadline (1.23457e+06 s) would be missed after 1 steps back"
+    whole = "its own deadline (1,234,567 s) would be missed after 1 steps back"
+    assert reason_text(cut, 1_234_567, None) == whole
+    of_another = "the deadline of w0!B (3600 s) would be missed"
+    dated = "the deadline of w0!B (2000-03-25 13:00:00) would be missed"
+    assert reason_text(of_another, None, calendar) == dated
+    assert reason_text(of_another, None, None) == of_another
+    assert reason_text("needs 7 s", 3, calendar) == "needs 7 s"
+
+
+def test_a_deadline_holds_for_all_jobs_that_a_queue_is_asked_about(
+    cli: Cli, tmp_path: Path
+) -> None:
+    queue = tmp_path / "queue.json"
+    queue.write_text('{"processors": 8, "now": 0, "jobs": []}')
+    found = cli("quote", "--queue", queue, "--ask", "8x1h,4x3h", "--deadline", "2h")
+    lines = [line for line in found.out.splitlines() if " h" in line and "│" in line]
+    assert [line.split()[-1] for line in lines] == ["yes", "no"], found.out
+
+
+@pytest.mark.parametrize(
+    ("given", "needed"),
+    [
+        (("--state", "out/qops@1d", "--ask", "8x1h"), "--ask: is of use only without --state"),
+        (("--queue", "queue.json", "--before"), "--before is of use only with --state"),
+    ],
+)
+def test_options_that_would_not_be_looked_at_are_refused(
+    cli: Cli, given: tuple[str, ...], needed: str
+) -> None:
+    found = cli("quote", *given, "--processors", "8", "--runtime", "1h")
+    assert found.exit_code == 2
+    assert needed in found.err
 
 
 def test_dates_of_the_calendar_are_told(cli: Cli, tmp_path: Path) -> None:

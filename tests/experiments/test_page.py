@@ -79,6 +79,14 @@ def test_verdicts_stand_out_and_numbers_are_aligned() -> None:
     assert '<td class="number">-3.00 [-4.00, -2.00]</td>' in PAGE
 
 
+def test_names_of_rows_are_aligned_alike() -> None:
+    rows = [["2 to 8", "3"], ["all", "-"]]
+    table = PageTable(title="Classes", headings=["class", "wait"], rows=rows)
+    page = html_page("A", "B", [Section(title="C", content=[table])])
+    assert '<tr><td>2 to 8</td><td class="number">3</td></tr>' in page
+    assert '<tr><td>all</td><td class="number">-</td></tr>' in page
+
+
 def test_what_is_shown_can_be_saved_without_a_network() -> None:
     assert "<p>a &lt; b</p>" in PAGE
     content = b64encode(DATA.encode()).decode()
