@@ -256,6 +256,7 @@ def advise(
     choices: AdviceChoices = AdviceChoices(),  # noqa: B008 - it is frozen
     *,
     processors: int | None = None,
+    time_zone: str | None = None,
     workers: Workers = 1,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Advice:
@@ -267,6 +268,8 @@ def advise(
         A file that :func:`~qops_batsim.workload.traces.read_trace` reads, or what it returned.
     processors
         Size of the machine, if the file does not tell it.
+    time_zone
+        The site's (``Europe/Stockholm``), if the file does not tell it.
     workers, on_progress
         See :func:`~qops_batsim.experiments.pool.run_cases`.
     """
@@ -275,7 +278,7 @@ def advise(
     for each in choices.compared:
         each.make()
     if not isinstance(trace, Conversion):
-        trace = read_trace(trace, processors=processors)
+        trace = read_trace(trace, processors=processors, time_zone=time_zone)
     prepared = prepare(trace.workload)
     windows = choose_windows(len(prepared.workload.jobs), choices.windows, choices.window_jobs)
     cases = [

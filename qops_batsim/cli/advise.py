@@ -20,6 +20,7 @@ _about = manual(
         .gz; or a shipped workload.
     --out, -o FILE: The page to write (HTML, one file).
     --processors N: Processors of the machine. Default: what the trace tells.
+    --time-zone NAME: Time zone of the site (Europe/Stockholm), if the trace does not tell it.
     --scheduler NAME: Deadline scheduler, with options as NAME:OPTION=VALUE.
     --against NAME: Another one to compare it with (repeatable). Default:
         fqops:tolerance_factor=2 and msb.
@@ -43,6 +44,7 @@ def advise(
     trace: Annotated[str, _about("TRACE")],
     out: Annotated[Path, _about("--out")] = Path("report.html"),
     processors: Annotated[int | None, _about("--processors", min=1)] = None,
+    time_zone: Annotated[str | None, _about("--time-zone")] = None,
     scheduler: Annotated[str, _about("--scheduler")] = "qops",
     against: Annotated[list[str] | None, _about("--against")] = None,
     stringency: Annotated[float, _about("--stringency")] = 0.2,
@@ -90,7 +92,7 @@ def advise(
         windows=windows,
         window_jobs=window_jobs,
     )
-    asked = {"processors": processors, "workers": jobs_parallel}
+    asked = {"processors": processors, "time_zone": time_zone, "workers": jobs_parallel}
     _advise(trace, choices, out, as_json, quiet, **asked)
 
 

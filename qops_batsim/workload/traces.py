@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from qops_batsim.errors import InputError
@@ -32,6 +33,7 @@ def read_trace(
     processors: int | None = None,
     first: int | None = None,
     accounting: Choices | None = None,
+    time_zone: str | None = None,
     **choices: Any,
 ) -> Conversion:
     """Read a trace, whatever its format, as a workload, and tell what was read and left out.
@@ -49,6 +51,8 @@ def read_trace(
         How many usable jobs to take; None: all.
     accounting
         Which rows of an accounting are jobs, and how they are read.
+    time_zone
+        The site's (``Europe/Stockholm``), if the log does not tell it; before ``accounting``'s.
     **choices
         Further choices for a log: see :func:`~qops_batsim.workload.conversion.convert_log`.
 
@@ -60,6 +64,9 @@ def read_trace(
     """
     found = find_input(path, "workloads")
     stored, source = read_stored(found, what=_WHAT), str(found)
+    if time_zone is not None:
+        choices["time_zone"] = time_zone
+        accounting = msgspec.structs.replace(accounting or Choices(), time_zone=time_zone)
     with without_garbage_collection():
         if log_format(stored.content) != "batsim":
             log = log_in(stored, source, accounting)

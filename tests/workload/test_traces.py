@@ -53,6 +53,8 @@ def test_what_a_workload_cannot_be_asked_for() -> None:
         read_trace("tiny_8", processors=5)
     with pytest.raises(InputError, match=r"skip can be chosen for a log only"):
         read_trace("tiny_8", skip=1)
+    with pytest.raises(InputError, match=r"time_zone can be chosen for a log only"):
+        read_trace("tiny_8", time_zone="Europe/Stockholm")
     with pytest.raises(InputError, match=r"no such file"):
         read_trace("nowhere.swf")
 
@@ -63,3 +65,17 @@ def test_dates_move_with_the_first_job(tmp_path: Path) -> None:
     trace = read_trace(path, rebase=True)
     assert trace.calendar == Calendar(953982000, "Europe/Stockholm")
     assert trace.workload.calendar == Calendar(953982100, "Europe/Stockholm")
+
+
+def test_a_time_zone_is_the_sites_whatever_the_log(tmp_path: Path) -> None:
+    slurm = "JobID|Submit|Start|End|State|AllocCPUS\n" + "|".join(
+        ("7", *(f"1996-07-01T12:0{minute}:00" for minute in range(3)), "COMPLETED", "2\n")
+    )
+    for name, text in (("log.swf", THREE), ("dump.txt", slurm)):
+        (tmp_path / name).write_text(text)
+        trace = read_trace(tmp_path / name, time_zone="America/New_York")
+        assert trace.calendar is not None
+        assert trace.calendar.time_zone == "America/New_York"
+    assert trace.calendar.unix_start == 836236800  # noon in New York is 16:00 UTC
+    with pytest.raises(InputError, match="Europe/Stokholm"):
+        read_trace(tmp_path / name, time_zone="Europe/Stokholm")
