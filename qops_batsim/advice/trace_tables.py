@@ -11,6 +11,7 @@ from qops_batsim.advice.settings import SIZES, hours
 from qops_batsim.economics.categories import PROCESSOR_CLASSES, Categories
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.workload.delay_jobs import run_times_until_killed
+from qops_batsim.workload.repairs import DONE
 
 
 def read_facts(advice: Advice) -> dict[str, str]:
@@ -35,13 +36,13 @@ def read_facts(advice: Advice) -> dict[str, str]:
 def repairs_table(advice: Advice) -> PageTable | None:
     """Return what was left out or changed of the trace, None if nothing was."""
     rows = [
-        [each.description, each.choice, f"{each.jobs:,}"]
+        [each.description, DONE[each.choice], f"{each.jobs:,}"]
         for each in advice.trace.repairs
         if each.jobs
     ]
     if not rows:
         return None
-    return PageTable(title="Left out or changed", headings=["jobs with", "were", "jobs"], rows=rows)
+    return PageTable(title="Left out or changed", headings=["what", "done", "jobs"], rows=rows)
 
 
 def windows_table(advice: Advice) -> PageTable:

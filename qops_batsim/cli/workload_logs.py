@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from qops_batsim.workload.conversion import Conversion
     from qops_batsim.workload.lint import Finding, LintReport
 
-_DONE = {
-    "drop": "left out",
-    "clip": "clipped",
-    "keep": "kept as they are",
-    "limit": "given their limit",
-    "renumber": "renumbered",
-    "sort": "sorted",
-    "merge": "merged",
-    "first": "taken as the first",
-    "shift": "read as if not changed",
-}
-
 _about = manual(
     """
     log: Log in the Standard Workload Format, plain or .gz.
@@ -214,10 +202,12 @@ def write_converted(conversion: Conversion, log: Path, out: Path) -> None:
 
     write_workload(conversion.workload, out)
     say(f"{log.name}: {conversion.records_read} records")
+    from qops_batsim.workload.repairs import DONE
+
     if conversion.workload.provenance["window"] is not None:
         say(f"submitted in the window: {conversion.records_in_window}")
     rows = [
-        (each.description, _DONE[each.choice], str(each.jobs))
+        (each.description, DONE[each.choice], str(each.jobs))
         for each in conversion.repairs
         if each.jobs
     ]

@@ -132,6 +132,11 @@ def _spell(table: TextTable, by: str) -> None:
     needed = [*(_SACCT[key] for key in ("id", "state", "submit", "start"))]
     needed += [("ElapsedRaw", "Elapsed", "End"), (*_SIZES[by][0], "AllocTRES", "ReqTRES")]
     missing = [" or ".join(names) for names in needed if not there & set(names)]
+    if len(missing) == len(needed):
+        raise InputError(
+            f"{table.source}: its first line names no column of sacct; the output of `{_ASK}` is "
+            "expected"
+        )
     if missing:
         raise InputError(
             f"{table.source}: no column {' and no '.join(missing)}; "

@@ -25,6 +25,20 @@ CHOICES: dict[str, tuple[str, ...]] = {
 """What each field of :class:`Repairs` accepts, its default first."""
 
 
+DONE = {
+    "drop": "left out",
+    "clip": "clipped",
+    "keep": "kept as they are",
+    "limit": "given their limit",
+    "renumber": "renumbered",
+    "sort": "sorted",
+    "merge": "merged",
+    "first": "taken as the first",
+    "shift": "read as if not changed",
+}
+"""What has become of records, in words."""
+
+
 class Repairs(msgspec.Struct, frozen=True, kw_only=True):
     """What to do with records that a simulation cannot use as they are.
 

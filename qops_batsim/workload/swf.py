@@ -247,7 +247,8 @@ def swf_in(stored: Stored, source: str) -> SwfLog:
     log, malformed = scan_swf(stored, source)
     if malformed:
         first = malformed[0]
-        raise InputError(f"{source}: line {first.line}: {first.problem}; {_ACCEPTED}")
+        hint = " (sacct's output: workload from-sacct)" if "|" in first.problem else ""
+        raise InputError(f"{source}: line {first.line}: {first.problem}; {_ACCEPTED}{hint}")
     return log
 
 

@@ -177,3 +177,11 @@ def test_the_page_shows_what_is_printed(
     assert [line.rstrip() for line in result.out.splitlines()] == expected.splitlines()
     assert cli("run", "easy", "-w", "march.json", "-o", "out/march", "-q").exit_code == 0
     assert "started            2024-03-30 23:00:00" in cli("explain", "out/march", "4711_3").out
+
+
+def test_what_is_no_table_of_sacct_is_told(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "dump.txt").write_text("hello\n")
+    result = cli("workload", "from-sacct", tmp_path / "dump.txt", tmp_path / "out.json")
+    assert result.exit_code == 2
+    assert "dump.txt: its first line names no column of sacct; the output of" in result.err
+    assert not (tmp_path / "out.json").exists()

@@ -188,10 +188,16 @@ def _part(result: RunResult, begin: float | None, end: float | None) -> tuple[fl
     end = last if end is None else end
     if not end > begin:
         raise InputError(
-            f"{result.source}: the part to show begins at {begin:g} s and ends at {end:g} s; "
-            f"an end after the begin is expected (the run lasts from {first:g} to {last:g} s)"
+            f"{result.source}: the part to show begins at {_told(result, begin)} and ends at "
+            f"{_told(result, end)}; an end after the begin is expected (the run lasts from "
+            f"{_told(result, first)} to {_told(result, last)})"
         )
     return begin, end
+
+
+def _told(result: RunResult, seconds: float) -> str:
+    """Return a date of a run in its calendar, else in seconds."""
+    return f"{seconds:g} s" if result.calendar is None else result.calendar.text(seconds)
 
 
 def _visible(result: RunResult, begin: float, end: float) -> Booleans:
@@ -200,8 +206,8 @@ def _visible(result: RunResult, begin: float, end: float) -> Booleans:
     if not shown.any():
         first, last = window(result)
         raise InputError(
-            f"{result.source}: no job runs from {begin:g} to {end:g} s "
-            f"(the run lasts from {first:g} to {last:g} s)"
+            f"{result.source}: no job runs from {_told(result, begin)} to {_told(result, end)} "
+            f"(the run lasts from {_told(result, first)} to {_told(result, last)})"
         )
     return shown
 
