@@ -43,9 +43,8 @@ def earliest_promise(
     A bisection as in Islam et al. (2004, Figure 2), between the end with no other job waiting and
     that in the first gap of the plan, or else without deadline; :data:`NOTHING` if there is none.
     Who asks for the date gets it: it was asked for. A date before it was refused that is not more
-    than ``within`` (seconds) earlier, or than a ``share`` of the time from now to it. The plan
-    stays as it is; what policies do beside their search, as killing, is not tried.
-    O(log(span)) searches.
+    than ``within`` (seconds) earlier, or than a ``share`` of the time from now to it. What
+    policies do beside their search, as killing, is not tried. O(log(span)) searches.
     """
     admission = plan.policy
     assert isinstance(admission, Admission)
