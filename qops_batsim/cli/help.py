@@ -86,10 +86,10 @@ class Group(_Readable, TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, each with the first sentence of its help."""
         names = self.list_commands(ctx)
-        sections = {title: [*filter(names.__contains__, of)] for title, of in SECTIONS.items()}
+        # The headings are those of the package's own commands, not of groups that share a name.
+        of_package = {} if ctx.parent else SECTIONS
+        sections = {title: [*filter(names.__contains__, of)] for title, of in of_package.items()}
         listed = [name for of in sections.values() for name in of]
-        if not listed:
-            sections = {}
         sections["Further commands" if listed else "Commands"] = [
             name for name in names if name not in listed
         ]

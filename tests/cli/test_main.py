@@ -262,3 +262,10 @@ def test_a_manual_describes_each_name_once() -> None:
     assert (about("JOB").metavar, about("JOB").help) == ("JOB", "The job: w0!12.")
     with pytest.raises(AssertionError, match="--all is described twice"):
         manual("--all: All.\n--all N: Some.")
+
+
+def test_commands_of_groups_are_listed_together(cli: Cli) -> None:
+    shown = cli("campaign", "--help").out
+    assert "Commands:" in shown
+    assert "Further commands" not in shown
+    assert "Simulate:" not in shown
