@@ -109,6 +109,7 @@ class QuoteServer(ThreadingHTTPServer):
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.keeper, self.post_state, self.on_request = keeper, post_state, on_request
         self.seconds, self.posting = seconds, Lock()
+        self.on_loopback = _is_loopback(address[0])
         self._room = BoundedSemaphore(MOST_AT_ONCE)
         super().__init__(address, _Handler)
 
@@ -142,6 +143,13 @@ class QuoteServer(ThreadingHTTPServer):
         """Tell of a defect; that a client has gone, or was cut off, is none."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 def _cut(request: socket.socket) -> None:
@@ -186,9 +194,20 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(_response(status, content))
 
     def _check_host(self) -> None:
-        """Refuse pages of other sites that lead a browser on this machine here."""
+        """Refuse pages of other sites that lead a browser on this machine here.
+
+        Their names may have been made to mean this machine, so it answers to its own ones only.
+        """
         if self.headers.get("Origin") is not None:
             raise Problem(HTTPStatus.FORBIDDEN, "requests of web pages are not answered")
+        host = self.headers.get("Host", "localhost")
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            name = ""
+        if self.server.on_loopback and name != "localhost" and not _is_loopback(name):
+            why = f"this is not {shown(host)}; 127.0.0.1 or localhost is expected"
+            raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
 
     def _get(self) -> Any:
         parts = urlsplit(self.path)

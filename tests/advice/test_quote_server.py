@@ -135,6 +135,12 @@ def test_requests_that_are_refused(
 def test_pages_of_other_sites_are_not_answered(ask: Ask) -> None:
     status, answer = ask("POST", "/state", QUEUE, Origin="https://example.org")
     assert (status, answer["error"]) == (403, "requests of web pages are not answered")
+    for host in ("example.org", "example.org:8080", "127.0.0.1.example.org", "[::1", ""):
+        status, answer = ask("GET", "/state", Host=host)
+        assert status == 421
+        assert "127.0.0.1 or localhost is expected" in answer["error"]
+    for host in ("localhost", "LOCALHOST:80", "127.0.0.1:1", "[::1]:80"):
+        assert ask("GET", "/state", Host=host)[0] == 200
     assert ask("POST", "/quote", b"{}", **{"Content-Length": "-1"})[0] in (400, 411)
 
 
