@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -153,5 +154,7 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
     return settings
 
 
-def _registered() -> dict[str, EntryPoint]:
+@cache
+def _registered() -> Mapping[str, EntryPoint]:
+    # All installed packages are looked through, which would take longer than a small simulation.
     return {entry.name: entry for entry in entry_points(group=GROUP)}
