@@ -57,8 +57,15 @@ class Calendar(msgspec.Struct, frozen=True):
             ) from None
 
     def text(self, seconds: float) -> str:
-        """Return the site's date of a second to show, ``YYYY-MM-DD hh:mm:ss``."""
-        return f"{self.date(seconds):%Y-%m-%d %H:%M:%S}"
+        """Return the site's date of the nearest second to show, ``YYYY-MM-DD hh:mm:ss``.
+
+        In an hour that comes twice, its UTC offset follows.
+        """
+        date = self.date(seconds)
+        if date.microsecond >= 500_000:
+            date = self.date(seconds + 0.5)
+        twice = date.utcoffset() != date.replace(fold=1 - date.fold).utcoffset()
+        return f"{date:%Y-%m-%d %H:%M:%S%z}" if twice else f"{date:%Y-%m-%d %H:%M:%S}"
 
     def month(self, month: str) -> tuple[float, float]:
         """Return first second and end of a calendar month, written ``YYYY-MM``."""

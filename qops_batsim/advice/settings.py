@@ -205,7 +205,7 @@ def recommended(advice: Advice) -> list[Setting]:
         _price(advice),
         _published(advice),
         _estimates(advice),
-        _load(advice),
+        *([_load(advice)] if len(advice.choices.loads) > 1 else []),
     ]
 
 

@@ -255,44 +255,47 @@ def _contestants(schedulers: list[str], assignments: list[str]) -> tuple[Contest
     return contestants_of(schedulers, settings)
 
 
-_COLUMNS = {
-    "met_deadlines": "deadlines met (%)",
-    "missed_deadlines": "deadlines missed (%)",
-    "unadmitted_jobs": "unadmitted jobs (%)",
-    "unadmitted_work": "unadmitted proc-s (%)",
-    "utilization": "utilization (%)",
-}
-_MIXED_COLUMNS = {
-    "met_deadlines": "deadlines met (%)",
-    "missed_deadlines": "deadlines missed (%)",
-    "unadmitted_deadline_jobs": "unadmitted deadline jobs (%)",
-    "unadmitted_deadline_work": "unadmitted deadline proc-s (%)",
-    "utilization": "utilization (%)",
-    "response_time": "response time of others (h)",
-    "slowdown": "slowdown of others",
-}
-_SCALE = {"response_time": 1 / 3600}
+_COLUMNS = (
+    "met_deadlines",
+    "missed_deadlines",
+    "unadmitted_jobs",
+    "unadmitted_work",
+    "utilization",
+)
+_MIXED_COLUMNS = (
+    "met_deadlines",
+    "missed_deadlines",
+    "unadmitted_deadline_jobs",
+    "unadmitted_deadline_work",
+    "utilization",
+    "response_time",
+    "slowdown",
+)
 
 
 def _print_table(found: Comparison) -> None:
+    from qops_batsim.experiments.compare import heading_of
+
     columns = _MIXED_COLUMNS if found.grid.choices.share < 1 else _COLUMNS
     compared = next(name for name in columns if name.startswith("unadmitted"))
     title = "Mean over seeds and 95 % interval"
-    head = ["load", "scheduler", *columns.values(), f"{columns[compared]} less {found.baseline}"]
+    headings = [heading_of(name) for name in columns]
+    head = ["load", "scheduler", *headings, f"{heading_of(compared)} less {found.baseline}"]
     rows = []
     previous = None
     for each in found.summaries:
         load = "" if each.load == previous else f"{each.load:g}"
         previous = each.load
-        cells = [_interval(each.metrics[name], _SCALE.get(name, 1.0)) for name in columns]
+        cells = [_interval(each.metrics[name]) for name in columns]
         is_baseline = each.contestant == found.baseline
         cells.append("" if is_baseline else _interval(each.difference[compared]))
         rows.append([load, each.contestant, *cells])
     console.print_table(title, head, rows, keys=2)
+    console.say("utilization: from the first submission to the last completion")
 
 
-def _interval(value: Interval | None, scale: float = 1.0) -> str:
+def _interval(value: Interval | None) -> str:
     if value is None:
         return "-"
     same = value.low == value.high
-    return f"{value.mean * scale:,.2f}" if same else value.text(scale)
+    return f"{value.mean:,.2f}" if same else value.text()

@@ -14,7 +14,7 @@ from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.campaign import Point, Window
 from qops_batsim.experiments.campaign_runs import CampaignRuns, Outcome
-from qops_batsim.experiments.compare import METRICS
+from qops_batsim.experiments.compare import METRICS, heading_of
 from qops_batsim.experiments.intervals import LEAST, Interval, nested_interval
 from qops_batsim.experiments.verdicts import RISK, directions
 from qops_batsim.files import atomic_write, write_text
@@ -172,8 +172,9 @@ def table_cells(
     metrics = runs.campaign.metrics
     points = [msgspec.structs.asdict(each.point) for each in found]
     varied = [name for name in Point.__struct_fields__ if len({p[name] for p in points}) > 1]
-    judged = f"{metrics[0]} less {runs.campaign.base}"
-    headings = [*varied, "scheduler", "runs", *metrics, judged, "verdict"]
+    names = [heading_of(name) for name in metrics]
+    judged = f"{names[0]} less {runs.campaign.base}"
+    headings = [*varied, "scheduler", "runs", *names, judged, "verdict"]
     rows = []
     for point, each in zip(points, found, strict=True):
         shown = [_plain(point[name]) for name in varied]

@@ -34,6 +34,24 @@ METRICS = (
 )
 """Names of the metrics that are averaged over seeds."""
 
+_HEADINGS = {
+    "offered_load": "offered load",
+    "unadmitted_work": "unadmitted proc-s (%)",
+    "unadmitted_deadline_work": "unadmitted deadline proc-s (%)",
+    "met_deadlines": "deadlines met (%)",
+    "missed_deadlines": "deadlines missed (%)",
+    "utilization_during_submissions": "utilization while jobs are submitted (%)",
+    "response_time": "response time of others (s)",
+    "slowdown": "slowdown of others",
+    "bounded_slowdown": "bounded slowdown of others",
+    "kills": "kills",
+}
+
+
+def heading_of(metric: str) -> str:
+    """Return a metric's name with its unit, as tables have it; most are shares."""
+    return _HEADINGS.get(metric) or f"{metric.replace('_', ' ')} (%)"
+
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """One contestant at one load, over the seeds.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 
-from qops_batsim.experiments.compare import METRICS, Comparison, csv_text
+from qops_batsim.experiments.compare import METRICS, Comparison, csv_text, heading_of
 from qops_batsim.experiments.intervals import Interval
 from qops_batsim.experiments.page import PageTable, Section, html_page, made_by, pictures_of
 
@@ -15,8 +15,8 @@ def comparison_page(found: Comparison, command: str) -> str:
     grid = found.grid
     return html_page(
         f"{', '.join(grid.names)} compared",
-        f"Means over {len(grid.seeds)} seeds with 95 % intervals (Student). Shares and utilization "
-        "are in %, response times in seconds.",
+        f"Means over {len(grid.seeds)} seeds with 95 % intervals (Student). Utilization "
+        "is from the first submission to the last completion.",
         [
             Section(
                 title="Pictures",
@@ -45,7 +45,7 @@ def _summaries(found: Comparison, title: str, *, differences: bool) -> PageTable
         metrics = each.difference if differences else each.metrics
         cells = [_text(metrics[name]) for name in METRICS]
         rows.append([f"{each.load:g}", each.contestant, *cells])
-    names = [name.replace("_", " ") for name in METRICS]
+    names = [heading_of(name) for name in METRICS]
     return PageTable(title=title, headings=["load", "scheduler", *names], rows=rows)
 
 

@@ -24,7 +24,6 @@ MARKED = {
     "not confirmed": "bad",
     "inconclusive": "open",
     "not judged": "open",
-    "open": "open",
 }
 """Words that stand out where a cell consists of nothing else."""
 

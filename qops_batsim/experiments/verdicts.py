@@ -63,7 +63,7 @@ def significant(chance: float | None) -> bool:
 
 
 def directions(found: Iterable[Interval | None]) -> list[tuple[str, float | None]]:
-    """Return for differences judged together: higher, lower or open, with the probability."""
+    """Return higher, lower or inconclusive for differences judged together, with the chance."""
     intervals = list(found)
     judged = [None if each is None else judge(each, low=0.0) for each in intervals]
     corrected = holm([None if each is None else each.chance for each in judged])
@@ -76,5 +76,5 @@ def directions(found: Iterable[Interval | None]) -> list[tuple[str, float | None
         elif significant(chance):
             result.append(("higher" if each.inside else "lower", chance))
         else:
-            result.append(("open", chance))
+            result.append(("inconclusive", chance))
     return result

@@ -41,7 +41,7 @@ def test_a_campaign_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> No
     out = tmp_path / "out"
     result = cli("campaign", "run", file, "--out", out)
     assert result.exit_code == 0, result.err
-    assert "unadmitted_jobs less msb" in result.out
+    assert "unadmitted jobs (%) less msb" in result.out
     assert "not judged" in result.out
     with open(out / "runs.csv") as stream:
         rows = list(csv.DictReader(stream))
@@ -61,7 +61,7 @@ def test_a_campaign_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> No
     assert cli("campaign", "report", out).exit_code == 0
     page = (out / "report.html").read_text()
     assert page.count("data:image/svg+xml") == 4
-    assert all(part in page for part in ("unadmitted_jobs less msb", "not judged", "seeds"))
+    assert all(part in page for part in ("unadmitted jobs (%) less msb", "not judged", "seeds"))
     document = json.loads(cli("campaign", "table", out, "--json").out)
     assert document["campaign"]["baseline"] == ""
     assert len(document["summaries"]) == 4

@@ -27,5 +27,5 @@ def test_of_a_family_of_true_null_statements_few_are_rejected() -> None:
 def test_differences_have_a_direction_or_none() -> None:
     high, low = [5.0, 5.1, 4.9], [-5.0, -5.1, -4.9]
     found = directions([*map(mean_interval, (high, low, [1.0, -1.0, 0.1], [3.0, 4.0])), None])
-    assert [word for word, _ in found] == ["higher", "lower", "open", "not judged", ""]
+    assert [word for word, _ in found] == ["higher", "lower", "inconclusive", "not judged", ""]
     assert [chance is None for _, chance in found] == [False, False, False, True, True]
