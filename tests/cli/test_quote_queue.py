@@ -53,7 +53,7 @@ def test_one_job_with_a_deadline(cli, queue: Path) -> None:
         (("--state", "x@1", "--ask", "1x1"), "--ask: is of use only without --state"),
         (("--state", "x@1"), "--processors N and --runtime DURATION are expected"),
         (("--queue", "QUEUE"), "--ask LIST, or --processors N and --runtime"),
-        (("--queue", "QUEUE", "--ask", "1x1", "--deadline", "3"), "--ask LIST, or --processors"),
+        (("--queue", "QUEUE", "--ask", "1x1", "--runtime", "3"), "--ask LIST, or --processors"),
         (("--queue", "QUEUE", "--ask", "9x1h"), "processors is 9; a whole number from 1 to 8"),
         (("--queue", "QUEUE", "--ask", "1x1h", "--now", "today"), "--now is 'today'"),
         (("--queue", "QUEUE", "--ask", "1x1h", "--scheduler", "easy"), "promises nothing"),
