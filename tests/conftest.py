@@ -12,8 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# No test depends on how fast a machine is, nor on how wide its terminal is (pytest-xdist says 80).
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
+os.environ.pop("COLUMNS", None)
 
 
 @pytest.fixture(scope="session", autouse=True)
