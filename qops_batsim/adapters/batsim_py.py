@@ -223,7 +223,7 @@ def engine_watched(simulator: Any) -> Iterator[None]:
         if end is None or end.si_status == 0:
             return
         exited = end.si_code == os.CLD_EXITED
-        if not exited and end.si_status == signal.SIGTERM:
+        if end.si_status == (128 + signal.SIGTERM if exited else signal.SIGTERM):
             return  # batsim-py itself closes the simulation.
         how = f"exit code {end.si_status}" if exited else f"signal {end.si_status}"
         raise SimulationError(
