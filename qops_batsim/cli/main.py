@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -111,15 +112,23 @@ def main() -> None:
     try:
         sys.exit(_run())
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone: nothing left to say, also not when
-        # Python flushes at its end. Typer ends with 1 in this case as well.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output (head, less) has gone: nothing left to say. Typer ends with 1 in
+        # this case as well.
+        _drop_output()
         sys.exit(1)
     except OSError as error:
         # What has a name is a file; what is left is the output, as on a full disk.
         problem = "the output cannot be written" if error.filename is None else error.filename
         print_error(f"{problem} ({error.strerror or error})")
+        if error.filename is None:
+            _drop_output()
         sys.exit(2)
+
+
+def _drop_output() -> None:
+    """Let Python flush at its end without the same error once more."""
+    with suppress(OSError):  # It may be no file.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run() -> int:
