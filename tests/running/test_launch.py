@@ -275,18 +275,18 @@ def test_waiting_for_a_first_message_has_an_end(launch):
     [
         (
             "ask(connect(), begins()); time.sleep(60)",
-            r"batsim has (closed the connection .*|said nothing for 1.5 s) \(after 0.000000 s\)",
+            r"batsim has (closed the connection .*|said nothing for 4.5 s) \(after 0.000000 s\)",
         ),
         (
             "socket = connect(); ask(socket, begins()); time.sleep(60)",
-            r"batsim has said nothing for 1.5 s \(after 0.000000 s\)",
+            r"batsim has said nothing for 4.5 s \(after 0.000000 s\)",
         ),
-        (GOOD + "time.sleep(60)", "batsim still runs 1.5 s after the simulation's end"),
+        (GOOD + "time.sleep(60)", "batsim still runs 4.5 s after the simulation's end"),
     ],
 )
 def test_waiting_has_an_end(launch, body, message):
     with pytest.raises(BatsimError, match=message) as failure:
-        launch(body, timeout=1.5)
+        launch(body, timeout=4.5)
     assert failure.value.exit_code == 2
 
 
