@@ -322,7 +322,7 @@ def test_an_engine_that_dies_is_noticed(simulator: FakeSimulator, way: str) -> N
                 engine.stdin.close()
                 os.waitid(os.P_PID, engine.pid, os.WEXITED | os.WNOWAIT)
         finally:
-            engine.wait(30)
+            engine.wait(120)
 
     before = signal.getsignal(signal.SIGCHLD)
     if way in ("exit code 0", "signal 15"):

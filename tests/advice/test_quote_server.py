@@ -46,7 +46,7 @@ def served(source: QueueSource, seconds: float = 10.0) -> Iterator[tuple[Ask, in
     port = server.server_address[1]
 
     def ask(method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
-        connection = HTTPConnection("127.0.0.1", port, timeout=20)
+        connection = HTTPConnection("127.0.0.1", port, timeout=60)
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         connection.request(method, path, content, headers)
         answer = connection.getresponse()
@@ -223,10 +223,10 @@ def test_the_command_stops_at_a_signal(tmp_path: Path) -> None:
             line = process.stderr.readline()
             assert line, told
             told += line
-        connection = HTTPConnection("127.0.0.1", int(found[1]), timeout=20)
+        connection = HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
         connection.request("GET", "/quote?processors=8&time=1h")
         assert json.loads(connection.getresponse().read())["jobs"][0]["response"] == 3700.0
         process.send_signal(signal.SIGTERM)
         rest = process.stderr.read()
-        assert process.wait(20) == 0, rest
+        assert process.wait(60) == 0, rest
         assert rest == "GET /quote 200\nstopped\n"

@@ -180,7 +180,7 @@ def test_nothing_is_left_after_a_signal(tmp_path, number, code):
             time.sleep(0.02)
         process.send_signal(number)
         try:
-            _, err = process.communicate(timeout=30)
+            _, err = process.communicate(timeout=120)
         finally:
             process.kill()
     assert process.returncode == code, err

@@ -35,7 +35,7 @@ def pids_of(lines, count):
 )
 def test_exit_codes_are_those_of_a_shell(code, expected):
     with ChildProcess(python(code)) as child:
-        assert child.wait(10) == expected
+        assert child.wait(60) == expected
         assert child.exit_code() == expected
     assert child.exit_code() == expected
 
@@ -119,7 +119,7 @@ os.write(1, b"first\n\n  \x1b[31mred\x1b[0m \xff\n" + b"x" * 200_000 + b"\n")
 os.write(2, b"no newline")
 """
     with ChildProcess(python(code), lines.append) as child:
-        assert child.wait(10) == 0
+        assert child.wait(60) == 0
     assert lines[:2] == ["first", "   [31mred [0m �"]
     assert all(set(line) <= {"x", "…"} and len(line) <= MAX_LINE for line in lines[2:-1])
     assert lines[-1] == child.last_words() == "no newline"
@@ -133,14 +133,14 @@ print("[1.0] [root/CRITICAL] Current backtrace:")
 print("  at main")
 """
     with ChildProcess(python(code)) as child:
-        child.wait(10)
+        child.wait(60)
         assert child.last_words() == "[1.0] server.cpp:96: [root/CRITICAL] it went wrong"
     with ChildProcess(python("")) as silent:
-        silent.wait(10)
+        silent.wait(60)
         assert silent.last_words() == ""
 
 
 def test_a_program_that_cannot_be_started(tmp_path):
     with ChildProcess([str(tmp_path / "nothing")]) as child:
-        assert child.wait(10) == 1
+        assert child.wait(60) == 1
         assert "No such file or directory" in child.last_words()

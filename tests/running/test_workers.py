@@ -85,7 +85,7 @@ def test_no_worker_outlives_a_killed_parent(tmp_path: Path) -> None:
         everything = children_of(process.pid)  # Also what looks after shared resources.
         assert set(workers) < set(everything)
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
         wait_until_gone(everything)
     finally:
         os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
@@ -105,7 +105,7 @@ def test_a_command_with_workers_ends_in_one_line(
     process, workers = start(tmp_path, COMPARE)
     try:
         (os.killpg if to_all else os.kill)(process.pid, number)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
     finally:
         os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
     lines = [line for line in err.splitlines() if not line.startswith("compiling")]
@@ -118,7 +118,7 @@ def test_a_worker_that_is_killed_is_one_error(tmp_path: Path) -> None:
     process, workers = start(tmp_path, COMPARE)
     try:
         os.kill(workers[0], signal.SIGKILL)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=120)
     finally:
         os.killpg(process.pid, signal.SIGKILL) if process.poll() is None else None
     assert process.returncode == 2
