@@ -125,13 +125,18 @@ def pending_directory(path: str | Path) -> Iterator[Path]:
 
 def _made_directory(target: Path) -> tuple[Path, int]:
     """Make a directory for ``target``; return it with a handle that holds its lock."""
-    while True:
+    for _ in range(_TRIES):
         directory = beside(target)
         directory.mkdir(0o700)
-        handle = os.open(directory, os.O_RDONLY)
+        try:
+            handle = os.open(directory, os.O_RDONLY)
+        except FileNotFoundError:
+            # Another writer has taken it for what a killed one left.
+            continue
         if _take(handle):
             return directory, handle
         os.close(handle)
+    raise FileNotFoundError(2, "its directory comes and goes")
 
 
 def beside(target: Path) -> Path:

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -217,6 +218,24 @@ def test_leftovers_are_swept_but_not_those_of_a_live_run(tmp_path: Path) -> None
     assert run_at(prefix) == "live"
     assert edited.exists()
     assert [path.name for path in tmp_path.glob(".x_*")] == [edited.name]
+
+
+def test_a_directory_swept_as_it_is_made_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Another writer's sweep comes between making the directory and locking it.
+    made, make = [], Path.mkdir
+
+    def mkdir(path: Path, *arguments: Any, **named: Any) -> None:
+        make(path, *arguments, **named)
+        made.append(path)
+        if len(made) == 2:  # The first is the parent.
+            sweep(path.parent)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    with pending_directory(tmp_path / "x_batsim") as directory:
+        assert directory.is_dir()
+        assert [path.exists() for path in made[1:]] == [False, True]
 
 
 def test_a_leftover_of_a_single_file_is_swept(tmp_path: Path) -> None:

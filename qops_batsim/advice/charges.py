@@ -23,7 +23,7 @@ from qops_batsim.analysis.metrics.charges import (
 )
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
+from qops_batsim.analysis.results.workloads import workloads_of_run
 from qops_batsim.economics.categories import Categories
 from qops_batsim.economics.charges import (
     BreakEven,
@@ -106,12 +106,12 @@ def charge_runs(
     choices.check()
     names = [run] if against is None else [run, against]
     results = [read_run(name) for name in names]
-    paths = workloads or recorded_workloads(results[0])
-    if not paths:
+    known, doubt = workloads_of_run(results[0], workloads)
+    if not known:
         raise InputError(
-            f"{results[0].source}: its workload is not known; --workload FILE is expected"
+            f"{results[0].source}: {doubt or 'its workload is not known'}; --workload FILE is "
+            "expected"
         )
-    known = read_workloads(paths)
     references = _references(known, reference)
     outcomes = [outcomes_of_run(result, known) for result in results]
     table = category_slowdowns(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from qops_batsim.cli.console import say
+from qops_batsim.cli.console import say, warn
 from qops_batsim.cli.inputs import moment, read_runs, warn_of_other_workloads
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Begin, End, Hosts, Picture, Run, Runs, WorkloadsOfRun
@@ -77,11 +77,13 @@ def occupation(
     """
     from qops_batsim.analysis.plots.drawing import output_format
     from qops_batsim.analysis.plots.occupation import draw
-    from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
+    from qops_batsim.analysis.results.workloads import workloads_of_run
 
     output_format(out)
     (result,) = read_runs([run], hosts)
-    workloads = read_workloads(workload or recorded_workloads(result))
+    workloads, doubt = workloads_of_run(result, workload)
+    if doubt is not None:
+        warn(doubt)
     first, last = _part(result, begin, end)
     draw(result, out, workloads=workloads, begin=first, end=last)
     say(f"wrote {out}")

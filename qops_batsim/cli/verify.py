@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli.console import note, progress_bar, prose, say
+from qops_batsim.cli.console import note, progress_bar, prose, say, warn
 from qops_batsim.cli.inputs import read_runs
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Hosts, Run, WorkloadsOfRun, rows_to_list
@@ -53,7 +53,7 @@ def verify(
 
     `qops-batsim verify out/expe --workload kth.json --platform cluster.xml`
     """
-    from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
+    from qops_batsim.analysis.results.workloads import workloads_of_run
     from qops_batsim.analysis.verify.verifier import lateness, rules_checked, rules_unchecked
     from qops_batsim.analysis.verify.verifier import verify as check
 
@@ -64,7 +64,9 @@ def verify(
         hosts = len(read_platform(find_input(platform, "platforms")).compute_hosts)
     with progress_bar(None, "reading"):
         (result,) = read_runs([run], hosts)
-        workloads = read_workloads(workload or recorded_workloads(result))
+        workloads, doubt = workloads_of_run(result, workload)
+    if doubt is not None:
+        warn(doubt if workloads else f"{doubt}: --workload FILE names what it was made of")
     given: dict[str, Any] = {"workloads": workloads, "compute_sharing": compute_sharing}
     checked = rules_checked(result, **given)
     with progress_bar(len(checked), "verifying") as bar:

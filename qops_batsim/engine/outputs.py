@@ -14,7 +14,7 @@ from qops_batsim.engine.energy import format_consumed_energy, sum_in_order
 from qops_batsim.engine.external_events import outages_of
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.engine.switchable import NAMES, format_power_state_changes
-from qops_batsim.errors import SimulationError
+from qops_batsim.errors import SimulationError, shown
 from qops_batsim.file_set import FileSet, run_files
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 from qops_batsim.limits import MAX_END
@@ -45,10 +45,14 @@ def write_outputs(
 def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool = True) -> None:
     """Write the files of :func:`write_outputs` into the set of a run."""
     changes = simulation.host_changes
-    end = np.fmax.reduce(simulation.ended_jobs.written_finishes, initial=0.0)
-    if end > MAX_END:
+    ends = simulation.ended_jobs.written_finishes
+    if np.fmax.reduce(ends, initial=0.0) > MAX_END:
+        last = int(np.nanargmax(ends))
+        sources = ", ".join(each.source for each in simulation.workloads.values())
         raise SimulationError(
-            f"at {end:.6f} s: a job ends; the files of a run tell of dates up to {MAX_END:g} s"
+            f"{sources} on {simulation.platform.source}: job "
+            f"{shown(simulation.ended_jobs.ids[last])} ends at {ends[last]:.6f} s; the files of a "
+            f"run tell of dates up to {MAX_END:g} s"
         )
     contents: dict[str, Iterable[bytes]] = {
         "jobs": _jobs(_counted(simulation)),

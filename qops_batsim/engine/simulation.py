@@ -136,8 +136,8 @@ class Simulation:
         self._world = world = (NetworkedWorld if has_actors else World)(platform, options)
         self.options, self.hosts, self.energy = world.options, world.hosts, world.energy
         self.outages, self.happened = world.outages, world.happened
-        self.storage_hosts = platform.storage_hosts
-        self._platform, self._peer = platform, peer
+        self.storage_hosts, self.workloads = platform.storage_hosts, world.workloads
+        self.platform, self._peer = platform, peer
         self._ask = peer.decisions_on if isinstance(peer, DirectPeer) else None
         self._on_progress = on_progress
         self._next_report = ENDED_PER_PROGRESS_REPORT
@@ -249,7 +249,7 @@ class Simulation:
         submitters = Submitters(world, self._farewells.note)
         submitters.begin()
         Outside(world, external, self._farewells.note).begin()
-        world.tell(simulation_begins(world, self._platform))
+        world.tell(simulation_begins(world, self.platform))
         self._deliver()
         loop = self._delay_loop()
         rest = () if loop is None else loop.run(self._on_progress)
@@ -320,7 +320,7 @@ class Simulation:
     def _run_networked(self, world: NetworkedWorld) -> None:
         """Run the simulation with the delays of Batsim's own messages."""
         server = Server(world, self._peer.exchange, self.options.external_events)
-        server.begin(simulation_begins(world, self._platform))
+        server.begin(simulation_begins(world, self.platform))
         world.mailbox.run()
         while not server.over:
             if not world.step():

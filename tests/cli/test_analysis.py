@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
+
+from qops_batsim.shipped import find_input
 
 
 @pytest.fixture
@@ -84,6 +87,30 @@ def test_what_was_not_checked_is_told(cli, recorded, tmp_path):
     assert "not checked for want of a run without compute sharing: exclusive-hosts" in result.err
     assert "not checked for want of the workload: workload-jobs" in result.err
     assert "not checked for want of a _machine_states.csv: machine-states" in result.err
+
+
+def test_a_workload_that_has_changed_is_not_taken_for_that_of_the_run(cli, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path, copy = Path("w.json"), Path("copy.json")
+    path.write_text(find_input(Path("tiny_8"), "workloads").read_text())
+    assert cli("run", "easy", "-w", path, "-o", "run", "--quiet").exit_code == 0
+    assert "warning" not in cli("verify", "run").err
+    path.rename(copy)
+    path.write_text(copy.read_text().replace('"res": 4', '"res": 5'))
+    changed = cli("verify", "run")
+    assert changed.exit_code == 0
+    assert changed.err.splitlines()[0] == (
+        "qops-batsim: warning: w.json has changed since the run: --workload FILE names what it "
+        "was made of"
+    )
+    assert "not checked for want of the workload: workload-jobs" in changed.err
+    refused = cli("charges", "run")
+    assert refused.exit_code == 2
+    assert "w.json has changed since the run; --workload FILE is expected" in refused.err
+    given = cli("verify", "run", "--workload", path)
+    assert given.exit_code == 1
+    assert "warning: w.json is not the file that the run was made of" in given.err
+    assert "warning" not in cli("verify", "run", "--workload", copy).err
 
 
 def test_violations_are_listed_and_exit_with_1(cli, recorded):

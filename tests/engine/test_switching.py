@@ -195,6 +195,23 @@ def test_a_host_that_is_away_cannot_go_to_sleep() -> None:
         run({1.0: [state("1", 2)]}, compute(1e8, 1.0), external_events=(away,))
 
 
+@pytest.mark.parametrize("back", [None, 1.5, 10.0])
+def test_a_host_that_leaves_falls_asleep_all_the_same(tmp_path: Path, back: float | None) -> None:
+    # As recorded from Batsim, which aborts where a host returns that fell asleep meanwhile.
+    events = [ExternalEvent(1.0, "machine_unavailable", HostSet.parse("1"), {})]
+    script: Script = {0.0: [execute("0", "0"), state("1", 2)], 20.0: [execute("1", "0")]}
+    if back is not None:
+        events.append(ExternalEvent(back, "machine_available", HostSet.parse("1"), {}))
+        script[20.0].append(state("1", 0))
+    simulation, heard = run(script, compute(1e8, 0.0, 20.0), external_events=tuple(events))
+    woken = [] if back is None else [(24.0, "1 in 0")]
+    assert heard == [(2.0, "1 in 2"), *woken]
+    write_outputs(simulation, tmp_path / "out")
+    states = (tmp_path / "out_machine_states.csv").read_text().splitlines()
+    assert "2,1,0,0,1,0" in states
+    assert states[-1] == ("21,1,0,0,1,0" if back is None else "24,0,0,0,2,0")
+
+
 def test_without_energy_hosts_cannot_be_switched() -> None:
     peer = Follows({0.0: [state("1", 2)]})
     with pytest.raises(SimulationError, match="SET_RESOURCE_STATE was received but energy is not"):

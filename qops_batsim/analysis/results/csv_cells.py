@@ -73,16 +73,15 @@ def eight_bytes(data: bytes) -> Words:
 
 def whole_lines(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the parts of a text, cut anew so that none ends within a line."""
-    rest = b""
+    rest: list[bytes] = []
     for part in parts:
         end = part.rfind(b"\n") + 1
         if end:
-            yield rest + part[:end]
-            rest = part[end:]
-        else:
-            rest += part
-    if rest:
-        yield rest + b"\n"
+            yield b"".join([*rest, part[:end]])
+            rest = []
+        rest.append(part[end:])
+    if any(rest):
+        yield b"".join([*rest, b"\n"])
 
 
 def find_block(lines: bytes, columns: int, *, short: bool) -> Block:

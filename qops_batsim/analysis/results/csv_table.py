@@ -206,6 +206,8 @@ def _read_in_bulk(parts: Iterator[bytes], form: Form) -> Table:
     for lines in itertools.chain([begin], parts):
         if not lines.isascii():
             lines.decode()
+        # The first lines may be followed by one without end.
+        short = short and len(lines) < csv_cells.SHORT
         block = csv_cells.find_block(lines, len(header), short=short)
         size += block.ends.shape[1]
         for name in numbers:

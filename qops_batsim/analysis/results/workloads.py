@@ -38,6 +38,23 @@ def recorded_workloads(result: RunResult) -> list[Path]:
     return found if all(path.is_file() for path in found) else []
 
 
+def workloads_of_run(
+    result: RunResult, given: Sequence[Path] | None = None
+) -> tuple[dict[str, Workload], str | None]:
+    """Return the workloads given, else those that ``_run.json`` names; and what is to be doubted.
+
+    A file by that name with other content than the run had is not taken: only a given one is.
+    """
+    paths = given or recorded_workloads(result)
+    found = read_workloads(paths)
+    digest = None if result.info is None else result.info.sha256.get("workload")
+    if not paths or digest in (None, *(each.sha256 for each in found.values())):
+        return found, None
+    if given:
+        return found, f"{paths[0]} is not the file that the run was made of"
+    return {}, f"{paths[0]} has changed since the run"
+
+
 def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], str | None]:
     """Return the workloads that a run was made of, for their deadlines.
 
@@ -47,14 +64,10 @@ def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], st
     qos = result.decisions
     if qos is None or np.isnan(qos.requested_deadlines).all():
         return {}, None
-    paths = recorded_workloads(result)
-    if not paths:
-        return {}, "the workload with its deadlines is not where the run had it"
-    found = read_workloads(paths)
-    digest = None if result.info is None else result.info.sha256.get("workload")
-    if digest not in (None, *(each.sha256 for each in found.values())):
-        return {}, f"{paths[0]} has changed since the run"
-    return found, None
+    found, why_not = workloads_of_run(result)
+    if not (found or why_not):
+        why_not = "the workload with its deadlines is not where the run had it"
+    return found, why_not
 
 
 def jobs_by_id(workloads: Mapping[str, Workload]) -> dict[str, Job]:

@@ -138,12 +138,15 @@ def stretch(subject: Subject) -> Iterator[Violation]:
     )
 
 
+_WALLTIME = "execution_time", "requested_time", "finish_time"
+
+
 @rule()
 def walltime(subject: Subject) -> Iterator[Violation]:
     """No job runs longer than its walltime."""
-    run_time, limit = subject.result.columns("execution_time", "requested_time")
-    wrong = subject.executed & (limit >= 0) & (run_time > limit + tolerance(run_time, limit))
-    wrong &= lasting(run_time)
+    run_time, limit, finish = subject.result.columns(*_WALLTIME)
+    late = run_time > limit + tolerance(run_time, limit, finish)
+    wrong = subject.executed & (limit >= 0) & late & lasting(run_time)
     message = "runs {run_time:.6f} s, but its walltime is {limit:.6f} s"
     return violations(subject, wrong, message, at="starting_time", run_time=run_time, limit=limit)
 
@@ -151,8 +154,8 @@ def walltime(subject: Subject) -> Iterator[Violation]:
 @rule()
 def walltime_reached(subject: Subject) -> Iterator[Violation]:
     """A job that was killed at its walltime ran that long."""
-    run_time, limit = subject.result.columns("execution_time", "requested_time")
-    early = (limit < 0) | (run_time < limit - tolerance(run_time, limit))
+    run_time, limit, finish = subject.result.columns(*_WALLTIME)
+    early = (limit < 0) | (run_time < limit - tolerance(run_time, limit, finish))
     wrong = early & subject.result.ended_as(COMPLETED_WALLTIME_REACHED)
     has = {
         row: "it has none" if limit[row] < 0 else f"that is {limit[row]:.6f} s"

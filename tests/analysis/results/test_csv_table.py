@@ -157,6 +157,20 @@ def test_lines_stay_whole(text, size):
     assert b"".join(lines) == content + b"\n" * (bool(content) and not text.endswith("\n"))
 
 
+def test_a_line_without_end_is_not_left_to_plain_python(tmp_path, monkeypatch):
+    path, lines = tmp_path / "t.csv", []
+    find = csv_cells.find_block
+
+    def noted(block, columns, *, short):
+        lines.append((len(block), short))
+        return find(block, columns, short=short)
+
+    monkeypatch.setattr(csv_cells, "find_block", noted)
+    path.write_text("number,state,text\n1,,a\n" + "[" * 2 * csv_cells.BLOCK)
+    read_table(path, FORM, lambda table: table)
+    assert lines == [(5, True), (2 * csv_cells.BLOCK + 1, False)]
+
+
 def test_texts_and_words_are_sequences():
     texts = Texts(b'a,b\n\n"say ""no"""\n')
     assert list(texts) == ["a,b", "", 'say "no"'] == texts[:]

@@ -46,6 +46,20 @@ def test_moments_that_add_up_break_no_promise(tmp_path, moment):
     assert violation.jobs == ("w0!05",)
 
 
+@pytest.mark.parametrize("since", [209536743206.338226, 123456789012.3, 9.9e11])
+def test_walltimes_hold_where_floats_are_coarse(tmp_path, since):
+    profiles = {"p": {"type": "delay", "delay": 1000.0}}
+    jobs = [Job(f"{n}", since + 7.3 * n, 1, "p", 86.88 + n / 9) for n in range(20)]
+    workload = Workload(jobs=jobs, profiles=profiles, processors=3)
+    done = run("easy", workload, out=tmp_path / "run")
+    assert done.violations == []
+    # Such dates excuse no more than their last bits.
+    jobs = tmp_path / "run_jobs.csv"
+    (tmp_path / "run_run.json").unlink()
+    jobs.write_text(jobs.read_text().replace(",86.880000,0,", ",86.870000,0,"))
+    assert {each.rule for each in verify(read_run(tmp_path / "run"))} == {"walltime"}
+
+
 @pytest.mark.parametrize("seconds", [1e-7, 1e-6, 1e-5, 1e-3])
 @pytest.mark.parametrize("since", [1, 1000, 12_345, 1e6, 1e9])
 def test_short_jobs_are_valid(tmp_path, since, seconds):
