@@ -37,7 +37,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import numpy as np
 
-from qops_batsim.workload.estimates import EstimateModel, nearest_value, sample_estimates
+from qops_batsim.workload.estimates import EstimateModel, fit_estimates, sample_estimates
 from qops_batsim.workload.lublin import (
     BUCKETS_A_DAY,
     FIRST_BUCKET,
@@ -290,39 +290,8 @@ def mean_rate_gaps(jobs: Jobs, time_of_day: np.ndarray, weights: np.ndarray) -> 
     return np.maximum(np.diff(days * ends[-1] + np.interp(time_of_day, clock, ends)), 0.0)
 
 
-def fit_estimates(jobs: Jobs, killed_from: float) -> EstimateModel:
-    requests, counts = np.unique(jobs.estimates, return_counts=True)
-    # Less than one request in a thousand lies above: SDSC has five of 48 h above its 18 h.
-    longest = math.ceil(np.percentile(jobs.estimates, 99.9, method="higher") / 3600) * 3600
-    by_count = requests[np.argsort(-counts, kind="stable")]
-    common = by_count[:20]
-    hours = by_count[(by_count > common.max()) & (by_count < longest) & (by_count % 3600 == 0)]
-    values = np.unique(np.concatenate((common, hours[:1], [longest])))
-    given = values[np.searchsorted(values, np.minimum(jobs.estimates, longest))]
-    killed = jobs.run_times >= killed_from * jobs.estimates
-    # The nearest value to a killed job's run time is what it was killed at.
-    nearest = nearest_value(values, np.minimum(jobs.run_times, values[-1]))
-    alive = ~killed
-    hazards, killed_shares = [], []
-    for index, value in enumerate(values):
-        near = nearest == index
-        killed_shares.append(float(killed[near].mean()) if near.any() else 0.0)
-        at_risk = alive & (jobs.run_times <= value) & (given >= value)
-        hazards.append(float((given[at_risk] == value).mean()) if at_risk.any() else 0.0)
-    weights, remaining = [], 1.0
-    for hazard in hazards:
-        weights.append(remaining * hazard)
-        remaining *= 1 - hazard
-    return EstimateModel(
-        table=tuple(
-            (int(value), round(weight, 5), round(share, 4))
-            for value, weight, share in zip(values, weights, killed_shares, strict=True)
-        )
-    )
-
-
 def fit(jobs: Jobs, log: LogFile) -> tuple[LublinModel, EstimateModel]:
-    estimates = fit_estimates(jobs, log.killed_from)
+    estimates = fit_estimates(jobs.run_times, jobs.estimates, log.killed_from)
     model = LublinModel(
         processors=log.processors,
         sizes=fit_sizes(jobs, log.processors),

@@ -10,6 +10,7 @@ import typer
 from qops_batsim.cli.workload_accounting import from_csv, from_pbs, from_sacct
 from qops_batsim.cli.workload_classes import classes, mixed
 from qops_batsim.cli.workload_deadlines import deadlines, scale
+from qops_batsim.cli.workload_estimates import estimates
 from qops_batsim.cli.workload_logs import from_swf, lint
 from qops_batsim.cli.workload_synthetic import fetch, generate
 
@@ -25,6 +26,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "fetch": fetch,
     "scale": scale,
     "deadlines": deadlines,
+    "estimates": estimates,
     "classes": classes,
     "mixed": mixed,
 }

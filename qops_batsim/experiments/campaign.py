@@ -13,10 +13,12 @@ from itertools import pairwise, product
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.analysis.metrics.promise_metrics import PROMISE_METRICS
 from qops_batsim.errors import InputError, did_you_mean, require
 from qops_batsim.experiments.contestants import Contestant, check_distinct
-from qops_batsim.experiments.deadline_runs import DeadlineCase, Scenario, Settings
+from qops_batsim.experiments.deadline_runs import EXACT, USERS, DeadlineCase, Scenario, Settings
 from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
+from qops_batsim.workload.estimate_models import RANDOM, EstimateChoices
 from qops_batsim.workload.model import check_counts, check_seed
 from qops_batsim.workload.scale import METHODS
 from qops_batsim.workload.subset import PAPER_JOBS
@@ -55,6 +57,12 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     deadline_share: float
     artificial: str
     relaxation: float
+    deadlines_by: str = EXACT
+    estimates: str = EXACT
+
+
+OF_ESTIMATES = ("deadlines_by", "estimates")
+"""What of a point is only said where estimates have models."""
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +79,9 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
 
     For the parameters see :class:`~qops_batsim.workload.deadlines.DeadlineChoices` and
     :func:`~qops_batsim.workload.scale.scale_load`; the seeds choose duplicates and whose jobs have
-    a user's deadline. Differences refer to the contestant named ``baseline`` ("": the first). Of
+    a user's deadline, and draw random estimates. The models of ``estimates``, with which schedulers
+    plan, and what ``deadlines_by`` says are axes as in :class:`~.deadline_runs.Scenario`.
+    Differences refer to the contestant named ``baseline`` ("": the first). Of
     the ``metrics``, which tables show and pictures draw, the first one is judged.
     """
 
@@ -90,6 +100,9 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     reference: str = "scaled"
     baseline: str = ""
     metrics: tuple[str, ...] = ("unadmitted_jobs", "unadmitted_work", "utilization")
+    # What is unset is no part of the key: kept campaigns are older than these.
+    deadlines_by: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    estimates: tuple[EstimateChoices, ...] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def key(self) -> str:
@@ -102,6 +115,29 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
         """Name of the contestant that differences refer to."""
         return self.baseline or self.schedulers[0].name
 
+    @property
+    def models(self) -> dict[str, EstimateChoices]:
+        """The models of estimates by name; exact ones where nothing is said."""
+        return {each.name: each for each in self._models()}
+
+    @property
+    def has_models(self) -> bool:
+        """Whether anything is said of estimates."""
+        return (self.deadlines_by, self.estimates) != (msgspec.UNSET, msgspec.UNSET)
+
+    @property
+    def known_metrics(self) -> tuple[str, ...]:
+        """Names of the metrics of its runs; those of promises only where estimates have models."""
+        return AdmissionMetrics.__struct_fields__ + (PROMISE_METRICS if self.has_models else ())
+
+    def _models(self) -> tuple[EstimateChoices, ...]:
+        given = self.estimates
+        return (EstimateChoices(),) if isinstance(given, msgspec.UnsetType) else given
+
+    def _bases(self) -> tuple[str, ...]:
+        given = self.deadlines_by
+        return (EXACT,) if isinstance(given, msgspec.UnsetType) else given
+
     def windows_of(self, log: Log) -> tuple[Window, ...]:
         """Return the windows of a log."""
         return log.windows or self.windows
@@ -113,13 +149,13 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
         ones are made has only its first value.
         """
         names = [log.name for log in self.logs]
-        listed = (names, self.methods, self.stringencies, self.deadline_shares)
-        for log, method, stringency, share in product(*listed):
+        listed = (names, self.methods, self._bases(), self.stringencies, self.deadline_shares)
+        for log, method, base, stringency, share in product(*listed):
             rules = self.artificial if share < 1 else self.artificial[:1]
             for rule in rules:
                 needed = share < 1 and rule != "none"
                 factors = self.relaxations if needed else self.relaxations[:1]
-                for factor, load in product(factors, self.loads):
+                for factor, load, model in product(factors, self.loads, self.models):
                     yield Point(
                         log=log,
                         load=load,
@@ -128,6 +164,8 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
                         deadline_share=share,
                         artificial=rule,
                         relaxation=factor,
+                        deadlines_by=base,
+                        estimates=model,
                     )
 
     def cells(self) -> Iterator[Cell]:
@@ -155,14 +193,23 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
             require(least <= load <= MAX_LOAD, "load", load, accepted)
         for seed in self.seeds:
             check_seed(seed)
+        for base in self._bases():
+            if base not in (EXACT, USERS):
+                raise InputError(f"deadlines by is {base!r}{did_you_mean(base, (EXACT, USERS))}")
+        for model in self.models.values():
+            model.check()
+            if model.seed != 1:
+                raise InputError(
+                    f"seed of estimates is {model.seed}; the seeds of the campaign draw them"
+                )
         for point in self.points():
             _scenario(point, Window(), 1, self).choices.check()
         names = [each.name for each in self.schedulers]
         if self.base not in names:
             raise InputError(f"baseline is {self.baseline!r}{did_you_mean(self.baseline, names)}")
         for metric in self.metrics:
-            if metric not in AdmissionMetrics.__struct_fields__:
-                hint = did_you_mean(metric, AdmissionMetrics.__struct_fields__)
+            if metric not in self.known_metrics:
+                hint = did_you_mean(metric, self.known_metrics)
                 raise InputError(f"metric is {metric!r}{hint}")
         for each in self.schedulers:
             each.make()
@@ -179,6 +226,8 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
             ("relaxation", self.relaxations),
             ("seed", self.seeds),
             ("metric", self.metrics),
+            ("model of estimates", [each.name for each in self._models()]),
+            ("deadlines by", self._bases()),
         )
 
 
@@ -212,7 +261,7 @@ def _check_apart(log: str, windows: Sequence[Window]) -> None:
 
 
 def _scenario(point: Point, window: Window, seed: int, campaign: Campaign) -> Scenario:
-    return Scenario(
+    scenario = Scenario(
         log=point.log,
         skip=window.skip,
         first=window.first or None,
@@ -226,3 +275,9 @@ def _scenario(point: Point, window: Window, seed: int, campaign: Campaign) -> Sc
         relaxation=point.relaxation,
         seed=seed,
     )
+    if not campaign.has_models:
+        return scenario
+    model = campaign.models[point.estimates]
+    if model.model in RANDOM:
+        model = msgspec.structs.replace(model, seed=seed)
+    return msgspec.structs.replace(scenario, deadlines_by=point.deadlines_by, estimates=model)

@@ -10,7 +10,8 @@
     logs = ["sdsc_sp2_1000"]
 
 A list of any number of values may be one value; ``seeds`` may be their number, a log the name of
-its file, and a scheduler a text or a table of ``name``, ``scheduler`` and ``settings``.
+its file, a scheduler a text or a table of ``name``, ``scheduler`` and ``settings``, and a model of
+``estimates`` its name or a table (:class:`~qops_batsim.workload.estimate_models.EstimateChoices`).
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ def campaign_of(given: dict[str, Any], *, source: str) -> Campaign:
             values["logs"] = [_log(each) for each in values["logs"]]
         if "schedulers" in values:
             values["schedulers"] = [_scheduler(each) for each in values["schedulers"]]
+        if "estimates" in values:
+            values["estimates"] = [_model(each) for each in values["estimates"]]
         campaign = msgspec.convert(values, Campaign)
         campaign.check()
     except msgspec.ValidationError as error:
@@ -91,6 +94,10 @@ def _scheduler(given: Any) -> Any:
     if isinstance(given, dict) and isinstance(given.get("scheduler"), str):
         return {"name": given["scheduler"], **given}
     return given
+
+
+def _model(given: Any) -> Any:
+    return {"model": given} if isinstance(given, str) else given
 
 
 def _told(error: msgspec.ValidationError, values: Any) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.analysis.metrics.promise_metrics import PromiseMetrics
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.campaign import Campaign, Cell, Identities, Point, case_of
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, shared_steps
@@ -166,7 +167,7 @@ def _inputs(campaign: Campaign, directory: Path) -> tuple[Identities, dict[str, 
 
 def _stores(directory: Path) -> tuple[KeptRuns[AdmissionMetrics], KeptRuns[Failure]]:
     return (
-        KeptRuns(directory / "runs", AdmissionMetrics, MADE_OF),
+        KeptRuns(directory / "runs", PromiseMetrics, MADE_OF),
         KeptRuns(directory / "failed", Failure, MADE_OF),
     )
 

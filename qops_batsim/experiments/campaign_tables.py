@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.analysis.metrics.promise_metrics import PROMISE_METRICS
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.campaign import Point, Window
+from qops_batsim.experiments.campaign import OF_ESTIMATES, Point, Window
 from qops_batsim.experiments.campaign_runs import CampaignRuns, Outcome
 from qops_batsim.experiments.compare import METRICS, heading_of
 from qops_batsim.experiments.intervals import LEAST, Interval, nested_interval
@@ -62,6 +62,7 @@ def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
         if not each.repeated:
             groups.setdefault((each.cell.point, each.cell.contestant), []).append(each)
     base, found = runs.campaign.base, []
+    names = (*METRICS, *(PROMISE_METRICS if runs.campaign.has_models else ()))
     for (point, name), group in groups.items():
         finished = [each for each in group if each.metrics is not None]
         pairs = _pairs(finished, groups[point, base])
@@ -73,10 +74,10 @@ def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
                 over=WINDOWS if windows > 1 else SEEDS,
                 runs=len(finished),
                 failed=sum(each.error is not None for each in group),
-                metrics={metric: _mean(finished, metric, windows) for metric in METRICS},
+                metrics={metric: _mean(finished, metric, windows) for metric in names},
                 difference={
                     metric: None if name == base else _difference(pairs, metric, windows)
-                    for metric in METRICS
+                    for metric in names
                 },
             )
         )
@@ -126,26 +127,32 @@ def _value(outcome: Outcome, metric: str) -> float | None:
 
 def run_records(runs: CampaignRuns) -> list[dict[str, Any]]:
     """Return a flat record for each cell: what it is, its metrics, its error."""
-    none = dict.fromkeys(AdmissionMetrics.__struct_fields__)
+    names = runs.campaign.known_metrics
     return [
         {
-            **msgspec.structs.asdict(each.cell.point),
+            **_axes(each.cell.point, runs.campaign.has_models),
             **msgspec.structs.asdict(each.cell.window),
             "scheduler": each.cell.contestant,
             "seed": each.cell.seed,
             "repeated": each.repeated,
-            **(none if each.metrics is None else msgspec.structs.asdict(each.metrics)),
+            **{name: getattr(each.metrics, name, None) for name in names},
             "error": each.error,
         }
         for each in runs.outcomes
     ]
 
 
+def _axes(point: Point, has_models: bool) -> dict[str, Any]:
+    """Return what a point is, of estimates only where they have models."""
+    told = msgspec.structs.asdict(point)
+    return told if has_models else {k: v for k, v in told.items() if k not in OF_ESTIMATES}
+
+
 def summary_records(found: Sequence[CampaignSummary]) -> list[dict[str, Any]]:
     """Return a flat record for each summary: means, ends, differences, verdict."""
     records = []
     for each in found:
-        record = {**msgspec.structs.asdict(each.point), "scheduler": each.scheduler}
+        record = {**_axes(each.point, "income" in each.metrics), "scheduler": each.scheduler}
         record |= {"over": each.over, "runs": each.runs, "failed": each.failed}
         for suffix, metrics in (("", each.metrics), ("_difference", each.difference)):
             for name, value in metrics.items():

@@ -45,6 +45,8 @@ _HEADINGS = {
     "slowdown": "slowdown of others",
     "bounded_slowdown": "bounded slowdown of others",
     "kills": "kills",
+    "lateness_median": "lateness, median (s)",
+    "lateness_p95": "lateness, 95th percentile (s)",
 }
 
 

@@ -12,25 +12,37 @@ from typing import Any
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics, broken_rule
+from qops_batsim.analysis.metrics.charges import References, reference_of_workload
 from qops_batsim.analysis.metrics.outcomes import (
     JobOutcomes,
     outcomes_of_columns,
     outcomes_of_simulation,
 )
+from qops_batsim.analysis.metrics.promise_metrics import promise_metrics
+from qops_batsim.economics.slowdowns import SlowdownTable, category_slowdowns
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError
-from qops_batsim.experiments.deadline_workload import Measured, measure, scaled_workload
+from qops_batsim.experiments.deadline_workload import (
+    Measured,
+    easy_ends,
+    measure,
+    scaled_workload,
+)
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.deadlines import DeadlineChoices
+from qops_batsim.workload.estimate_models import EstimateChoices, with_estimates
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.subset import PAPER_JOBS
 
 BLIND = ("fcfs", "easy", "conservative")
 """Schedulers that do not look at deadlines."""
+
+EXACT, USERS = "exact", "users"
+"""By which estimates deadlines are given."""
 
 Settings = tuple[tuple[str, Any], ...]
 """Options of a scheduler that are not its defaults, sorted by name."""
@@ -42,6 +54,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     The parameters are those of :func:`~.deadline_workload.deadline_workload` and of
     :class:`~qops_batsim.workload.deadlines.DeadlineChoices`; ``log`` is what identifies the log
     among those of a :class:`DeadlineRuns`.
+
+    With ``estimates``, exact ones are replaced by those of a model after the deadlines are given,
+    which these are ``deadlines_by``: EASY with ``"exact"`` estimates, or EASY with the ``"users"``,
+    and no user's deadline is earlier than submission + walltime then.
     """
 
     log: str
@@ -56,6 +72,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     artificial: str = "run-time"
     relaxation: float = 2.0
     seed: int = 1
+    # What is unset is no part of a key: kept runs are older than these.
+    deadlines_by: str | msgspec.UnsetType = msgspec.UNSET
+    estimates: EstimateChoices | msgspec.UnsetType = msgspec.UNSET
 
     def canonical(self) -> Scenario:
         """Return the scenario that stands for all those that are the same workload.
@@ -81,6 +100,15 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         """
         same = msgspec.structs.replace(self, share=1.0, stringency=0.2)
         return same.canonical()
+
+    def without_estimates(self) -> Scenario:
+        """Return the scenario that stands for all those that differ in estimates and deadlines."""
+        return msgspec.structs.replace(self.without_deadlines(), estimates=msgspec.UNSET)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether anything is said of estimates."""
+        return (self.deadlines_by, self.estimates) != (msgspec.UNSET, msgspec.UNSET)
 
     @property
     def choices(self) -> DeadlineChoices:
@@ -124,14 +152,24 @@ class DeadlineRuns:
     message_delays: bool = True
     _last: tuple[Scenario, Workload] | None = field(default=None, init=False)
     _measured: tuple[Scenario, Measured] | None = field(default=None, init=False)
+    _ends: dict[str, float] | None = field(default=None, init=False)
+    _prices: tuple[References, SlowdownTable] | None = field(default=None, init=False)
     _blind: dict[DeadlineCase, tuple[JobOutcomes, int]] = field(default_factory=dict, init=False)
 
     def __call__(self, case: DeadlineCase) -> AdmissionMetrics:
         """Return the metrics of a run, its schedule checked."""
         workload = self.workload(case.scenario)
         if case.scheduler in BLIND:
-            return admission_metrics(*self._seen(case, workload))
-        return admission_metrics(*self._outcomes(case, workload))
+            found = self._seen(case, workload)
+        else:
+            found = self._outcomes(case, workload)
+        if not case.scenario.has_model:
+            return admission_metrics(*found)
+        if self._prices is None:
+            measured = self._measure(case.scenario)
+            references = reference_of_workload(measured.prepared, measured.response_times)
+            self._prices = references, category_slowdowns(references.values())
+        return promise_metrics(*found, *self._prices)
 
     def _seen(self, case: DeadlineCase, workload: Workload) -> tuple[JobOutcomes, int]:
         """Return the outcomes of a scheduler that does not look at deadlines."""
@@ -154,12 +192,25 @@ class DeadlineRuns:
         """Return the workload of a scenario."""
         if self._last is None or self._last[0] != scenario:
             scenario.choices.check()
-            self._last = scenario, self._measure(scenario).give(scenario.choices)
+            measured = self._measure(scenario)
+            at_least = "estimate" if measured.keep_estimates else "run-time"
+            made = measured.give(scenario.choices, at_least=at_least)
+            self._last = scenario, self._estimated(made, measured.workload, scenario)
         return self._last[1]
+
+    def _estimated(self, workload: Workload, requests: Workload, scenario: Scenario) -> Workload:
+        """Return a workload with the estimates of a scenario."""
+        if not scenario.has_model:
+            return workload
+        given = scenario.estimates
+        choices = EstimateChoices() if given is msgspec.UNSET else given
+        if choices.needs_ends and self._ends is None:
+            self._ends = easy_ends(requests)
+        return with_estimates(workload, choices, requests=requests, ends=self._ends)
 
     def _measure(self, scenario: Scenario) -> Measured:
         """Return the workload of a scenario before it gets deadlines, and what EASY does."""
-        same = scenario.without_deadlines()
+        same = scenario.without_estimates()
         if self._measured is None or self._measured[0] != same:
             scaled = scaled_workload(
                 self.logs[scenario.log],
@@ -170,14 +221,19 @@ class DeadlineRuns:
                 first=scenario.first,
                 seed=scenario.seed,
             )
-            self._measured = same, measure(scaled, reference=scenario.reference)
+            keep = scenario.deadlines_by == USERS
+            self._measured = (
+                same,
+                measure(scaled, reference=scenario.reference, keep_estimates=keep),
+            )
+            self._ends = self._prices = None
             self._blind.clear()
         return self._measured[1]
 
 
 def shared_steps(case: DeadlineCase) -> Scenario:
     """Return what a case shares with others that should be run by the same process."""
-    return case.scenario.without_deadlines()
+    return case.scenario.without_estimates()
 
 
 def checked_outcomes(

@@ -11,6 +11,7 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.workload.deadlines import DeadlineChoices, assign_deadlines, without_deadlines
 from qops_batsim.workload.delay_jobs import derived, exact_estimates
+from qops_batsim.workload.estimate_models import EstimateChoices, with_estimates
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import origin_of_duplicate, originals, scale_load
 from qops_batsim.workload.subset import PAPER_JOBS, subset
@@ -90,6 +91,25 @@ def measure(
     prepared = workload if keep_estimates else exact_estimates(workload)
     respond = _original_response_times if reference == "unscaled" else easy_response_times
     return Measured(workload, prepared, respond(prepared), reference, keep_estimates)
+
+
+def give_estimates(
+    workload: Workload, choices: EstimateChoices, *, requests: Workload | None = None
+) -> Workload:
+    """Return the workload with estimates of a model; deadlines stay.
+
+    ``requests`` is the workload of the same jobs that still has the users' walltimes, if this one
+    has not. Where a model asks when a job's run time is known, that is its end under EASY with
+    these.
+    """
+    ends = easy_ends(requests or workload) if choices.needs_ends else None
+    return with_estimates(workload, choices, requests=requests, ends=ends)
+
+
+def easy_ends(workload: Workload) -> dict[str, float]:
+    """Return the date (seconds) when each job ends under EASY backfilling, by id."""
+    known = easy_response_times(workload)
+    return {job.id: max(job.submission_time, 0.0) + known[job.id] for job in workload.jobs}
 
 
 def deadline_workload(

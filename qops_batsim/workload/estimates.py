@@ -11,11 +11,16 @@ fixed list, with fixed weights.
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
+
+HOUR = 3600
 
 
 class EstimateModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,3 +67,41 @@ def nearest_value(values: Integers, run_times: Integers) -> Integers:
     """Return the index of the value nearest in ratio to each run time."""
     borders = np.sqrt(values[:-1].astype(float) * values[1:])
     return np.searchsorted(borders, run_times)
+
+
+def fit_estimates(
+    run_times: NDArray[Any], requests: NDArray[Any], killed_from: float = 1.0
+) -> EstimateModel:
+    """Return the model of what users request in a log (seconds).
+
+    It has the twenty most common requests, the most common whole hours above them and the longest
+    request of all but a thousandth. Jobs count as killed that used up a share of ``killed_from`` of
+    their request.
+    """
+    values_asked, counts = np.unique(requests, return_counts=True)
+    longest = math.ceil(np.percentile(requests, 99.9, method="higher") / HOUR) * HOUR
+    by_count = values_asked[np.argsort(-counts, kind="stable")]
+    common = by_count[:20]
+    hours = by_count[(by_count > common.max()) & (by_count < longest) & (by_count % HOUR == 0)]
+    values = np.unique(np.concatenate((common, hours[:1], [longest])))
+    given = values[np.searchsorted(values, np.minimum(requests, longest))]
+    killed = run_times >= killed_from * requests
+    # The nearest value to a killed job's run time is what it was killed at.
+    nearest = nearest_value(values, np.minimum(run_times, values[-1]))
+    alive = ~killed
+    hazards, killed_shares = [], []
+    for index, value in enumerate(values):
+        near = nearest == index
+        killed_shares.append(float(killed[near].mean()) if near.any() else 0.0)
+        at_risk = alive & (run_times <= value) & (given >= value)
+        hazards.append(float((given[at_risk] == value).mean()) if at_risk.any() else 0.0)
+    weights, remaining = [], 1.0
+    for hazard in hazards:
+        weights.append(remaining * hazard)
+        remaining *= 1 - hazard
+    return EstimateModel(
+        table=tuple(
+            (int(value), round(weight, 5), round(share, 4))
+            for value, weight, share in zip(values, weights, killed_shares, strict=True)
+        )
+    )

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.experiments.deadline_workload import deadline_workload
+from qops_batsim.experiments.deadline_workload import deadline_workload, give_estimates
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
+from qops_batsim.workload.estimate_models import EstimateChoices
 
 Cli = Callable[..., Any]
 
@@ -100,3 +101,36 @@ def test_mistakes_are_told_in_one_line(
     assert result.err.count("\n") == 1
     assert not places["OUT"].exists()
     assert places["IN"].read_bytes() == original
+
+
+def test_estimates_are_what_the_library_makes(cli: Cli, tmp_path: Path) -> None:
+    log, asked, out = (tmp_path / name for name in ("log.json", "asked.json", "out.json"))
+    jobs = [
+        {
+            "id": str(n),
+            "subtime": 10 * n,
+            "res": 1,
+            "profile": f"p{n % 3}",
+            "walltime": 90,
+            "user": 1,
+        }
+        for n in range(40)
+    ]
+    profiles = {f"p{n}": {"type": "delay", "delay": 10 + 30 * n} for n in range(3)}
+    log.write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": profiles}))
+    result = cli("workload", "deadlines", log, asked)
+    assert result.exit_code == 0, result.err
+    result = cli(
+        *("workload", "estimates", asked, out, "--requests", log, "--model", "predicted"),
+        *("--margin", 1.5, "--overrun", "kill"),
+    )
+    assert result.exit_code == 0, result.err
+    assert "40 jobs on 2 processors, predicted, margin 1.5, overrun kill" in result.out
+    assert "too short: 14 (35.00 %), 14 of them killed; estimate" in result.out
+    assert "users' deadlines are earlier than submission + estimate" in result.err
+    choices = EstimateChoices(model="predicted", margin=1.5, overrun="kill")
+    expected = give_estimates(read_workload(asked), choices, requests=read_workload(log))
+    assert out.read_text() == format_workload(expected)
+    result = cli("workload", "estimates", asked, out, "--model", "predicted")
+    assert result.exit_code == 2
+    assert "job '0' has no walltime; model predicted expects one for each job" in result.err

@@ -17,7 +17,7 @@ import numpy as np
 
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD, bounded_slowdown
-from qops_batsim.analysis.results.tables import Floats, mean
+from qops_batsim.analysis.results.tables import Booleans, Floats, mean
 from qops_batsim.errors import InputError, shown
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -105,10 +105,10 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
 def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str | None:
     """Return the first rule that a schedule breaks, as a sentence, or None; O(n log n).
 
-    The rules of ``qops-batsim verify`` that need no hosts by name, for exact estimates: every
-    job starts after its submission, runs for its run time and, if it was admitted with a
-    deadline, ends by it or less than ``grace`` (seconds) later; never do more processors compute
-    than there are.
+    The rules of ``qops-batsim verify`` that need no hosts by name: every job starts after its
+    submission, runs for its run time and, if it was admitted with a deadline, ends by it or less
+    than ``grace`` (seconds) later, unless jobs outlive their estimates; never do more processors
+    compute than there are.
     """
     o = outcomes
     ran = ~o.refused
@@ -122,7 +122,7 @@ def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str
         ),
         (
             "ends after its promised deadline, starting at",
-            ran & (o.finish > o.promised + max(grace, PLAN_TOLERANCE)),
+            _held(o, ran & (o.finish > o.promised + max(grace, PLAN_TOLERANCE))),
             "although it was admitted",
         ),
         ("was promised a deadline, submitted at", o.refused & promised, "but is refused"),
@@ -143,6 +143,15 @@ def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str
         date = dates[order][int(np.argmax(busy > hosts))]
         return f"{busy.max():g} processors compute at {date:.6f} s, but there are {hosts}"
     return None
+
+
+def _held(outcomes: JobOutcomes, late: Booleans) -> Booleans:
+    """Return which late jobs break a rule: none where an estimate is too short."""
+    if late.any():
+        estimates = np.concatenate([each.columns.estimates for each in outcomes.workloads])
+        if (outcomes.run_time > estimates + PLAN_TOLERANCE).any():
+            return np.zeros_like(late)
+    return late
 
 
 def utilization_to_the_end(outcomes: JobOutcomes, hosts: int) -> float | None:

@@ -1,0 +1,186 @@
+"""Campaigns over models of estimates: the workloads, the checks, the tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from qops_batsim.analysis.metrics.promise_metrics import PROMISE_METRICS, PromiseMetrics
+from qops_batsim.errors import InputError, SimulationError
+from qops_batsim.experiments import deadline_runs as module
+from qops_batsim.experiments.campaign import Campaign
+from qops_batsim.experiments.campaign_file import campaign_of
+from qops_batsim.experiments.campaign_pictures import draw_campaign
+from qops_batsim.experiments.campaign_runs import CampaignRuns, read_campaign_runs, run_campaign
+from qops_batsim.experiments.campaign_tables import (
+    run_records,
+    summaries,
+    summary_records,
+    table_cells,
+)
+from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario
+from qops_batsim.experiments.deadline_workload import (
+    give_deadlines,
+    give_estimates,
+    scaled_workload,
+)
+from qops_batsim.shipped import find_input
+from qops_batsim.workload.batsim_json import read_workload
+from qops_batsim.workload.delay_jobs import run_times
+from qops_batsim.workload.estimate_models import EstimateChoices
+from qops_batsim.workload.model import Workload
+
+GRID = {
+    "name": "small",
+    "logs": "sdsc_sp2_1000",
+    "windows": [{"skip": skip, "first": 80} for skip in (0, 80, 160)],
+    "schedulers": ["easy", "qops"],
+    "baseline": "qops",
+    "loads": 1.4,
+    "seeds": 1,
+    "metrics": ["broken_promises", "income"],
+    "deadlines_by": ["exact", "users"],
+    "estimates": ["exact", "users", {"model": "error", "spread": 0.5}],
+}
+
+
+@pytest.fixture(scope="module")
+def trace() -> Workload:
+    return read_workload(find_input("sdsc_sp2_1000", "workloads"))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> CampaignRuns:
+    directory = tmp_path_factory.mktemp("estimates")
+    run_campaign(campaign_of(GRID, source="here"), directory)
+    return read_campaign_runs(directory)
+
+
+def test_deadlines_are_the_same_whatever_the_estimates(trace: Workload) -> None:
+    made = DeadlineRuns({"log": trace})
+    for by in ("exact", "users"):
+        workloads = [
+            made.workload(
+                Scenario(log="log", first=90, load=1.2, deadlines_by=by, estimates=choices)
+            )
+            for choices in (
+                EstimateChoices(),
+                EstimateChoices(model="users"),
+                EstimateChoices(model="error"),
+            )
+        ]
+        first, *others = (
+            [(job.id, job.qos and job.qos.deadline) for job in each.jobs] for each in workloads
+        )
+        assert [first, first] == others
+        assert len({tuple(run_times(each)) for each in workloads}) == 1
+        assert len({tuple(job.estimate for job in each.jobs) for each in workloads}) == 3
+
+
+def test_a_scenario_is_what_the_commands_make(trace: Workload) -> None:
+    choices = EstimateChoices(model="error", risk=0.1)
+    scaled = scaled_workload(trace, 1.2, first=90)
+    exact = give_estimates(give_deadlines(scaled), choices, requests=scaled)
+    users = give_estimates(
+        give_deadlines(scaled, keep_estimates=True, at_least="estimate"), choices
+    )
+    for by, expected in (("exact", exact), ("users", users)):
+        scenario = Scenario(log="log", first=90, load=1.2, deadlines_by=by, estimates=choices)
+        assert DeadlineRuns({"log": trace}).workload(scenario).jobs == expected.jobs
+
+
+def test_what_says_nothing_of_estimates_keeps_its_key() -> None:
+    grid = {name: GRID[name] for name in ("name", "logs", "schedulers", "loads", "seeds")}
+    plain = campaign_of(grid, source="here")
+    assert plain.key == "db68c964be9b9bf5"
+    assert b"estimates" not in msgspec.json.encode((plain, Scenario(log="a")))
+    with_models = campaign_of({**grid, "estimates": ["exact"]}, source="here")
+    assert with_models.key != plain.key
+    again = msgspec.json.decode(msgspec.json.encode(with_models), type=Campaign)
+    assert (again, again.key) == (with_models, with_models.key)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"estimates": ["user"]}, "model is 'user'; did you mean 'users'?"),
+        ({"estimates": ["exact", "exact"]}, "model of estimates exact is given twice"),
+        ({"estimates": [{"model": "error", "seed": 2}]}, "seed of estimates is 2; the seeds of"),
+        ({"estimates": [{"modl": "error"}]}, "unknown field `modl`"),
+        ({"estimates": []}, "no model of estimates to compare"),
+        ({"deadlines_by": "easy"}, "deadlines by is 'easy' (known: exact, users)"),
+        ({"metrics": ["brokn_promises"]}, "did you mean 'broken_promises'?"),
+    ],
+)
+def test_a_mistake_is_told(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        campaign_of({**GRID, **changes}, source="here")
+    assert message in str(error.value)
+
+
+def test_metrics_of_promises_need_a_model() -> None:
+    grid = {
+        name: value for name, value in GRID.items() if name not in ("estimates", "deadlines_by")
+    }
+    with pytest.raises(InputError, match="metric is 'broken_promises'"):
+        campaign_of(grid, source="here")
+
+
+def test_promises_hold_where_estimates_do(runs: CampaignRuns) -> None:
+    for each in runs.outcomes:
+        found = each.metrics
+        assert isinstance(found, PromiseMetrics)
+        if each.cell.contestant == "easy":
+            assert found.broken_promises is None
+            continue
+        assert found.broken_promises is not None
+        assert found.kept_charge is not None
+        assert found.broken_charge is not None
+        assert 0 <= found.kept_charge + found.broken_charge <= 100.000001
+        if each.cell.point.estimates in ("exact", "users"):
+            assert found.broken_promises == found.broken_charge == 0
+            assert found.income == found.kept_charge
+    wrong = [e for e in runs.outcomes if e.cell.point.estimates == "error, spread 0.5"]
+    assert any(getattr(each.metrics, "broken_promises", 0) for each in wrong)
+
+
+def test_tables_and_pictures_have_the_models(runs: CampaignRuns, tmp_path: Path) -> None:
+    found = summaries(runs)
+    headings, rows = table_cells(runs, found)
+    assert headings[:3] == ["deadlines_by", "estimates", "scheduler"]
+    assert "broken promises (%)" in headings
+    assert len(rows) == 2 * 3 * 2
+    assert set(PROMISE_METRICS) <= set(run_records(runs)[0])
+    assert {"estimates", "income_low"} <= set(summary_records(found)[0])
+    paths = draw_campaign(found[:3], tmp_path, ending="svg")
+    assert any(path.name.startswith("estimates-users-") for path in paths)
+
+
+def test_a_promise_broken_on_walltimes_is_an_error(
+    trace: Workload, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = module.outcomes_of
+
+    def late(*arguments: object, **options: object) -> object:
+        outcomes, simulation = honest(*arguments, **options)  # type: ignore[arg-type]
+        outcomes.promised[:] -= 1.0
+        return outcomes, simulation
+
+    monkeypatch.setattr(module, "outcomes_of", late)
+    runs = DeadlineRuns({"log": trace})
+    for model, breaks in (("users", True), ("exact", True), ("error", False)):
+        scenario = Scenario(
+            log="log",
+            first=90,
+            load=1.2,
+            deadlines_by="users",
+            estimates=EstimateChoices(model=model),
+        )
+        case = DeadlineCase(scenario=scenario, scheduler="qops")
+        if breaks:
+            with pytest.raises(SimulationError, match="ends after its promised deadline"):
+                runs(case)
+        else:
+            runs(case)
