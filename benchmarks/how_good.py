@@ -57,13 +57,14 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """What came out for one objective, in % of all."""
+    """What came out for one objective, in % of all; ``both``: the best schedule's jobs and work."""
 
     bound: float
     checked: float
     best: float
     proof: str
     schedulers: dict[str, float]
+    both: tuple[float, float] | None = None
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -144,17 +145,24 @@ def measured(workload: Workload, case: Case) -> Result:
     """Search for bounds and schedules of a workload."""
     began = time.perf_counter()
     limits = Limits(seconds=case.time, by_clock=False, seed=case.seed)
-    figures = {}
+    work, figures = worth_of(workload, "work"), {}
     for each in best_possible(workload, MEASURED, limits):
         scale = 100 / each.total
+        admitted = np.array([job.id in each.starts for job in workload.jobs])
         figures[each.objective] = Figures(
             scale * each.bound,
             scale * each.checked_bound,
             scale * each.best_known,
             each.proof,
             {name: scale * value for name, value in each.schedulers.items()},
+            shares(work, admitted),
         )
     return Result(len(workload.jobs), time.perf_counter() - began, figures)
+
+
+def shares(work: np.ndarray, admitted: np.ndarray) -> tuple[float, float]:
+    """Return admitted jobs and work in %."""
+    return 100 * float(admitted.mean()), 100 * float(work[admitted].sum() / work.sum())
 
 
 def lines_between(workload: Workload) -> Between:
@@ -168,12 +176,9 @@ def lines_between(workload: Workload) -> Between:
     chosen = np.zeros(len(work), np.bool_)
     chosen[problem.places[hindsight.starts != NOT_CHOSEN]] = True
 
-    def shares(admitted: np.ndarray) -> tuple[float, float]:
-        return 100 * float(admitted.mean()), 100 * float(work[admitted].sum() / work.sum())
-
     answers = module.answers
-    exact = shares(~outcomes.refused)
-    return Between(exact, shares(chosen), answers.found, answers.open, hindsight.open)
+    exact = shares(work, ~outcomes.refused)
+    return Between(exact, shares(work, chosen), answers.found, answers.open, hindsight.open)
 
 
 def tell(scenario: Scenario, result: Result) -> None:
