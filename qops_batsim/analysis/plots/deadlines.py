@@ -24,7 +24,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "refused": {"facecolor": "white", "edgecolor": REFUSED, "hatch": "////"},
 }
 _UNITS = (("Hours", 3600.0), ("Minutes", 60.0), ("Seconds", 1.0))
-_WIDTH, _LEFT, _GAP, _POINTS = 12.0, 0.85, 0.75, 3.4  # inches
+_WIDTH, _LEFT, _GAP, _POINTS, _ROW = 12.0, 0.85, 0.75, 3.4, 0.28  # inches
 
 
 def draw_deadlines(
@@ -76,15 +76,18 @@ def draw_deadlines(
             axes.set_title(part, size=10)
         begin, end = _window([outcomes for _, outcomes in runs])
         unit = _unit([outcomes for _, outcomes in runs])
-        first = None
+        first, row = None, _ROW if any(each.refused.any() for each in found) else 0.0
         for column, (name, outcomes) in enumerate(runs):
-            first = axes = place(column, len(runs), 0.65, _POINTS, sharey=first)
+            first = axes = place(column, len(runs), 0.65, _POINTS - row, sharey=first)
             _spare(axes, outcomes, found[column], unit)
-            axes.set_title(f"{name}: time to spare at each job's deadline", size=10)
             set_time_axis(axes, begin, end, calendar)
             axes.set_xlabel(f"Submission. {axes.get_xlabel()}")
             if column == 0:
                 axes.set_ylabel(f"{unit[0]} (below 0: late)")
+            if row:
+                axes = place(column, len(runs), 0.7 + _POINTS - row, row - 0.05, sharex=axes)
+                _refused(axes, outcomes.submission[found[column].refused])
+            axes.set_title(f"{name}: time to spare at each job's deadline", size=10)
 
 
 def _shares(found: Fates, work: Floats | None) -> dict[str, float]:
@@ -146,19 +149,20 @@ def _spare(axes: Any, outcomes: JobOutcomes, found: Fates, unit: tuple[str, floa
         axes.scatter(
             outcomes.submission[which], spare[which], s=size, color=color, marker=marker, **small
         )
-    refused = outcomes.submission[found.refused]
-    if len(refused):
-        axes.plot(
-            refused, np.full(len(refused), 0.06), "|", color="#333333", markersize=12,
-            alpha=0.5, markeredgewidth=0.7, transform=axes.get_xaxis_transform(),
-        )  # fmt: skip
-        axes.text(
-            0.01, 0.1, "refused, when submitted:", transform=axes.transAxes, size=8, color="#333333"
-        )
     axes.axhline(0, color="#333333", linewidth=1)
     axes.set_yscale("symlog", linthresh=0.1, linscale=0.5)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:+g}" if value else "0"))
     axes.margins(y=0.12)
+
+
+def _refused(axes: Any, submitted: Floats) -> None:
+    """Mark when refused jobs were submitted, in a row above those that have time to spare."""
+    axes.vlines(submitted, 0, 1, color="#333333", linewidth=0.8 if len(submitted) < 500 else 0.3)
+    axes.set_ylim(0, 1)
+    axes.set_yticks([0.5], ["refused" if len(submitted) else ""], size=9)
+    axes.tick_params(length=0, labelbottom=False)
+    axes.spines[:].set_visible(False)
+    axes.grid(False)
 
 
 def _window(outcomes: Sequence[JobOutcomes]) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -51,6 +52,9 @@ _EVALYS_LIMIT = 5000
 """Most jobs that evalys can draw in reasonable time and memory."""
 
 _IDLE = "#f3f3f0"
+
+_OUTLINED = 6
+"""Least width and height of a job with a line around it (dots)."""
 
 _FEW_HOSTS = 40
 """Up to so many hosts, each is a visible row, without grid lines."""
@@ -265,7 +269,28 @@ def _draw_image(
     axes.grid(False)
     if result.hosts <= _FEW_HOSTS:
         axes.hlines(range(1, result.hosts), begin, end, color="white", linewidth=1)
+    if not _share_hosts(result):
+        _outline(result, axes, shown, (begin, end))
     _set_host_axis(axes, result.hosts, 0.5)
+
+
+def _outline(result: RunResult, axes: Any, shown: Booleans, part: tuple[float, float]) -> None:
+    """Set jobs of one colour apart, where they are large enough for a line around them."""
+    (rows, low, high), (begin, end) = result.allocations, part
+    start, finish = (
+        np.clip(result.column(name)[rows], begin, end) for name in ("starting_time", "finish_time")
+    )
+    wide = (finish - start) / (end - begin) * _WIDTH * (_RIGHT - _LEFT) * DOTS_PER_INCH
+    tall = (high + 1 - low) / result.hosts * _HEIGHT * (_TOP - _BOTTOM) * DOTS_PER_INCH
+    large = shown[rows] & (wide >= _OUTLINED) & (tall >= _OUTLINED)
+    left, right, bottom, top = start[large], finish[large], low[large], high[large] + 1
+    corners = np.array([(left, bottom), (left, top), (right, top), (right, bottom)])
+    axes.add_collection(
+        PolyCollection(
+            corners.transpose(2, 0, 1), facecolors="none", edgecolors="white", linewidths=0.5
+        ),
+        autolim=False,
+    )
 
 
 def occupation_image(
@@ -340,10 +365,10 @@ def _title(result: RunResult, count: int) -> str:
 
 def _legend(groups: Sequence[Group], shown: Booleans, refused: Booleans) -> list[Any]:
     handles: list[Any] = []
-    for text, shades, rows in groups:
+    for text, color, rows in groups:
         count = int((rows & shown).sum())
         if count:
-            handles.append(Patch(facecolor=shades[0], label=f"{text}: {count:,}"))
+            handles.append(Patch(facecolor=color, label=f"{text}: {count:,}"))
     if refused.any():
         text = f"refused, when submitted: {int(refused.sum()):,}"
         handles.append(

@@ -23,37 +23,32 @@ from qops_batsim.workload.model import Workload
 
 
 class Group(NamedTuple):
-    """Rows of a run with the same meaning; neighbouring jobs take different shades."""
+    """Rows of a run with the same meaning."""
 
     text: str
-    shades: tuple[str, ...]
+    color: str
     rows: Booleans
 
 
-_KILLED = "killed by the scheduler", ("#8e5ea2", "#a77fba", "#774a8a")
+_KILLED = "#8e5ea2"
 _STATES = {
-    COMPLETED_SUCCESSFULLY: (
-        "successful",
-        ("#4c8dbf", "#86b8dc", "#2f6f9f", "#a9cde6", "#5fa2cf", "#3f7fae", "#97c3e2"),
-    ),
-    COMPLETED_WALLTIME_REACHED: ("killed at walltime", ("#e4572e", "#ef7b52", "#d1431c")),
-    COMPLETED_KILLED: _KILLED,
-    COMPLETED_FAILED: ("failed", ("#e0a100", "#f0bb33", "#c48c00")),
+    COMPLETED_SUCCESSFULLY: ("successful", "#4c8dbf"),
+    COMPLETED_WALLTIME_REACHED: ("killed at walltime", "#e4572e"),
+    COMPLETED_KILLED: ("killed by the scheduler", _KILLED),
+    COMPLETED_FAILED: ("failed", "#e0a100"),
 }
 
 _SLACK = (
     # From this share of the time that was asked for on.
-    (0.5, "met, half of its time or more to spare", ("#4a90c4", "#62a0cd", "#3d82b6")),
-    (0.1, "met, a tenth or more to spare", ("#9ccbe8", "#aed5ed", "#8cc1e2")),
-    (-np.inf, "met, less to spare", ("#f2d16b", "#f5da86", "#ecc853")),
+    (0.5, "met, half of its time or more to spare", "#4a90c4"),
+    (0.1, "met, a tenth or more to spare", "#9ccbe8"),
+    (-np.inf, "met, less to spare", "#f2d16b"),
 )
 
 
 def by_state(result: RunResult) -> list[Group]:
     """Return the executed jobs by final state."""
-    return [
-        Group(text, shades, result.ended_as(state)) for state, (text, shades) in _STATES.items()
-    ]
+    return [Group(text, color, result.ended_as(state)) for state, (text, color) in _STATES.items()]
 
 
 def by_deadline(
@@ -79,27 +74,23 @@ def by_deadline(
         left = np.where(asked > 0, (outcomes.deadline - outcomes.finish) / asked, 0.0)[at]
     last, met = result.last_runs, found.met[at]
     groups = []
-    for least, text, shades in _SLACK:
-        groups.append(Group(text, shades, last & met & (left >= least)))
+    for least, text, color in _SLACK:
+        groups.append(Group(text, color, last & met & (left >= least)))
         met = met & ~(left >= least)
     later = found.kept & ~found.met
     missed, others = (found.missed & ~later)[at], ~outcomes.of_user[at]
     groups += [
-        Group("kept a later promise", ("#2a9d8f", "#3db3a5", "#21867a"), last & later[at]),
-        Group("missed", (MISSED, "#e8772e", "#b84f00"), last & missed),
-        Group("no deadline of its user", ("#bdbdb6", "#cbcbc5", "#afafa8"), last & others),
-        Group("killed, run again", _KILLED[1], ~last),
+        Group("kept a later promise", "#2a9d8f", last & later[at]),
+        Group("missed", MISSED, last & missed),
+        Group("no deadline of its user", "#bdbdb6", last & others),
+        Group("killed, run again", _KILLED, ~last),
     ]
     return groups, found.refused[at]
 
 
 def colors_of(result: RunResult, groups: Sequence[Group]) -> Floats:
     """Return the colour of each job (rows of red, green, blue from 0 to 1)."""
-    order = np.argsort(result.column("starting_time"), kind="stable")
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    colors = np.ones((len(order), 3))
-    for _, shades, found in groups:
-        rows = np.flatnonzero(found & result.executed)
-        colors[rows] = np.array([to_rgb(shade) for shade in shades])[rank[rows] % len(shades)]
+    colors = np.ones((len(result.executed), 3))
+    for _, color, found in groups:
+        colors[found & result.executed] = to_rgb(color)
     return colors
