@@ -57,7 +57,7 @@ class Calendar(msgspec.Struct, frozen=True):
             ) from None
 
     def text(self, seconds: float) -> str:
-        """Return the site's date of the nearest second to show, ``YYYY-MM-DD hh:mm:ss``.
+        """Return the site's date of the nearest second, ``YYYY-MM-DD hh:mm:ss``.
 
         In an hour that comes twice, its UTC offset follows.
         """
@@ -65,7 +65,7 @@ class Calendar(msgspec.Struct, frozen=True):
         if date.microsecond >= 500_000:
             date = self.date(seconds + 0.5)
         twice = date.utcoffset() != date.replace(fold=1 - date.fold).utcoffset()
-        return f"{date:%Y-%m-%d %H:%M:%S%z}" if twice else f"{date:%Y-%m-%d %H:%M:%S}"
+        return (date if twice else date.replace(tzinfo=None)).isoformat(" ", "seconds")
 
     def month(self, month: str) -> tuple[float, float]:
         """Return first second and end of a calendar month, written ``YYYY-MM``."""

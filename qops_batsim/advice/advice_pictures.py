@@ -174,14 +174,14 @@ def _curves(
 
 
 def _made(title: str, draw: Any, rows: Sequence[Iterable[str]]) -> PagePicture:
-    def into(directory: Path) -> list[Path]:
+    def into(directory: Path) -> dict[Path, str]:
         path = directory / "picture.svg"
         draw(path)
-        return [path]
+        return {path: title}
 
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
-    (made,) = pictures_of(into, [title])
+    (made,) = pictures_of(into)
     return PagePicture(title=title, svg=made.svg, data=text.getvalue())
 
 

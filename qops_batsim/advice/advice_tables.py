@@ -48,7 +48,7 @@ FIRST = [name for name in MEASURES if name != "refused (%)"]
 """What the first table has: the rest is known from it."""
 
 CLASSES = (
-    "run time up to 10 min (very short), 1 h (short), 8 h (long), more; processors up to 1 "
+    "{} up to 10 min (very short), 1 h (short), 8 h (long), more; processors up to 1 "
     "(sequential), 8 (narrow), 32 (wide), more."
 )
 _INTERVALS = "Means over windows, with 95 % intervals (Student) where there are at least two."
@@ -96,7 +96,7 @@ def earliness_tables(advice: Advice) -> list[PageTable]:
             + [hours(value) for value in (*each.responses, *each.delays[1:4:2])]
             for each in earliness(advice.promises, by_processors=by_processors)
         ]
-        classes = "" if by_processors else f" Classes: {CLASSES}"
+        classes = "" if by_processors else f" Classes: {CLASSES.format('walltime')}"
         tables.append(
             PageTable(
                 title=f"Earliest promise by class of {title}",
@@ -142,7 +142,7 @@ def categories_table(advice: Advice) -> PageTable:
             "missed by EASY",
         ],
         rows=rows,
-        note=f"Categories of Islam et al. (2004): {CLASSES}",
+        note=f"Categories of Islam et al. (2004): {CLASSES.format('run time')}",
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
 from qops_batsim.cli import console, options
@@ -114,7 +113,7 @@ def _advise(
         console.print_json(advice_document(advice))
     elif not quiet:
         for sentence in summary(advice):
-            console.say(f"{fill(sentence, 79)}\n")
+            console.say(f"{sentence}\n")
     if not quiet:
         console.note(f"{len(advice.runs)} runs in {time.perf_counter() - began:.1f} s")
         console.note(f"wrote {out}")

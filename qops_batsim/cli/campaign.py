@@ -75,7 +75,7 @@ def example() -> None:
 
     `qops-batsim campaign example > campaign.toml`
     """
-    console.say(EXAMPLE.rstrip("\n"))
+    typer.echo(EXAMPLE.rstrip("\n"))
 
 
 @app.command("run")
@@ -251,7 +251,7 @@ def _print_table(runs: CampaignRuns) -> None:
     headings, rows = table_cells(runs, summaries(runs))
     keys = headings.index("scheduler") + 1
     console.print_table(runs.campaign.name, headings, rows, keys=keys)
-    console.prose(method_text(runs))
+    console.say(method_text(runs))
 
 
 def _print_failures(runs: CampaignRuns) -> int:

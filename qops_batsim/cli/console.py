@@ -9,12 +9,13 @@ import shlex
 import shutil
 import sys
 import textwrap
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from threading import Lock, Timer
-from typing import Any
+from typing import IO, Any
 
 import typer
 
@@ -25,7 +26,7 @@ from qops_batsim.scheduling.plugins import frames_of_plugins
 
 def print_error(message: str) -> None:
     """Print one error line to the standard error stream, whatever the message holds."""
-    note(f"qops-batsim: error: {one_line(message)}")
+    typer.echo(f"qops-batsim: error: {one_line(message)}", err=True)
 
 
 def print_failure(error: BaseException) -> bool:
@@ -37,7 +38,7 @@ def print_failure(error: BaseException) -> bool:
     if not (frames or isinstance(error, QopsError)):
         return False
     for line in "".join(frames).splitlines():
-        note(line)
+        typer.echo(printable(line), err=True)
     kind = "" if isinstance(error, QopsError) else f"{type(error).__name__}: "
     print_error(f"{kind}{error}")
     return True
@@ -45,30 +46,42 @@ def print_failure(error: BaseException) -> bool:
 
 def note(message: str) -> None:
     """Tell the user something beside the result (standard error stream)."""
-    typer.echo(_printable(message), err=True)
+    typer.echo(_folded(message, sys.stderr), err=True)
 
 
 def warn(message: str) -> None:
-    """Tell the user what is probably not meant so, in one line, whatever is quiet."""
+    """Tell the user what is probably not meant so, whatever is quiet."""
     note(f"qops-batsim: warning: {one_line(message)}")
 
 
-def say(text: object = "") -> None:
-    """Print a part of the result; what jobs and files are called is shown, not obeyed."""
-    typer.echo(_printable(str(text)))
+def say(text: str = "", indent: int = 0) -> None:
+    """Print a part of the result, later lines of what has to be folded so far to the right.
+
+    What jobs and files are called is shown, not obeyed.
+    """
+    typer.echo(_folded(text, sys.stdout, indent))
 
 
-def prose(text: str, indent: int = 0) -> None:
-    """Print a sentence or more of the result, folded at blanks, later lines so far to the right."""
-    # A percent sign stays with its number.
-    width = max(columns_of_output(), 40)
+def print_answer(title: str, rows: Iterable[tuple[str, str]]) -> None:
+    """Print an answer in words: a title, an empty line, and a line or more for each label."""
+    say(title)
+    say()
+    for label, text in rows:
+        for number, line in enumerate(text.splitlines()):
+            say(f"{'' if number else label:<19}{line.strip()}", 19)
+
+
+def _folded(text: str, stream: IO[str], indent: int = 0) -> str:
+    """Return a text whose lines are folded at blanks where they are longer than the terminal's."""
+    width = max(columns_of_output(stream), 40)
     wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * indent, break_on_hyphens=False)
     wrapper.break_long_words = False
-    say(wrapper.fill(text.replace(" %", "\0%")).replace("\0", " "))
-
-
-def _printable(text: str) -> str:
-    return "\n".join(map(printable, text.split("\n")))
+    lines = map(printable, text.split("\n"))
+    # A percent sign stays with its number.
+    return "\n".join(
+        line if len(line) <= width else wrapper.fill(line.replace(" %", "\0%")).replace("\0", " ")
+        for line in lines
+    )
 
 
 COMPILING = "compiling the scheduling kernels for this machine (once; later runs reuse them) ..."
@@ -102,20 +115,28 @@ def announce_slow(message: str, after: float = 1.0) -> Iterator[None]:
         timer.cancel()
 
 
+SECONDS_APART = 15.0
+"""Time between two lines that tell how far something has got, where there is no terminal."""
+
+
 @contextmanager
 def progress_bar(
     total: int | None, title: str, quiet: bool = False, after: float = 0.3
 ) -> Iterator[Bar | None]:
-    """Show a bar while things get done, on a terminal only, and not for what is done at once.
+    """Show a bar while things get done, but not for what is done at once.
 
     The block gets a function that takes how many of ``total`` are done, and as second
     argument another total if it turns out to be one; or None. Without a total, the bar only
-    says that something is going on. It appears ``after`` so many seconds.
+    says that something is going on. It appears ``after`` so many seconds; where there is no
+    terminal, a line is printed now and then.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet or (total is None and not sys.stderr.isatty()):
         yield None
         return
     bar = Bar(total, title)
+    if not sys.stderr.isatty():
+        yield bar
+        return
     timer = Timer(after, bar.show)
     timer.daemon = True
     timer.start()
@@ -127,7 +148,7 @@ def progress_bar(
 
 
 class Bar:
-    """A bar on the terminal, once it is shown."""
+    """A bar on the terminal, once it is shown; until then, lines, :data:`SECONDS_APART`."""
 
     def __init__(self, total: int | None, title: str) -> None:
         self._title = self._text = title
@@ -135,6 +156,7 @@ class Bar:
         self._progress: Any = None
         self._lock = Lock()
         self._closed = False
+        self._told = time.monotonic()
 
     def __call__(self, done: int, total: int | None = None) -> None:
         """Show that so many are done."""
@@ -150,6 +172,9 @@ class Bar:
         if self._progress is not None:
             state = {"description": self._text, "completed": self._done, "total": self._total}
             self._progress.update(self._task, **state)
+        elif time.monotonic() > self._told + SECONDS_APART:
+            self._told = time.monotonic()
+            note(f"{self._text}: {self._done:,} of {self._total:,}")
 
     def show(self) -> None:
         """Show the bar from now on; called by another thread."""
@@ -213,7 +238,7 @@ def print_table(
     """
     cells = [[*map(printable, row)] for row in (columns, *rows)]
     numbers = [all(map(_NUMBER.match, column[1:])) for column in zip(*cells, strict=True)]
-    width = columns_of_output()
+    width = columns_of_output(sys.stdout)
     if title:
         typer.echo(typer.style(printable(title), bold=True))
     for number, part in enumerate(_parts(cells, numbers, keys, width)):
@@ -234,9 +259,9 @@ def print_table(
 _NUMBER = re.compile(r"$|-$|[-+]?(\d|inf|nan)")
 
 
-def columns_of_output() -> int:
-    """Return how many columns the output has: of the terminal, or no end of them in a file."""
-    limited = sys.stdout.isatty() or "COLUMNS" in os.environ
+def columns_of_output(stream: IO[str]) -> int:
+    """Return how many columns a stream has: those of the terminal, or no end of them in a file."""
+    limited = stream.isatty() or "COLUMNS" in os.environ
     return shutil.get_terminal_size().columns if limited else 10_000
 
 

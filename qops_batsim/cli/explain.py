@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from qops_batsim.cli.console import note, print_json, print_table, say
+from qops_batsim.cli.console import note, print_answer, print_json, print_table, say
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import AsJson, PricedWorkload, Run, rows_to_list
 from qops_batsim.cli.texts import (
-    answer_text,
     date_text,
     duration_text,
     moment_text,
@@ -16,6 +15,7 @@ from qops_batsim.cli.texts import (
     possible_text,
     price_text,
     reason_text,
+    spare_text,
 )
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def explain(
         print_json(msgspec.to_builtins(found))
         return
     title = f"{found.job} of {found.run} ({found.scheduler}): {_fate(found)}"
-    say(answer_text(title, _rows(found)))
+    print_answer(title, _rows(found))
     _print_commitments(found, first)
     if len(found.promises) > 1:
         _print_promises(found.promises, first, found.calendar)
@@ -140,7 +140,7 @@ def _fate(found: Explanation) -> str:
     text += f", ended at {moment_text(found.end, found.calendar)}"
     if found.admitted_deadline is not None:
         spare = found.admitted_deadline - found.end
-        text += f", {duration_text(abs(spare))} {'before' if spare >= 0 else 'AFTER'} its deadline"
+        text += f", {spare_text(spare)} its deadline"
     return text
 
 
@@ -231,7 +231,7 @@ def _plain_rows(found: PlainExplanation) -> Iterator[tuple[str, str]]:
 def _print_plain(found: PlainExplanation) -> None:
     scheduler = "scheduler unknown" if found.scheduler is None else found.scheduler
     title = f"{found.job} of {found.run} ({scheduler}): {found.state}"
-    say(answer_text(title, _plain_rows(found)))
+    print_answer(title, _plain_rows(found))
     if found.start is not None and found.waited is not None:
         say(
             "\n(Its scheduler keeps no decision log: only deadline schedulers tell commitments, "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qops_batsim.cli.console import note, print_json, print_table, prose, say
+from qops_batsim.cli.console import note, print_json, print_table, say
 from qops_batsim.cli.inputs import read_runs, warn_of_other_workloads
 from qops_batsim.cli.options import AsJson, Hosts, Runs, WorkloadsOfRun
 from qops_batsim.cli.texts import number_text
@@ -119,7 +119,7 @@ def print_metrics(values: Metrics) -> None:
         f"makespan {number_text(values.makespan)}",
     }
     for label, text in facts.items():
-        prose(f"{label:<13} {text}", 14)
+        say(f"{label:<13} {text}", 14)
 
 
 _DEADLINES = {

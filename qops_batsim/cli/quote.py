@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from qops_batsim.cli.console import note, print_json, say
+from qops_batsim.cli.console import note, print_answer, print_json
 from qops_batsim.cli.inputs import duration, moment
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import AsJson, PricedWorkload, Settings
 from qops_batsim.cli.texts import (
-    answer_text,
     duration_text,
     moment_text,
     names_text,
@@ -184,7 +183,7 @@ def _quote_run(
         f"({duration_text(found.time)}): {found.free_processors} of {found.machine_processors} "
         f"processors free, jobs: {found.running_jobs} running, {found.waiting_jobs} waiting"
     )
-    say(answer_text(title, _rows(found)))
+    print_answer(title, _rows(found))
     if found.charges_unknown:
         note(f"no QoS charges: {found.charges_unknown}")
 

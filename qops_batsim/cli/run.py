@@ -18,7 +18,6 @@ from qops_batsim.cli.console import (
     print_error,
     print_json,
     progress_bar,
-    prose,
     say,
     warn,
 )
@@ -239,7 +238,7 @@ def _tell_story(done: Run) -> None:
         own = found.deadlines, found.utilization
         story = story_text(scheduler_title(done), done.module.needs_deadlines, own, other)
         say()
-        prose(story)
+        say(story)
 
 
 def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:

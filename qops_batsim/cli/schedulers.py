@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import typer
 
-from qops_batsim.cli.console import print_json, print_table, prose, say
+from qops_batsim.cli.console import print_json, print_table, say
 from qops_batsim.cli.options import AsJson
 from qops_batsim.errors import InputError
 
@@ -58,10 +58,10 @@ def schedulers(
     if as_json:
         print_json({"name": name, "summary": kind.summary, "options": options})
         return
-    prose(f"{name}: {kind.summary}")
+    say(f"{name}: {kind.summary}")
     for paragraph in _description(kind):
         say()
-        prose(paragraph)
+        say(paragraph)
     if not options:
         say("\nIt has no options.")
         return
@@ -69,7 +69,7 @@ def schedulers(
     for option in options:
         unit = f" {option['unit']}" if option["unit"] else ""
         say(f"  {option['name']} = {option['default']}{unit}   ({option['type']})")
-        prose(f"      {option['description']}", 6)
+        say(f"      {option['description']}", 6)
 
 
 def _summary(name: str) -> str:

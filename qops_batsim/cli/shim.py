@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from qops_batsim.cli.console import note, say
+from qops_batsim.cli.console import note
 from qops_batsim.errors import InputError
 
 NAME = "batsim"
@@ -61,7 +61,8 @@ def shim(
     write_text(path, f"#!/bin/sh\n{MARK}\n{command}\n")
     path.chmod(path.stat().st_mode | 0o111)
     note(f"wrote {path}")
-    say(f"export PATH={shlex.quote(str(directory.absolute()))}{os.pathsep}$PATH")
+    # Evaluated by a shell: never folded.
+    typer.echo(f"export PATH={shlex.quote(str(directory.absolute()))}{os.pathsep}$PATH")
 
 
 def _is_ours(path: Path) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from qops_batsim.cli.console import columns_of_output
+from qops_batsim.timing import PLAN_TOLERANCE
 
 if TYPE_CHECKING:
     from qops_batsim.advice.prices import Price
@@ -30,6 +29,14 @@ def duration_text(seconds: float) -> str:
     if rest or not parts:
         parts.append(f"{rest} s")
     return sign + " ".join(parts)
+
+
+def spare_text(spare: float) -> str:
+    """Return how much time was left at a deadline, such as ``5 min before``."""
+    if abs(spare) <= PLAN_TOLERANCE:
+        return "at"
+    told = duration_text(abs(spare)) if abs(spare) >= 0.5 else "less than 1 s"
+    return f"{told} {'before' if spare > 0 else 'AFTER'}"
 
 
 def date_text(seconds: float | None) -> str:
@@ -136,17 +143,3 @@ def names_text(names: Sequence[str], most: int) -> str:
 def load_text(load: float | None) -> str:
     """Return an offered load in words."""
     return "undefined (all jobs are submitted at one date)" if load is None else f"{load:.4f}"
-
-
-def answer_text(title: str, rows: Iterable[tuple[str, str]]) -> str:
-    """Return an answer in words: a title, an empty line, and a line or more for each label."""
-    width = columns_of_output()
-    lines = [*textwrap.wrap(title, width), ""]
-    for label, text in rows:
-        heads = [f"{label:<19}", *[" " * 19] * text.count("\n")]
-        for head, part in zip(heads, text.splitlines(), strict=True):
-            lines += textwrap.wrap(
-                head + part.strip(), max(width, 40), subsequent_indent=" " * 19,
-                break_on_hyphens=False,
-            )  # fmt: skip
-    return "\n".join(lines)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli.console import note, progress_bar, prose, say, warn
+from qops_batsim.cli.console import note, progress_bar, say, warn
 from qops_batsim.cli.inputs import read_runs
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import Hosts, Run, WorkloadsOfRun, rows_to_list
@@ -82,7 +82,7 @@ def verify(
         _print_violations(found, first, size)
         raise typer.Exit(1)
     names = [rule.name for rule in checked]
-    prose(f"verified: {size}, {len(names)} rules checked: {', '.join(names)}")
+    say(f"verified: {size}, {len(names)} rules checked: {', '.join(names)}")
 
 
 def _print_violations(found: Sequence[Violation], first: int, size: str) -> None:

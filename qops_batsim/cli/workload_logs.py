@@ -218,12 +218,12 @@ def write_converted(conversion: Conversion, log: Path, out: Path) -> None:
         f"{conversion.workload.processors} processors"
     )
     if conversion.size_is:
-        say(f"processors of the machine: {conversion.size_is} (--processors N sets it)")
+        say(f"processors of the machine: {conversion.size_is} (--processors sets it)")
     say(f"offered load: {load_text(conversion.offered_load)}")
     begin, last = conversion.first_submission, conversion.last_submission
     calendar = conversion.calendar
     dates = ""
     if calendar is not None:
-        period = " to ".join(calendar.date(each).isoformat(" ") for each in (begin, last))
+        period = " to ".join(calendar.text(each) for each in (begin, last))
         dates = f"{period} ({calendar.time_zone}), "
     say(f"submitted: {dates}second {begin:.10g} to {last:.10g} of the log")

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from qops_batsim.cli.console import note, say
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import WorkloadOut
@@ -124,7 +126,7 @@ def fetch(
             f"first download of {found.path.name}: its checksum could not be checked, but is "
             f"recorded for the next time (sha256 {found.sha256})"
         )
-    say(found.path if out is None else copy_log(found, out))
+    typer.echo(found.path if out is None else copy_log(found, out))
 
 
 @contextmanager

@@ -19,8 +19,11 @@ Curves = dict[str, dict[float, dict[str, Interval | None]]]
 
 def draw_campaign(
     found: Sequence[CampaignSummary], directory: str | Path, *, ending: str = "png"
-) -> list[Path]:
-    """Draw pictures (png, pdf or svg) of finished runs; those that vary in no load are points."""
+) -> dict[Path, str]:
+    """Draw pictures (png, pdf or svg) of finished runs; those that vary in no load are points.
+
+    Returns the files, each with a caption.
+    """
     parts: dict[Point, Curves] = {}
     for each in found:
         if each.runs:
@@ -28,7 +31,7 @@ def draw_campaign(
             by_load = parts.setdefault(part, {}).setdefault(each.scheduler, {})
             by_load[each.point.load] = each.metrics
     fields = [name for name in Point.__struct_fields__ if len({_of(p, name) for p in parts}) > 1]
-    paths = []
+    captions: dict[Path, str] = {}
     used: Counter[str] = Counter()
     for part, curves in parts.items():
         named = "-".join(f"{name}-{_of(part, name)}" for name in fields)
@@ -39,8 +42,8 @@ def draw_campaign(
         title = ", ".join(
             [part.log, *(f"{name} {_of(part, name)}" for name in fields if name != "log")]
         )
-        paths += draw_comparison(curves, directory, ending=ending, prefix=prefix, title=title)
-    return paths
+        captions |= draw_comparison(curves, directory, ending=ending, prefix=prefix, title=title)
+    return captions
 
 
 def _of(point: Point, name: str) -> str:

@@ -132,6 +132,10 @@ class Comparison:
 
     def draw(self, directory: str | PathLike[str], *, ending: str = "png") -> list[Path]:
         """Draw the pictures (png, pdf or svg) into a directory; return the files."""
+        return list(self.captioned(directory, ending=ending))
+
+    def captioned(self, directory: str | PathLike[str], *, ending: str) -> dict[Path, str]:
+        """Draw the pictures; return the files, each with a caption."""
         from qops_batsim.experiments.pictures import draw_comparison
 
         curves: dict[str, dict[float, dict[str, Interval | None]]] = {}

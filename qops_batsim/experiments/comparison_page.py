@@ -20,7 +20,7 @@ def comparison_page(found: Comparison, command: str) -> str:
         [
             Section(
                 title="Pictures",
-                content=pictures_of(lambda directory: found.draw(directory, ending="svg")),
+                content=pictures_of(lambda directory: found.captioned(directory, ending="svg")),
             ),
             Section(
                 title="Means",

@@ -81,19 +81,12 @@ def made_by(command: str, **facts: str) -> Section:
     )
 
 
-def pictures_of(
-    draw: Callable[[Path], Sequence[Path]], titles: Sequence[str] | None = None
-) -> list[PagePicture]:
-    """Return the pictures that a function draws (SVG) into a directory, by default titled as named.
-
-    The directory is a temporary one.
-    """
+def pictures_of(draw: Callable[[Path], Mapping[Path, str]]) -> list[PagePicture]:
+    """Return the pictures that a function draws (SVG) into a directory, with their titles."""
     with TemporaryDirectory() as directory:
-        files = draw(Path(directory))
-        names = [file.stem.replace("_", " ") for file in files] if titles is None else titles
         return [
             PagePicture(title=title, svg=file.read_bytes())
-            for title, file in zip(names, files, strict=True)
+            for file, title in draw(Path(directory)).items()
         ]
 
 

@@ -35,6 +35,15 @@ Curves = Mapping[str, Mapping[float, Metrics]]
 Limits = Mapping[str, Mapping[str, Mapping[float, float]]]
 """Values by name of the line, then name of the metric, then load."""
 
+_CAPTIONS = {
+    "deadlines": "Deadlines met and missed",
+    "unadmitted": "Jobs and work that were not admitted",
+    "utilization": "Utilization",
+    "unadmitted_deadline": "Deadline jobs, and their work, that were not admitted",
+    "response": "Response time and slowdown of the other jobs",
+    "versus_utilization": "Versus the utilization achieved",
+}
+
 
 def draw_comparison(
     curves: Curves,
@@ -44,8 +53,10 @@ def draw_comparison(
     prefix: str = "",
     title: str = "",
     limits: Limits = MappingProxyType({}),
-) -> list[Path]:
+) -> dict[Path, str]:
     """Draw a comparison's pictures (png, pdf or svg) into a directory, names with a prefix.
+
+    Returns the files, each with a caption.
 
     Versus load: ``deadlines`` (met and missed), ``unadmitted`` (jobs and processor-seconds) and
     ``utilization``; where deadline jobs and others are mixed, ``unadmitted_deadline`` for the
@@ -70,14 +81,14 @@ def draw_comparison(
     loads = sorted({load for by_load in curves.values() for load in by_load})
     span = f"load {loads[0]:g}" + (f" to {loads[-1]:g}" if len(loads) > 1 else "")
     title = f"{title}, {span}" if title else span
-    paths = []
+    captions = {}
     for name, metrics in pictures.items():
         path = Path(directory) / f"{prefix}{name}.{ending}"
         is_versus = name == "versus_utilization"
         shown = {} if is_versus else limits
         _draw(path, curves, metrics, title, shown, versus_utilization=is_versus)
-        paths.append(path)
-    return paths
+        captions[path] = f"{_CAPTIONS[name]}: {title}"
+    return captions
 
 
 @contextmanager

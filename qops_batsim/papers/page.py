@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from qops_batsim.experiments.page import (
     PageFacts,
     PageTable,
@@ -17,10 +19,11 @@ from qops_batsim.papers.report import PAPERS, PaperReport, claim_table
 
 def paper_page(report: PaperReport, command: str) -> str:
     """Return a report as HTML; ``command`` made it."""
-    pictures = pictures_of(
-        lambda directory: draw_figures(report.figures, directory, ending="svg"),
-        [figure.title for figure in report.figures],
-    )
+
+    def draw(directory: Path) -> dict[Path, str]:
+        files = draw_figures(report.figures, directory, ending="svg")
+        return dict(zip(files, (figure.title for figure in report.figures), strict=True))
+
     tables = [
         PageTable(title=each.title, headings=each.headings(), rows=each.text_rows(), note=each.note)
         for each in report.tables
@@ -34,7 +37,7 @@ def paper_page(report: PaperReport, command: str) -> str:
         f"{part}, simulated again. Claims: {verdicts or 'none'}.",
         [
             Section(title="Verdicts", content=[claims] if rows else []),
-            Section(title="Figures", content=pictures),
+            Section(title="Figures", content=pictures_of(draw)),
             Section(title="Tables", content=tables),
             Section(title="Choices", content=[PageFacts(facts=report.choices)]),
             made_by(command),

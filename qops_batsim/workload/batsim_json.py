@@ -79,7 +79,8 @@ def workload_in(stored: Stored, source: str) -> Workload:
     content, digest = stored
     kind = log_format(content)
     if kind != "batsim" and (kind != "swf" or _LOG.search(source)):
-        made = shlex.quote(f"{Path(_LOG.sub('', source)).name}.json")
+        name = Path(source.removesuffix(".gz"))
+        made = shlex.quote(f"{name.stem}{'_workload' * (name.suffix == '.json')}.json")
         raise InputError(
             f"{source}: is a log; a Batsim workload (JSON) is expected, which "
             f"`qops-batsim {command_for(kind)} {shlex.quote(source)} {made}` makes of it"

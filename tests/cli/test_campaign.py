@@ -61,6 +61,7 @@ def test_a_campaign_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> No
     assert cli("campaign", "report", out).exit_code == 0
     page = (out / "report.html").read_text()
     assert page.count("data:image/svg+xml") == 4
+    assert "<figcaption>Deadlines met and missed: " in page
     assert all(part in page for part in ("unadmitted jobs (%) less msb", "not judged", "seeds"))
     document = json.loads(cli("campaign", "table", out, "--json").out)
     assert document["campaign"]["baseline"] == ""

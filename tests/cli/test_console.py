@@ -6,13 +6,17 @@ import io
 import time
 from contextlib import redirect_stderr
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from qops_batsim.cli import console
 from qops_batsim.cli.console import (
     announce_compiling,
     note,
+    print_answer,
+    print_error,
     print_table,
     progress_bar,
     say,
@@ -99,8 +103,41 @@ def test_there_is_no_bar_for_what_is_done_at_once() -> None:
 def test_there_is_no_bar_where_there_is_no_terminal() -> None:
     with redirect_stderr(Terminal()), progress_bar(9, "jobs", quiet=True) as bar:
         assert bar is None
-    with redirect_stderr(io.StringIO()), progress_bar(9, "jobs") as bar:
+    with redirect_stderr(io.StringIO()), progress_bar(None, "reading") as bar:
         assert bar is None
+
+
+def test_lines_now_and_then_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(console, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with redirect_stderr(io.StringIO()) as log, progress_bar(9, "jobs") as bar:
+        for done, seconds in ((1, 1.0), (2, 16.0), (3, 17.0), (9, 40.0)):
+            now[0] = seconds
+            bar(done)
+    assert log.getvalue() == "jobs: 2 of 9\njobs: 9 of 9\n"
+
+
+def test_long_lines_are_folded_at_blanks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"{'word ' * 12}99.9 %\n  as it  is"
+    for width, lines in ((None, 2), (60, 3)):
+        if width:
+            monkeypatch.setenv("COLUMNS", str(width))
+        say(text)
+        note(text)
+        out, err = capsys.readouterr()
+        assert out == err
+        assert len(out.splitlines()) == lines
+        assert out.endswith("99.9 %\n  as it  is\n")
+    print_answer("w0!1: refused", [("asked for", "one\ntwo " + "more " * 12)])
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "asked for          one",
+        f"{'':19}two more more more more more more more",
+        f"{'':19}more more more more more",
+    ]
+    print_error(text)
+    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_compiling_is_announced_once(

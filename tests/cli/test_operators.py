@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.cli.texts import date_text, duration_text, reason_text
+from qops_batsim.cli.texts import date_text, duration_text, reason_text, spare_text
 from qops_batsim.dates import Calendar
 from qops_batsim.workload import read_workload, write_workload
 
@@ -276,3 +276,17 @@ def test_dates_of_the_calendar_are_told(cli: Cli, tmp_path: Path) -> None:
     undated = cli("quote", "--state", "out/qops@2000-03-25", *ask)
     assert undated.exit_code == 2
     assert "the run does not tell the date of its second 0" in undated.err
+
+
+@pytest.mark.parametrize(
+    ("spare", "text"),
+    [
+        (300.0, "5 min before"),
+        (0.3, "less than 1 s before"),
+        (1e-7, "at"),
+        (-0.3, "less than 1 s AFTER"),
+        (-3601.0, "1 h 1 s AFTER"),
+    ],
+)
+def test_time_to_spare_in_words(spare: float, text: str) -> None:
+    assert spare_text(spare) == text

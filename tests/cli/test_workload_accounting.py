@@ -38,7 +38,7 @@ def test_from_sacct(cli: Cli, tmp_path: Path) -> None:
     assert told["steps of jobs"] == dump.left_out["steps"]
     assert told["state PENDING (waiting still)"] == dump.left_out["state_pending"]
     assert told["state CANCELLED (before they started)"] > 0
-    assert "machine: the most cores in use at once (--processors N sets it)" in result.out
+    assert "machine: the most cores in use at once (--processors sets it)" in result.out
     workload = read_workload(out)
     assert {job.id for job in workload.jobs} == dump.jobs.keys()
     assert workload.calendar is not None
@@ -156,7 +156,7 @@ def test_a_run_of_accounting_names_what_converts_it(
     path.write_text(text)
     result = cli("run", "easy", "-w", path, "-o", tmp_path / "out")
     assert result.exit_code == 2
-    assert f"`qops-batsim workload {command} {path} march.txt.json` makes of it" in result.err
+    assert f"`qops-batsim workload {command} {path} march.json` makes of it" in result.err
 
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "accounting.md"
@@ -173,6 +173,7 @@ def test_the_page_shows_what_is_printed(
     )
     Path("march.txt").write_text(dump)
     command, _, expected = shown.partition("\n")
+    monkeypatch.setenv("COLUMNS", "80")
     result = cli(*command.split()[2:])
     assert [line.rstrip() for line in result.out.splitlines()] == expected.splitlines()
     assert cli("run", "easy", "-w", "march.json", "-o", "out/march", "-q").exit_code == 0

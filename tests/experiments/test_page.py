@@ -98,13 +98,12 @@ def test_equal_content_gives_equal_pages() -> None:
     assert html_page("a", "b", [made_by("x")]) == html_page("a", "b", [made_by("x")])
 
 
-def test_pictures_are_titled_as_named() -> None:
-    def draw(directory: Path) -> list[Path]:
+def test_pictures_have_titles() -> None:
+    def draw(directory: Path) -> dict[Path, str]:
         (directory / "versus_load.svg").write_bytes(SVG)
-        return [directory / "versus_load.svg"]
+        return {directory / "versus_load.svg": "Figure 4"}
 
-    assert pictures_of(draw) == [PagePicture(title="versus load", svg=SVG)]
-    assert [each.title for each in pictures_of(draw, ["Figure 4"])] == ["Figure 4"]
+    assert pictures_of(draw) == [PagePicture(title="Figure 4", svg=SVG)]
 
 
 def test_a_click_on_a_heading_sorts_in_a_browser(browse: Callable[[str], str]) -> None:

@@ -59,8 +59,7 @@ def draw_deadlines(
             sides = left / _WIDTH, bottom / height, wide / _WIDTH, high / height
             return figure.add_axes(sides, **options)
 
-        what = "deadline" if asked == 1 else "deadlines"
-        text = f"{title}: {asked:,} {what}"
+        text = f"{title}: {asked:,} deadline" + "s" * (asked != 1)
         figure.text(0.12 / _WIDTH, 1 - 0.32 / height, text, size=13, weight="bold")
         handles = [
             Patch(label=name, **style)

@@ -287,7 +287,7 @@ def _outline(result: RunResult, axes: Any, shown: Booleans, part: tuple[float, f
     corners = np.array([(left, bottom), (left, top), (right, top), (right, bottom)])
     axes.add_collection(
         PolyCollection(
-            corners.transpose(2, 0, 1), facecolors="none", edgecolors="white", linewidths=0.5
+            list(corners.transpose(2, 0, 1)), facecolors="none", edgecolors="white", linewidths=0.5
         ),
         autolim=False,
     )
