@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from qops_batsim.experiments.intervals import LEAST, Interval
+from qops_batsim.experiments.intervals import LEAST, Interval, mean_interval
 from qops_batsim.experiments.verdicts import RISK, holm, judge, significant
 
 Verdict = Literal["confirmed", "not confirmed", "inconclusive", "not judged"]
@@ -68,14 +68,25 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 def range_claim(
     name: str,
     text: str,
-    found: Interval,
+    found: Interval | Sequence[float],
     low: float = -math.inf,
     high: float = math.inf,
     *,
     section: str = "",
     paper: float | None = None,
+    alone: bool = False,
 ) -> Claim:
-    """Return a claim that a number lies between two others, judged by itself."""
+    """Return a claim that a number, or the mean of some by seed, lies between two others.
+
+    It is judged by itself. With ``alone``, a single number is that of all seeds: a fact.
+    """
+    if not isinstance(found, Interval):
+        if not found:
+            return Claim(id=name, text=text, section=section, verdict=NOT_JUDGED, paper=paper)
+        if len(found) == 1 and alone:
+            value = found[0]
+            return plain_claim(name, text, low < value < high, value, paper, section=section)
+        found = mean_interval(found)
     inside, chance = judge(found, low, high)
     leaning = CONFIRMED if inside else NOT_CONFIRMED
     likely = leaning if significant(chance) else INCONCLUSIVE
@@ -97,13 +108,13 @@ def range_claim(
 def sign_claim(
     name: str,
     text: str,
-    found: Interval,
+    found: Interval | Sequence[float],
     sign: int,
     paper: float | None = None,
     *,
     section: str = "",
 ) -> Claim:
-    """Return a claim that a number is above 0 (sign +1) or below (-1), judged by itself."""
+    """Return such a claim, that a number is above 0 (sign +1) or below (-1)."""
     low, high = (0.0, math.inf) if sign > 0 else (-math.inf, 0.0)
     return range_claim(name, text, found, low, high, section=section, paper=paper)
 

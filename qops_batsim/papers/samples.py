@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from qops_batsim.experiments.intervals import Interval, mean_interval
-from qops_batsim.papers.claims import NOT_JUDGED, Claim, plain_claim, range_claim
+from qops_batsim.experiments.intervals import Interval
 from qops_batsim.papers.report import Series
 
 Values = list[float]
@@ -45,28 +43,6 @@ def by_seed(columns: Sequence[Values]) -> list[tuple[float, ...]]:
         return []
     count = max(map(len, columns), default=0)
     return list(zip(*(each * count if len(each) == 1 else each for each in columns), strict=True))
-
-
-def mean_claim(
-    name: str,
-    text: str,
-    values: Values,
-    low: float = -math.inf,
-    high: float = math.inf,
-    *,
-    section: str = "",
-    paper: float | None = None,
-    alone: bool = False,
-) -> Claim:
-    """Return a claim that the mean of a number lies between two others.
-
-    With ``alone``, a single value is that of all seeds, and the claim holds or does not.
-    """
-    if not values:
-        return Claim(id=name, text=text, section=section, verdict=NOT_JUDGED, paper=paper)
-    if len(values) == 1 and alone:
-        return plain_claim(name, text, low < values[0] < high, values[0], paper, section=section)
-    return range_claim(name, text, mean_interval(values), low, high, section=section, paper=paper)
 
 
 def line(label: str, points: Iterable[tuple[float | str, Interval]], scale: float = 1.0) -> Series:

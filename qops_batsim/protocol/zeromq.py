@@ -20,9 +20,6 @@ from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.limits import MAX_MESSAGE_BYTES
 from qops_batsim.protocol.endpoints import endpoint_to_bind, tcp_address
 
-DEFAULT_ENDPOINT = "tcp://127.0.0.1:28000"
-"""Where a decision process listens unless told otherwise: Batsim's port, this machine only."""
-
 _LOOK_UP_MS = 100
 """How often a wait for a message looks up from it (milliseconds)."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from qops_batsim.experiments.intervals import mean_interval
-from qops_batsim.papers.samples import averaged, by_seed, line, mean_claim, minus, percent
+from qops_batsim.papers.claims import range_claim
+from qops_batsim.papers.samples import averaged, by_seed, line, minus, percent
 
 
 def test_one_run_of_all_seeds_stands_beside_each() -> None:
@@ -22,14 +23,14 @@ def test_what_has_no_meaning_leaves_nothing() -> None:
 
 
 def test_a_claim_about_a_mean() -> None:
-    assert mean_claim("a", "", [1.0, 1.1, 1.2], low=0.0).verdict == "confirmed"
-    assert mean_claim("a", "", [1.0, 1.1], low=0.0).verdict == "not judged"
-    assert mean_claim("a", "", []).verdict == "not judged"
+    assert range_claim("a", "", [1.0, 1.1, 1.2], low=0.0).verdict == "confirmed"
+    assert range_claim("a", "", [1.0, 1.1], low=0.0).verdict == "not judged"
+    assert range_claim("a", "", []).verdict == "not judged"
     # A number of a single run, and one that stands for all seeds.
-    assert mean_claim("a", "", [1.0], low=0.0).verdict == "not judged"
-    fact = mean_claim("a", "", [1.0], low=0.0, alone=True, paper=3.0, section="2")
+    assert range_claim("a", "", [1.0], low=0.0).verdict == "not judged"
+    fact = range_claim("a", "", [1.0], low=0.0, alone=True, paper=3.0, section="2")
     assert (fact.verdict, fact.interval, fact.paper, fact.section) == ("confirmed", None, 3.0, "2")
-    assert mean_claim("a", "", [0.0], low=0.0, alone=True).verdict == "not confirmed"
+    assert range_claim("a", "", [0.0], low=0.0, alone=True).verdict == "not confirmed"
 
 
 def test_a_line_has_means_and_both_ends() -> None:

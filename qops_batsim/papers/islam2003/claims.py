@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from qops_batsim.experiments.intervals import nested_interval
-from qops_batsim.papers.claims import Claim, plain_claim, sign_claim, whole
+from qops_batsim.papers.claims import Claim, plain_claim, range_claim, sign_claim, whole
 from qops_batsim.papers.islam2003.cases import ADMISSION, REFERENCES, case_of, scenario
 from qops_batsim.papers.islam2003.judging import Judge, Where
 from qops_batsim.papers.islam2003.mixed_claims import mixed_claims
 from qops_batsim.papers.islam2003.numbers import Log, Method
 from qops_batsim.papers.islam2003.runs import Results
-from qops_batsim.papers.samples import Values, averaged, mean_claim, minus, percent
+from qops_batsim.papers.samples import Values, averaged, minus, percent
 
 ABOUT = 2.5
 """Points to both sides of a size that the paper calls "about"."""
@@ -68,7 +68,7 @@ def _packed(results: Results) -> Iterator[Claim]:
         # Without a single refusal there is no chance in it.
         more = more if any(more) else [0.0]
         falls.append(
-            mean_claim(f"packed-laxer.{name}", text, more, high=0.0, section="4.1", alone=True)
+            range_claim(f"packed-laxer.{name}", text, more, high=0.0, section="4.1", alone=True)
         )
     text = "all schedulers admit every job of a packed schedule with r = 0"
     yield from whole("packed-strict", "4.1", text, least)

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.papers.claims import Claim
+from qops_batsim.papers.claims import Claim, range_claim
 from qops_batsim.papers.islam2003.numbers import Log, Method
 from qops_batsim.papers.islam2003.runs import Curve, Results
-from qops_batsim.papers.samples import Values, averaged, by_seed, mean_claim, minus, percent
+from qops_batsim.papers.samples import Values, averaged, by_seed, minus, percent
 
 
 class Where(NamedTuple):
@@ -121,4 +121,4 @@ class Judge:
     ) -> Claim:
         """Return a claim that the mean of a number lies between two others."""
         alone = len(self.results.study.seeds) > 1
-        return mean_claim(name, text, values, low, high, section=section, alone=alone)
+        return range_claim(name, text, values, low, high, section=section, alone=alone)

@@ -9,16 +9,15 @@ not confirmed if one of them is not; its value is that of the part which decided
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
 
-from qops_batsim.papers.claims import Claim, whole
+from qops_batsim.papers.claims import Claim, range_claim, sign_claim, whole
 from qops_batsim.papers.islam2004.cases import Case, Kind
 from qops_batsim.papers.islam2004.runs import Results
-from qops_batsim.papers.samples import Values, averaged, mean_claim, minus, percent
+from qops_batsim.papers.samples import averaged, minus, percent
 
 NOTHING = 1.0
 """Changes of less than this (%) count as none."""
@@ -81,14 +80,14 @@ class _Judge:
         least, first, last = (self._accepted(each) for each in (lowest, self.first, self.last))
         where = f"mean over loads {_listed(self.loads)}, in percentage points of submitted jobs"
         return [
-            _claim(
+            sign_claim(
                 "a.dip",
                 f"fewer jobs are accepted at TF = {lowest:g} (the fewest of 1 < TF <= 4) than at "
                 f"TF = {self.first:g}; {where}",
                 minus(least, first),
                 -1,
             ),
-            _claim(
+            sign_claim(
                 "a.rise",
                 f"more jobs are accepted at TF = {self.last:g} than at TF = {lowest:g}; {where}",
                 minus(last, least),
@@ -113,7 +112,7 @@ class _Judge:
                 f"than the mean are accepted at TF = {lowest:g} than at TF = {self.first:g}; mean "
                 f"over loads {_listed(self.loads)}, in percentage points of these jobs"
             )
-            found.append(_claim(name, text, averaged(columns), sign))
+            found.append(sign_claim(name, text, averaged(columns), sign))
         return found
 
     def _dip(self) -> float:
@@ -204,7 +203,7 @@ class _Judge:
             f"the {charge} charge {'rises' if sign > 0 else 'falls'} at every step of TF; worst "
             f"step, from {before:g} to {after:g}, in %, mean over loads {_listed(self.loads)}"
         )
-        return _claim(name, text, changes, sign)
+        return sign_claim(name, text, changes, sign)
 
     def _accepted(self, factor: float) -> list[float]:
         """Return the mean share of accepted jobs (%) over loads for each seed."""
@@ -238,11 +237,11 @@ class _Judge:
         return averaged(columns)
 
     def _change(self, name: str, text: str, pairs: Pairs, metric: str, sign: int) -> Claim:
-        return _claim(name, f"{text}; {_over(pairs)}", self._changes(pairs, metric), sign)
+        return sign_claim(name, f"{text}; {_over(pairs)}", self._changes(pairs, metric), sign)
 
     def _no_change(self, name: str, text: str, pairs: Pairs, metric: str) -> Claim:
         changes, text = self._changes(pairs, metric), f"{text}; {_over(pairs)}"
-        return mean_claim(name, text, changes, -NOTHING, NOTHING)
+        return range_claim(name, text, changes, -NOTHING, NOTHING)
 
 
 def _over(pairs: Pairs) -> str:
@@ -252,12 +251,6 @@ def _over(pairs: Pairs) -> str:
     where = f"load {loads[0]:g}" if len(loads) == 1 else f"loads {_listed(loads)}"
     text = f"change in %, mean over {where}"
     return text if len(slacks) == 1 else f"{text} and SF {_listed(slacks)}"
-
-
-def _claim(name: str, text: str, values: Values, sign: int) -> Claim:
-    """Return a claim that the mean of a number over seeds has a sign."""
-    low, high = (0.0, math.inf) if sign > 0 else (-math.inf, 0.0)
-    return mean_claim(name, text, values, low, high)
 
 
 def _listed(numbers: Sequence[float]) -> str:

@@ -13,11 +13,18 @@ from typing import Any
 import msgspec
 
 from qops_batsim.jobs import QOS_CLASSES
-from qops_batsim.papers.claims import CONFIRMED, INCONCLUSIVE, Claim, plain_claim, whole
+from qops_batsim.papers.claims import (
+    CONFIRMED,
+    INCONCLUSIVE,
+    Claim,
+    plain_claim,
+    range_claim,
+    whole,
+)
 from qops_batsim.papers.pascal2004.cases import ORIGINAL, REBUILT
 from qops_batsim.papers.pascal2004.numbers import ALL
 from qops_batsim.papers.pascal2004.values import Rows, rejected_percent
-from qops_batsim.papers.samples import Values, mean_claim, minus
+from qops_batsim.papers.samples import Values, minus
 
 _TEXTS = {
     "guarantees": "no guarantee given to an accepted application is broken (broken)",
@@ -60,7 +67,7 @@ def claims(first: Rows, second: Rows, third: Rows) -> list[Claim]:
         which = f"the same, {row['candidates']} candidates for each fall-back"
         text = f"{which}: {_TEXTS['deadline-rejects']}"
         values = row["deadline_rejects_percent"]
-        claim = mean_claim(
+        claim = range_claim(
             "deadline-rejects-candidates", text, values, high=_REJECTS, section="4.2", alone=True
         )
         found.append(claim)
@@ -71,7 +78,7 @@ def _claims_of_row(row: Mapping[str, Any]) -> list[Claim]:
     """Return the claims of Table 1."""
     paper = row["paper"] or {}
     jobs = f"{row['jobs']:,} jobs" + (" with real queues" if row["log"] == ORIGINAL else "")
-    shorter = mean_claim(
+    shorter = range_claim(
         f"shorter-waits-{row['jobs']}",
         "alone on their hosts, applications wait less under AROMA than under our NQS, "
         f"and than the paper's log tells of NQS where it does (AROMA / our NQS, {jobs})",
@@ -126,7 +133,9 @@ def _claims_of_case(mixed: Mapping[str, Any], alike: Mapping[str, Any]) -> list[
             found.append(plain_claim(full, text, number == 0, number, told, section="4.2"))
         else:
             values, low, high = judged[name]
-            claim = mean_claim(full, text, values, low, high, section="4.2", paper=told, alone=True)
+            claim = range_claim(
+                full, text, values, low, high, section="4.2", paper=told, alone=True
+            )
             found.append(claim)
     return found
 
