@@ -69,8 +69,8 @@ class DecisionHistory:
         """
         if not 0 <= date <= self.end:
             raise InputError(
-                f"{self.path}: there is no state at {date:g} s; a date from 0 to {self.end:g} s, "
-                "the end of the run, is expected"
+                f"{self.path}: there is no state at {date:,.10g} s; a date from 0 to "
+                f"{self.end:,.10g} s, the end of the run, is expected"
             )
         limit = date - PLAN_TOLERANCE if before else date + PLAN_TOLERANCE
         later = (place for place, event in enumerate(self.events) if event.date > limit)

@@ -143,7 +143,12 @@ def _run() -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message())  # type: ignore[attr-defined]
         else:
-            print_error(error.format_message().replace("\n", " "))  # type: ignore[attr-defined]
+            words, context = ["--help"], getattr(error, "ctx", None)
+            while context is not None and context.parent is not None:
+                words.insert(0, context.info_name)
+                context = context.parent
+            hint = f" (`{' '.join(['qops-batsim', *words])}`)"
+            print_error(f"{error.format_message()}{hint}".replace("\n", " "))  # type: ignore[attr-defined]
         return 2
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED

@@ -114,9 +114,8 @@ def read_options(
         message, _, where = str(error).partition(" - at `$.")
         option = where.rstrip("`")
         value = shown(settings.get(option))
-        choices = _choices(kind, option)
         raise InputError(
-            f"scheduler {name!r}: option {option} is {value}: {message}{choices}"
+            f"scheduler {name!r}: option {option} is {value}{_accepted(kind, option, message)}"
         ) from None
     for option in settings:
         number: object = getattr(options, option, None)
@@ -129,11 +128,17 @@ def read_options(
     return options
 
 
-def _choices(kind: type[DecisionModule], option: str) -> str:
-    """Return the values that an option accepts, if they are listed, for a message."""
+_KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def _accepted(kind: type[DecisionModule], option: str, message: str) -> str:
+    """Return what an option accepts, else why it refused a value, for a message."""
     hint = get_type_hints(kind.Options).get(option)
-    accepted = ", ".join(str(choice) for choice in get_args(hint))
-    return f"; accepted: {accepted}" if get_origin(hint) is Literal else ""
+    if get_origin(hint) is Literal:
+        return f"; accepted: {', '.join(str(choice) for choice in get_args(hint))}"
+    if hint in _KINDS and "got" in message:
+        return f"; {_KINDS[hint]} is expected"
+    return f": {message}"
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:

@@ -248,6 +248,8 @@ def swf_in(stored: Stored, source: str) -> SwfLog:
     if malformed:
         first = malformed[0]
         hint = " (sacct's output: workload from-sacct)" if "|" in first.problem else ""
+        if stored.content.lstrip().startswith(b"{"):
+            hint = " (a Batsim workload, JSON, is no log and needs no conversion)"
         raise InputError(f"{source}: line {first.line}: {first.problem}; {_ACCEPTED}{hint}")
     return log
 

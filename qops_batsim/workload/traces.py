@@ -104,6 +104,11 @@ def scan_log(
     kind = log_format(stored.content)
     if kind == "swf":
         return scan_swf(stored, source)
+    if kind == "batsim":
+        raise InputError(
+            f"{source}: begins as a Batsim workload (JSON) does; a log in the Standard Workload "
+            "Format, or the accounting of Slurm or PBS, is expected"
+        )
     return _accounting(stored, source, choices or Choices(), kind)
 
 

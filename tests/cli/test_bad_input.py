@@ -90,7 +90,11 @@ def snapshot(folder: Path) -> dict[str, bytes]:
         ([""], "unknown scheduler ''"),
         (["fcfs", "--set", "foo=1"], "scheduler 'fcfs' has no option 'foo' (it has none)"),
         (["conservative", "--set", "reserv=hosts"], "no option 'reserv'; did you mean 'reserve'?"),
-        (["conservative", "--set", "reserve=x"], "option reserve is 'x'"),
+        (
+            ["conservative", "--set", "reserve=x"],
+            "option reserve is 'x'; accepted: hosts, processors",
+        ),
+        (["easy", "--nosuch"], "(`qops-batsim run --help`)"),
         (["conservative", "--set", "reserve=5"], "option reserve is 5"),
         (["conservative", "--set", "reserve="], "option reserve is ''"),
         (["conservative", "--set", "reserve"], "option 'reserve': NAME=VALUE is expected"),

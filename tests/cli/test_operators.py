@@ -116,7 +116,10 @@ def test_before_a_moment(cli: Cli) -> None:
     [
         (("--state", "out/qops"), "--state out/qops: PREFIX@TIME is expected, as in out/qops@6h"),
         (("--state", "out/qops@soon"), "--state out/qops@soon: TIME is 'soon'; a duration"),
-        (("--state", "out/qops@90d"), "a date from 0 to 407888 s, the end of the run, is expected"),
+        (
+            ("--state", "out/qops@90d"),
+            "a date from 0 to 407,888 s, the end of the run, is expected",
+        ),
         (("--state", "out/nothing@1h"), "out/nothing: no such run"),
         (("--state", "out/easy@0"), "scheduler 'easy' keeps no decision log"),
         (("--state", "out/qops@1d", "--deadline", "0"), "--deadline is 0; more than 0"),
