@@ -13,7 +13,8 @@ from qops_batsim.errors import InputError, did_you_mean, require
 from qops_batsim.optimum.bounds import energy_windows, solver_bound
 from qops_batsim.optimum.budget import Budget
 from qops_batsim.optimum.problem import NOT_CHOSEN, Floats, Ints, Problem, problem_of
-from qops_batsim.optimum.schedules import Room, by_density, filled, improved, is_feasible
+from qops_batsim.optimum.schedules import Room, by_density, filled, is_feasible
+from qops_batsim.optimum.search import improved
 from qops_batsim.optimum.solver import require_solver
 from qops_batsim.optimum.worth import OBJECTIVES, in_whole_units, worth_of
 from qops_batsim.platform.generate import make_cluster
@@ -157,7 +158,7 @@ def _best(
     parts = energy_windows(problem, worth, budget.part(ENERGY_SHARE))
     checked = sum(each.energy.value for each in parts)
     part = budget.part(SEARCH_SHARE)
-    starts = improved(tasks, worth, machine, starts, part, seed=limits.seed, enough=checked)
+    starts = improved(problem, worth, starts, part, seed=limits.seed, enough=checked)
     value, starts = solver_bound(
         problem, worth, starts, parts, budget, seed=limits.seed, workers=limits.workers
     )

@@ -1,9 +1,4 @@
-"""Schedules in ticks: what is used when, who fits where, and better ones by local search.
-
-Large-neighbourhood search: around a job that was not chosen, some jobs that compute near it and
-others that were not chosen are taken out, all else stays, and the solver puts the best of them
-back.
-"""
+"""Schedules in ticks: what is used when, and which job fits where."""
 
 from __future__ import annotations
 
@@ -11,17 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from qops_batsim.optimum.budget import Budget
 from qops_batsim.optimum.problem import NOT_CHOSEN, Ints, Tasks
-from qops_batsim.optimum.solver import Step, solve
-
-NEIGHBOURS = 40
-"""Jobs that may move in a step of the search, at first."""
-
-MOST_NEIGHBOURS = 200
-
-STEP = 0.5
-"""Most units of deterministic time in a step."""
+from qops_batsim.optimum.solver import Step
 
 
 class Room:
@@ -104,80 +90,3 @@ def by_density(tasks: Tasks, worth: Ints) -> list[int]:
     size = np.maximum(tasks.duration, 1) * tasks.processors
     order: list[int] = np.lexsort((size, -worth / size)).tolist()
     return order
-
-
-def improved(
-    tasks: Tasks,
-    worth: Ints,
-    machine: int,
-    starts: Ints,
-    budget: Budget,
-    *,
-    seed: int,
-    enough: int,
-) -> Ints:
-    """Return a schedule worth no less, after a large-neighbourhood search; seeded.
-
-    The search ends when the budget is spent, the schedule is worth ``enough``, or no other can be
-    worth more.
-    """
-    rng = np.random.default_rng(seed)
-    # Rounding may leave a job no start at all.
-    possible = tasks.release <= tasks.last_start
-    size, idle = NEIGHBOURS, 0
-    while not budget.is_spent and int(worth[starts != NOT_CHOSEN].sum()) < enough:
-        left_out = np.flatnonzero((starts == NOT_CHOSEN) & possible & (worth > 0))
-        if not len(left_out):
-            break
-        places = _neighbours(tasks, worth, starts, left_out, size, rng)
-        some, mine = tasks.of(places), starts[places]
-        rest = starts.copy()
-        rest[places] = NOT_CHOSEN
-        used = Room.of(tasks, rest, machine).steps(int(some.release.min()), int(some.latest.max()))
-        found = solve(
-            some,
-            worth[places],
-            machine,
-            budget,
-            seconds=STEP,
-            start=mine,
-            used=used,
-            seed=int(rng.integers(2**31)),
-        )
-        before = int(worth[places][mine != NOT_CHOSEN].sum())
-        if found.starts is not None and found.worth >= before:
-            # An equal one as well: the search moves on.
-            starts = rest
-            starts[places] = found.starts
-        idle = 0 if found.worth > before else idle + 1
-        if found.is_proven and len(places) == (possible & (worth > 0)).sum():
-            break
-        # What is solved at once may be larger, and what is not solved in time is too large.
-        if found.is_proven and idle > 5:
-            size, idle = min(MOST_NEIGHBOURS, size + size // 4), 0
-        elif not found.is_proven:
-            size = max(NEIGHBOURS // 2, size - size // 8)
-    return starts
-
-
-def _neighbours(
-    tasks: Tasks, worth: Ints, starts: Ints, left_out: Ints, size: int, rng: np.random.Generator
-) -> Ints:
-    """Return places of jobs that compete for one stretch of time.
-
-    One that was left out is among them, drawn by its worth.
-    """
-    lost = worth[left_out]
-    centre = int(rng.choice(left_out, p=lost / lost.sum()))
-    date = int(rng.integers(tasks.release[centre], tasks.latest[centre] + 1))
-    chosen = starts != NOT_CHOSEN
-    # Chosen jobs are as far away as their runs, others as far as anything that they could be.
-    begins = np.where(chosen, starts, tasks.release)
-    ends = np.where(chosen, starts + tasks.duration, tasks.latest)
-    distance = np.maximum(np.maximum(begins - date, date - ends), 0).astype(float)
-    distance += rng.random(len(starts)) * np.maximum(tasks.duration, 60) * 0.5
-    mine = np.flatnonzero(chosen)
-    most = max(size // 3, size - len(mine))
-    others = left_out[np.argsort(distance[left_out], kind="stable")[:most]]
-    mine = mine[np.argsort(distance[mine], kind="stable")[: size - len(others)]]
-    return np.unique(np.concatenate([[centre], others, mine]))
