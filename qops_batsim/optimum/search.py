@@ -87,24 +87,27 @@ def improved(
     tasks, machine = problem.strict, problem.machine
     order, first = by_density(tasks, worth), starts
     for number in range(ROUNDS):
+        if worth[starts != NOT_CHOSEN].sum() >= enough:
+            break
         part = budget.part(1 / (ROUNDS - number))
         found = first
         groups = largest(tasks, worth)
         for level, places in enumerate(groups):
             some = np.full(len(worth), NOT_CHOSEN)
-            some[places] = _annealed(
-                problem,
-                places,
-                worth[places],
-                found[places],
-                part.part(1 / (len(groups) - level)),
-                rng,
-            )
+            jobs = Group(places, worth[places], min(enough, int(worth[places].sum())))
+            step = part.part(1 / (len(groups) - level))
+            some[places] = _annealed(problem, jobs, found[places], step, rng)
             found = filled(tasks, some, machine, order)
         starts = max(starts, found, key=lambda each: int(worth[each != NOT_CHOSEN].sum()))
-        if worth[starts != NOT_CHOSEN].sum() >= enough:
-            break
     return starts
+
+
+class Group(NamedTuple):
+    """Some jobs: their places, what each is worth, and what is enough of that."""
+
+    places: Ints
+    worth: Ints
+    enough: int
 
 
 def largest(tasks: Tasks, worth: Ints) -> list[Ints]:
@@ -128,15 +131,11 @@ def largest(tasks: Tasks, worth: Ints) -> list[Ints]:
 
 
 def _annealed(
-    problem: Problem,
-    places: Ints,
-    worth: Ints,
-    starts: Ints,
-    budget: Budget,
-    rng: np.random.Generator,
+    problem: Problem, group: Group, starts: Ints, budget: Budget, rng: np.random.Generator
 ) -> Ints:
     """Return a schedule of some jobs, the others left out, that is worth no less."""
-    tasks, ticks = problem.strict.of(places), problem.ticks
+    worth = group.worth
+    tasks, ticks = problem.strict.of(group.places), problem.ticks
     dates = [column / ticks for column in (tasks.release, tasks.duration, tasks.last_start)]
     jobs = Candidates(*dates, tasks.processors, worth)
     steps = STEPS_PER_RESERVATION * (len(worth) + 2)
@@ -150,7 +149,7 @@ def _annealed(
     trial = Trial(np.zeros(most, np.int64), np.zeros(most), np.zeros(most), before)
     values = np.full(2, worth[starts != NOT_CHOSEN].sum())
     unit = FIT_COST + STEP_COST * len(worth)
-    while not budget.is_spent and values[1] < worth.sum():
+    while not budget.is_spent and values[1] < group.enough:
         heat = float(worth.mean()) * HOT * (COLD / HOT) ** (budget.spent / budget.amount)
         rng.random(out=chance.draws)
         fits = wander(jobs, current, best, profile, trial, chance, heat, values, MOVES)
