@@ -4,7 +4,7 @@ Stretches of 500 jobs of three logs, loads by duplication, S = 0.2 and 0.5. Case
 order window, log, S, load, and each is kept as soon as it is done, so that the study can be
 interrupted and continued. The logs are read from QOPS_SHARED (default ../shared).
 
-    python benchmarks/how_good.py run --out out/how-good [--windows 1] [--time 24]
+    python benchmarks/how_good.py run --out out/how-good [--windows 1] [--time 12]
     python benchmarks/how_good.py between --out out/how-good
     python benchmarks/how_good.py table --out out/how-good [--write docs/how-good-is-qops.md]
 """
@@ -29,7 +29,7 @@ from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.between import ExactFeasibility, first_come_with_hindsight
 from qops_batsim.optimum.budget import Budget
 from qops_batsim.optimum.problem import NOT_CHOSEN, problem_of
-from qops_batsim.optimum.worth import OBJECTIVES, worth_of
+from qops_batsim.optimum.worth import worth_of
 from qops_batsim.papers.report import markdown_table
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.workload.model import Workload
@@ -45,6 +45,7 @@ LOGS = {
 JOBS = 500
 LOADS = (1.0, 1.6, 1.3)
 STRINGENCIES = (0.2, 0.5)
+MEASURED = ("jobs", "work")
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -145,7 +146,7 @@ def measured(workload: Workload, case: Case) -> Result:
     began = time.perf_counter()
     limits = Limits(seconds=case.time, by_clock=False, seed=case.seed)
     work, figures = worth_of(workload, "work"), {}
-    for each in best_possible(workload, OBJECTIVES, limits):
+    for each in best_possible(workload, MEASURED, limits):
         scale = 100 / each.total
         admitted = np.array([job.id in each.starts for job in workload.jobs])
         figures[each.objective] = Figures(
@@ -194,7 +195,7 @@ def tables(study: Study) -> list[str]:
     cases = [(case.scenario, study.kept.find(case)) for case in study.cases()]
     done = [(scenario, found) for scenario, found in cases if found is not None]
     lines = [f"{len(done)} of {len(cases)} cases are finished."]
-    for objective in OBJECTIVES:
+    for objective in MEASURED:
         rows = []
         for scenario, found in done:
             each = found.objectives[objective]
@@ -224,7 +225,6 @@ def tables(study: Study) -> list[str]:
 TITLES = {
     "jobs": "Admitted jobs (%)",
     "work": "Admitted processor-seconds (%)",
-    "charge": "QoS charges of admitted jobs (%)",
 }
 
 
@@ -264,7 +264,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("what", choices=["run", "between", "table"])
     parser.add_argument("--out", type=Path, default=Path("out/how-good"))
-    parser.add_argument("--time", type=float, default=24.0, help="deterministic time for a case")
+    parser.add_argument("--time", type=float, default=12.0, help="deterministic time for a case")
     parser.add_argument("--windows", type=int, default=1, choices=[1, 2, 3])
     parser.add_argument("--until", help="begin no case after this time of the day (HH:MM)")
     parser.add_argument("--write", type=Path, help="document to put the tables into")

@@ -136,8 +136,10 @@ def _annealed(
     """Return a schedule of some jobs, the others left out, that is worth no less."""
     worth = group.worth
     tasks, ticks = problem.strict.of(group.places), problem.ticks
-    dates = [column / ticks for column in (tasks.release, tasks.duration, tasks.last_start)]
-    jobs = Candidates(*dates, tasks.processors, worth)
+    release, duration, last_start = (
+        column / ticks for column in (tasks.release, tasks.duration, tasks.last_start)
+    )
+    jobs = Candidates(release, duration, last_start, tasks.processors, worth)
     steps = STEPS_PER_RESERVATION * (len(worth) + 2)
     profile, before = (new_profile(problem.machine, steps) for _ in range(2))
     current = np.where(starts == NOT_CHOSEN, NOT_CHOSEN, starts / ticks)
