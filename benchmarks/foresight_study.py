@@ -127,7 +127,8 @@ def make_runs(directory: Path) -> None:
             if not missing:
                 continue
             for name in missing:
-                line = {"case": case, "contestant": name, "refused": run(case, name)}
+                kept[case, name] = share = run(case, name)
+                line = {"case": case, "contestant": name, "refused": share}
                 print(json.dumps(line), file=lines, flush=True)
             print(f"{case}: {len(missing)} runs", flush=True)
 

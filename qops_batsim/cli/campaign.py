@@ -33,7 +33,7 @@ windows = [
     {skip = 750, first = 250},
 ]
 
-schedulers = ["easy", "msb", "qops", "qops:k_factor=1"]
+schedulers = ["easy", "msb", "qops", "qops:k_factor=1", "qops:headroom=0.03", "foresight"]
 baseline = "msb"
 metrics = ["unadmitted_jobs", "unadmitted_work", "utilization"]
 
