@@ -75,9 +75,9 @@ def draw_study(results: Results, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def draw_best(directory: Path, path: Path) -> None:
+def draw_best(directory: Path, time: float, path: Path) -> None:
     """Draw a stretch of each log beside the best known schedules and what is proven."""
-    study = how_good.Study(argparse.Namespace(out=directory, time=8.0, windows=1))
+    study = how_good.Study(argparse.Namespace(out=directory, time=time, windows=1))
     known = [(case.scenario, study.kept.find(case)) for case in study.cases()]
     done = [(s, found) for s, found in known if found is not None and s.stringency == 0.2]
     load = max(
@@ -115,13 +115,14 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("pictures", type=Path)
     parser.add_argument("--best", type=Path, help="what how_good.py has kept: the second picture")
+    parser.add_argument("--time", type=float, default=12.0, help="as how_good.py was told")
     asked = parser.parse_args()
     if asked.best is None:
         draw_study(
             read_kept(asked.directory / "runs.jsonl"), asked.pictures / "foresight_front.png"
         )
     else:
-        draw_best(asked.best, asked.pictures / "foresight_clairvoyant.png")
+        draw_best(asked.best, asked.time, asked.pictures / "foresight_clairvoyant.png")
 
 
 if __name__ == "__main__":
