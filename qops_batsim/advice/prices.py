@@ -81,15 +81,17 @@ def price_list(info: RunInfo | None, workload: str | Path | None = None) -> Pric
     named = None if info is None else info.workload
     if isinstance(named, Sequence) and not isinstance(named, str):
         named = named[0] if len(named) == 1 else None
-    if named is None:
+    if info is None or named is None:
         return PriceList(None, "the workload that was run is not known")
     try:
-        return PriceList(_slowdowns(named))
+        return PriceList(_slowdowns(named, info.sha256.get("workload")))
     except InputError as error:
         return PriceList(None, str(error))
 
 
-def _slowdowns(name: str | Path) -> SlowdownTable:
+def _slowdowns(name: str | Path, digest: str | None = None) -> SlowdownTable:
     workload = read_workload(find_input(name, "workloads"))
+    if digest not in (None, workload.sha256):
+        raise InputError(f"{workload.source} has changed since the run")
     reference = reference_of_workload(workload, easy_response_times(workload))
     return category_slowdowns(reference.values())

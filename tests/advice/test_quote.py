@@ -65,25 +65,15 @@ def check_every_job(history: DecisionHistory) -> tuple[int, int]:
 
 
 @every_scheduler
+@pytest.mark.parametrize("latency", [0.0, 0.005])
 @given(seed=st.integers(0, 10**9))
 @settings(max_examples=25, deadline=None)
 def test_a_quote_is_what_the_run_answered(
-    scheduler: str, options: dict[str, object], seed: int, tmp_path_factory
+    scheduler: str, options: dict[str, object], latency: float, seed: int, tmp_path_factory
 ) -> None:
     folder = tmp_path_factory.mktemp("quotes")
     workload = random_workload(random.Random(seed))
-    check_every_job(history_of(scheduler, workload, folder, **options))
-
-
-@every_scheduler
-@given(seed=st.integers(0, 10**9))
-@settings(max_examples=25, deadline=None)
-def test_a_quote_is_what_the_run_answered_where_news_is_late(
-    scheduler: str, options: dict[str, object], seed: int, tmp_path_factory
-) -> None:
-    folder = tmp_path_factory.mktemp("quotes")
-    workload = random_workload(random.Random(seed))
-    check_every_job(history_of(scheduler, workload, folder, latency=0.005, **options))
+    check_every_job(history_of(scheduler, workload, folder, latency=latency, **options))
 
 
 def test_all_verdicts_occur_in_what_is_quoted(tmp_path) -> None:

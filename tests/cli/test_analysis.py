@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim.advice.prices import price_list
+from qops_batsim.analysis.results.run import read_run
 from qops_batsim.shipped import find_input
 
 
@@ -107,6 +109,8 @@ def test_a_workload_that_has_changed_is_not_taken_for_that_of_the_run(cli, tmp_p
     refused = cli("charges", "run")
     assert refused.exit_code == 2
     assert "w.json has changed since the run; --workload FILE is expected" in refused.err
+    info = read_run("run").info
+    assert price_list(info).unknown == "w.json has changed since the run"
     given = cli("verify", "run", "--workload", path)
     assert given.exit_code == 1
     assert "warning: w.json is not the file that the run was made of" in given.err

@@ -13,66 +13,45 @@ from qops_batsim.platform import units
 
 
 @pytest.mark.parametrize(
-    ("text", "value"),
+    ("parse", "text", "value"),
     [
-        ("100Mf", 100e6),
-        ("1.5Gf", 1.5e9),
-        ("0.25kf", 250.0),
-        ("2Tf", 2e12),
-        ("1Pf", 1e15),
-        ("3Ef", 3e18),
-        ("1e3f", 1000.0),
-        ("3gigaflops", 3e9),
-        ("7flops", 7.0),
-        ("42", 42.0),
-        (".5f", 0.5),
+        (units.parse_speed, "100Mf", 100e6),
+        (units.parse_speed, "1.5Gf", 1.5e9),
+        (units.parse_speed, "0.25kf", 250.0),
+        (units.parse_speed, "2Tf", 2e12),
+        (units.parse_speed, "1Pf", 1e15),
+        (units.parse_speed, "3Ef", 3e18),
+        (units.parse_speed, "1e3f", 1000.0),
+        (units.parse_speed, "3gigaflops", 3e9),
+        (units.parse_speed, "7flops", 7.0),
+        (units.parse_speed, "42", 42.0),
+        (units.parse_speed, ".5f", 0.5),
+        (units.parse_bandwidth, "125MBps", 125e6),
+        (units.parse_bandwidth, "1Gbps", 125e6),
+        (units.parse_bandwidth, "8bps", 1.0),
+        (units.parse_bandwidth, "1KiBps", 1024.0),
+        (units.parse_bandwidth, "2MiBps", 2.0 * 1024**2),
+        (units.parse_bandwidth, "8Gibps", 1024.0**3),
+        (units.parse_bandwidth, "1kBps", 1000.0),
+        (units.parse_bandwidth, "5", 5.0),
+        (units.parse_time, "0", 0.0),
+        (units.parse_time, "2s", 2.0),
+        (units.parse_time, "3m", 180.0),
+        (units.parse_time, "1h", 3600.0),
+        (units.parse_time, "1d", 86400.0),
+        (units.parse_time, "1w", 604800.0),
+        (units.parse_time, "5ms", 5e-3),
+        (units.parse_time, "7us", 7e-6),
+        (units.parse_time, "9ns", 9e-9),
+        (units.parse_time, "1ps", 1e-12),
+        (units.parse_time, "1.5", 1.5),
+        (units.parse_size, "256MiB", 256 * 1024**2),
+        (units.parse_size, "2GB", 2 * 10**9),
+        (units.parse_size, "512", 512),
     ],
 )
-def test_speed(text: str, value: float) -> None:
-    assert units.parse_speed(text, where="speed") == value
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("125MBps", 125e6),
-        ("1Gbps", 125e6),
-        ("8bps", 1.0),
-        ("1KiBps", 1024.0),
-        ("2MiBps", 2.0 * 1024**2),
-        ("8Gibps", 1024.0**3),
-        ("1kBps", 1000.0),
-        ("5", 5.0),
-    ],
-)
-def test_bandwidth(text: str, value: float) -> None:
-    assert units.parse_bandwidth(text, where="bandwidth") == value
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("0", 0.0),
-        ("2s", 2.0),
-        ("3m", 180.0),
-        ("1h", 3600.0),
-        ("1d", 86400.0),
-        ("1w", 604800.0),
-        ("5ms", 5e-3),
-        ("7us", 7e-6),
-        ("9ns", 9e-9),
-        ("1ps", 1e-12),
-        ("1.5", 1.5),
-    ],
-)
-def test_time(text: str, value: float) -> None:
-    assert units.parse_time(text, where="latency") == pytest.approx(value, rel=1e-15)
-
-
-def test_size() -> None:
-    assert units.parse_size("256MiB", where="--memory") == 256 * 1024**2
-    assert units.parse_size("2GB", where="--memory") == 2 * 10**9
-    assert units.parse_size("512", where="--memory") == 512
+def test_quantities(parse: Callable[..., float], text: str, value: float) -> None:
+    assert parse(text, where="quantity") == pytest.approx(value, rel=1e-15)
 
 
 @pytest.mark.parametrize(

@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 import admission_oracles as oracles
 from admission_cases import free_by_second, question_of, random_case, starts_in
 from admission_oracles import Asking, Case
-from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.contract import check_scheduler
-from qops_batsim.running.simulate import simulate, write_run
+from qops_batsim.running.run import run as run_and_verify
+from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.admission.feedback import Earliest, earliest
 from qops_batsim.scheduling.admission.fqops import Fqops
 from qops_batsim.scheduling.admission.options import FqopsOptions, QopsOptions
@@ -454,17 +453,9 @@ def test_the_verifier_agrees(tmp_path: Path) -> None:
         for _ in range(300)
     ]
     workload = workload_of(4, jobs_of(shape))
-    module = make_scheduler("fqops", {"tolerance_factor": 3, "tolerance": "random", "seed": 3})
-    simulation = simulate(workload, make_cluster(4), module)
-    write_run(
-        simulation,
-        tmp_path / "run",
-        scheduler="fqops",
-        module=module,
-        workload="random",
-        platform=None,
-    )
-    assert verify(read_run(tmp_path / "run"), workloads={"w0": workload}) == []
-    decisions = [(row[2] != "", row[3]) for row in module.qos_log.rows()]
+    options = {"tolerance_factor": 3, "tolerance": "random", "seed": 3}
+    done = run_and_verify("fqops", workload, settings=options, out=tmp_path / "run")
+    assert done.violations == []
+    decisions = [(row[2] != "", row[3]) for row in done.module.qos_log.rows()]
     for kind in ((True, "accepted"), (True, "rejected"), (False, "accepted")):
         assert decisions.count(kind) > 10

@@ -41,7 +41,8 @@ from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.protocol.zeromq_peer import RemotePeer
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.launch import batsim_arguments
-from qops_batsim.running.simulate import default_engine, simulate, write_run
+from qops_batsim.running.run import run as run_and_verify
+from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.admission.fqops import Fqops
 from qops_batsim.scheduling.admission.options import FqopsOptions
 from qops_batsim.scheduling.admission.restarts import Restarts
@@ -481,24 +482,15 @@ def test_hopeless_candidates_are_passed_over_without_any_effect(
 
 def test_the_verifier_agrees(tmp_path: Path) -> None:
     workload = workload_of(4, random_jobs(random.Random(4), 300))
-    module = killer(tolerance_factor=2, slack_factor=1.5)
-    simulation = simulate(workload, make_cluster(4), module)
-    write_run(
-        simulation,
-        tmp_path / "run",
-        scheduler="fqops",
-        module=module,
-        workload="random",
-        platform=None,
+    done = run_and_verify(
+        killer(tolerance_factor=2, slack_factor=1.5), workload, out=tmp_path / "run"
     )
-    result = read_run(tmp_path / "run")
-    assert verify(result, workloads={"w0": workload}) == []
-    assert verify(result) == []
-    killed = [record for record in simulation.ended if record.state == COMPLETED_KILLED]
+    assert done.violations == verify(done.result) == []
+    killed = [record for record in done.simulation.ended if record.state == COMPLETED_KILLED]
     assert len(killed) > 20
     assert math.isclose(
         sum((r.finish - r.start) * r.job.processors for r in killed),
-        sum(float(row[-1] or 0) for row in module.qos_log.rows()),
+        sum(float(row[-1] or 0) for row in done.module.qos_log.rows()),
     )
 
 
