@@ -190,7 +190,8 @@ def _quote_run(
 
 def _rows(found: Quotation) -> Iterator[tuple[str, str]]:
     """Yield request and answer, each with its label."""
-    wish = f"{found.processors} processors for {duration_text(found.run_time)}"
+    some = f"{found.processors} processor" + "s" * (found.processors != 1)
+    wish = f"{some} for {duration_text(found.run_time)}"
     if found.requested_deadline is not None:
         left = duration_text(found.requested_deadline - found.time)
         wish += f" by {moment_text(found.requested_deadline, found.calendar)} ({left} from then)"
