@@ -26,7 +26,7 @@ from qops_batsim.scheduling.admission.mrt_search import Room, mrt_search
 from qops_batsim.scheduling.admission.msb_search import Prices, msb_search
 from qops_batsim.scheduling.admission.qops_search import Rules, qops_search
 from qops_batsim.scheduling.admission.search import NO_PLAN, Draft, new_draft
-from qops_batsim.scheduling.plan_kernels import adopt
+from qops_batsim.scheduling.plan_kernels import adopt, aim_again
 from qops_batsim.scheduling.profile import (
     Floats,
     Ints,
@@ -97,14 +97,19 @@ class AdmissionState(NamedTuple):
 
 
 def new_admission_state(
-    hosts: int, processors: Ints, estimates: Floats, deadlines: Floats, targets: Floats
+    hosts: int,
+    processors: Ints,
+    estimates: Floats,
+    limits: Floats,
+    deadlines: Floats,
+    targets: Floats,
 ) -> AdmissionState:
     """Return an empty plan; see :func:`~.policy_kernels.new_plan_state`."""
     jobs = len(processors)
     steps = steps_for(jobs, hosts)
     numbers = np.zeros((4, jobs), np.int64)
     return AdmissionState(
-        new_plan_state(hosts, processors, estimates, deadlines, targets),
+        new_plan_state(hosts, processors, estimates, limits, deadlines, targets),
         new_queue(jobs),
         new_profile(0, steps),
         new_draft(steps, jobs + 1),
@@ -128,9 +133,10 @@ def next_questions(events: Events, state: AdmissionState, hosts: int) -> tuple[i
         if accept(events, job, hosts):
             asked.slots[asked.size[0]] = job
             asked.size[0] += 1
-    now = update_plan(events, plan, hosts)
+    now = update_plan(events, plan, hosts, True)
     if asked.size[0]:
         trim(plan.profile, now)
+        aim_again(plan.jobs, plan.waiting)
         running_profile(state.free, hosts, now, plan.running, plan.jobs)
     return said, now
 
@@ -177,7 +183,7 @@ def run_qops(events: Events, state: AdmissionState, hosts: int, rules: Rules) ->
                     now, state.free, plan.jobs, plan.waiting, job, rules, draft, room
                 )
                 answer(events, state, job, found, blamed, point)
-        start_planned(events, plan, hosts, now)
+        start_planned(events, plan, hosts, now, True)
 
 
 @lean_kernel
@@ -202,7 +208,7 @@ def run_foresight(
                     answers.verdicts[job] = TOO_DEAR
                     answers.dates[job], answers.worths[job] = cost, worth
                     reject(events, job)
-        start_planned(events, plan, hosts, now)
+        start_planned(events, plan, hosts, now, True)
 
 
 @lean_kernel
@@ -219,7 +225,7 @@ def run_msb(events: Events, state: AdmissionState, hosts: int, prices: Prices, t
                     now, state.free, plan.jobs, plan.waiting, job, prices, draft, room, trial
                 )
                 answer(events, state, job, found, job, 0)
-        start_planned(events, plan, hosts, now)
+        start_planned(events, plan, hosts, now, True)
 
 
 @lean_kernel
@@ -238,4 +244,4 @@ def run_mrt(
                     now, state.free, plan.jobs, plan.waiting, job, by_laxity, most, draft, notes
                 )
                 answer(events, state, job, found, blamed, steps)
-        start_planned(events, plan, hosts, now)
+        start_planned(events, plan, hosts, now, True)

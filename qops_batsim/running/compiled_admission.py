@@ -42,7 +42,10 @@ class AdmissionLoop:
         known = np.isfinite(estimates)
         longer = np.subtract(estimates, jobs.estimates, out=np.zeros(len(known)), where=known)
         targets = deadlines + np.where(longer > SAME_DATE, longer, 0.0)
-        self._state = new_admission_state(hosts, jobs.processors, estimates, deadlines, targets)
+        limits = jobs.columns.walltimes[jobs.places]
+        self._state = new_admission_state(
+            hosts, jobs.processors, estimates, limits, deadlines, targets
+        )
         self.run = _loop(module, jobs, hosts, self._state)
 
     def log(self, log: QosLog) -> dict[int, str]:

@@ -97,7 +97,9 @@ def _loop(
     if type(module) in DEADLINE_SCHEDULERS:
         return AdmissionLoop(module, jobs, hosts, estimates)
     never = np.full(count, np.inf)
-    state = policies.new_plan_state(hosts, jobs.processors, estimates, never, never)
+    state = policies.new_plan_state(
+        hosts, jobs.processors, estimates, jobs.columns.walltimes[jobs.places], never, never
+    )
     return lambda events: policies.run_conservative(events, state, hosts)
 
 

@@ -25,6 +25,7 @@ from qops_batsim.scheduling.plan_kernels import (
     compress,
     give_back,
     insert_by_start,
+    more_time,
     new_given,
     place_job,
     rebuild,
@@ -164,9 +165,14 @@ class PlanState(NamedTuple):
 
 
 def new_plan_state(
-    hosts: int, processors: Ints, estimates: Floats, deadlines: Floats, targets: Floats
+    hosts: int,
+    processors: Ints,
+    estimates: Floats,
+    limits: Floats,
+    deadlines: Floats,
+    targets: Floats,
 ) -> PlanState:
-    """Return an empty plan; dates and durations are in seconds, deadlines infinite without."""
+    """Return an empty plan, in seconds; limits and deadlines are infinite where there are none."""
     jobs = len(processors)
     columns = Jobs(
         processors,
@@ -175,12 +181,14 @@ def new_plan_state(
         deadlines,
         deadlines,
         targets,
+        np.full(jobs, np.inf),
         np.zeros(jobs),
         np.zeros(jobs),
         np.full(jobs, np.inf),
         np.full(jobs, np.inf),
         np.full(jobs, -np.inf),
         np.zeros(jobs),
+        limits,
     )
     profile = new_profile(hosts, steps_for(jobs, hosts))
     running = new_queue(hosts + 1)
@@ -238,7 +246,7 @@ def forget_gone(state: PlanState, now: float) -> bool:
 
 @lean_kernel
 def extend_overdue(state: PlanState, now: float) -> bool:
-    """Assume that jobs which outlive their estimate run as long again; tell if any do."""
+    """Assume that jobs which outlive their estimate run on; tell if any do."""
     due = now - GRID_TOLERANCE
     if state.soonest[0] >= due:
         return False
@@ -252,7 +260,7 @@ def extend_overdue(state: PlanState, now: float) -> bool:
             found = True
             starts[job] = on_grid(starts[job] + state.lags[job])
             state.lags[job] = 0.0
-            end = end_of(now, max(now - starts[job], 1.0))
+            end = end_of(now, more_time(now - starts[job], state.jobs.limits[job]))
         expect(state, job, end)
     return found
 
@@ -294,7 +302,7 @@ def take_up_lags(state: PlanState) -> None:
 
 
 @lean_kernel
-def update_plan(events: Events, state: PlanState, hosts: int) -> float:
+def update_plan(events: Events, state: PlanState, hosts: int, mend: bool) -> float:
     """Let a plan know what has ended, and what has not as it should; return the date (seconds)."""
     waiting = state.waiting
     now = up_to_grid(events.dates[0])
@@ -303,7 +311,7 @@ def update_plan(events: Events, state: PlanState, hosts: int) -> float:
     if waiting.size[0] and not overdue:
         overdue = state.jobs.starts[waiting.slots[0]] < now - GRID_TOLERANCE
     if overdue:
-        rebuild(now, state.profile, hosts, state.running, state.jobs, waiting)
+        rebuild(now, state.profile, hosts, state.running, state.jobs, waiting, mend)
     elif early:
         line = waiting.slots[: waiting.size[0]]
         compress(now, state.profile, state.jobs, waiting, line, state.given)
@@ -311,16 +319,16 @@ def update_plan(events: Events, state: PlanState, hosts: int) -> float:
 
 
 @lean_kernel
-def start_planned(events: Events, state: PlanState, hosts: int, now: float) -> None:
+def start_planned(events: Events, state: PlanState, hosts: int, now: float, mend: bool) -> None:
     """Start what is due, and make the plan anew where that is not as it assumed."""
     waiting, running = state.waiting, state.running
     started, late = start_due(events, state, now)
     if started == 0 and waiting.size[0] and running.size[0] == 0:
-        rebuild(now, state.profile, hosts, running, state.jobs, waiting)
+        rebuild(now, state.profile, hosts, running, state.jobs, waiting, mend)
         started, late = start_due(events, state, now)
     if late:
         take_up_lags(state)
-        rebuild(now, state.profile, hosts, running, state.jobs, waiting)
+        rebuild(now, state.profile, hosts, running, state.jobs, waiting, mend)
 
 
 @lean_kernel
@@ -335,7 +343,7 @@ def run_conservative(events: Events, state: PlanState, hosts: int) -> int:
         said = next_message(events, state.gone)
         if said < 0:
             return said
-        now = update_plan(events, state, hosts)
+        now = update_plan(events, state, hosts, False)
         is_trimmed = False
         for job in range(counts[ARRIVED], counts[NEXT]):
             if accept(events, job, hosts):
@@ -344,4 +352,4 @@ def run_conservative(events: Events, state: PlanState, hosts: int) -> int:
                     is_trimmed = True
                 place_job(now, state.profile, state.jobs, job)
                 insert_by_start(state.waiting, state.jobs.starts, job)
-        start_planned(events, state, hosts, now)
+        start_planned(events, state, hosts, now, False)

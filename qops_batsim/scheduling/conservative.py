@@ -33,7 +33,7 @@ class Conservative(SpaceSharingScheduler):
     A job may go ahead of earlier ones only where that delays none of them. When a
     job ends earlier than expected, the waiting jobs are re-placed one by one, each
     at its earliest fit and never later than promised (compression). A running job
-    that outlives its estimate is assumed to run as long again; then promises that
+    that outlives its estimate is assumed to run on; then promises that
     rested on it move.
 
     Plans with estimates (``qos.estimated_runtime``, else the walltime); a job

@@ -7,6 +7,7 @@ certain hosts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
@@ -32,7 +33,7 @@ from qops_batsim.scheduling.profile import (
 from qops_batsim.scheduling.resizing import Resizing
 from qops_batsim.scheduling.running_jobs import RunningJobs
 from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable
-from qops_batsim.timing import GRID_TOLERANCE, end_of, on_grid, up_to_grid
+from qops_batsim.timing import DEADLINE_TOLERANCE, GRID_TOLERANCE, end_of, on_grid, up_to_grid
 
 
 class Policy(Protocol):
@@ -54,8 +55,8 @@ class Plan:
     plan; what they add up to in truth is taken up when it reaches half the grace.
 
     Ends that come early compress the plan, which moves no start to a later date. A
-    running job that outlives its estimate is assumed to run as long again; only then
-    starts move to later dates.
+    running job that outlives its estimate is assumed to run until its walltime, without one
+    as long again; only then starts move to later dates.
 
     Parameters
     ----------
@@ -120,6 +121,7 @@ class Plan:
         self._by_host = by_host
         self._gone: list[int] = []
         self._trim, self._put_back = Steady(profile.trim), Steady(plan_kernels.give_back)
+        self._more_time = Steady(plan_kernels.more_time)
         self._place, self._insert = Steady(plan_kernels.place), Steady(plan_kernels.insert_by_start)
         self._compress, self._rebuild = Steady(plan_kernels.compress), Steady(plan_kernels.rebuild)
 
@@ -175,16 +177,8 @@ class Plan:
     def resume(self, now: float, jobs: Iterable[Held], *, late_news: bool = False) -> None:
         """Put an empty plan into the state that another plan had at a date (seconds).
 
-        It then answers as the other one would. O(jobs²).
-
-        Parameters
-        ----------
-        now
-            Date (seconds).
-        jobs
-            The running and waiting jobs of the other plan, in the order of arrival.
-        late_news
-            Whether it had seen news to be late.
+        It then answers as the other one would, whose ``jobs`` run or wait, in the order of
+        arrival, and which had seen ``late_news`` or not. O(jobs²).
         """
         held = list(jobs)
         now = up_to_grid(float(now))
@@ -196,6 +190,9 @@ class Plan:
         self.decided = len(self.table)
         for slot, each in enumerate(held):
             self.jobs.starts[slot], self.jobs.targets[slot] = each.start, each.target
+            promise = float(self.jobs.promises[slot])
+            if not late_news and promise + DEADLINE_TOLERANCE < each.target < math.inf:
+                self.jobs.aims[slot] = promise
             if each.end is None:
                 self._insert(self.waiting, self.jobs.starts, slot)
             else:
@@ -282,13 +279,14 @@ class Plan:
         return early
 
     def _extend_overdue(self, now: float) -> bool:
-        """Assume that jobs which outlive their estimate run as long again; tell if any do."""
+        """Assume that jobs which outlive their estimate run on; tell if any do."""
         starts, ends = self.jobs.starts, self.jobs.ends
         slots = self.running_jobs.overdue(ends, now - self.news.tolerance)
         for slot in slots:
             starts[slot] = start = self.actual_start(slot)
             self.running_jobs.lags.pop(slot, None)
-            self.expect_end(slot, end_of(now, max(now - start, 1.0)))
+            more = self._more_time(now - start, float(self.jobs.limits[slot]))
+            self.expect_end(slot, end_of(now, more))
         return bool(slots)
 
     def _has_missed_start(self, now: float) -> bool:
@@ -368,7 +366,9 @@ class Plan:
 
     def rebuild(self, now: float) -> None:
         """Make the plan anew, because running jobs will not end when it assumed."""
-        self._rebuild(now, self.profile, self.everything, self.running, self.jobs, self.waiting)
+        mend = self.policy is not None and not self.news.late  # which is made up for otherwise
+        running, jobs, waiting = self.running, self.jobs, self.waiting
+        self._rebuild(now, self.profile, self.everything, running, jobs, waiting, mend)
 
     def expect_end(self, slot: int, end: float) -> None:
         """Expect a running job to end at a date (seconds). O(log running)."""

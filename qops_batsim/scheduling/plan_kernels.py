@@ -189,23 +189,77 @@ def tell_earlier(jobs: Jobs, line: Ints) -> None:
 
 @lean_kernel
 def rebuild(
-    now: float, profile: Profile, everything: Any, running: Queue, jobs: Jobs, waiting: Queue
+    now: float,
+    profile: Profile,
+    everything: Any,
+    running: Queue,
+    jobs: Jobs,
+    waiting: Queue,
+    mend: bool,
 ) -> None:
     """Make the plan anew because running jobs will not end when it assumed.
 
     Waiting jobs are placed in the order of the starts they had; these rested on the
-    assumption, so starts may move to later dates. A job that will be late for that
-    reason aims at its new end from now on: otherwise no plan could meet its target.
-    O(waiting × steps).
+    assumption, so starts may move to later dates. To ``mend`` promises, they are placed in the
+    order of their latest starts instead, if fewer are late then. A job that will be late for that
+    reason aims at its new end from now on: otherwise no plan could meet its target. With ``mend``,
+    that is until it can be held to an earlier one (:func:`aim_again`). O(waiting × steps).
     """
+    late = place_waiting(now, profile, everything, running, jobs, waiting)
+    if mend and late > 0:
+        slots, size = waiting
+        for index in range(size[0]):
+            slot = slots[index]
+            jobs.keys[slot] = min(jobs.aims[slot], jobs.targets[slot]) - jobs.estimates[slot]
+        sort_slots(slots, 0, size[0], jobs.keys)
+        for index in range(size[0]):
+            jobs.keys[slots[index]] = jobs.starts[slots[index]]
+        if place_waiting(now, profile, everything, running, jobs, waiting) >= late:
+            for index in range(size[0]):
+                jobs.starts[slots[index]] = jobs.keys[slots[index]]
+            reserve_all(now, profile, everything, running, jobs, waiting)
+    for index in range(waiting.size[0]):
+        slot = waiting.slots[index]
+        end = end_of(jobs.starts[slot], jobs.estimates[slot])
+        if end > jobs.targets[slot] + DEADLINE_TOLERANCE:
+            if mend:
+                jobs.aims[slot] = min(jobs.aims[slot], jobs.targets[slot])
+            jobs.targets[slot] = end
+    sort_slots(waiting.slots, 0, waiting.size[0], jobs.starts)
+
+
+@lean_kernel
+def more_time(so_far: float, limit: float) -> float:
+    """Return how much longer a job is assumed to run that outlives its estimate (seconds).
+
+    Until it is killed, or if nothing kills it, as long again.
+    """
+    return max(limit - so_far if limit < np.inf else so_far, 1.0)
+
+
+@lean_kernel
+def place_waiting(
+    now: float, profile: Profile, everything: Any, running: Queue, jobs: Jobs, waiting: Queue
+) -> int:
+    """Place the waiting jobs as they stand beside the running ones; return how many are late."""
     running_profile(profile, everything, now, running, jobs)
+    late = 0
     for index in range(waiting.size[0]):
         slot = waiting.slots[index]
         place_job(now, profile, jobs, slot)
-        end = end_of(jobs.starts[slot], jobs.estimates[slot])
-        if end > jobs.targets[slot] + DEADLINE_TOLERANCE:
-            jobs.targets[slot] = end
-    sort_slots(waiting.slots, 0, waiting.size[0], jobs.starts)
+        target = min(jobs.aims[slot], jobs.targets[slot])
+        late += end_of(jobs.starts[slot], jobs.estimates[slot]) > target + DEADLINE_TOLERANCE
+    return late
+
+
+@lean_kernel
+def aim_again(jobs: Jobs, waiting: Queue) -> None:
+    """Hold jobs that will be late to the ends that are planned now, or to what they aimed at."""
+    for index in range(waiting.size[0]):
+        slot = waiting.slots[index]
+        if jobs.aims[slot] < jobs.targets[slot] < np.inf:
+            end = end_of(jobs.starts[slot], jobs.estimates[slot])
+            jobs.targets[slot] = max(jobs.aims[slot], end)
 
 
 @lean_kernel

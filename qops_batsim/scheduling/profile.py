@@ -50,6 +50,8 @@ class Jobs(NamedTuple):
     ----------
     processors, estimates
         What a job needs; the estimated run time is infinite where unknown.
+    limits
+        Run times at which jobs are killed, infinite without.
     reserved
         What it takes from a profile, processors or rows of hosts: of a running job only
         what is there, not the hosts that have gone away under it.
@@ -57,6 +59,8 @@ class Jobs(NamedTuple):
         Latest end that was asked for; that was admitted (until then, the one asked for);
         that the plan aims at, later than the promise for a job that will be late. Infinite
         without a deadline.
+    aims
+        Target of a job that will be late before it was known to be, else infinite.
     starts, ends
         Planned or actual start; expected end of a running job.
     keys
@@ -74,12 +78,14 @@ class Jobs(NamedTuple):
     deadlines: Floats
     promises: Floats
     targets: Floats
+    aims: Floats
     starts: Floats
     ends: Floats
     keys: Floats
     given_from: Floats
     given_until: Floats
     headroom: Floats
+    limits: Floats
 
 
 class Queue(NamedTuple):

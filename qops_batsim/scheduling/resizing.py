@@ -179,4 +179,4 @@ class Resizing:
 
     def renewed(self, plan: ResizedPlan, slot: int, promise: float) -> None:
         """Hold a job to a new promise."""
-        plan.jobs.promises[slot] = promise
+        plan.jobs.promises[slot], plan.jobs.aims[slot] = promise, math.inf

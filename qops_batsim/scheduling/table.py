@@ -55,6 +55,8 @@ class JobTable:
         numbers.processors[slot] = job.processors
         self.reserve_all(slot)
         estimate = numbers.estimates[slot] = duration_on_grid(job.estimate)
+        if job.walltime is not None:
+            numbers.limits[slot] = job.walltime
         if job.qos is not None and job.qos.deadline is not None:
             numbers.deadlines[slot] = numbers.promises[slot] = job.qos.deadline
             # What it was lengthened by to fit the grid does not count.
@@ -82,6 +84,6 @@ class JobTable:
 
     def _grow(self) -> None:
         size, larger = len(self.jobs), Jobs(*map(grown, self.numbers))
-        for each in (larger.deadlines, larger.promises, larger.targets):
+        for each in (larger.deadlines, larger.promises, larger.targets, larger.aims, larger.limits):
             each[size:] = math.inf
         self.numbers = larger

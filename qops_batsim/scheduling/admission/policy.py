@@ -14,7 +14,7 @@ from qops_batsim.kernels import Steady
 from qops_batsim.scheduling.admission.search import Question, Search, Verdict, new_draft
 from qops_batsim.scheduling.answers import Answer, Held, Kill
 from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.plan_kernels import adopt
+from qops_batsim.scheduling.plan_kernels import adopt, aim_again
 from qops_batsim.scheduling.profile import new_profile, running_profile
 from qops_batsim.timing import DEADLINE_TOLERANCE
 
@@ -58,6 +58,7 @@ class Admission:
         self.offers = offers
         self.restarts = restarts
         self._running_profile, self._adopt = Steady(running_profile), Steady(adopt)
+        self._aim_again = Steady(aim_again)
         # What the searches write to; the profile of an adopted plan changes places with
         # the one of the plan before, which serves the next search.
         self._running, self._room = new_profile(0, 1), new_profile(0, 1)
@@ -97,6 +98,7 @@ class Admission:
     def question(self, plan: Plan, now: float, slot: int) -> Question:
         """Return what a search is asked about a job, with a fresh profile of the running ones."""
         self._make_room(plan)
+        self._aim_again(plan.jobs, plan.waiting)
         self._running_profile(self._running, plan.everything, now, plan.running, plan.jobs)
         return Question(
             now, self._running, plan.jobs, plan.table, plan.waiting, slot, self.draft, self._room

@@ -369,6 +369,46 @@ def test_a_start_that_was_put_off_is_in_the_plan_before_others_are_admitted(
 
 
 @every_scheduler
+def test_a_job_that_outlives_its_estimate_is_expected_until_its_walltime(scheduler: str) -> None:
+    # At 5 it is known that A has not ended at 4: nothing can be promised before it is killed at 12.
+    rows = [Row(0, 2, 12, 4, estimate=4, walltime=12), Row(5, 2, 4, 15), Row(5, 2, 4, 17)]
+    found = run(scheduler, 2, rows)
+    assert found.starts == {"A": 0, "B": None, "C": 12}
+
+
+@every_scheduler
+def test_promises_are_kept_in_another_order_where_that_of_the_starts_breaks_one(
+    scheduler: str,
+) -> None:
+    # MSB has B start at 8 and C at 11. At 9 it is known that A runs until 12: B at 12 and C at 15
+    # would be too late for C, C at 12 and B at 17 is not.
+    rows = [
+        Row(0, 2, 12, 12, estimate=8, walltime=12),
+        Row(1, 2, 3, 40),
+        Row(2, 2, 5, 18),
+        Row(9, 2, 1, 9.5),
+    ]
+    found = run(scheduler, 2, rows)
+    assert found.starts == {"A": 0, "B": 17, "C": 12, "D": None}
+
+
+@every_scheduler
+def test_a_late_job_is_held_to_its_promise_again_where_that_can_be_kept(scheduler: str) -> None:
+    # At 11 A is expected until 22, so that C will be late; at 12 it has ended, and C can be kept.
+    # At 13 nothing may be promised that makes it late once more.
+    rows = [
+        Row(0, 1, 12, estimate=10),
+        Row(0, 1, 14),
+        Row(1, 2, 5, 20),
+        Row(11, 2, 1, 11.5),
+        Row(13, 2, 5, 19),
+    ]
+    found = run(scheduler, 2, rows)
+    assert found.refused == ["D", "E"]
+    assert found.finishes["C"] == 19
+
+
+@every_scheduler
 def test_what_ran_late_is_forgotten(scheduler: str) -> None:
     rows = [Row(0, 1, 20, 4, estimate=4), Row(1, 1, 5, 9), Row(30, 1, 5, 35), Row(31, 1, 4, 39)]
     found = run(scheduler, 1, rows)
