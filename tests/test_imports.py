@@ -44,9 +44,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "adapters": {"platform", "protocol", "scheduling"},
     "analysis": {"platform", "workload", "economics"},
     "running": _BELOW_RUNNING,
-    "experiments": _BELOW_RUNNING | {"running"},
+    "optimum": _BELOW_RUNNING | {"running"},
+    "experiments": _BELOW_RUNNING | {"running", "optimum"},
     "advice": _BELOW_RUNNING | {"running", "experiments"},
-    "optimum": _BELOW_RUNNING | {"running", "experiments"},
     "papers": _BELOW_RUNNING | {"running", "experiments", "advice", "optimum"},
     "cli": _BELOW_RUNNING | {"running", "experiments", "advice", "optimum", "papers"},
 }

@@ -35,7 +35,7 @@ from qops_batsim.economics.charges import (
 )
 from qops_batsim.economics.slowdowns import ReferenceJob, category_slowdowns
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.deadline_workload import easy_response_times
+from qops_batsim.running.reference import easy_response_times
 from qops_batsim.workload.model import Workload
 
 

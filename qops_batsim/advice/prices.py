@@ -14,7 +14,7 @@ from qops_batsim.economics.categories import Categories
 from qops_batsim.economics.charges import islam2004, served_job
 from qops_batsim.economics.slowdowns import SlowdownTable, category_slowdowns
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.deadline_workload import easy_response_times
+from qops_batsim.running.reference import easy_response_times
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 

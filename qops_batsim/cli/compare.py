@@ -14,11 +14,11 @@ from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.pending import check_writable
 
 if TYPE_CHECKING:
+    from qops_batsim.experiments.best_lines import Lines
     from qops_batsim.experiments.compare import Comparison
     from qops_batsim.experiments.contestants import Contestant
     from qops_batsim.experiments.grid import Grid
     from qops_batsim.experiments.intervals import Interval
-    from qops_batsim.optimum.comparison import Lines
     from qops_batsim.workload.model import Workload
 
 DEFAULT_WORKLOAD = "sdsc_sp2_1000"
@@ -191,7 +191,7 @@ def _check_bound(platform: str | None) -> None:
 
 
 def _limits(trace: Workload, grid: Grid, units: float) -> Lines:
-    from qops_batsim.optimum.comparison import best_lines
+    from qops_batsim.experiments.best_lines import best_lines
 
     total = len(grid.loads) * len(grid.seeds)
     with console.progress_bar(total, "bounds") as on_progress:

@@ -24,6 +24,9 @@ FORMATS = ("png", "pdf", "svg")
 ALL = "all"
 """In place of a paper's name: one after the other."""
 
+BOUNDED = "islam2003"
+"""The paper whose figures of admittance have bounds."""
+
 _about = manual(
     """
     PAPER: Name of the paper: talby1999, islam2003, ..., or all.
@@ -34,6 +37,8 @@ _about = manual(
         `workload fetch` keeps.
     --seeds N: Use N seeds. Default: the paper module's choice.
     --format png|pdf|svg: Format of the pictures.
+    --bound UNITS: Draw the best known schedule and the bound of any into the admittance figures of
+        islam2003: so long a search for each workload, in about seconds. Kept like runs.
     --html FILE: Write everything into one page, which needs no other file: verdicts, figures,
         tables that a click sorts, choices and versions.
     """
@@ -73,6 +78,7 @@ def run(
     jobs_parallel: options.Processes = 1,
     dask: options.Dask = None,
     ending: Annotated[str, _about("--format")] = "png",
+    bound: Annotated[float | None, _about("--bound", min=0.1, show_default=False)] = None,
     page: Annotated[Path | None, _about("--html", show_default=False)] = None,
 ) -> None:
     """Run a paper's experiments and print its tables, with the paper's numbers, and its claims.
@@ -99,6 +105,8 @@ def run(
         raise InputError(f"PAPER is {paper!r}, which is not known{did_you_mean(paper, known)}")
     if page is not None and paper == ALL:
         raise InputError(f"--html {page}: a page has one paper; the name of one is expected")
+    if bound is not None:
+        _check_bound(paper)
     check_format(ending)
     if traces is not None and not traces.is_dir():
         raise InputError(f"--traces {traces}: no such directory")
@@ -107,7 +115,7 @@ def run(
     if page is not None:
         check_writable(page)
     request = PaperRequest(
-        quick=quick, traces=traces, workers=dask or jobs_parallel, seeds=seeds, out=out
+        quick=quick, traces=traces, workers=dask or jobs_parallel, seeds=seeds, out=out, bound=bound
     )
     if paper == ALL:
         document = _run_all(request, ending, as_json)
@@ -115,6 +123,14 @@ def run(
         document = _run(paper, request, ending, as_json, page).document()
     if as_json:
         console.print_json(document)
+
+
+def _check_bound(paper: str) -> None:
+    from qops_batsim.optimum.solver import require_solver
+
+    if paper != BOUNDED:
+        raise InputError(f"--bound beside {paper}: only {BOUNDED} has figures with a bound")
+    require_solver()
 
 
 def _run_all(request: PaperRequest, ending: str, as_json: bool) -> dict[str, Any]:

@@ -6,6 +6,7 @@ A campaign is a value: it can be made in Python or read from a file
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import pairwise, product
@@ -15,9 +16,11 @@ import msgspec
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.analysis.metrics.promise_metrics import PROMISE_METRICS
 from qops_batsim.errors import InputError, did_you_mean, require
+from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.contestants import Contestant, check_distinct
 from qops_batsim.experiments.deadline_runs import EXACT, USERS, DeadlineCase, Scenario, Settings
 from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
+from qops_batsim.optimum.solver import require_solver
 from qops_batsim.workload.estimate_models import RANDOM, EstimateChoices
 from qops_batsim.workload.model import check_counts, check_seed
 from qops_batsim.workload.scale import METHODS
@@ -82,7 +85,9 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     a user's deadline, and draw random estimates. The models of ``estimates``, with which schedulers
     plan, and what ``deadlines_by`` says are axes as in :class:`~.deadline_runs.Scenario`.
     Differences refer to the contestant named ``baseline`` ("": the first). Of
-    the ``metrics``, which tables show and pictures draw, the first one is judged.
+    the ``metrics``, which tables show and pictures draw, the first one is judged. Where ``bound``
+    is set, each workload is searched for the best possible, for so many units of deterministic
+    time.
     """
 
     name: str
@@ -103,6 +108,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     # What is unset is no part of the key: kept campaigns are older than these.
     deadlines_by: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     estimates: tuple[EstimateChoices, ...] | msgspec.UnsetType = msgspec.UNSET
+    bound: float | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def key(self) -> str:
@@ -211,8 +217,21 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
             if metric not in self.known_metrics:
                 hint = did_you_mean(metric, self.known_metrics)
                 raise InputError(f"metric is {metric!r}{hint}")
+        if not isinstance(self.bound, msgspec.UnsetType):
+            self._check_bound(self.bound)
         for each in self.schedulers:
             each.make()
+
+    def _check_bound(self, units: float) -> None:
+        accepted = "a number of units above 0 is expected"
+        require(0 < units < math.inf, "bound", units, accepted)
+        require_solver()
+        for each in self.schedulers:
+            if each.name in LINES:
+                raise InputError(
+                    f"scheduler is named {each.name!r}, as a line of bounds is; "
+                    "another name is expected"
+                )
 
     def _listed(self) -> Iterable[tuple[str, Iterable[object]]]:
         return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.campaign_pictures import draw_campaign
 from qops_batsim.experiments.campaign_runs import CampaignRuns
 from qops_batsim.experiments.campaign_tables import method_text, summaries, table_cells
@@ -21,7 +22,7 @@ def campaign_page(runs: CampaignRuns, command: str) -> str:
     """Return the finished runs of a campaign as HTML; ``command`` made it."""
     found = summaries(runs)
     headings, rows = table_cells(runs, found)
-    finished = sum(each.runs for each in found)
+    finished = sum(each.runs for each in found if each.scheduler not in LINES)
     failed = sum(each.failed for each in found)
     grid = msgspec.to_builtins(runs.campaign)
     return html_page(

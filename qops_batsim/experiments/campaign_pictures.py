@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.campaign import Point
 from qops_batsim.experiments.campaign_tables import CampaignSummary
 from qops_batsim.experiments.intervals import Interval
@@ -42,8 +43,21 @@ def draw_campaign(
         title = ", ".join(
             [part.log, *(f"{name} {_of(part, name)}" for name in fields if name != "log")]
         )
-        captions |= draw_comparison(curves, directory, ending=ending, prefix=prefix, title=title)
+        limits = {line: _means(curves.pop(line)) for line in LINES if line in curves}
+        captions |= draw_comparison(
+            curves, directory, ending=ending, prefix=prefix, title=title, limits=limits
+        )
     return captions
+
+
+def _means(by_load: Mapping[float, Mapping[str, Interval | None]]) -> dict[str, dict[float, float]]:
+    """Return a line as means by metric and load."""
+    means: dict[str, dict[float, float]] = {}
+    for load, metrics in by_load.items():
+        for metric, value in metrics.items():
+            if value is not None:
+                means.setdefault(metric, {})[load] = value.mean
+    return means
 
 
 def _of(point: Point, name: str) -> str:

@@ -1,21 +1,30 @@
 """Making the runs of a campaign, and knowing how far it is.
 
 A directory holds ``campaign.json``, what is run; ``runs`` and ``failed``, a file for each run that
-is finished and for each that failed. They are written at once and whole, so a campaign that was
-killed goes on where it was, and one that has grown makes only what is new.
+is finished and for each that failed; ``bounds``, one for each workload that was searched for the
+best possible. They are written at once and whole, so a campaign that was killed goes on where it
+was, and one that has grown makes only what is new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.analysis.metrics.promise_metrics import PromiseMetrics
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.best_lines import (
+    LINES,
+    BoundCase,
+    Bounds,
+    Unadmitted,
+    bound_case,
+)
 from qops_batsim.experiments.campaign import Campaign, Cell, Identities, Point, case_of
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, shared_steps
 from qops_batsim.experiments.kept import KeptRuns
@@ -43,11 +52,12 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What came out of a cell: metrics, an error, or neither yet.
 
-    It is ``repeated`` if it is the run of an earlier seed, which made no difference.
+    It is ``repeated`` if it is the run of an earlier seed, which made no difference. The best known
+    schedule and the bound of a workload are outcomes as well, after those of the schedulers.
     """
 
     cell: Cell
-    metrics: AdmissionMetrics | None = None
+    metrics: AdmissionMetrics | Unadmitted | None = None
     error: str | None = None
     repeated: bool = False
 
@@ -101,8 +111,9 @@ def run_campaign(
     if retry:
         failures.clear()
     cases = [case_of(campaign, cell, known) for cell in campaign.cells()]
+    runs = DeadlineRuns(traces)
     run_cases(
-        DeadlineRuns(traces),
+        runs,
         cases,
         workers=workers,
         kept=kept,
@@ -110,7 +121,16 @@ def run_campaign(
         together=shared_steps,
         on_progress=on_progress,
     )
-    return _outcomes(found, cases, kept, failures)
+    bounds = _bounds(campaign, Path(directory))
+    if bounds is not None:
+        run_cases(
+            Bounds(runs),
+            [bounds.case(case) for case in cases],
+            workers=workers,
+            kept=bounds.kept,
+            on_progress=on_progress,
+        )
+    return _outcomes(found, cases, kept, failures, bounds)
 
 
 def read_campaign_runs(directory: str | Path) -> CampaignRuns:
@@ -118,7 +138,8 @@ def read_campaign_runs(directory: str | Path) -> CampaignRuns:
     found = read_description(directory)
     kept, failures = _stores(Path(directory))
     cases = [case_of(found.campaign, cell, found.identities) for cell in found.campaign.cells()]
-    return _outcomes(found, cases, kept, failures)
+    bounds = _bounds(found.campaign, Path(directory))
+    return _outcomes(found, cases, kept, failures, bounds)
 
 
 def read_description(directory: str | Path) -> Description:
@@ -172,15 +193,33 @@ def _stores(directory: Path) -> tuple[KeptRuns[AdmissionMetrics], KeptRuns[Failu
     )
 
 
+class _KeptBounds(NamedTuple):
+    units: float
+    kept: KeptRuns[dict[str, Unadmitted]]
+
+    def case(self, run: DeadlineCase) -> BoundCase:
+        return bound_case(run.scenario, self.units)
+
+
+def _bounds(campaign: Campaign, directory: Path) -> _KeptBounds | None:
+    """Return where the bounds of a campaign are kept, if it has any."""
+    if isinstance(campaign.bound, msgspec.UnsetType):
+        return None
+    kept = KeptRuns(directory / "bounds", dict[str, Unadmitted], MADE_OF)
+    return _KeptBounds(campaign.bound, kept)
+
+
 def _outcomes(
     found: Description,
     cases: Sequence[DeadlineCase],
     kept: KeptRuns[AdmissionMetrics],
     failures: KeptRuns[Failure],
+    bounds: _KeptBounds | None,
 ) -> CampaignRuns:
     known: dict[DeadlineCase, tuple[AdmissionMetrics | None, str | None]] = {}
     seen: set[tuple[Point, str, DeadlineCase]] = set()
     outcomes = []
+    last = found.campaign.schedulers[-1].name
     for cell, case in zip(found.campaign.cells(), cases, strict=True):
         if case not in known:
             metrics = kept.find(case)
@@ -191,4 +230,18 @@ def _outcomes(
         again = key in seen
         seen.add(key)
         outcomes.append(Outcome(cell=cell, metrics=metrics, error=error, repeated=again))
+        if bounds is not None and cell.contestant == last:
+            outcomes += _lines(cell, bounds.kept.find(bounds.case(case)), again)
     return CampaignRuns(found, outcomes)
+
+
+def _lines(cell: Cell, found: Mapping[str, Unadmitted] | None, repeated: bool) -> list[Outcome]:
+    """Return best known and bound of the workload of a cell, as far as they are known."""
+    return [
+        Outcome(
+            cell=msgspec.structs.replace(cell, contestant=line),
+            metrics=None if found is None else found[line],
+            repeated=repeated,
+        )
+        for line in LINES
+    ]

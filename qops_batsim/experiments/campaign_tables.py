@@ -12,6 +12,7 @@ import msgspec
 
 from qops_batsim.analysis.metrics.promise_metrics import PROMISE_METRICS
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.campaign import OF_ESTIMATES, Point, Window
 from qops_batsim.experiments.campaign_runs import CampaignRuns, Outcome
 from qops_batsim.experiments.compare import METRICS, heading_of
@@ -81,7 +82,10 @@ def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
                 },
             )
         )
-    judged = directions(each.difference.get(runs.campaign.metrics[0]) for each in found)
+    judged = directions(
+        None if each.scheduler in LINES else each.difference.get(runs.campaign.metrics[0])
+        for each in found
+    )
     return [
         msgspec.structs.replace(each, verdict=verdict, chance=chance)
         for each, (verdict, chance) in zip(found, judged, strict=True)
@@ -121,7 +125,7 @@ def _nested(values: Sequence[tuple[Window, float | None]], windows: int) -> Inte
 
 
 def _value(outcome: Outcome, metric: str) -> float | None:
-    value: float | None = getattr(outcome.metrics, metric)
+    value: float | None = getattr(outcome.metrics, metric, None)
     return value
 
 

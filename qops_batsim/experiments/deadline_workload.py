@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from qops_batsim.errors import InputError, did_you_mean, shown
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.running.simulate import simulate
+from qops_batsim.running.reference import easy_response_times
 from qops_batsim.workload.deadlines import DeadlineChoices, assign_deadlines, without_deadlines
 from qops_batsim.workload.delay_jobs import derived, exact_estimates
 from qops_batsim.workload.estimate_models import EstimateChoices, with_estimates
@@ -17,25 +16,6 @@ from qops_batsim.workload.scale import origin_of_duplicate, originals, scale_loa
 from qops_batsim.workload.subset import PAPER_JOBS, subset
 
 REFERENCES = ("scaled", "unscaled")
-
-
-def easy_response_times(workload: Workload) -> dict[str, float]:
-    """Return completion - submission (seconds) of each job under EASY backfilling, by id.
-
-    The machine has as many hosts as the workload has processors (``nb_res``); a job that
-    EASY rejects, because it asks for no processor or more than there are, is an error.
-    """
-    simulation = simulate(workload, make_cluster(workload.processors), "easy")
-    ended = simulation.ended_jobs
-    if not ended.ran.all():
-        place = int((~ended.ran).argmax())
-        raise InputError(
-            f"{workload.source}: job {shown(ended.ids[place])} asks for "
-            f"{ended.processors[place]} processors of {workload.processors}, so that EASY "
-            "rejects it and gives it no response time; jobs that can run are expected"
-        )
-    times = ended.finishes - ended.submission_times
-    return dict(zip(ended.ids, times.tolist(), strict=True))
 
 
 def give_deadlines(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS
 from qops_batsim.experiments.pictures import draw_band, error_bars, panels
 from qops_batsim.papers.report import Figure, Panel
@@ -49,6 +51,9 @@ def _lines(axes: Any, panel: Panel) -> None:
         # Measured lines keep their colours beside the paper's.
         color = _PAPER_COLOR if series.from_paper else COLORS[index % len(COLORS)]
         style = {"linestyle": "--" if series.from_paper else "-", "color": color, "markersize": 4.5}
+        if not isinstance(series.limit, msgspec.UnsetType):
+            axes.plot(series.x, series.y, series.limit, label=series.label, color="black")
+            continue
         marker = MARKERS[index % len(MARKERS)]
         axes.plot(series.x, series.y, label=series.label, marker=marker, **style)
         if series.low is not None and series.high is not None:

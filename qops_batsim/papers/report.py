@@ -35,7 +35,8 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
     where :func:`~qops_batsim.papers.logs.find_log` looks), ``seeds`` their number (None: the
     paper's own choice), ``workers`` as of :func:`~qops_batsim.experiments.pool.run_cases`. Finished
     runs are kept below ``out``, and ``on_progress`` is called with the number of simulations done
-    and to do.
+    and to do. ``bound`` is how long each workload of an admittance figure of 2003 is searched for
+    the best possible, in units of deterministic time (None: it is not).
     """
 
     quick: bool = False
@@ -43,6 +44,7 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
     workers: Workers = 1
     seeds: int | None = None
     out: Path | None = None
+    bound: float | None = None
     on_progress: Callable[[int, int], None] | None = None
 
     def seeded(self, study: Study) -> Study:
@@ -131,7 +133,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     """One line over numbers, or a bar for each name.
 
     ``low`` and ``high`` are the 95 % confidence intervals, if known; the paper's own numbers
-    are drawn dashed and grey.
+    are drawn dashed and grey, and ``limit`` is a dash pattern, for black lines.
     """
 
     label: str
@@ -140,6 +142,8 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     low: tuple[float, ...] | None = None
     high: tuple[float, ...] | None = None
     from_paper: bool = False
+    # Left out of reports that have no bounds.
+    limit: str | msgspec.UnsetType = msgspec.UNSET
 
 
 def series_of(

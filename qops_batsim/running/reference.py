@@ -1,4 +1,4 @@
-"""What EASY backfilling makes of the jobs of a run, for promises to be compared with."""
+"""What EASY backfilling makes of jobs, for promises and deadlines to be compared with."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from qops_batsim.analysis.metrics.outcomes import (
     outcomes_of_simulation,
 )
 from qops_batsim.engine.simulation import EngineOptions
+from qops_batsim.errors import InputError, shown
+from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.simulate import simulate
 from qops_batsim.workload.model import Workload
@@ -59,3 +61,22 @@ def easy_reference(inputs: Inputs, grace: float = 0.0) -> Reference:
         deadlines=deadline_metrics(outcomes, grace=grace),
         utilization=None if used is None else used / 100,
     )
+
+
+def easy_response_times(workload: Workload) -> dict[str, float]:
+    """Return completion - submission (seconds) of each job under EASY backfilling, by id.
+
+    The machine has as many hosts as the workload has processors (``nb_res``); a job that
+    EASY rejects, because it asks for no processor or more than there are, is an error.
+    """
+    simulation = simulate(workload, make_cluster(workload.processors), "easy")
+    ended = simulation.ended_jobs
+    if not ended.ran.all():
+        place = int((~ended.ran).argmax())
+        raise InputError(
+            f"{workload.source}: job {shown(ended.ids[place])} asks for "
+            f"{ended.processors[place]} processors of {workload.processors}, so that EASY "
+            "rejects it and gives it no response time; jobs that can run are expected"
+        )
+    times = ended.finishes - ended.submission_times
+    return dict(zip(ended.ids, times.tolist(), strict=True))

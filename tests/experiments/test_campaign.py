@@ -48,6 +48,8 @@ windows = [{first = 60}, {skip = 60, first = 60}, {skip = 120, first = 60}]
 logs = ["sdsc_sp2_1000"]
 """
 
+FOUR = ("easy", "msb", "qops", "qops:k_factor=1")
+
 
 def campaign(**changes: object) -> Campaign:
     made = Campaign(
@@ -415,3 +417,30 @@ def test_killed_at_random_points_it_ends_with_the_same_tables(
         run_campaign(campaign(), out)
         assert tables_of(out) == tables_of(finished)
     assert -signal.SIGKILL in ends
+
+
+def test_the_best_possible_stands_beside_the_schedulers(tmp_path: Path) -> None:
+    pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
+    asked = {"windows": (Window(first=40), Window(skip=40, first=40)), "loads": (1.4,)}
+    made = run_campaign(campaign(**asked, bound=0.2), tmp_path / "bound")
+    found = {each.scheduler: each for each in summaries(made)}
+    assert list(found) == ["easy", "msb", "qops", "qops:k_factor=1", "best known", "bound"]
+    for metric in ("unadmitted_jobs", "unadmitted_work"):
+        means = [found[name].metrics[metric].mean for name in ("bound", "best known", "qops")]
+        assert 0 <= means[0] <= means[1] + 1e-9 <= means[2] + 2e-9
+    assert found["bound"].runs == 4
+    assert found["bound"].metrics["utilization"] is None
+    assert found["bound"].verdict == found["best known"].verdict == ""
+    again = read_campaign_runs(tmp_path / "bound")
+    assert again.outcomes == made.outcomes
+    without = run_campaign(campaign(**asked), tmp_path / "bound")
+    assert summaries(without) == [each for each in summaries(made) if each.scheduler in FOUR]
+
+
+def test_a_scheduler_is_not_called_as_a_line_of_bounds() -> None:
+    pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
+    named = Contestant(name="bound", scheduler="qops")
+    with pytest.raises(InputError, match="named 'bound', as a line of bounds is"):
+        campaign(schedulers=(named,), baseline="", bound=1.0).check()
+    with pytest.raises(InputError, match="bound is 0"):
+        campaign(bound=0.0).check()

@@ -5,11 +5,11 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_workload import (
     deadline_workload,
-    easy_response_times,
     give_deadlines,
 )
 from qops_batsim.jobs import Job
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.reference import easy_response_times
 from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, read_workload

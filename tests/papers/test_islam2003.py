@@ -340,3 +340,19 @@ def test_workers_do_not_matter(traces: dict[Source, Workload]) -> None:
 def test_the_logs_are_found_or_asked_for(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="CTC-SP2-1996"):
         islam2003.run(PaperRequest(quick=True, traces=tmp_path))
+
+
+def test_bounds_are_lines_of_the_figures_of_admittance(
+    traces: dict[Source, Workload], report: PaperReport
+) -> None:
+    pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
+    few = msgspec.structs.replace(TINY, loads=(1.6,), seeds=(1,), windows=(), reading_sources=())
+    bounded = islam2003.report_on(traces, few, PaperRequest(bound=0.2))
+    found = {figure.name: figure for figure in bounded.figures}
+    for panel in found["4"].panels:
+        by_label = {series.label: series for series in panel.series}
+        assert list(by_label) == ["qops", "msb", "mrt", "best known", "bound"]
+        reached = [by_label[name].y[0] for name in ("bound", "best known", "qops")]
+        assert 0 <= reached[0] <= reached[1] + 1e-9 <= reached[2] + 2e-9
+    assert [series.label for series in found["15"].panels[0].series] == ["qops", "msb", "mrt"]
+    assert "limit" not in json.dumps(msgspec.to_builtins(report.figures))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any, Literal
 
 import msgspec
@@ -87,6 +88,15 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         own = {source.name for source in self.sources.values()}
         return sorted(found, key=lambda case: (case.scenario.log not in own, *_order(case)))
 
+    def admittance_scenarios(self) -> list[Scenario]:
+        """Return the workloads of the figures of admittance where all jobs have deadlines."""
+        return [
+            scenario(self.sources[shown.log], shown.method, setting, load, seed)
+            for shown in paper.FIGURES
+            if is_bounded(shown)
+            for setting, load, seed in product(shown.settings, self.loads, self.seeds)
+        ]
+
     def packed_cases(self) -> list[PackedCase]:
         """Return the cases of packed schedules."""
         return [
@@ -130,6 +140,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
                     found = scenario(source, "duplication", (0.2, 1.0), load, seed)
                     yield from (case_of(found, name) for name in ADMISSION)
                     yield case_of(found, "qops", (("order", "earliest_deadline"),))
+
+
+def is_bounded(shown: paper.Shown) -> bool:
+    """Return whether a figure's numbers have bounds: unadmitted jobs where all have deadlines."""
+    return shown.kind == "admittance" and not shown.mixed
 
 
 def scenario(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.intervals import mean_interval
-from qops_batsim.papers.islam2003.cases import ADMISSION, REFERENCES, RULES
+from qops_batsim.papers.islam2003.cases import ADMISSION, REFERENCES, RULES, is_bounded
 from qops_batsim.papers.islam2003.numbers import FIGURES, Setting, Shown
 from qops_batsim.papers.islam2003.runs import Curve, Results
 from qops_batsim.papers.report import Figure, Panel, Series
@@ -70,9 +71,12 @@ def _panels(results: Results, shown: Shown) -> Iterator[Panel]:
                     title=f"{_setting(setting)}{behind}",
                     x_label="Utilization (%)" if shown.kind == "achieved" else "Load",
                     y_label=quantity.label,
-                    series=tuple(
-                        _series(label, curve, quantity, shown.kind == "achieved")
-                        for label, curve in lines.items()
+                    series=(
+                        *(
+                            _series(label, curve, quantity, shown.kind == "achieved")
+                            for label, curve in lines.items()
+                        ),
+                        *(_limits(lines["qops"], quantity) if is_bounded(shown) else ()),
                     ),
                 )
 
@@ -101,3 +105,12 @@ def _series(label: str, curve: Curve, quantity: Quantity, over_utilization: bool
             x = mean_interval(reached).mean if over_utilization else load
             points.append((x, mean_interval(values)))
     return line(label, points, quantity.scale)
+
+
+def _limits(curve: Curve, quantity: Quantity) -> Iterator[Series]:
+    """Yield the best known schedule and the bound on the workloads of a curve, if searched for."""
+    loads = curve.results.study.loads if curve.results.bound else ()
+    for name, dashes in zip(LINES, ("--", ":"), strict=True):
+        values = tuple(curve.limits(load, name)[quantity.metric] for load in loads)
+        if values:
+            yield Series(label=name, x=loads, y=values, limit=dashes)

@@ -6,12 +6,19 @@ Every scheduler runs on the very same workloads, so differences between them are
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics
+from qops_batsim.experiments.best_lines import (
+    BoundCase,
+    Bounds,
+    Unadmitted,
+    bound_case,
+    mean_unadmitted,
+)
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, checked_outcomes
 from qops_batsim.papers.islam2003.cases import PackedCase, Source, Study, case_of, scenario
 from qops_batsim.papers.islam2003.choices import PACKED_JOBS, PACKED_PROCESSORS
@@ -30,6 +37,8 @@ class Results:
     study: Study
     runs: Mapping[DeadlineCase, AdmissionMetrics]
     packed: Mapping[PackedCase, AdmissionMetrics]
+    bounds: Mapping[BoundCase, Mapping[str, Unadmitted]] = field(default_factory=dict)
+    bound: float | None = None
 
     def of(self, cases: Sequence[DeadlineCase], metric: str) -> list[float]:
         """Return a number of each of the runs that differ; empty where it has no meaning."""
@@ -61,6 +70,12 @@ class Curve:
         """Return a number over the seeds that differ."""
         return self.results.of(self._cases(load), metric)
 
+    def limits(self, load: float, line: str) -> dict[str, float]:
+        """Return the means of a line of bounds over the seeds, by metric."""
+        units = self.results.bound or 0.0
+        cases = dict.fromkeys(bound_case(each.scenario, units) for each in self._cases(load))
+        return mean_unadmitted(self.results.bounds, list(cases), line)
+
     def _cases(self, load: float) -> list[DeadlineCase]:
         study = self.results.study
         source, found = study.sources[self.log], []
@@ -75,13 +90,17 @@ class Curve:
 def run_study(traces: Mapping[Source, Workload], study: Study, request: PaperRequest) -> Results:
     """Run every case on traces, the jobs of load 1 by where they are from."""
     cases, packed_cases = study.cases(), study.packed_cases()
-    total = len(cases) + len(packed_cases)
+    units = request.bound
+    searched = [bound_case(each, units) for each in study.admittance_scenarios()] if units else []
+    simulated = len(cases) + len(packed_cases)
+    total = simulated + len(set(searched))
     for scheduler in dict.fromkeys(case.scheduler for case in cases):
         make_scheduler(scheduler).prepare()
     logs = {source.name: traces[source] for source in study.all_sources()}
     made_of: list[Any] = [[name, each.provenance, len(each.jobs)] for name, each in logs.items()]
+    runs = DeadlineRuns(logs)
     found = request.run(
-        DeadlineRuns(logs),
+        runs,
         cases,
         AdmissionMetrics,
         made_of,
@@ -92,7 +111,9 @@ def run_study(traces: Mapping[Source, Workload], study: Study, request: PaperReq
     packed = request.run(
         run_packed, packed_cases, AdmissionMetrics, size, before=len(cases), total=total
     )
-    return Results(study, found, packed)
+    kind = dict[str, Unadmitted]
+    bounds = request.run(Bounds(runs), searched, kind, made_of, before=simulated, total=total)
+    return Results(study, found, packed, bounds, units)
 
 
 def run_packed(case: PackedCase) -> AdmissionMetrics:

@@ -16,13 +16,14 @@ from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD
 from qops_batsim.economics.categories import Categories
 from qops_batsim.economics.slowdowns import ReferenceJob, SlowdownTable, category_slowdowns
 from qops_batsim.experiments.deadline_runs import checked_outcomes
-from qops_batsim.experiments.deadline_workload import deadline_workload, easy_response_times
+from qops_batsim.experiments.deadline_workload import deadline_workload
 from qops_batsim.experiments.intervals import Interval, mean_interval
 from qops_batsim.papers.islam2004.cases import Case, Study
 from qops_batsim.papers.islam2004.choices import SCHEDULER
 from qops_batsim.papers.islam2004.numbers import STRINGENCY
 from qops_batsim.papers.report import PaperRequest
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.reference import easy_response_times
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload

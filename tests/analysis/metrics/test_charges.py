@@ -26,9 +26,10 @@ from qops_batsim.analysis.results.run_files import RunFiles, find_run
 from qops_batsim.economics.charges import Charge, ServedJob, Weights
 from qops_batsim.economics.slowdowns import ReferenceJob, category_slowdowns
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.deadline_workload import deadline_workload, easy_response_times
+from qops_batsim.experiments.deadline_workload import deadline_workload
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.reference import easy_response_times
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
