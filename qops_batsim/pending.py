@@ -65,7 +65,7 @@ class PendingFile:
                 self.temporary = temporary
                 return stream
             stream.close()
-        raise FileNotFoundError(2, "its directory comes and goes")
+        raise FileNotFoundError(2, "no file can be made in its directory")
 
     def __enter__(self) -> Self:
         return self
@@ -136,7 +136,7 @@ def _made_directory(target: Path) -> tuple[Path, int]:
         if _take(handle):
             return directory, handle
         os.close(handle)
-    raise FileNotFoundError(2, "its directory comes and goes")
+    raise FileNotFoundError(2, "no file can be made in its directory")
 
 
 def beside(target: Path) -> Path:

@@ -104,11 +104,6 @@ def scan_log(
     kind = log_format(stored.content)
     if kind == "swf":
         return scan_swf(stored, source)
-    if kind == "batsim":
-        raise InputError(
-            f"{source}: begins as a Batsim workload (JSON) does; a log in the Standard Workload "
-            "Format, or the accounting of Slurm or PBS, is expected"
-        )
     return _accounting(stored, source, choices or Choices(), kind)
 
 
@@ -123,6 +118,11 @@ def _accounting(
         rows = json_rows(content, source, choices)
     elif kind == "pbs":
         rows, malformed = pbs_rows(content, source, choices)
+    elif log_format(content) == "batsim":
+        raise InputError(
+            f"{source}: begins as a Batsim workload (JSON) does; a log in the Standard Workload "
+            "Format, or the accounting of Slurm or PBS, is expected"
+        )
     else:
         rows, malformed = sacct_rows(content, source, choices)
     log = log_of(rows, choices, command=command_for(kind), source=source)

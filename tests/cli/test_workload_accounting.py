@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from qops_batsim.dates import Calendar
+from qops_batsim.shipped import find_input
 from qops_batsim.workload import read_workload
 from sacct_dumps import OWN_WORDS, PBS, ZONE, make_dump
 
@@ -144,6 +145,23 @@ def test_what_is_another_format(cli: Cli, tmp_path: Path, command: str) -> None:
     assert result.exit_code == 2
     assert "log.swf: " in result.err
     assert "is expected" in result.err
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("lint", "begins as a Batsim workload (JSON) does; a log"),
+        ("from-sacct", "begins as a Batsim workload (JSON) does; a log"),
+        ("from-swf", "(a Batsim workload, JSON, is no log and needs no conversion)"),
+    ],
+)
+def test_a_workload_is_no_log(cli: Cli, tmp_path: Path, command: str, message: str) -> None:
+    path = tmp_path / "w.json"
+    path.write_bytes(find_input(Path("tiny_8"), "workloads").read_bytes())
+    out = [] if command == "lint" else [tmp_path / "o.json"]
+    result = cli("workload", command, path, *out)
+    assert (result.exit_code, result.out) == (2, "")
+    assert message in result.err
 
 
 @pytest.mark.parametrize(
