@@ -59,9 +59,7 @@ def set_resource_state(world: World, decision: SetResourceState) -> None:
         else:
             world.enter_power_state(host, state)
             switch.left.discard(host)
-    if not switch.left:
-        world.tell(ResourceStateChanged(switch.hosts, str(switch.state)))
-        _note(world, switch)
+    _end(world, switch)
     world.note_host_states()
 
 
@@ -130,17 +128,18 @@ def _arrive(world: World, switch: Switch, flop: Computation) -> None:
 
 def _report(world: World, switch: Switch, host: int) -> None:
     switch.left.discard(host)
-    if not switch.left:
-        world.tell(ResourceStateChanged(switch.hosts, str(switch.state)))
-        _note(world, switch)
+    if _end(world, switch):
         world.note_host_states()
 
 
-def _note(world: World, switch: Switch) -> None:
-    """Note that all hosts have changed."""
+def _end(world: World, switch: Switch) -> bool:
+    """Tell and note that all hosts have changed, if they have."""
     assert world.energy is not None
-    _hosts(world).noted.append(PowerStateChange(world.now, switch.hosts, switch.state))
-    world.energy.note(POWER_STATES, world.now)
+    if not switch.left:
+        world.tell(ResourceStateChanged(switch.hosts, str(switch.state)))
+        _hosts(world).noted.append(PowerStateChange(world.now, switch.hosts, switch.state))
+        world.energy.note(POWER_STATES, world.now)
+    return not switch.left
 
 
 def _hosts(world: World) -> SwitchableHosts:

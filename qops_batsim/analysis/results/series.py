@@ -159,24 +159,12 @@ def queue_length(result: RunResult) -> StepSeries:
     submits it) to its start, and from the end of a run that is killed to the start of
     the next one. Rejected jobs do not count: nothing tells when they were rejected.
     """
-    begins, ends = _waiting(result)
-    return step_series(begins, ends, np.ones(len(begins)))
-
-
-def queued_processors(result: RunResult) -> StepSeries:
-    """Return the processors requested by the waiting jobs over time; see :func:`queue_length`."""
-    begins, ends = _waiting(result)
-    requested = result.column("requested_number_of_resources")[result.executed]
-    return step_series(begins, ends, requested)
-
-
-def _waiting(result: RunResult) -> tuple[Floats, Floats]:
     ran = result.executed
     waits_from = np.maximum(result.column("submission_time"), 0.0)
     if result.earlier_runs:
         later, earlier = list(result.earlier_runs), list(result.earlier_runs.values())
         waits_from[later] = result.column("finish_time")[earlier]
-    return waits_from[ran], result.column("starting_time")[ran]
+    return step_series(waits_from[ran], result.column("starting_time")[ran], np.ones(ran.sum()))
 
 
 def window(result: RunResult) -> tuple[float, float]:

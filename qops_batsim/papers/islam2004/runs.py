@@ -43,7 +43,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return 100.0 * getattr(self, f"accepted_{what}") / submitted if submitted else None
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class Run(Part, frozen=True, kw_only=True):
     """What came out of one simulation.
 
     Work is in processor-seconds, as is the resource charge; a QoS charge is a sum of ratios of
@@ -52,10 +52,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     charges.
     """
 
-    jobs: int
-    work: float
-    accepted_jobs: int
-    accepted_work: float
     resource_charge: float
     qos_charge: float
     bounded_qos_charge: float

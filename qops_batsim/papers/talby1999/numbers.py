@@ -54,8 +54,6 @@ IMPROVEMENT_SLACK_FACTOR_9 = 19.25
 SMALLEST_IMPROVEMENT = 9.5
 """Of a month but September (%)."""
 
-SEPTEMBER_JOBS = 85
-
 AVERAGE_WAIT = 2401.0
 """What the paper's priorities and slacks rest on (seconds)."""
 

@@ -6,7 +6,7 @@ import pytest
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics
 from qops_batsim.analysis.plots.evalys_bridge import to_jobset
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.results.series import busy_hosts, queued_processors
+from qops_batsim.analysis.results.series import busy_hosts, step_series
 
 
 def agree(load, series):
@@ -28,7 +28,9 @@ def test_evalys_agrees_with_our_series(write_run, mixed_run, through_csv):
         jobset = to_jobset(result)
     assert jobset.MaxProcs == 4
     agree(jobset.utilisation, busy_hosts(result))
-    agree(jobset.queue, queued_processors(result))
+    names = ("submission_time", "starting_time", "requested_number_of_resources")
+    waiting = (column[result.executed] for column in result.columns(*names))
+    agree(jobset.queue, step_series(*waiting))
     area = np.nansum(jobset.utilisation["area"])
     assert area / (4 * 24) == pytest.approx(compute_metrics(result).utilization)
 

@@ -8,7 +8,6 @@ from qops_batsim.analysis.results.series import (
     StepSeries,
     busy_hosts,
     queue_length,
-    queued_processors,
     step_series,
     window,
 )
@@ -45,7 +44,6 @@ def test_series_of_a_small_run(write_run, mixed_run):
     assert steps(busy_hosts(result)) == [(0, 2), (1, 4), (6, 2), (10, 4), (17, 1), (20, 3), (24, 0)]
     # Job 3 waits from 2 to 10, job 5 from 4 to 17; job 4 was rejected.
     assert steps(queue_length(result)) == [(2, 1), (4, 2), (10, 1), (17, 0)]
-    assert steps(queued_processors(result)) == [(2, 4), (4, 5), (10, 1), (17, 0)]
     assert window(result) == (0, 24)
 
 
