@@ -212,7 +212,11 @@ def placed_by(engine, answers, **config):
         ({"sched_config": ""}, [], None),
         ({"sched_config": '{"reserve":"processors"}'}, [], None),
         ({"sched_config": '{"reserve":"nonsense"}'}, ["--set", "reserve=hosts"], None),
-        ({"sched_config": '{"reserve":"nonsense"}'}, [], "option reserve is 'nonsense': Invalid"),
+        (
+            {"sched_config": '{"reserve":"nonsense"}'},
+            [],
+            "option reserve is 'nonsense'; accepted: ",
+        ),
         ({"sched_config": '{"reserv":"hosts"}'}, [], "no option 'reserv'; did you mean 'reserve'?"),
         ({"sched_config": "[1]"}, [], "the configuration of the scheduler is no JSON object"),
         ({"sched_config": "fast"}, [], "the configuration of the scheduler is no JSON object"),
