@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from qops_batsim.experiments.deadline_runs import checked_outcomes
-from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.admission.options import QopsOptions
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.model import Workload
+from rows_of_jobs import Row, workload_of
 
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 
@@ -23,18 +23,9 @@ from qops_batsim.optimum.problem import NOT_CHOSEN, problem_of
 from qops_batsim.optimum.schedules import is_feasible
 
 
-def workload_of(rows: list[tuple[float, int, float, float]], processors: int) -> Workload:
-    jobs, profiles = [], {}
-    for number, (submission, needed, run_time, deadline) in enumerate(rows):
-        name, profiles[name] = delay_profile(run_time)
-        qos = QosRequest(deadline=deadline, estimated_runtime=run_time)
-        jobs.append(Job(str(number), submission, needed, name, qos=qos))
-    return Workload(jobs=jobs, profiles=profiles, processors=processors)
-
-
 def burst(seed: int) -> Workload:
     rng = random.Random(seed)
-    rows: list[tuple[float, int, float, float]] = []
+    rows: list[Row] = []
     date = 0.0
     for _ in range(25):
         run_time = rng.randint(1, 30)

@@ -13,8 +13,8 @@ import pytest
 
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.model import Workload
+from rows_of_jobs import Row, workload_of
 
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 
@@ -31,18 +31,6 @@ CASES = int(os.environ.get("QOPS_BOUND_CASES", "60"))
 """Random cases; docs/how-good-is-qops.md tells how many were run for it."""
 
 SHORT = Limits(seconds=2.0, by_clock=False)
-
-Row = tuple[float, int, float, float | None]
-"""Submission (s), processors, run time (s), deadline (s)."""
-
-
-def workload_of(rows: list[Row], processors: int) -> Workload:
-    jobs, profiles = [], {}
-    for number, (submission, needed, run_time, deadline) in enumerate(rows):
-        name, profiles[name] = delay_profile(run_time)
-        qos = QosRequest(deadline=deadline, estimated_runtime=run_time)
-        jobs.append(Job(str(number), submission, needed, name, qos=qos))
-    return Workload(jobs=jobs, profiles=profiles, processors=processors)
 
 
 def small_case(seed: int) -> Workload:
