@@ -95,7 +95,8 @@ def bound(
 def _search(jobs: Workload, objectives: tuple[str, ...], limits: Limits) -> list[Best]:
     from qops_batsim.optimum.best import best_possible
 
-    with console.progress_bar(100 * len(objectives), "searching") as bar:
+    bars = console.progress_bar(100 * len(objectives), "searching")
+    with console.announce_compiling(), bars as bar:
 
         def hear(name: str, part: float) -> None:
             if bar is not None:
