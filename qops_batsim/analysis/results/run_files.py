@@ -50,6 +50,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     outages: list[Outage] = []
     calendar: Calendar | None = None
     message_delays: bool | None = None
+    python_objects: list[str] = []
     sha256: dict[str, str] = {}
     package_version: str | None = None
     run_id: str | None = None

@@ -23,9 +23,10 @@ def read_workloads(paths: Sequence[Path]) -> dict[str, Workload]:
 def recorded_workloads(result: RunResult) -> list[Path]:
     """Return the workloads that ``_run.json`` names, in order, if all of them still exist.
 
-    A name may be a path or that of a workload that comes with the package.
+    A name may be a path or that of a workload that comes with the package. That of an object of a
+    program is only where it once came from, which says nothing of its jobs.
     """
-    if result.info is None or result.info.workload is None:
+    if result.info is None or result.info.workload is None or of_program(result):
         return []
     named = result.info.workload
     try:
@@ -36,6 +37,11 @@ def recorded_workloads(result: RunResult) -> list[Path]:
         return []
     # A pipe of that name is another one by now.
     return found if all(path.is_file() for path in found) else []
+
+
+def of_program(result: RunResult) -> bool:
+    """Tell whether a program handed its own workload to the run, which no file has."""
+    return result.info is not None and "workload" in result.info.python_objects
 
 
 def workloads_of_run(
@@ -66,7 +72,9 @@ def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], st
         return {}, None
     found, why_not = workloads_of_run(result)
     if not (found or why_not):
-        why_not = "the workload with its deadlines is not where the run had it"
+        gone = "is not where the run had it"
+        gone = "came from a program" if of_program(result) else gone
+        why_not = f"the workload with its deadlines {gone}"
     return found, why_not
 
 

@@ -6,10 +6,17 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.results.workloads import read_workloads, recorded_workloads
+from qops_batsim.analysis.results.workloads import (
+    read_workloads,
+    recorded_workloads,
+    workloads_with_deadlines,
+)
 from qops_batsim.analysis.verify import rule as rules
 from qops_batsim.analysis.verify.verifier import RULES, rules_checked, verify
-from qops_batsim.workload.batsim_json import parse_workload
+from qops_batsim.running.run import run
+from qops_batsim.shipped import find_input
+from qops_batsim.workload.batsim_json import parse_workload, read_workload
+from qops_batsim.workload.subset import subset
 
 WORKLOAD = {
     "nb_res": 4,
@@ -357,3 +364,11 @@ def test_each_rule_is_told_before_it_is_checked(write_run, mixed_run):
     result, told = read_run(write_run(mixed_run(), hosts=4, totals=True)), []
     verify(result, workloads=workload(), on_rule=told.append)
     assert told == rules_checked(result, workloads=workload())
+
+
+def test_the_file_that_an_object_came_from_is_not_taken_for_it(tmp_path):
+    part = subset(read_workload(find_input(Path("sdsc_sp2_deadlines_500"), "workloads")), first=5)
+    result = read_run(run("qops", part, out=tmp_path / "part").prefix)
+    assert recorded_workloads(result) == []
+    found, why_not = workloads_with_deadlines(result)
+    assert (found, why_not) == ({}, "the workload with its deadlines came from a program")
