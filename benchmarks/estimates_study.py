@@ -1,0 +1,283 @@
+"""Estimates that are wrong: tables and pictures of docs/wrong-estimates.md.
+
+The runs are two campaigns, which can be interrupted; the logs are read from QOPS_SHARED (default
+../shared), since they are too large to ship. This script prints tables of what is finished in
+Markdown, and draws.
+
+    qops-batsim campaign run benchmarks/estimates_study.toml --out out/estimates
+    qops-batsim campaign run benchmarks/estimates_study_1.4.toml --out out/estimates-1.4
+    python benchmarks/estimates_study.py out/estimates out/estimates-1.4 \\
+        [--write docs/wrong-estimates.md] [--draw docs/pictures]
+
+Means are over windows, with 95 % intervals (Student).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tables_in_page import print_or_put
+
+from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
+from qops_batsim.experiments.campaign_runs import Outcome, read_campaign_runs
+from qops_batsim.experiments.intervals import Interval, mean_interval
+from qops_batsim.papers.report import markdown_table
+
+SCHEDULERS = ("qops", "foresight", "msb", "mrt")
+MARGINS = ("predicted", *(f"predicted, margin {each}" for each in (2, 5, 10, 20)))
+LEARNED = tuple(f"predicted, risk {each}" for each in (0.1, 0.05, 0.02, 0.01))
+KILLED = tuple(
+    f"predicted, {each}, overrun kill" for each in ("margin 2", "risk 0.05", "risk 0.01")
+)
+FEW = 1.0
+"""Share of broken promises that is to be undercut (%)."""
+
+At = tuple[str, int]
+"""Log and first job of a window."""
+
+
+class Study:
+    """The metrics of finished runs, by model, scheduler and window."""
+
+    def __init__(self, directory: Path, by: str = "users") -> None:
+        self.found: dict[tuple[str, str], dict[At, Outcome]] = {}
+        for each in read_campaign_runs(directory).outcomes:
+            cell = each.cell
+            if each.metrics is not None and cell.point.deadlines_by == by:
+                runs = self.found.setdefault((cell.point.estimates, cell.contestant), {})
+                runs[cell.point.log, cell.window.skip] = each
+
+    @property
+    def models(self) -> list[str]:
+        """The models, in the order of the campaign."""
+        return list(dict.fromkeys(model for model, _ in self.found))
+
+    def values(self, model: str, scheduler: str, metric: str, log: str = "") -> dict[At, float]:
+        """Return a metric by window, of one log or all, without runs that lack it."""
+        found = {}
+        for at, each in self.found.get((model, scheduler), {}).items():
+            value = getattr(each.metrics, metric)
+            if log in ("", at[0]) and value is not None:
+                found[at] = value
+        return found
+
+    def mean(self, model: str, scheduler: str, metric: str, log: str = "") -> Interval | None:
+        """Return the mean of a metric over windows."""
+        values = list(self.values(model, scheduler, metric, log).values())
+        return mean_interval(values) if values else None
+
+    def less(
+        self, metric: str, one: tuple[str, str], other: tuple[str, str], log: str = ""
+    ) -> Interval | None:
+        """Return the mean difference of a metric between two models with schedulers."""
+        mine, others = self.values(*one, metric, log), self.values(*other, metric, log)
+        pairs = [mine[at] - others[at] for at in mine if at in others]
+        return mean_interval(pairs) if pairs else None
+
+    @property
+    def logs(self) -> list[str]:
+        """The logs that have runs."""
+        return list(dict.fromkeys(at[0] for runs in self.found.values() for at in runs))
+
+
+def _text(value: Interval | None, sign: str = "") -> str:
+    return "" if value is None else value.text(sign=sign)
+
+
+def _short(value: Interval | None) -> str:
+    return "" if value is None else f"{value.mean:,.2f}"
+
+
+def models_table(study: Study) -> Iterator[str]:
+    """Yield what QoPS makes of each model."""
+    metrics = {
+        "broken_promises": "broken promises (%)",
+        "unadmitted_jobs": "refused jobs (%)",
+        "unadmitted_work": "refused work (%)",
+        "useful_utilization": "useful utilization (%)",
+        "income": "income (%)",
+    }
+    rows = [
+        [model, *(_text(study.mean(model, "qops", metric)) for metric in metrics)]
+        for model in study.models
+    ]
+    yield from markdown_table(["estimates", *metrics.values()], rows)
+
+
+def lateness_table(study: Study) -> Iterator[str]:
+    """Yield by how late QoPS's broken promises are, the mean over windows."""
+    metrics = {
+        "lateness_median": "median (s)",
+        "lateness_p95": "95th percentile (s)",
+        "relative_lateness_median": "median (% of the time promised)",
+        "relative_lateness_p95": "95th percentile (%)",
+    }
+    models = [*MARGINS, *LEARNED, "error, spread 0.5"]
+    rows = [
+        [model, *(_short(study.mean(model, "qops", metric)) for metric in metrics)]
+        for model in models
+    ]
+    yield from markdown_table(["estimates", *metrics.values()], rows)
+
+
+def margin_table(study: Study) -> Iterator[str]:
+    """Yield broken promises by margin, and which margin keeps them below the aim."""
+    rows = []
+    for log in [*study.logs, ""]:
+        for scheduler in SCHEDULERS:
+            cells, least = [], {MARGINS: "none", LEARNED: "none"}
+            for models in (MARGINS, LEARNED):
+                for model in models:
+                    found = study.mean(model, scheduler, "broken_promises", log)
+                    cells.append(_short(found))
+                    if found is not None and found.mean < FEW and least[models] == "none":
+                        least[models] = model.removeprefix("predicted, ") or model
+            rows.append([log or "all", scheduler, *cells, *least.values()])
+    names = [
+        model.removeprefix("predicted, ").replace("predicted", "margin 1") for model in MARGINS
+    ]
+    names += [model.removeprefix("predicted, ") for model in LEARNED]
+    ends = ["first margin below 1 %", "greatest risk below 1 %"]
+    yield from markdown_table(["log", "scheduler", *names, *ends], rows)
+
+
+def cost_table(study: Study) -> Iterator[str]:
+    """Yield what is gained over promises on walltimes, with the same scheduler."""
+    metrics = ("unadmitted_jobs", "unadmitted_work", "useful_utilization", "income")
+    rows = []
+    for model in ("exact", *MARGINS, *LEARNED, *KILLED):
+        for scheduler in SCHEDULERS if model in ("exact", LEARNED[0]) else SCHEDULERS[:1]:
+            other = ("users", scheduler)
+            cells = [_text(study.less(m, (model, scheduler), other), "+") for m in metrics]
+            rows.append([model, scheduler, *cells])
+    heads = ["refused jobs", "refused work", "useful utilization", "income"]
+    yield from markdown_table(["estimates", "scheduler", *heads], rows)
+
+
+def risk_table(study: Study) -> Iterator[str]:
+    """Yield what was expected to be broken, what was, and what a premium makes of it."""
+    rows = []
+    for model in (*MARGINS, *LEARNED, *KILLED):
+        values = [
+            study.mean(model, "qops", metric)
+            for metric in (
+                *("expected_risk", "broken_promises", "kept_charge", "broken_charge", "premium"),
+                *("income", "income_with_premium"),
+            )
+        ]
+        rows.append([model, *map(_short, values)])
+    heads = ["expected risk (%)", "broken (%)", "kept charge", "broken charge", "premium"]
+    yield from markdown_table(["estimates", *heads, "income", "with premium"], rows)
+
+
+def ranking_table(study: Study, models: Sequence[str]) -> Iterator[str]:
+    """Yield the differences to QoPS by model."""
+    rows = []
+    for model in models:
+        for metric, name in (
+            ("unadmitted_jobs", "refused jobs"),
+            ("unadmitted_work", "refused work"),
+            ("income", "income"),
+        ):
+            others = [
+                _text(study.less(metric, (model, each), (model, "qops")), "+")
+                for each in SCHEDULERS[1:]
+            ]
+            rows.append([model, name, *others])
+    yield from markdown_table(["estimates", "less QoPS (points)", *SCHEDULERS[1:]], rows)
+
+
+def draw(study: Study, directory: Path) -> None:
+    """Draw what is refused against what is broken, by log."""
+    wanted = {
+        "unadmitted_jobs": "refused jobs (%)",
+        "unadmitted_work": "refused work (%)",
+    }
+    logs = study.logs
+    with picture(directory / "wrong_estimates.png", 10, 6.5) as figure:
+        figure.set_layout_engine("constrained")
+        grid = figure.subplots(len(wanted), len(logs), sharex="col", squeeze=False)
+        for line, (metric, label) in zip(grid, wanted.items(), strict=True):
+            for axes, log in zip(line, logs, strict=True):
+                _draw_curves(axes, study, metric, log)
+                axes.set_xscale("symlog", linthresh=0.1, linscale=0.5)
+                axes.set_xlim(left=-0.02)
+                axes.axvline(FEW, color="0.7", linewidth=0.8, zorder=0)
+                axes.set_xticks([0, 0.1, 0.3, 1, 3, 10], ["0", "0.1", "0.3", "1", "3", "10"])
+                axes.minorticks_off()
+                if metric == "unadmitted_jobs":
+                    axes.set_title(log)
+            line[0].set_ylabel(label)
+        for axes in grid[-1]:
+            axes.set_xlabel("broken promises (%)")
+        handles, labels = grid[0][0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+
+
+def _draw_curves(axes: Any, study: Study, metric: str, log: str) -> None:
+    sets = (("users", *reversed(LEARNED)), ("users", *reversed(MARGINS)))
+    for number, scheduler in enumerate(SCHEDULERS):
+        for models, style, name in zip(sets, ("-", ":"), ("learned", "fixed"), strict=True):
+            points = [
+                [study.mean(model, scheduler, each, log) for each in ("broken_promises", metric)]
+                for model in models
+            ]
+            known = [(x.mean, y.mean) for x, y in points if x is not None and y is not None]
+            axes.plot(
+                *zip(*known, strict=True),
+                style,
+                color=COLORS[number],
+                marker=MARKERS[number],
+                markersize=4,
+                label=f"{scheduler}, {name} margin",
+            )
+
+
+def text_of(study: Study, other: dict[str, Study]) -> str:
+    """Return all tables in Markdown."""
+    windows = len(study.values("users", "qops", "unadmitted_jobs"))
+    parts = [
+        (f"QoPS at load 1.2, {windows} windows of all logs", models_table(study)),
+        (
+            "Lateness of QoPS's broken promises, mean over the windows with any",
+            lateness_table(study),
+        ),
+        ("Broken promises (%) by margin and learned risk, load 1.2", margin_table(study)),
+        ("Less promises on walltimes (points), load 1.2", cost_table(study)),
+        ("Risk of QoPS's promises, charges in % of those of all deadlines", risk_table(study)),
+        ("Other schedulers at load 1.2", ranking_table(study, ranked(study))),
+    ]
+    for title, each in other.items():
+        count = len(each.values("users", "qops", "unadmitted_jobs"))
+        parts.append((f"QoPS at load 1.4, {title}, {count} windows", models_table(each)))
+        parts.append((f"Other schedulers at load 1.4, {title}", ranking_table(each, ranked(each))))
+    return "\n\n".join("\n".join([f"**{title}**", "", *lines]) for title, lines in parts) + "\n"
+
+
+def ranked(study: Study) -> list[str]:
+    """Return the models of which the ranking is shown."""
+    wanted = ("exact", "users", "predicted, margin 2", *LEARNED[:1], LEARNED[-1])
+    return [model for model in wanted if model in study.models]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("directory", type=Path, help="directory of the campaign at load 1.2")
+    parser.add_argument("other", type=Path, nargs="?", help="directory of that at load 1.4")
+    parser.add_argument("--write", type=Path, help="document to put the tables into")
+    parser.add_argument("--draw", type=Path, help="directory of the picture")
+    asked = parser.parse_args()
+    study, other = Study(asked.directory), {}
+    if asked.other is not None:
+        names = {"users": "deadlines by walltimes", "exact": "deadlines as in 2003"}
+        other = {name: Study(asked.other, by) for by, name in names.items()}
+    print_or_put(text_of(study, other), asked.write)
+    if asked.draw is not None:
+        draw(study, asked.draw)
+
+
+if __name__ == "__main__":
+    main()
