@@ -32,6 +32,9 @@ ENERGY_SHARE = 0.25
 SEARCH_SHARE = 0.75
 """Part of the time that is left then for schedules; the rest is for the solver's bound."""
 
+FEW = 60
+"""Jobs of which the solver may well prove at once what is best, so that no search is needed."""
+
 ROUNDING = 1e-9
 """Part by which sums of floats may differ."""
 
@@ -157,11 +160,13 @@ def _best(
     )
     parts = energy_windows(problem, worth, budget.part(ENERGY_SHARE))
     checked = sum(each.energy.value for each in parts)
+    enough, solver = checked, {"seed": limits.seed, "workers": limits.workers}
+    if len(worth) <= FEW:
+        part = budget.part(ENERGY_SHARE)
+        enough, starts = solver_bound(problem, worth, starts, parts, part, **solver)
     part = budget.part(SEARCH_SHARE)
-    starts = improved(problem, worth, starts, part, seed=limits.seed, enough=checked)
-    value, starts = solver_bound(
-        problem, worth, starts, parts, budget, seed=limits.seed, workers=limits.workers
-    )
+    starts = improved(problem, worth, starts, part, seed=limits.seed, enough=enough)
+    value, starts = solver_bound(problem, worth, starts, parts, budget, **solver)
     proof = "solver" if value < checked else "energy"
     if value == int(worth.sum()):
         proof = "every job"
