@@ -307,10 +307,12 @@ def chance_text(chance: float) -> str:
 
 
 def _value(row: Mapping[str, Any], key: str) -> Any:
-    value: Any = row
-    for part in key.split("."):
-        value = None if value is None else value.get(part)
-    return value
+    """Return the cell of a key, or of the rest of a key within that of its beginning."""
+    if key in row:
+        return row[key]
+    first, _, rest = key.partition(".")
+    inner = row.get(first)
+    return _value(inner, rest) if rest and inner is not None else None
 
 
 def _text(cell: Any, column: str | Column) -> str:

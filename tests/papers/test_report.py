@@ -111,6 +111,12 @@ def test_a_column_says_where_its_values_are_and_how_they_read() -> None:
     assert table.text_rows() == [["+2.0 %", "long"], ["-", "short"], ["-", "-"]]
 
 
+def test_keys_of_inner_values_may_have_dots() -> None:
+    columns = {f"jobs.{factor}": factor for factor in ("1", "1.5", "2.5")}
+    table = Table(title="", columns=columns, rows=({"jobs": {"1": 80.0, "1.5": 70.0}},))
+    assert table.text_rows() == [["80.00", "70.00", "-"]]
+
+
 def test_a_series_leaves_out_what_is_not_known() -> None:
     rows = [{"x": 1.0, "y": 2.0}, {"x": 2.0, "y": None}, {"x": 3.0, "y": 0.0}]
     assert series_of("a", rows, "x", "y") == Series(label="a", x=(1.0, 3.0), y=(2.0, 0.0))
