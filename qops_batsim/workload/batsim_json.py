@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import re
 import shlex
+from collections.abc import Callable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, NoReturn
@@ -148,11 +149,17 @@ def format_workload(workload: Workload) -> str:
         encode = json_writer(data, workload.source)
         head = [f'"{name}": {encode(data[name])},' for name in ("nb_res", "qops_batsim")]
         rows = ",\n".join(map(encode, jobs)) if rows is None else rows
-        named = workload.profiles.items()
-        profiles = ",\n".join(encode({name: body})[1:-1] for name, body in named)
+        profiles = _profile_lines(workload.profiles, encode)
     lines = ["{", *head[: 2 if told else 1]]
     lines += ['"jobs": [', rows, "],", '"profiles": {', profiles, "}", "}"]
     return "\n".join(lines) + "\n"
+
+
+def _profile_lines(profiles: Mapping[str, Any], encode: Callable[[Any], str]) -> str:
+    """Return profiles as JSON, one a line, all at once where each ends with its only brace."""
+    if all(map(_is_usual, profiles.values())) and not any("}" in name for name in profiles):
+        return encode(profiles)[1:-1].replace("}, ", "},\n")
+    return ",\n".join(encode({name: body})[1:-1] for name, body in profiles.items())
 
 
 def _wrong(data: dict[str, Any], name: str, accepted: str, source: str) -> NoReturn:

@@ -347,6 +347,17 @@ def test_the_written_text_has_a_line_for_each_job_and_profile() -> None:
     )
 
 
+@pytest.mark.parametrize("second", ["b", 'b, "', "b}, ", '}, "x": {'])
+def test_a_profile_has_its_line_whatever_its_name(second: str) -> None:
+    bodies = [delay_profile(seconds)[1] for seconds in (1.0, 2.0, 3.0)]
+    profiles = dict(zip(("a", second, "c"), bodies, strict=True))
+    lines = format_workload(Workload(jobs=[], profiles=profiles, processors=4)).splitlines()
+    found = lines[lines.index('"profiles": {') + 1 : -2]
+    assert [json.loads(f"{{{line.removesuffix(',')}}}") for line in found] == [
+        {name: body} for name, body in profiles.items()
+    ]
+
+
 def test_a_profile_of_a_run_time_that_is_not_whole() -> None:
     assert delay_profile(0.5) == ("delay0.5", {"type": "delay", "delay": 0.5})
 
