@@ -264,19 +264,17 @@ def take_out(
 @lean_kernel
 def arrange(jobs: Candidates, trial: Trial, count: int, first: int, chance: Chance) -> None:
     """Put the jobs of a move in the order in which they are put back."""
-    rule, noise = 1 + int(draw(chance) * 5), 0.5 * draw(chance) * count
+    rule, noise = int(draw(chance) * 5), 0.5 * draw(chance) * count
     for index in range(count):
         place = trial.places[index]
         size = jobs.duration[place] * jobs.processors[place]
         if rule == 0:
-            trial.keys[index] = draw(chance)
-        elif rule == 1:
             trial.keys[index] = -jobs.worth[place] / size
-        elif rule == 2:
+        elif rule == 1:
             trial.keys[index] = -jobs.processors[place]
-        elif rule == 3:
+        elif rule == 2:
             trial.keys[index] = jobs.last_start[place]
-        elif rule == 4:
+        elif rule == 3:
             trial.keys[index] = -jobs.worth[place]
         else:
             trial.keys[index] = jobs.release[place]
