@@ -156,9 +156,10 @@ def format_workload(workload: Workload) -> str:
 
 
 def _profile_lines(profiles: Mapping[str, Any], encode: Callable[[Any], str]) -> str:
-    """Return profiles as JSON, one a line, all at once where each ends with its only brace."""
-    if all(map(_is_usual, profiles.values())) and not any("}" in name for name in profiles):
-        return encode(profiles)[1:-1].replace("}, ", "},\n")
+    """Return profiles as JSON, one a line, all at once where each has one brace, at its end."""
+    text = encode(profiles)
+    if text.count("}") == len(profiles) + 1:
+        return text[1:-1].replace("}, ", "},\n")
     return ",\n".join(encode({name: body})[1:-1] for name, body in profiles.items())
 
 
