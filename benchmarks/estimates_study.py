@@ -15,7 +15,7 @@ Means are over windows, with 95 % intervals (Student).
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,20 @@ def _short(value: Interval | None) -> str:
     return "" if value is None else f"{value.mean:,.2f}"
 
 
+def _of_qops(
+    study: Study,
+    models: Sequence[str],
+    metrics: Mapping[str, str],
+    form: Callable[[Interval | None], str],
+) -> Iterator[str]:
+    """Yield a table of QoPS's means by model; metrics have headings."""
+    rows = [
+        [model, *(form(study.mean(model, "qops", metric)) for metric in metrics)]
+        for model in models
+    ]
+    yield from markdown_table(["estimates", *metrics.values()], rows)
+
+
 def models_table(study: Study) -> Iterator[str]:
     """Yield what QoPS makes of each model."""
     metrics = {
@@ -100,11 +114,7 @@ def models_table(study: Study) -> Iterator[str]:
         "useful_utilization": "useful utilization (%)",
         "income": "income (%)",
     }
-    rows = [
-        [model, *(_text(study.mean(model, "qops", metric)) for metric in metrics)]
-        for model in study.models
-    ]
-    yield from markdown_table(["estimates", *metrics.values()], rows)
+    yield from _of_qops(study, study.models, metrics, _text)
 
 
 def lateness_table(study: Study) -> Iterator[str]:
@@ -116,11 +126,7 @@ def lateness_table(study: Study) -> Iterator[str]:
         "relative_lateness_p95": "95th percentile (%)",
     }
     models = [*MARGINS, *LEARNED, "error, spread 0.5"]
-    rows = [
-        [model, *(_short(study.mean(model, "qops", metric)) for metric in metrics)]
-        for model in models
-    ]
-    yield from markdown_table(["estimates", *metrics.values()], rows)
+    yield from _of_qops(study, models, metrics, _short)
 
 
 def margin_table(study: Study) -> Iterator[str]:
@@ -159,18 +165,16 @@ def cost_table(study: Study) -> Iterator[str]:
 
 def risk_table(study: Study) -> Iterator[str]:
     """Yield what was expected to be broken, what was, and what a premium makes of it."""
-    rows = []
-    for model in (*MARGINS, *LEARNED, *KILLED):
-        values = [
-            study.mean(model, "qops", metric)
-            for metric in (
-                *("expected_risk", "broken_promises", "kept_charge", "broken_charge", "premium"),
-                *("income", "income_with_premium"),
-            )
-        ]
-        rows.append([model, *map(_short, values)])
-    heads = ["expected risk (%)", "broken (%)", "kept charge", "broken charge", "premium"]
-    yield from markdown_table(["estimates", *heads, "income", "with premium"], rows)
+    metrics = {
+        "expected_risk": "expected risk (%)",
+        "broken_promises": "broken (%)",
+        "kept_charge": "kept charge",
+        "broken_charge": "broken charge",
+        "premium": "premium",
+        "income": "income",
+        "income_with_premium": "with premium",
+    }
+    yield from _of_qops(study, (*MARGINS, *LEARNED, *KILLED), metrics, _short)
 
 
 def ranking_table(study: Study, models: Sequence[str]) -> Iterator[str]:
