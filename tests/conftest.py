@@ -22,6 +22,11 @@ settings.load_profile("patient")
 os.environ.pop("COLUMNS", None)
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name no test after bytes: those of gzip hold the date, and workers must agree on names."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session", autouse=True)
 def ordinary_signals() -> None:
     """Undo what a shell does to background jobs: signals ignored here are ignored by children."""

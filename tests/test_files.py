@@ -47,7 +47,7 @@ def test_a_byte_order_mark_is_dropped_and_an_empty_file_is_empty(tmp_path: Path)
     assert read_text(tmp_path / "empty", what="a text") == ""
 
 
-@pytest.mark.parametrize("content", [b"", b"t", b"text", gzip.compress(b"text")])
+@pytest.mark.parametrize("content", [b"", b"t", b"text", gzip.compress(b"text", mtime=0)])
 def test_a_pipe_is_read_once_with_its_digest(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)
     reader, writer = os.pipe()
@@ -81,7 +81,7 @@ def test_rubbish_after_gzip(tmp_path: Path) -> None:
     assert refusal(tmp_path / "a.gz").startswith("damaged gzip file (")
 
 
-@pytest.mark.parametrize("content", [b"x" * 101, gzip.compress(b"x" * 101)])
+@pytest.mark.parametrize("content", [b"x" * 101, gzip.compress(b"x" * 101, mtime=0)])
 def test_the_bound_counts_bytes_after_decompression(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a").write_bytes(content)
     assert len(read_bytes(tmp_path / "a", what="a workload", max_bytes=101)) == 101
