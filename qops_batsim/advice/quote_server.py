@@ -16,7 +16,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import BoundedSemaphore, Lock, Timer
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 import msgspec
 
@@ -189,9 +189,17 @@ class _Handler(BaseHTTPRequestHandler):
             status, content = problem.status, {"error": str(problem)}
         except QopsError as error:
             status, content = HTTPStatus.BAD_REQUEST, {"error": str(error)}
+        self._send(status, content, f"{self.command} {_target(self.path).path}")
+
+    def _send(self, status: HTTPStatus, content: Any, asked: str) -> None:
         self.close_connection = True
-        self.server.on_request(f"{self.command} {urlsplit(self.path).path} {status.value}")
+        self.server.on_request(f"{asked} {status.value}")
         self.wfile.write(_response(status, content))
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what is no request that is understood: with JSON, as all else."""
+        status = HTTPStatus(code)
+        self._send(status, {"error": message or status.phrase}, "a request")
 
     def _check_host(self) -> None:
         """Refuse pages of other sites that lead a browser on this machine here.
@@ -210,21 +218,21 @@ class _Handler(BaseHTTPRequestHandler):
             raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
 
     def _get(self) -> Any:
-        parts = urlsplit(self.path)
+        parts = _target(self.path)
         if parts.path == "/health":
             return {"version": __version__}
         if parts.path == "/state":
-            return _about(self.server.keeper.asker())
+            return _about(self._asker())
         if parts.path == "/schema":
             return schema()
         if parts.path != "/quote":
             raise _not_found(parts.path)
         if len(parts.query) > 1000:
             raise Problem(HTTPStatus.BAD_REQUEST, "query longer than 1,000 letters")
-        return _quotes(self.server.keeper.asker(), [_ask_of(parts.query)])
+        return _quotes(self._asker(), [_ask_of(parts.query)])
 
     def _post(self) -> Any:
-        path = urlsplit(self.path).path
+        path = _target(self.path).path
         if path == "/quote":
             content = self._body(MAX_ASK_BYTES)
             try:
@@ -234,7 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
             if not 1 <= len(asked.jobs) <= MOST_ASKS:
                 why = f"{len(asked.jobs)} jobs; 1 to {MOST_ASKS} are expected"
                 raise Problem(HTTPStatus.BAD_REQUEST, why)
-            return _quotes(self.server.keeper.asker(), asked.jobs)
+            return _quotes(self._asker(), asked.jobs)
         if path != "/state":
             raise _not_found(path)
         if not self.server.post_state:
@@ -243,6 +251,13 @@ class _Handler(BaseHTTPRequestHandler):
             )
         with self.server.posting:
             return _about(self.server.keeper.post(self._body(MAX_POSTED_BYTES)))
+
+    def _asker(self) -> QueueAsker:
+        """Return what answers now; that a file cannot be read is not the client's fault."""
+        try:
+            return self.server.keeper.asker()
+        except QopsError as error:
+            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
 
     def _body(self, most: int) -> bytes:
         text = self.headers.get("Content-Length", "")
@@ -259,6 +274,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
         """Say nothing: ``on_request`` is told."""
+
+
+def _target(path: str) -> SplitResult:
+    """Return path and query of what is asked for."""
+    try:
+        return urlsplit(path)
+    except ValueError:
+        return SplitResult("", "", path, "", "")
 
 
 def _not_found(path: str) -> Problem:

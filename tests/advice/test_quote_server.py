@@ -144,6 +144,24 @@ def test_pages_of_other_sites_are_not_answered(ask: Ask) -> None:
     assert ask("POST", "/quote", b"{}", **{"Content-Length": "-1"})[0] in (400, 411)
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("PUT", "/state", 501),
+        ('"><', "/state", 501),
+        ("GET", "/" + "a" * 70_000, 414),
+        ("GET", "http://[x/", 404),
+        ("POST", "http://[x/", 404),
+    ],
+)
+def test_what_is_no_request_is_told_in_json_too(
+    ask: Ask, method: str, path: str, status: int
+) -> None:
+    found, answer = ask(method, path, Host="localhost")
+    assert found == status
+    assert answer["error"]
+
+
 def test_slow_clients_are_cut_off_and_many_are_sent_away() -> None:
     for ask, port in served(QueueSource(None, "qops", {}), seconds=1.0):
         ask("POST", "/state", QUEUE)
@@ -173,7 +191,7 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
         assert ask("GET", "/quote?processors=4&time=60")[1]["jobs"][0]["response"] == 60.0
         path.write_text("{")
         status, answer = ask("GET", "/quote?processors=4&time=60")
-        assert status == 400
+        assert status == 503
         assert "queue.json: is no JSON" in answer["error"]
         path.unlink()
         assert "queue.json" in ask("GET", "/state")[1]["error"]
