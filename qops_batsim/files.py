@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _Kind = TypeVar("_Kind")
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_OTHERS = {b"\xfd7zX": "xz", b"BZh9": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"PK\3\4": "zip"}
+"""How files of other kinds of compression begin."""
 
 _PART = 1 << 24
 """Bytes of a compressed file's content that are read at once."""
@@ -72,6 +74,11 @@ def read_parts(
     try:
         with open(path, "rb") as raw:
             stored = _StoredBytes(raw, digest)
+            if kind := _OTHERS.get(stored.begin):
+                raise InputError(
+                    f"{path}: is compressed with {kind}; {what} is expected plain or "
+                    "gzip-compressed"
+                )
             stream = (
                 gzip.GzipFile(fileobj=cast("IO[bytes]", stored)) if stored.is_compressed else stored
             )
@@ -102,8 +109,8 @@ class _StoredBytes:
     def __init__(self, raw: IO[bytes], digest: hashlib._Hash | None) -> None:
         self._raw = raw
         self._digest = digest
-        self._begin = raw.read(len(_GZIP_MAGIC))
-        self.is_compressed = self._begin == _GZIP_MAGIC
+        self.begin = self._begin = raw.read(4)
+        self.is_compressed = self.begin.startswith(_GZIP_MAGIC)
         self._count = 0
         if raw.seekable():
             raw.seek(0)
@@ -115,8 +122,8 @@ class _StoredBytes:
         return _PART if self.is_compressed else MAX_INPUT_BYTES + 1
 
     def read(self, size: int) -> bytes:
-        part = self._begin + self._raw.read(max(size - len(self._begin), 0))
-        self._begin = b""
+        begin, self._begin = self._begin[:size], self._begin[size:]
+        part = begin + self._raw.read(size - len(begin))
         self._count += len(part)
         if self._digest is not None:
             self._digest.update(part)

@@ -1,7 +1,10 @@
+import bz2
 import gzip
 import hashlib
+import lzma
 import os
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,6 +69,15 @@ def test_a_pipe_is_read_once_with_its_digest(tmp_path: Path, content: bytes) -> 
 def test_truncated_gzip(tmp_path: Path, kept: int) -> None:
     (tmp_path / "a.gz").write_bytes(gzip.compress(TEXT.encode())[:kept])
     assert refusal(tmp_path / "a.gz") == "truncated gzip file; a workload was expected"
+
+
+@pytest.mark.parametrize(("pack", "name"), [(lzma.compress, "xz"), (bz2.compress, "bzip2")])
+def test_other_compressions_are_named(
+    tmp_path: Path, pack: Callable[[bytes], bytes], name: str
+) -> None:
+    (tmp_path / "a.gz").write_bytes(pack(b"text"))
+    expected = f"is compressed with {name}; a workload is expected plain or gzip-compressed"
+    assert refusal(tmp_path / "a.gz") == expected
 
 
 @pytest.mark.parametrize("position", [2, 40, -6, -2])

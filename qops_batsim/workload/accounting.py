@@ -291,6 +291,7 @@ def _restarts(rows: Rows, choice: str) -> None:
     """Take the last row of each id, or make jobs of all of them."""
     if len(set(rows.ids)) == len(rows.ids):
         return
+    _once(rows)
     # In the order of the file: in an hour that comes twice, dates do not tell what was later.
     if choice == "last":
         last = {job: place for place, job in enumerate(rows.ids)}
@@ -305,6 +306,18 @@ def _restarts(rows: Rows, choice: str) -> None:
         if count:
             rows.ids[place] = f"{job}r{count}"
             rows.groups.pop(place, None)
+
+
+def _once(rows: Rows) -> None:
+    """Leave out what is told again further down, as where dumps that overlap were joined."""
+    facts = np.column_stack(
+        [rows.submitted, rows.started, rows.ended, rows.run_times, rows.states.places]
+    )
+    keys = [(job, row.tobytes()) for job, row in zip(rows.ids, facts, strict=True)]
+    gone = np.ones(len(keys), np.bool_)
+    gone[list({key: place for place, key in enumerate(keys)}.values())] = False
+    rows.leave_out("told_again", "rows that are told again further down", gone)
+    rows.take(~gone)
 
 
 def _merge(rows: Rows) -> None:

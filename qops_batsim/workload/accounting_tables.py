@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from zoneinfo import ZoneInfo
 
@@ -17,6 +18,7 @@ from qops_batsim.workload.accounting import (
 )
 from qops_batsim.workload.job_states import STATES_EXPECTED, state_reader
 from qops_batsim.workload.log import Malformed, RepairCount, Words
+from qops_batsim.workload.log_formats import delimiter_of
 from qops_batsim.workload.text_columns import TextTable, read_table
 from qops_batsim.workload.text_values import Dates, Floats
 
@@ -100,10 +102,10 @@ class CsvForm:
 
 def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[Malformed]]:
     """Return the rows of jobs, and the lines that are none; O(bytes)."""
-    header = content[:4096].partition(b"\n")[0].decode("latin-1")
-    delimiter = next((each for each in "|\t;" if each in header), ",")
+    header = content[:4096].removeprefix(BOM_UTF8).partition(b"\n")[0].decode("latin-1")
+    delimiter = delimiter_of(header)
     table = read_table(content, source, SACCT, delimiter=delimiter, quoted=False, rest=_FREE)
-    _spell(table, choices.by)
+    _spell(table, choices.by, header)
     read = len(table.lines) + len(table.malformed)
     name = "JobID" if "JobID" in table else "JobIDRaw"
     ids = table.cells(name)
@@ -113,6 +115,8 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     columns = {key: [each for each in names if each in table] for key, names in _SACCT.items()}
     rows = _rows(table, columns, {"run_time": 1.0, "walltime": 60.0}, choices)
     rows.processors = _slurm_processors(table, choices.by)
+    for dates in (rows.submitted, rows.started, rows.ended):
+        dates[dates == 0] = np.nan  # Slurm's 0 is no date.
     _split_ids(rows, table, name)
     rows.left_out[:0] = [RepairCount.of_lines("steps", "steps of jobs", lines)]
     rows.read = read
@@ -121,7 +125,7 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     return rows, table.malformed
 
 
-def _spell(table: TextTable, by: str) -> None:
+def _spell(table: TextTable, by: str, header: str) -> None:
     """Check the columns of sacct, and give them the usual capitals."""
     usual = {*(name for names in _SACCT.values() for name in names), "ReqTRES", "AllocTRES"}
     for allocated, _, requested in _SIZES.values():
@@ -134,8 +138,8 @@ def _spell(table: TextTable, by: str) -> None:
     missing = [" or ".join(names) for names in needed if not there & set(names)]
     if len(missing) == len(needed):
         raise InputError(
-            f"{table.source}: its first line names no column of sacct; the output of `{_ASK}` is "
-            "expected"
+            f"{table.source}: its first line, {shown(header.strip())}, names no column of sacct; "
+            f"the output of `{_ASK}` is expected"
         )
     if missing:
         raise InputError(
@@ -190,6 +194,10 @@ def csv_rows(
         if name not in table:
             hint = did_you_mean(name, table.header)
             raise InputError(f"{source}: no column {shown(name)} (of {says}){hint}")
+        if name in table.repeated:
+            raise InputError(
+                f"{source}: several columns are called {shown(name)} (of {says}); one is expected"
+            )
     read = len(table.lines) + len(table.malformed)
     columns = {says: [name] for says, name in form.columns.items()}
     rows = _rows(table, columns, form.units, choices)
@@ -197,7 +205,10 @@ def csv_rows(
     if size is None:
         raise InputError(f"{source}: no column is mapped to the count of {choices.by}")
     rows.processors = table.counts(size)
-    empty = np.array([not each.strip() for each in rows.ids], np.bool_)
+    rows.ids = [each.strip() for each in rows.ids]
+    for field, names in rows.texts.items():
+        rows.texts[field] = Words(names.places, [word.strip() for word in names.words])
+    empty = np.array([not each for each in rows.ids], np.bool_)
     table.refuse(empty, form.columns["id"], "the name of a job")
     rows.read = read
     if table.bad.any():

@@ -154,6 +154,10 @@ def _record_rules(log: Log, processors: int | None) -> dict[str, tuple[str, Mask
         ),
         "overrun": ("run time above the requested time", overruns(records)),
         "no_submit_time": ("submit time below 0", submitted < 0),
+        "early_start": (
+            "started before submission (a wait below 0 other than -1)",
+            (records["wait_time"] < 0) & (records["wait_time"] != -1),
+        ),
         "submit_order": ("submitted before the record above", steps_back(records)),
         "duplicate_id": ("job number of an earlier record", again),
         "partial": ("stretches of a job told whole elsewhere (status 2, 3, 4)", partial),

@@ -6,7 +6,7 @@ import codecs
 import csv
 import io
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -66,16 +66,18 @@ class TextTable:
     def __init__(
         self,
         source: str,
-        header: Sequence[str],
+        header: Mapping[str, int],
         content: Content,
         ends: Integers,
         lines: Integers,
         malformed: list[Malformed],
     ) -> None:
         self.source = source
-        self.header = {name: place for place, name in enumerate(header)}
+        self.header = dict(header)
         self.lines = lines
         self.malformed = malformed
+        self.repeated: set[str] = set()
+        """Names that several columns have; the first counts."""
         self.bad = np.zeros(len(lines), np.bool_)
         self._content = content
         self._ends = ends
@@ -91,7 +93,7 @@ class TextTable:
     def part(self, kept: Booleans | Integers) -> TextTable:
         """Return a table of some of the rows."""
         where = self._content, self._ends[kept], self.lines[kept], self.malformed
-        return TextTable(self.source, tuple(self.header), *where)
+        return TextTable(self.source, self.header, *where)
 
     def places(self, name: str) -> tuple[Integers, Integers]:
         """Return where the cells of a column begin and end in the content."""
@@ -292,7 +294,12 @@ def _split(
         return None
     lines = np.arange(2, len(cells) + 1)
     cells = np.column_stack([cells[:-1, -1], cells[1:]])
-    return TextTable(source, header, kept, cells, lines, malformed)
+    places: dict[str, int] = {}
+    for place, name in enumerate(header):
+        places.setdefault(name, place)
+    table = TextTable(source, places, kept, cells, lines, malformed)
+    table.repeated = {name for name in header if header.count(name) > 1}
+    return table
 
 
 def _places(content: bytes | NDArray[np.uint8], wanted: bytes) -> NDArray[np.int32]:
@@ -335,7 +342,7 @@ def _mended(
             parts.append(mark.join([*row[:extra], b" ".join(row[extra:last]), *row[last:]]) + b"\n")
         else:
             kept[number] = False
-            if row != [b""]:
+            if b"".join(row).strip():
                 refuse(number + 1, [cell.decode() for cell in row], len(header))
     return b"".join([*parts, content[done:]]), np.flatnonzero(kept) + 1
 
@@ -352,7 +359,8 @@ def _without_quotes(
         for row in filter(None, reader):
             size = size or len(row)
             if len(row) != size:
-                refuse(reader.line_num, row, size)
+                if "".join(row).strip():
+                    refuse(reader.line_num, row, size)
                 continue
             rows.append(_CELL_END.join(cell.translate(_NO_ENDS) for cell in row))
             lines.append(reader.line_num)

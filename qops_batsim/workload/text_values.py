@@ -31,6 +31,7 @@ def read_count(text: str) -> float | None:
     >>> read_count("16"), read_count("x")
     (16.0, None)
     """
+    text = text.strip()
     if text.lower() in UNKNOWN:
         return math.nan
     value = float(text) if re.fullmatch(r"\d{1,9}(?:\.0*)?", text) else math.inf
@@ -122,8 +123,7 @@ def read_date(cell: str, form: str | None) -> tuple[float, bool] | None:
     if len(text) > _LONGEST_DATE:
         return None
     if form is None and re.fullmatch(r"\d{1,12}(\.\d+)?", text):
-        value = float(text)
-        return (value if value else math.nan), False  # Slurm's 0 is no date
+        return float(text), False
     try:
         date = datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)
         if date.tzinfo:

@@ -17,9 +17,9 @@ Cli = Callable[..., Any]
 
 OWN = [each for word, state in OWN_WORDS.items() for each in ("--state-name", f"{word}={state}")]
 
-CSV = """job;created;began;minutes;cores;limit;state;owner
-a-1;01.05.2024 10:00;01.05.2024 10:05;30;4;1;ok;"Ada; L."
-a-2;01.05.2024 10:10;;0;4;;gone;
+CSV = """job;created;began;minutes;cores;limit;state;owner;twice;twice
+a-1;01.05.2024 10:00;01.05.2024 10:05;30;4;1;ok;"Ada; L.";1;1
+a-2;01.05.2024 10:10;;0;4;;gone;;1;1
 """
 
 
@@ -105,6 +105,19 @@ def test_from_csv(cli: Cli, tmp_path: Path) -> None:
     assert job.fields["user"] == "Ada; L."
 
 
+def test_from_csv_with_seconds_from_0_and_spaces(cli: Cli, tmp_path: Path) -> None:
+    path, out = tmp_path / "jobs.csv", tmp_path / "w.json"
+    path.write_text("job, at, began, done, cores, who\n1, 0, 0, 9, 4, ada\n2, 5, 5, 8, 2, eve\n")
+    columns = "id=job,submit=at,start=began,end=done,processors=cores,user=who"
+    assert cli("workload", "from-csv", path, out, "--map", columns).exit_code == 0
+    workload = read_workload(out)
+    assert workload.processors == 6
+    assert [(j.id, j.submission_time, j.fields["user"]) for j in workload.jobs] == [
+        ("1", 0, "ada"),
+        ("2", 5, "eve"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -120,6 +133,10 @@ def test_from_csv(cli: Cli, tmp_path: Path) -> None:
         (
             ["--map", "id=job,submit=created,run_time=x,processors=cores"],
             "jobs.csv: no column 'x' (of run_time)",
+        ),
+        (
+            ["--map", "id=job,submit=created,run_time=minutes,processors=twice"],
+            "jobs.csv: several columns are called 'twice' (of processors); one is expected",
         ),
         (
             ["--map", "id=job,submit=created,run_time=minutes,processors=cores"],
@@ -202,5 +219,5 @@ def test_what_is_no_table_of_sacct_is_told(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "dump.txt").write_text("hello\n")
     result = cli("workload", "from-sacct", tmp_path / "dump.txt", tmp_path / "out.json")
     assert result.exit_code == 2
-    assert "dump.txt: its first line names no column of sacct; the output of" in result.err
+    assert "dump.txt: its first line, 'hello', names no column of sacct" in result.err
     assert not (tmp_path / "out.json").exists()

@@ -177,6 +177,34 @@ def test_each_run_may_be_a_job(tmp_path: Path) -> None:
     assert [job.id for job in each.workload.jobs] == ["7", "7r1"]
 
 
+def test_dumps_that_overlap_may_be_joined(tmp_path: Path) -> None:
+    """What both tell is one run, also where each run is a job."""
+    rows = [ROW.replace("COMPLETED", "NODE_FAIL"), ROW.replace("-01T", "-02T")]
+    text = "\n".join([HEAD, *rows, HEAD, *rows])
+    for restarts, ids in (("last", ["7"]), ("each", ["7", "7r1"])):
+        found = converted(tmp_path, text, Choices(restarts=restarts))
+        assert [job.id for job in found.workload.jobs] == ids
+        assert counts(found)["told_again"] == 2
+
+
+def test_columns_that_stand_twice_do_not_shift_others(tmp_path: Path) -> None:
+    names, cells = HEAD.split("|"), ROW.split("|")
+    plain = converted(tmp_path, f"{HEAD}\n{ROW}").workload.jobs
+    for place in range(len(names)):
+        lines = ["|".join([*each[:place], *each[place:][:1], *each[place:]])
+                 for each in (names, cells)]  # fmt: skip
+        assert converted(tmp_path, "\n".join(lines)).workload.jobs == plain
+
+
+@pytest.mark.parametrize("delimiter", ["~", "#", "^", "\t", ";"])
+def test_a_site_may_have_another_delimiter_and_lines_of_spaces(
+    tmp_path: Path, delimiter: str
+) -> None:
+    text = f"{HEAD}\n  \n7|COMPLETED|1714557600|1714557660|1714557780|4|60\n \t\n"
+    (job,) = converted(tmp_path, text.replace("|", delimiter)).workload.jobs
+    assert (job.id, job.processors, job.walltime) == ("7", 4, 3600)
+
+
 def test_sizes_by_nodes_and_the_machine(tmp_path: Path) -> None:
     dump = make_dump(3)
     path = tmp_path / "dump.txt"

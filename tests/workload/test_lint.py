@@ -33,6 +33,7 @@ def test_each_rule_finds_its_line() -> None:
         {"job_number": 1, "submit_time": 10},
         {"job_number": 1, "status": 2, "submit_time": 10},
         {"submit_time": -1},
+        {"wait_time": -5},
     )
     assert found(lint_log(log)) == {
         "cancelled": [3, 5],
@@ -44,6 +45,7 @@ def test_each_rule_finds_its_line() -> None:
         "no_requested_time": [11],
         "overrun": [12],
         "no_submit_time": [15],
+        "early_start": [16],
         "submit_order": [6, 15],
         "duplicate_id": [13],
         "partial": [14],
