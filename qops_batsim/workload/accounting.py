@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,15 +105,16 @@ class Rows:
     def take(self, kept: Any) -> None:
         """Keep rows, given by places (or which they are) in the order wanted."""
         places = np.arange(len(self.ids))[kept]
-        listed = places.tolist()
-        new = {old: place for place, old in enumerate(listed)}
+        new = np.full(len(self.ids), -1)
+        new[places] = np.arange(len(places))  # of a place's copies, the last
         for name in ("lines", "submitted", "started", "ended", "run_times", "processors", "limits"):
             setattr(self, name, getattr(self, name)[places])
-        self.ids = [self.ids[place] for place in listed]
+        self.ids = [self.ids[place] for place in places.tolist()]
         self.states = self.states.at(places)
         self.texts = {name: texts.at(places) for name, texts in self.texts.items()}
-        self.groups = {new[old]: job for old, job in self.groups.items() if old in new}
-        self.tasks = {new[old]: tasks for old, tasks in self.tasks.items() if old in new}
+        moved = new.tolist()
+        self.groups = {moved[old]: job for old, job in self.groups.items() if moved[old] >= 0}
+        self.tasks = {moved[old]: tasks for old, tasks in self.tasks.items() if moved[old] >= 0}
 
     def leave_out(self, rule: str, description: str, gone: Booleans) -> None:
         """Count rows that are to be left out, and what they stand for."""
@@ -313,11 +315,15 @@ def _once(rows: Rows) -> None:
     facts = np.column_stack(
         [rows.submitted, rows.started, rows.ended, rows.run_times, rows.states.places]
     )
-    keys = [(job, row.tobytes()) for job, row in zip(rows.ids, facts, strict=True)]
-    gone = np.ones(len(keys), np.bool_)
-    gone[list({key: place for place, key in enumerate(keys)}.values())] = False
+    counts = Counter(rows.ids)
+    several = [place for place, job in enumerate(rows.ids) if counts[job] > 1]
+    last = {(rows.ids[place], facts[place].tobytes()): place for place in several}
+    gone = np.zeros(len(rows.ids), np.bool_)
+    gone[several] = True
+    gone[[*last.values()]] = False
     rows.leave_out("told_again", "rows that are told again further down", gone)
-    rows.take(~gone)
+    if gone.any():
+        rows.take(~gone)
 
 
 def _merge(rows: Rows) -> None:

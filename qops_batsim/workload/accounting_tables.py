@@ -108,8 +108,7 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     _spell(table, choices.by, header)
     read = len(table.lines) + len(table.malformed)
     name = "JobID" if "JobID" in table else "JobIDRaw"
-    ids = table.cells(name)
-    steps = np.array(["." in each for each in ids], np.bool_)
+    steps = table.having(name, b".")
     lines = table.lines[steps].tolist()
     table = table.part(~steps)
     columns = {key: [each for each in names if each in table] for key, names in _SACCT.items()}
@@ -175,11 +174,15 @@ def _split_ids(rows: Rows, table: TextTable, name: str) -> None:
     if len(_ID.findall("\n".join(rows.ids))) < len(rows.ids):
         wrong = np.array([not _ID.fullmatch(each) for each in rows.ids], np.bool_)
         table.refuse(wrong, name, "a job of Slurm such as 123, 123_4, 123_[5-9%2] or 123+1")
+    lists = dict[str, list[int] | None]()
     for place, job in enumerate(rows.ids):
         if "+" in job:
             rows.groups[place] = job.partition("+")[0]
         if "[" in job:
-            rows.tasks[place] = task_numbers(job.partition("[")[2].partition("]")[0])
+            tasks = job.partition("[")[2].partition("]")[0]
+            if tasks not in lists:
+                lists[tasks] = task_numbers(tasks)
+            rows.tasks[place] = lists[tasks]
 
 
 def csv_rows(

@@ -193,7 +193,7 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
         ids, as_json = list(map(str, numbers)), numbers
     else:
         ids = [log.ids[number - 1] for number in numbers]
-        as_json = _written_ids(ids)
+        as_json = _written_texts(ids)
     run_times, first, which = np.unique(records["run_time"], return_index=True, return_inverse=True)
     # The profiles stand in the order in which they are first used.
     order = np.argsort(first)
@@ -236,7 +236,7 @@ def _extras(log: Log, records: Records) -> list[list[str]]:
 
 def _written(columns: JobColumns, ids: Iterable[Any], extras: list[list[str]]) -> bytes:
     """Return the jobs as they stand in a file, one a line."""
-    names = [json.dumps(name) for name in columns.profile_names]
+    names = [*_written_texts(columns.profile_names)]
     has_limit = np.isfinite(columns.walltimes)
     limits = _written_numbers(np.where(has_limit, columns.walltimes, 0))
     rows = zip(
@@ -255,10 +255,10 @@ def _written(columns: JobColumns, ids: Iterable[Any], extras: list[list[str]]) -
     return f"[{_NEXT_JOB.join(lines)}{'}' if lines else ''}]".encode()
 
 
-def _written_ids(ids: list[str]) -> Iterable[str]:
-    """Return identifiers as JSON."""
-    plain = _PLAIN.fullmatch("".join(ids))
-    return (f'"{each}"' for each in ids) if plain else map(json.dumps, ids)
+def _written_texts(texts: list[str]) -> Iterable[str]:
+    """Return identifiers or names as JSON."""
+    plain = _PLAIN.fullmatch("".join(texts))
+    return (f'"{each}"' for each in texts) if plain else map(json.dumps, texts)
 
 
 def _written_numbers(column: NDArray[np.float64]) -> list[int] | list[float]:

@@ -19,8 +19,8 @@ _FEW = 100_000
 
 _LEAST_BEYOND = 10**_MAX_DIGITS
 
-_SUSPICIOUS = re.compile(r"\\u[dD][89a-fA-F]|[0-9]{300}")
-"""What half a character, or a number that is none, may look like."""
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""What half a character may look like."""
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def load_json(text: str, source: str) -> Any:
             "a Batsim workload is expected"
         ) from None
     # Looking for the place costs a walk through everything, so only when there is a reason.
-    if beyond or _SUSPICIOUS.search(text):
+    if beyond or _is_suspicious(text):
         _refuse_unusable(data, source)
     return data
 
@@ -79,11 +79,18 @@ def json_writer(whole: Any, source: str) -> Callable[[Any], str]:
             text = encoder.encode(part)
         except ValueError:
             text = None
-        if text is None or _SUSPICIOUS.search(text):
+        if text is None or _is_suspicious(text):
             _refuse_unusable(whole, source)
         return text or ""
 
     return encode
+
+
+def _is_suspicious(text: str) -> bool:
+    """Tell whether half a character, or a number that is none, may be in a text."""
+    step = _MAX_DIGITS // 2  # Twice as many digits fill at least one of these parts.
+    parts = (text[begin : begin + step] for begin in range(0, len(text) - step + 1, step))
+    return bool(_HALF.search(text)) or any(map(str.isdigit, parts))
 
 
 def _refuse_unusable(data: Any, source: str) -> None:

@@ -26,6 +26,7 @@ from qops_batsim.workload.text_values import (
     read_count,
     read_date,
     read_duration,
+    written_as,
 )
 
 Integers = NDArray[np.signedinteger[Any]]
@@ -38,22 +39,23 @@ _FIRST = np.array([(1 << 8 * count) - 1 for count in range(9)], np.uint64)
 """Bits of the first so many letters of eight."""
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _CELL_END = "\x1f"
+_SECONDS = np.array([864000, 86400, 36000, 3600, 600, 60, 10, 1], np.float64)
+"""What each digit of dd-hh:mm:ss counts."""
 _NO_ENDS = str.maketrans("\n\x1f", "  ")
 
 
 class Content:
-    """The bytes of a table, as letters and as a text with a letter for each byte."""
+    """The bytes of a table, also as an array of letters."""
 
     def __init__(self, content: bytes) -> None:
         end = len(content)
         while end and content[end - 1] == _NEWLINE:
             end -= 1
         # One copy of what may be a gigabyte.
-        content = b"".join([memoryview(content)[:end], b"\n", bytes(8)])
-        self.letters = np.frombuffer(content, np.uint8)[: end + 1]
-        self.eights = np.ndarray((len(content) - 7,), "<u8", content, strides=(1,))
+        self.whole = b"".join([memoryview(content)[:end], b"\n", bytes(8)])
+        self.letters = np.frombuffer(self.whole, np.uint8)[: end + 1]
+        self.eights = np.ndarray((len(self.whole) - 7,), "<u8", self.whole, strides=(1,))
         """The eight bytes from each position on, as one number each."""
-        self.text = content.decode("latin-1")
 
 
 class TextTable:
@@ -103,17 +105,19 @@ class TextTable:
     def cells(self, name: str) -> list[str]:
         """Return the cells of a column."""
         if name not in self._cells:
-            text = self._content.text
-            begins, ends = self.places(name)
-            cells = [
-                text[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
-            ]
-            if not "".join(cells).isascii():
-                cells = [
-                    cell if cell.isascii() else cell.encode("latin-1").decode() for cell in cells
-                ]
-            self._cells[name] = cells
+            whole = self._content.whole
+            spans = zip(*(each.tolist() for each in self.places(name)), strict=True)
+            # No cell holds the end of a line.
+            joined = b"\n".join([whole[begin:end] for begin, end in spans]).decode()
+            self._cells[name] = joined.split("\n") if len(self) else []
         return self._cells[name]
+
+    def having(self, name: str, letter: bytes) -> Booleans:
+        """Return which cells of a column have a letter."""
+        places = _places(self._content.letters, letter)
+        begins, ends = self.places(name)
+        found: Booleans = np.searchsorted(places, begins) < np.searchsorted(places, ends)
+        return found
 
     def words(self, name: str) -> Words:
         """Return a column as places among the texts that are in it."""
@@ -142,7 +146,19 @@ class TextTable:
         """Return the letters of those cells of a column that have so many, and which they are."""
         begins, ends = self.places(name)
         fits = ends - begins == size
-        return self._content.letters[begins[fits][:, None] + np.arange(size)], fits
+        whole = self._content.whole
+        texts = np.ndarray((max(len(whole) - size, 0),), f"V{size}", whole, strides=(1,))
+        found = texts[begins[fits]].view(np.uint8).reshape(-1, size)
+        return np.asfortranarray(found), fits
+
+    def reading(self, name: str, text: str) -> Booleans:
+        """Return which cells of a column are a text, none if it is empty."""
+        wanted = np.frombuffer(text.encode(), np.uint8)
+        if not len(wanted):
+            return np.zeros(len(self), np.bool_)
+        letters, found = self.letters(name, len(wanted))
+        found[found] = (letters == wanted).all(axis=1)
+        return found
 
     def refuse(self, wrong: Booleans, name: str, accepted: str) -> None:
         """Note rows in which a cell is not what is accepted."""
@@ -168,13 +184,13 @@ class TextTable:
     def durations(self, name: str, unit: float) -> Floats:
         """Return a column of durations (seconds): plain numbers count in a unit of so many."""
         accepted = "a duration such as 90, 30:00, 12:30:00 or 2-12:30:00"
-        letters, usual = self.letters(name, len("hh:mm:ss"))
-        fits = (letters[:, [2, 5]] == ord(":")).all(axis=1)
-        digits = letters[:, [0, 1, 3, 4, 6, 7]].astype(np.int64) - ord("0")
-        fits &= ((digits >= 0) & (digits <= 9)).all(axis=1)
-        usual[usual] = fits
-        values = np.empty(len(usual))
-        values[usual] = digits[fits] @ np.array([36000, 3600, 600, 60, 10, 1])
+        values, usual = np.empty(len(self)), np.zeros(len(self), np.bool_)
+        for form in ("dd:dd:dd", "d-dd:dd:dd", "dd-dd:dd:dd"):
+            letters, fits = self.letters(name, len(form))
+            fits[fits] = alike = written_as(form, letters)
+            digits = letters[alike][:, [place for place, kind in enumerate(form) if kind == "d"]]
+            values[fits] = (digits - ord("0")) @ _SECONDS[-digits.shape[1] :]
+            usual |= fits
         if not usual.all():
             others = self.part(~usual)
             values[~usual] = others.numbers(name, lambda text: read_duration(text, unit), accepted)
@@ -234,31 +250,26 @@ def read_table(
     if b"\r" in content:
         content = content.replace(b"\r\n", b"\n")
     malformed: list[Malformed] = []
-    table = None
-    if not (quoted and b'"' in content):
-        table = _split(content, delimiter, source, malformed)
-    if table is None:
 
-        def refuse(line: int, row: list[str], expected: int) -> None:
-            found = f"{len(row)} cells ({shown(delimiter.join(row))})"
-            malformed.append(Malformed(line, "columns", f"{found}, the header has {expected}"))
-            if len(malformed) > MAX_ODD_LINES:
-                raise InputError(f"{source}: more than {MAX_ODD_LINES} lines are no records")
+    def refuse(line: int, row: Sequence[str], expected: int) -> None:
+        found = f"{len(row)} cells ({shown(delimiter.join(row))})"
+        malformed.append(Malformed(line, "columns", f"{found}, the header has {expected}"))
+        if len(malformed) > MAX_ODD_LINES:
+            raise InputError(f"{source}: more than {MAX_ODD_LINES} lines are no records")
 
+    if quoted and (b'"' in content or not delimiter.isascii()):
         # The same cells, written so that they can be found at once.
-        if quoted:
-            where = f"{what} is expected", source
-            content, lines = _without_quotes(content, delimiter, refuse, where)
-            delimiter = _CELL_END
-        else:
-            content, lines = _mended(content, delimiter, rest, refuse)
-        table = _split(content, delimiter, source, malformed)
-        if table is None:
-            raise InputError(f"{source}: holds no row; {what} is expected")
-        table.lines = lines[1:]
-    name = next(iter(table.header))
-    if f"\n{name}{delimiter}".encode() in content:
-        table = table.part(np.array([cell != name for cell in table.cells(name)], np.bool_))
+        where = f"{what} is expected", source
+        content, lines = _without_quotes(content, delimiter, refuse, where)
+        header, kept, cells, _ = _split(content, _CELL_END, (), refuse)
+    else:
+        header, kept, cells, lines = _split(content, delimiter, rest, refuse)
+    places = {name: header.index(name) for name in header}
+    table = TextTable(source, places, kept, cells[1:], lines[1 : len(cells)], malformed)
+    headers = table.reading(header[0], header[0])
+    if headers.any():
+        table = table.part(~headers)
+    table.repeated = {name for name in header if header.count(name) > 1}
     return table
 
 
@@ -274,34 +285,6 @@ def _is_utf8(content: bytes) -> bool:
     return True
 
 
-def _split(
-    content: bytes, delimiter: str, source: str, malformed: list[Malformed]
-) -> TextTable | None:
-    """Return a table each of whose lines has as many cells as the header, else None."""
-    content = content if content.endswith(b"\n") else content + b"\n"
-    line = content.partition(b"\n")[0]
-    header = [name.strip() for name in line.decode().split(delimiter)]
-    lines_at_most = content.count(b"\n")
-    if content.count(delimiter.encode()) > lines_at_most * (len(header) - 1):
-        return None
-    kept = Content(content)
-    ends = _places(kept.letters, delimiter.encode() + b"\n")
-    if len(ends) % len(header):
-        return None
-    cells = ends.reshape(-1, len(header))
-    breaks = kept.letters[cells[:, -1]] == _NEWLINE
-    if not breaks.all() or kept.text.count("\n") != len(cells):
-        return None
-    lines = np.arange(2, len(cells) + 1)
-    cells = np.column_stack([cells[:-1, -1], cells[1:]])
-    places: dict[str, int] = {}
-    for place, name in enumerate(header):
-        places.setdefault(name, place)
-    table = TextTable(source, places, kept, cells, lines, malformed)
-    table.repeated = {name for name in header if header.count(name) > 1}
-    return table
-
-
 def _places(content: bytes | NDArray[np.uint8], wanted: bytes) -> NDArray[np.int32]:
     """Return where some letters are; a block at a time, which stays in the caches."""
     letters = np.frombuffer(content, np.uint8)  # of an array, the same again
@@ -313,38 +296,42 @@ def _places(content: bytes | NDArray[np.uint8], wanted: bytes) -> NDArray[np.int
     return np.concatenate(found)
 
 
-_Refuse = Callable[[int, list[str], int], None]
+_Refuse = Callable[[int, Sequence[str], int], None]
 """Notes a line that is no row: its number, its cells, and how many there should be."""
 
 
-def _mended(
+def _split(
     content: bytes, delimiter: str, rest: Sequence[str], refuse: _Refuse
-) -> tuple[bytes, Integers]:
-    """Return the rows whose one free text may have held delimiters, and their lines."""
-    mark = delimiter.encode()
-    content = content if content.endswith(b"\n") else content + b"\n"
-    header = content.partition(b"\n")[0].split(mark)
-    names = [name.decode().strip() for name in header]
+) -> tuple[list[str], Content, Integers, Integers]:
+    """Return the header, where cells of rows end (the first one begins), and the rows' lines.
+
+    A line of too many cells is a row if one column is in ``rest``.
+    """
+    kept = Content(content)
+    ends = _places(kept.letters, delimiter.encode() + b"\n")
+    breaks = np.flatnonzero(kept.letters[ends] == _NEWLINE)
+    counts = np.diff(breaks, prepend=-1)
+    begins = np.concatenate([[-1], ends[breaks[:-1]]]).astype(ends.dtype)
+    header = kept.whole[: ends[breaks[0]]].decode().split(delimiter)
+    names = [name.strip() for name in header]
+    size = len(header)
     extra = next((names.index(name) for name in rest if name in names), None)
-    ends, marks = (_places(content, letter) for letter in (b"\n", mark))
-    counts = np.diff(np.searchsorted(marks, ends), prepend=0)
-    odd = np.flatnonzero(counts != len(header) - 1)
-    kept = np.ones(len(ends), np.bool_)
-    parts, done = [], 0
-    for number in odd.tolist():
-        begin = int(ends[number - 1]) + 1 if number else 0
-        end = int(ends[number]) + 1
-        row = content[begin : end - 1].split(mark)
-        parts.append(content[done:begin])
-        done = end
-        if len(row) > len(header) and extra is not None:
-            last = extra + len(row) - len(header) + 1
-            parts.append(mark.join([*row[:extra], b" ".join(row[extra:last]), *row[last:]]) + b"\n")
-        else:
-            kept[number] = False
-            if b"".join(row).strip():
-                refuse(number + 1, [cell.decode() for cell in row], len(header))
-    return b"".join([*parts, content[done:]]), np.flatnonzero(kept) + 1
+    rows, cells = np.ones(len(breaks), np.bool_), np.ones(len(ends), np.bool_)
+    for line in np.flatnonzero(counts != size).tolist():
+        last = int(breaks[line]) + 1
+        first = last - int(counts[line])
+        if last - first > size and extra is not None:
+            cells[first + extra : last - size + extra] = False
+            continue
+        rows[line] = False
+        cells[first:last] = False
+        text = kept.whole[begins[line] + 1 : ends[last - 1]].decode()
+        if text.replace(delimiter, "").strip():
+            refuse(line + 1, text.split(delimiter), size)
+    if not cells.all():
+        ends = ends[cells]
+    found = np.column_stack([begins[rows], ends.reshape(-1, size)])
+    return names, kept, found, np.flatnonzero(rows) + 1
 
 
 def _without_quotes(

@@ -86,16 +86,22 @@ class Dates:
         return Dates(values, self.later, self.missing)
 
 
-def iso_seconds(letters: NDArray[np.uint8]) -> tuple[Floats, Booleans]:
-    """Return the local seconds of those texts that are written ``YYYY-MM-DDThh:mm:ss``."""
+def written_as(form: str, letters: NDArray[np.uint8]) -> Booleans:
+    """Return which texts have a form; ``d`` is a digit, and for ``T`` there may be a space."""
     fits = np.ones(len(letters), np.bool_)
-    for place, kind in enumerate(ISO):
+    for place, kind in enumerate(form):
         column = letters[:, place]
         if kind == "d":
             fits &= (column >= ord("0")) & (column <= ord("9"))
         else:
             fits &= (column == ord(kind)) | ((kind == "T") & (column == ord(" ")))
-    digits = letters[fits].astype(np.int64) - ord("0")
+    return fits
+
+
+def iso_seconds(letters: NDArray[np.uint8]) -> tuple[Floats, Booleans]:
+    """Return the local seconds of those texts that are written ``YYYY-MM-DDThh:mm:ss``."""
+    fits = written_as(ISO, letters)
+    digits = (letters if fits.all() else letters[fits]) - np.uint8(ord("0"))
 
     def number(begin: int, end: int) -> NDArray[np.int64]:
         value = np.zeros(len(digits), np.int64)
