@@ -85,6 +85,12 @@ def require(fits: bool, name: str, value: object, accepted: str) -> None:
         raise InputError(f"{name} is {text}; {accepted}")
 
 
+def require_one_of(name: str, value: str, known: Iterable[str]) -> None:
+    """Raise an :class:`InputError` ``NAME is 'VALUE'`` unless the value is one of those known."""
+    if value not in known:
+        raise InputError(f"{name} is {shown(value)}{did_you_mean(str(value), known)}")
+
+
 def require_utf8(arguments: Iterable[str]) -> None:
     """Refuse arguments of a command that no file of a run could tell, since these are in UTF-8."""
     for each in arguments:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from qops_batsim.cli.batsim_options import VERBOSITIES, BatsimOptions, parse_batsim_options
-from qops_batsim.errors import InputError, QopsError, did_you_mean, printable, shown
+from qops_batsim.errors import InputError, QopsError, printable, require_one_of, shown
 from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
 from qops_batsim.version import __version__
 
@@ -163,8 +163,7 @@ def _redis(options: BatsimOptions) -> _Redis:
 
 def _verbosity(options: BatsimOptions) -> str:
     given = options.value("--verbosity", "information")
-    if given not in VERBOSITIES:
-        raise InputError(f"--verbosity is {shown(given)}{did_you_mean(given, VERBOSITIES)}")
+    require_one_of("--verbosity", given, VERBOSITIES)
     return "quiet" if "--quiet" in options.switches else given
 
 

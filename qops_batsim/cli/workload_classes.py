@@ -9,7 +9,7 @@ from qops_batsim.cli.console import say
 from qops_batsim.cli.inputs import read_source
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.options import WorkloadIn, WorkloadOut
-from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.errors import InputError, require_one_of
 
 if TYPE_CHECKING:
     from qops_batsim.workload.model import Workload
@@ -69,8 +69,7 @@ def classes(
     from qops_batsim.workload.service_classes import ClassChoices, LogFacts, assign_classes
     from qops_batsim.workload.swf import read_swf
 
-    if cpu_time not in (RUN_TIME, LOG):
-        raise InputError(f"cpu time is {cpu_time!r}{did_you_mean(cpu_time, (RUN_TIME, LOG))}")
+    require_one_of("cpu time", cpu_time, (RUN_TIME, LOG))
     if cpu_time == LOG and log is None:
         raise InputError("--cpu-time log needs the log (--log)")
     choices = ClassChoices(

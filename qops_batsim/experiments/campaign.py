@@ -15,10 +15,11 @@ import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.analysis.metrics.promise_metrics import PROMISE_METRICS
-from qops_batsim.errors import InputError, did_you_mean, require
+from qops_batsim.errors import InputError, require, require_one_of
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.contestants import Contestant, check_distinct
 from qops_batsim.experiments.deadline_runs import EXACT, USERS, DeadlineCase, Scenario, Settings
+from qops_batsim.experiments.deadline_workload import REFERENCES
 from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
 from qops_batsim.optimum.solver import require_solver
 from qops_batsim.workload.estimate_models import RANDOM, EstimateChoices
@@ -192,16 +193,15 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
                 check_counts(window.skip, window.first or None)
             _check_apart(log.name, windows)
         for method, load in product(self.methods, self.loads):
-            if method not in METHODS:
-                raise InputError(f"method is {method!r}{did_you_mean(method, METHODS)}")
+            require_one_of("method", method, METHODS)
             least = 1.0 if method == "duplication" else MIN_EXPANSION
             accepted = f"by {method}, a number from {least:g} to {MAX_LOAD:g} is accepted"
             require(least <= load <= MAX_LOAD, "load", load, accepted)
         for seed in self.seeds:
             check_seed(seed)
         for base in self._bases():
-            if base not in (EXACT, USERS):
-                raise InputError(f"deadlines by is {base!r}{did_you_mean(base, (EXACT, USERS))}")
+            require_one_of("deadlines_by", base, (EXACT, USERS))
+        require_one_of("reference", self.reference, REFERENCES)
         for model in self.models.values():
             model.check()
             if model.seed != 1:
@@ -210,20 +210,18 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
                 )
         for point in self.points():
             _scenario(point, Window(), 1, self).choices.check()
-        names = [each.name for each in self.schedulers]
-        if self.base not in names:
-            raise InputError(f"baseline is {self.baseline!r}{did_you_mean(self.baseline, names)}")
+        require_one_of("baseline", self.base, [each.name for each in self.schedulers])
         for metric in self.metrics:
-            if metric not in self.known_metrics:
-                hint = did_you_mean(metric, self.known_metrics)
-                raise InputError(f"metric is {metric!r}{hint}")
+            if metric in PROMISE_METRICS and not self.has_models:
+                raise InputError(f"metric is {metric!r}; it needs estimates or deadlines_by, too")
+            require_one_of("metric", metric, self.known_metrics)
         if not isinstance(self.bound, msgspec.UnsetType):
             self._check_bound(self.bound)
         for each in self.schedulers:
             each.make()
 
     def _check_bound(self, units: float) -> None:
-        accepted = "a number of units above 0 is expected"
+        accepted = "a number above 0 (about as many seconds of search) is expected"
         require(0 < units < math.inf, "bound", units, accepted)
         require_solver()
         for each in self.schedulers:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.errors import InputError, require_one_of, shown
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.workload.deadlines import DeadlineChoices, assign_deadlines, without_deadlines
 from qops_batsim.workload.delay_jobs import derived, exact_estimates
@@ -66,8 +66,7 @@ def measure(
     workload: Workload, *, reference: str = "scaled", keep_estimates: bool = False
 ) -> Measured:
     """Run EASY on a workload, as :func:`give_deadlines` does."""
-    if reference not in REFERENCES:
-        raise InputError(f"reference is {shown(reference)}{did_you_mean(reference, REFERENCES)}")
+    require_one_of("reference", reference, REFERENCES)
     prepared = workload if keep_estimates else exact_estimates(workload)
     respond = _original_response_times if reference == "unscaled" else easy_response_times
     return Measured(workload, prepared, respond(prepared), reference, keep_estimates)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 from qops_batsim.limits import MAX_JOBS, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.workload.job_states import ENDED, OTHERS, STATES
 from qops_batsim.workload.log import RECORD, Records, RepairCount, Words
@@ -54,9 +54,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name, accepted in _ACCEPTED.items():
-            value = getattr(self, name)
-            if value not in accepted:
-                raise InputError(f"{name} is {shown(value)}{did_you_mean(value, accepted)}")
+            require_one_of(name, getattr(self, name), accepted)
         for state in (*self.states, *self.state_names.values()):
             if state not in STATES:
                 raise InputError(f"state {shown(state)} is not known{did_you_mean(state, STATES)}")

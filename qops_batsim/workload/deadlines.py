@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.errors import InputError, did_you_mean, require, shown
+from qops_batsim.errors import InputError, require, require_one_of, shown
 from qops_batsim.jobs import Job
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import changed_job, derived, jobs_until_killed, with_deadline
@@ -51,9 +51,7 @@ class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
         accepted, stringency = "a number from 0 to below 1 is accepted", self.stringency
         require(0 <= stringency < 1, "stringency", stringency, accepted)
         check_share(self.share)
-        if self.artificial not in ARTIFICIAL:
-            hint = did_you_mean(self.artificial, ARTIFICIAL)
-            raise InputError(f"artificial is {shown(self.artificial)}{hint}")
+        require_one_of("artificial", self.artificial, ARTIFICIAL)
         fits = 1 <= self.relaxation < math.inf
         require(fits, "relaxation", self.relaxation, "a number from 1 up is accepted")
         check_seed(self.seed)
@@ -89,8 +87,7 @@ def assign_deadlines(
     """
     choices = choices or DeadlineChoices()
     choices.check()
-    if at_least not in AT_LEAST:
-        raise InputError(f"at least is {shown(at_least)}{did_you_mean(at_least, AT_LEAST)}")
+    require_one_of("at least", at_least, AT_LEAST)
     by_users = users_with_deadline(workload, choices.share, choices.seed)
     jobs = []
     for job, run_time in jobs_until_killed(workload):

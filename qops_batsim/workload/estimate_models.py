@@ -29,7 +29,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from qops_batsim.errors import InputError, did_you_mean, require, shown
+from qops_batsim.errors import InputError, require, require_one_of, shown
 from qops_batsim.jobs import Job
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import (
@@ -107,11 +107,8 @@ class EstimateChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range or of no use."""
-        if self.model not in MODELS:
-            raise InputError(f"model is {shown(self.model)}{did_you_mean(self.model, MODELS)}")
-        if self.overrun not in OVERRUNS:
-            hint = did_you_mean(self.overrun, OVERRUNS)
-            raise InputError(f"overrun is {shown(self.overrun)}{hint}")
+        require_one_of("model", self.model, MODELS)
+        require_one_of("overrun", self.overrun, OVERRUNS)
         above = "a number above 0 is accepted"
         require(0 < self.margin < math.inf, "margin", self.margin, above)
         require(0 <= self.badness < math.inf, "badness", self.badness, "0 or more is accepted")

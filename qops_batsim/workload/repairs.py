@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.errors import require_one_of
 from qops_batsim.workload.log import STATUS_PARTIAL, Records, RepairCount
 
 Mask = NDArray[np.bool_]
@@ -74,10 +74,7 @@ class Repairs(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name, accepted in CHOICES.items():
-            value = getattr(self, name)
-            if value not in accepted:
-                hint = did_you_mean(str(value), accepted)
-                raise InputError(f"{name.replace('_', ' ')} is {value!r}{hint}")
+            require_one_of(name.replace("_", " "), getattr(self, name), accepted)
 
 
 _Repair = tuple[str, str, Callable[[Records], Mask], Callable[[Records, Mask], None] | None]

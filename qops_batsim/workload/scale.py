@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.errors import InputError, require_one_of, shown
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
 from qops_batsim.workload.delay_jobs import ProfileTable, changed_job, derived, run_times
@@ -56,8 +56,7 @@ def scale_load(
     >>> [job.id for job in scale_load(tiny_workload(), 1.25).jobs]
     ['1', '2', '3', '4', '5', '2d1', '6', '7d1', '7', '8']
     """
-    if method not in METHODS:
-        raise InputError(f"method is {shown(method)}{did_you_mean(method, METHODS)}")
+    require_one_of("method", method, METHODS)
     least = 1.0 if method == "duplication" else MIN_EXPANSION
     if not least <= load <= MAX_LOAD:
         raise InputError(

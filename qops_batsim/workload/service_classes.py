@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.errors import InputError, did_you_mean, require, shown
+from qops_batsim.errors import InputError, did_you_mean, require, require_one_of, shown
 from qops_batsim.jobs import QOS_CLASSES, Job
 from qops_batsim.workload.delay_jobs import changed_job, derived, jobs_until_killed
 from qops_batsim.workload.model import Profile, Workload, check_seed, plain_number
@@ -63,11 +63,9 @@ class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
-        if self.every is not None and self.every not in QOS_CLASSES:
-            raise InputError(f"class is {shown(self.every)}{did_you_mean(self.every, QOS_CLASSES)}")
-        if self.tasks not in (TOGETHER, APART):
-            hint = did_you_mean(self.tasks, (TOGETHER, APART))
-            raise InputError(f"tasks is {shown(self.tasks)}{hint}")
+        if self.every is not None:
+            require_one_of("class", self.every, QOS_CLASSES)
+        require_one_of("tasks", self.tasks, (TOGETHER, APART))
         check_seed(self.seed)
         factor, speed = self.deadline_factor, self.speed
         require(1 <= factor < math.inf, "deadline factor", factor, "a number from 1 up is accepted")

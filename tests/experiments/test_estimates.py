@@ -110,7 +110,9 @@ def test_what_says_nothing_of_estimates_keeps_its_key() -> None:
         ({"estimates": [{"model": "error", "seed": 2}]}, "seed of estimates is 2; the seeds of"),
         ({"estimates": [{"modl": "error"}]}, "unknown field `modl`"),
         ({"estimates": []}, "no model of estimates to compare"),
-        ({"deadlines_by": "easy"}, "deadlines by is 'easy' (known: exact, users)"),
+        ({"deadlines_by": "easy"}, "deadlines_by is 'easy' (known: exact, users)"),
+        ({"reference": "early"}, "reference is 'early' (known: scaled, unscaled)"),
+        ({"bound": 0.0}, "bound is 0; a number above 0 (about as many seconds of search)"),
         ({"metrics": ["brokn_promises"]}, "did you mean 'broken_promises'?"),
     ],
 )
@@ -124,7 +126,7 @@ def test_metrics_of_promises_need_a_model() -> None:
     grid = {
         name: value for name, value in GRID.items() if name not in ("estimates", "deadlines_by")
     }
-    with pytest.raises(InputError, match="metric is 'broken_promises'"):
+    with pytest.raises(InputError, match="metric is 'broken_promises'; it needs estimates"):
         campaign_of(grid, source="here")
 
 
