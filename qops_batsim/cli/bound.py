@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from qops_batsim.cli import console, options
 from qops_batsim.cli.manual import manual
-from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.errors import require_one_of
 
 if TYPE_CHECKING:
     from qops_batsim.optimum.best import Best, Limits
@@ -63,12 +63,14 @@ def bound(
     from qops_batsim.optimum.written import write_best
     from qops_batsim.pending import check_writable
     from qops_batsim.running.inputs import load_workload
+    from qops_batsim.workload.deadlines import too_early
 
-    if objective is not None and objective not in OBJECTIVES:
-        hint = did_you_mean(objective, OBJECTIVES)
-        raise InputError(f"--objective {objective}: unknown objective{hint}")
+    if objective is not None:
+        require_one_of("--objective", objective, OBJECTIVES)
     require_solver()
     jobs = load_workload(workload)
+    if doubt := too_early(jobs, "by the schedulers; the best possible knows run times"):
+        console.warn(doubt)
     objectives = OBJECTIVES if objective is None else (objective,)
     prefixes = {each: f"{out}-{each}" for each in objectives}
     for prefix in prefixes.values():

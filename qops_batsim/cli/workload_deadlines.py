@@ -142,9 +142,5 @@ def _tell_estimates(before: Workload, after: Workload) -> None:
             f"{changed:,} of {len(told):,} estimates were not exact and are replaced by run times, "
             "so that schedulers know these in advance (--keep-estimates leaves them)"
         )
-    early, deadlines = too_early(after)
-    if early:
-        warn(
-            f"{early:,} of {deadlines:,} users' deadlines are earlier than submission + estimate, "
-            "so that they cannot be promised (--at-least estimate makes them later)"
-        )
+    if doubt := too_early(after, "--at-least estimate makes them later"):
+        warn(doubt)

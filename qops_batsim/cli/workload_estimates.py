@@ -96,9 +96,5 @@ def _tell(result: Workload) -> None:
         f"too short: {counts.too_short:,} ({100 * counts.too_short / counts.jobs:.2f} %), "
         f"{counts.killed:,} of them killed; estimate / run time: {counts.median:.2f} in the median"
     )
-    early, deadlines = too_early(result)
-    if early:
-        warn(
-            f"{early:,} of {deadlines:,} users' deadlines are earlier than submission + estimate, "
-            "so that they cannot be promised"
-        )
+    if doubt := too_early(result):
+        warn(doubt)

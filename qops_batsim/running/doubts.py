@@ -37,12 +37,8 @@ def _about_deadlines(module: DecisionModule, workload: Workload) -> Iterator[str
             "(`qops-batsim workload deadlines` gives jobs deadlines)"
         )
         return
-    early, deadlines = too_early(workload)
-    if early:
-        yield (
-            f"{early:,} of {deadlines:,} users' deadlines are earlier than submission + estimate, "
-            "so that they cannot be promised (`workload deadlines --at-least estimate`)"
-        )
+    if doubt := too_early(workload, "`workload deadlines --at-least estimate`"):
+        yield doubt
     options = module.options
     if isinstance(options, FqopsOptions) and not options.kill_and_restart:
         most = options.tolerance_factor * (2 if options.tolerance == "random" else 1)

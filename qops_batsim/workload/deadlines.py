@@ -146,11 +146,8 @@ def count_deadlines(workload: Workload) -> DeadlineCounts:
     return DeadlineCounts(user, artificial, none, without_laxity)
 
 
-def too_early(workload: Workload) -> tuple[int, int]:
-    """Return how many users' deadlines are earlier than submission + estimate, and of how many.
-
-    Whoever plans with estimates cannot promise them. O(jobs).
-    """
+def too_early(workload: Workload, remedy: str = "") -> str:
+    """Tell how many users' deadlines no plan with estimates can promise, if any; O(jobs)."""
     columns = workload.columns
     early = deadlines = 0
     places = zip(columns.requests or (), columns.submission_times, columns.estimates, strict=False)
@@ -158,7 +155,13 @@ def too_early(workload: Workload) -> tuple[int, int]:
         if qos is not None and qos.deadline is not None and qos.has_user_deadline is not False:
             deadlines += 1
             early += bool(qos.deadline < max(submission, 0.0) + estimate - PLAN_TOLERANCE)
-    return early, deadlines
+    if not early:
+        return ""
+    remedy = remedy and f" ({remedy})"
+    return (
+        f"{early:,} of {deadlines:,} users' deadlines are earlier than submission + estimate, so "
+        f"that they cannot be promised{remedy}"
+    )
 
 
 def _recorded(choices: DeadlineChoices) -> dict[str, Any]:

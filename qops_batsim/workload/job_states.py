@@ -80,4 +80,7 @@ def _state(word: str, own: Mapping[str, str]) -> str:
     return ""
 
 
-STATES_EXPECTED = f"a state of Slurm ({', '.join(STATES)}), or a word that --state-name explains,"
+STATES_EXPECTED = (
+    f"a state of Slurm ({', '.join(STATES)}), or a word that --state-name of `workload from-sacct` "
+    "explains,"
+)

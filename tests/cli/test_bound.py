@@ -34,6 +34,17 @@ def test_json_is_the_same_at_every_repetition(cli, tmp_path: Path) -> None:
     assert cli(*arguments).out == result.out
 
 
+def test_schedulers_that_do_not_know_run_times(cli, tmp_path: Path) -> None:
+    pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
+    job = {"id": "1", "subtime": 0, "res": 1, "profile": "p", "qos": {"deadline": 20}}
+    workload = {"nb_res": 1, "jobs": [job], "profiles": {"p": {"type": "delay", "delay": 10}}}
+    (tmp_path / "w.json").write_text(json.dumps(workload))
+    result = cli("bound", tmp_path / "w.json", *TIME, "--json", "-o", tmp_path / "best")
+    found = json.loads(result.out)["jobs"]
+    assert (found["best_known"], found["schedulers"]["qops"]) == (1, 0)
+    assert "1 of 1 users' deadlines are earlier than submission + estimate" in result.err
+
+
 def test_a_missing_solver_is_named(cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ortools", None)
     result = cli("bound", "tiny_8")
