@@ -187,6 +187,12 @@ def _walltimes(workload: Workload, requests: Workload) -> Floats:
                 f"{requests.source}: job {shown(job.id)} of {workload.source} is not among the "
                 "jobs; the same jobs with users' walltimes are expected"
             )
+        if asked.processors != job.processors:
+            raise InputError(
+                f"{requests.source}: job {shown(job.id)} asks for {asked.processors} processors, "
+                f"and for {job.processors} in {workload.source}; the same jobs with users' "
+                "walltimes are expected"
+            )
         if asked.walltime is not None:
             limits[place] = asked.walltime
     return limits

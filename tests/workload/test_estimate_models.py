@@ -245,3 +245,8 @@ def test_a_workload_that_lacks_what_is_needed_is_told() -> None:
         with_estimates(exact_estimates(users), EstimateChoices(model="modal"))
     with pytest.raises(InputError, match="job '2' of test is not among the jobs"):
         with_estimates(base, EstimateChoices(model="users"), requests=users)
+    (job,) = users.jobs
+    wide = Job.from_fields({**job.fields, "res": 2}, where="test")
+    other = Workload(jobs=[wide], profiles=users.profiles, processors=4, source="other")
+    with pytest.raises(InputError, match="other: job '1' asks for 2 processors, and for 1 in test"):
+        with_estimates(users, EstimateChoices(model="users"), requests=other)
