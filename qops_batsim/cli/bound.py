@@ -63,14 +63,11 @@ def bound(
     from qops_batsim.optimum.written import write_best
     from qops_batsim.pending import check_writable
     from qops_batsim.running.inputs import load_workload
-    from qops_batsim.workload.deadlines import too_early
 
     if objective is not None:
         require_one_of("--objective", objective, OBJECTIVES)
     require_solver()
     jobs = load_workload(workload)
-    if doubt := too_early(jobs, "by the schedulers; the best possible knows run times"):
-        console.warn(doubt)
     objectives = OBJECTIVES if objective is None else (objective,)
     prefixes = {each: f"{out}-{each}" for each in objectives}
     for prefix in prefixes.values():
@@ -96,7 +93,10 @@ def bound(
 
 def _search(jobs: Workload, objectives: tuple[str, ...], limits: Limits) -> list[Best]:
     from qops_batsim.optimum.best import best_possible
+    from qops_batsim.workload.deadlines import too_early
 
+    if doubt := too_early(jobs, "by the schedulers; the best possible knows run times"):
+        console.warn(doubt)
     bars = console.progress_bar(100 * len(objectives), "searching")
     with console.announce_compiling(), bars as bar:
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import RUNNING, SUBMITTED
 
@@ -19,12 +17,8 @@ def left_over(world: World) -> str:
     for state, trouble in _TROUBLE.items():
         left = [each.job.id for each in world.records.values() if each.state == state]
         if left:
-            return f"{trouble.format(len(left))}: {_some(left)}"
+            more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+            return f"{trouble.format(len(left))}: {', '.join(left[:5])}{more}"
     if world.registering:
         return "dynamic jobs are enabled and the module never sent NOTIFY registration_finished"
     return ""
-
-
-def _some(names: Sequence[str], shown: int = 5) -> str:
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more

@@ -25,25 +25,22 @@ from qops_batsim.version import __version__
 MACHINE_STATES_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
 
 
-def write_outputs(
-    simulation: Simulation, prefix: str | Path, *, machine_states: bool = True
-) -> list[Path]:
+def write_outputs(simulation: Simulation, prefix: str | Path) -> list[Path]:
     """Write ``PREFIX_jobs.csv``, ``PREFIX_schedule.csv`` and ``PREFIX_machine_states.csv``.
 
     With energy, also ``PREFIX_consumed_energy.csv`` and ``PREFIX_pstate_changes.csv``.
 
     Differences from Batsim, so that equal runs give equal bytes:
     ``batsim_version`` names this package, and ``scheduling_time`` and
-    ``simulation_time`` (wall-clock seconds there) are 0. Missing directories are made. The
-    third file is left out without ``machine_states``.
+    ``simulation_time`` (wall-clock seconds there) are 0. Missing directories are made.
     """
     with run_files(prefix) as files:
-        add_outputs(files, simulation, machine_states=machine_states)
+        add_outputs(files, simulation)
         return files.publish_alone()
 
 
 def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool = True) -> None:
-    """Write the files of :func:`write_outputs` into the set of a run."""
+    """Write the files of :func:`write_outputs` into the set of a run, perhaps without the third."""
     changes = simulation.host_changes
     ends = simulation.ended_jobs.written_finishes
     if np.fmax.reduce(ends, initial=0.0) > MAX_END:

@@ -62,9 +62,7 @@ def proven(tasks: Tasks, worth: Ints, machine: int, rows: Sequence[tuple[Interva
     return (total + sum(each for each in left if each > 0)) // _SCALE
 
 
-def energy_bound(
-    tasks: Tasks, worth: Ints, machine: int, budget: Budget, rounds: int = MOST_ROUNDS
-) -> EnergyBound:
+def energy_bound(tasks: Tasks, worth: Ints, machine: int, budget: Budget) -> EnergyBound:
     """Return the best bound of intervals that some rounds of violated ones find.
 
     O(rounds × jobs² log jobs) beside the linear programs.
@@ -74,7 +72,7 @@ def energy_bound(
         np.concatenate([tasks.release, tasks.last_start, tasks.release + tasks.duration])
     )
     best = int(worth.sum())
-    for _ in range(rounds):
+    for _ in range(MOST_ROUNDS):
         violated = _violated(tasks, program.solve(), machine, begins)
         if not program.add(violated[:ROWS_A_ROUND]) or budget.is_spent:
             break

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.plan import Plan
 
 
-def warm_up(plan: Plan, deadlines: Iterable[float | None] = (10.0, 60.0, 40.0, 30.0)) -> None:
+def warm_up(plan: Plan) -> None:
     """Compile the kernels of an empty plan of one processor: each of them works once."""
-    for index, deadline in enumerate(deadlines):
+    for index, deadline in enumerate((10.0, 60.0, 40.0, 30.0)):
         qos = QosRequest(deadline=deadline, estimated_runtime=10.0)
         plan.arrived(Job(f"warm-up!{index}", 0.0, 1, "none", qos=qos))
     plan.decide(0.0, HostSet.first(1))

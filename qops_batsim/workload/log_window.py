@@ -17,9 +17,9 @@ from qops_batsim.workload.model import plain_number
 _QUARTER = 900.0
 
 
-def log_months(log: Log, *, time_zone: str | None = None) -> list[str]:
+def log_months(log: Log) -> list[str]:
     """Return the calendar months, ``YYYY-MM`` in order, in which jobs were submitted."""
-    calendar = log.calendar(time_zone)
+    calendar = log.calendar()
     submitted = log.records["submit_time"]
     # Wall clocks differ from UTC by whole quarters of an hour, so months begin at one.
     quarters = np.unique((submitted[submitted >= 0] + calendar.unix_start) // _QUARTER)

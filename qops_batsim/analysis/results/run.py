@@ -288,12 +288,6 @@ def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
     return read_files(find_run(name), hosts=hosts)
 
 
-def read_jobs(path: str | Path, *, hosts: int | None = None) -> RunResult:
-    """Read one ``_jobs.csv`` alone, plain or gzip-compressed."""
-    name = Path(path).name.removesuffix(".gz").removesuffix(".csv").removesuffix("_jobs")
-    return read_files(RunFiles(name=name, prefix="", jobs=Path(path)), hosts=hosts)
-
-
 def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
     """Read the files that were found of a run; ``hosts`` as for :func:`read_run`."""
     schedule = _read_if_any(read_schedule, files.schedule)

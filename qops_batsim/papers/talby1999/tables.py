@@ -14,11 +14,6 @@ from qops_batsim.papers.talby1999.values import WAITS
 Data = Mapping[str, Any]
 
 
-def _beside_paper(key: str, heading: str, prefix: str = "paper_") -> dict[str, str]:
-    """Return the column of a value and that of the paper's."""
-    return {key: heading, f"{prefix}{key}": "paper"}
-
-
 _IMPROVEMENT = {
     "improvement_percent": "improvement %",
     "literal.improvement_percent": "literal",
@@ -27,7 +22,8 @@ _IMPROVEMENT = {
 _MONTHLY = {
     "month": "month",
     "jobs": "jobs",
-    **_beside_paper("conservative", "conservative"),
+    "conservative": "conservative",
+    "paper_conservative": "paper",
     "slack": "slack",
     "literal.slack": "literal",
     "paper_slack": "paper",

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.analysis.results.run import load_run, read_jobs, read_run
+from qops_batsim.analysis.results.run import load_run, read_run
 from qops_batsim.analysis.results.run_files import find_run
 from qops_batsim.errors import InputError
 
@@ -57,7 +57,7 @@ def test_a_compressed_jobs_file_works_alone_and_its_hosts_are_assumed(write_run,
     packed = Path(f"{prefix}_jobs.csv.gz")
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     plain.unlink()
-    for result in (read_run(prefix), read_run(packed), read_jobs(packed)):
+    for result in (read_run(prefix), read_run(packed)):
         assert (result.name, result.hosts, result.hosts_are_assumed) == ("run", 4, True)
     assert not read_run(prefix, hosts=9).hosts_are_assumed
 
