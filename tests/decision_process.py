@@ -13,7 +13,7 @@ import zmq
 from qops_batsim.scheduling.session import DecisionSession
 from recordings import Case
 
-LIMIT_MS = 20_000
+LIMIT_MS = 120_000
 """No socket of a test waits longer (milliseconds)."""
 
 Answer = Callable[[bytes], bytes | list[bytes] | None]

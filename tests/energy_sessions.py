@@ -28,7 +28,7 @@ from qops_batsim.protocol.zeromq import listen
 from qops_batsim.workload import read_workload
 from recordings import Case, Replay
 
-SECONDS = 30.0
+SECONDS = 240.0
 MOST_CALLS = 60
 BY_DESIGN = ("batsim_version", "scheduling_time", "simulation_time")
 # Batsim's stretch of a job killed within nanoseconds depends on the last bits of the clock.

@@ -20,7 +20,7 @@ from qops_batsim.errors import QopsError
 from qops_batsim.running.run import BatsimCall, Run, run
 from random_simulations import SCHEDULERS, Case, random_case
 
-SECONDS = 60.0
+SECONDS = 240.0
 """How long the real Batsim may be silent."""
 
 
@@ -33,7 +33,7 @@ def real_program(name: str = "batsim") -> str:
     if path is None:
         pytest.skip(f"no {name} on PATH")
     if name == "batsim":
-        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
+        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=240)
         version = answer.stdout.strip()
         if not re.fullmatch(r"v[34]\.\d+\.\d+|commit .*", version):
             pytest.skip(f"{path} is no Batsim 3 or 4 ({version[:60]!r})")

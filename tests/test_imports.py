@@ -59,7 +59,7 @@ def loaded_after(code: str) -> set[str]:
     """Return the heavy packages that a fresh interpreter has loaded after the code."""
     report = f"import json, sys\n{code}\nprint()\nprint(json.dumps(sorted(sys.modules)))"
     result = subprocess.run(
-        [sys.executable, "-c", report], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", report], capture_output=True, text=True, check=True, timeout=240
     )
     return set(json.loads(result.stdout.splitlines()[-1])) & set(HEAVY)
 

@@ -77,15 +77,13 @@ def deadlines(tmp_path: Path) -> Example:
     return Example(find_input("sdsc_sp2_128", "platforms"), workload)
 
 
-@pytest.fixture(params=["shipped", "tiny", "ties", "test_delays", "kth"])
+@pytest.fixture(params=["shipped", "tiny", "ties", "test_delays"])
 def example(request: pytest.FixtureRequest, shipped: Example, tmp_path: Path) -> Example:
-    """Give one input after another; the last three are those of recorded Batsim sessions."""
+    """Give one input after another; the last two are those of recorded Batsim sessions."""
     if request.param == "shipped":
         return shipped
     if request.param == "tiny":
         return Example(four_hosts(tmp_path), find_input("tiny_8", "workloads"))
     inputs = request.getfixturevalue("shared") / "batsim" / "inputs"
-    if request.param == "kth":
-        return Example(shipped.platform, first_jobs(inputs / "kth_delay.json.gz", 500, tmp_path))
     name = {"ties": "ties.json", "test_delays": "upstream/test_delays.json"}[request.param]
     return Example(inputs / "p4_nonet.xml", inputs / name)

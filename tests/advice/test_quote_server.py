@@ -46,7 +46,7 @@ def served(source: QueueSource, seconds: float = 10.0) -> Iterator[tuple[Ask, in
     port = server.server_address[1]
 
     def ask(method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
-        connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        connection = HTTPConnection("127.0.0.1", port, timeout=240)
         content = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         connection.request(method, path, content, headers)
         answer = connection.getresponse()
@@ -168,15 +168,15 @@ def test_slow_clients_are_cut_off_and_many_are_sent_away() -> None:
         idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(MOST_AT_ONCE)]
         for each in idle:
             each.sendall(b"GET /quote?proc")
-        until = time.monotonic() + 20
+        until = time.monotonic() + 120
         while (found := ask("GET", "/health"))[0] != 503 and time.monotonic() < until:
             time.sleep(0.01)
         assert found == (503, {"error": "too many requests"})
         for each in idle:
-            each.settimeout(20)
+            each.settimeout(120)
             assert each.recv(1000) == b""
             each.close()
-        until = time.monotonic() + 20
+        until = time.monotonic() + 120
         while (found := ask("GET", "/health"))[0] != 200 and time.monotonic() < until:
             time.sleep(0.05)
         assert found[0] == 200
@@ -241,10 +241,10 @@ def test_the_command_stops_at_a_signal(tmp_path: Path) -> None:
             line = process.stderr.readline()
             assert line, told
             told += line
-        connection = HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
+        connection = HTTPConnection("127.0.0.1", int(found[1]), timeout=240)
         connection.request("GET", "/quote?processors=8&time=1h")
         assert json.loads(connection.getresponse().read())["jobs"][0]["response"] == 3700.0
         process.send_signal(signal.SIGTERM)
         rest = process.stderr.read()
-        assert process.wait(60) == 0, rest
+        assert process.wait(240) == 0, rest
         assert rest == "GET /quote 200\nstopped\n"

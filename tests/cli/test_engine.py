@@ -386,13 +386,10 @@ def test_two_processes(cli, machine, tmp_path):
     """Our scheduler and our engine, each on its own, as a user starts them."""
     main = [sys.executable, "-c", "from qops_batsim.cli.main import main; main()"]
     endpoint = f"ipc://{tmp_path}/socket"
-    serving = subprocess.Popen(
-        [*main, "serve", "easy", "-s", endpoint, "-o", tmp_path / "run", "-q", "--timeout", "20"]
-    )
+    both = ["-s", endpoint, "--timeout", str(LIMIT)]
+    serving = subprocess.Popen([*main, "serve", "easy", *both, "-o", tmp_path / "run", "-q"])
     try:
-        run = run_program(
-            *(*main, "engine", *machine, "-s", endpoint, "-e", tmp_path / "run", "--timeout", "20")
-        )
+        run = run_program(*main, "engine", *machine, *both, "-e", tmp_path / "run")
         assert (run.returncode, serving.wait(LIMIT)) == (0, 0)
     finally:
         serving.kill()

@@ -117,7 +117,7 @@ def test_a_letter_stands_for_one_option_everywhere() -> None:
 
 def test_the_package_is_a_command_too() -> None:
     command = [sys.executable, "-m", "qops_batsim", "--version"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=240)
     assert done.stdout == f"qops-batsim {qops_batsim.__version__}\n"
 
 
@@ -208,7 +208,7 @@ def run_command(*words: str, **options: Any) -> subprocess.CompletedProcess[byte
     return subprocess.run(
         [sys.executable, "-c", code, *words],
         stderr=subprocess.PIPE,
-        timeout=60,
+        timeout=240,
         check=False,
         **options,
     )

@@ -173,7 +173,7 @@ def test_nothing_is_left_after_a_signal(tmp_path, number, code):
     with subprocess.Popen(
         command, env=make_environment(pids), stderr=subprocess.PIPE, text=True
     ) as process:
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         # The second process is the simulation; the first answered --version.
         while not pids.exists() or len(pids.read_text().split()) < 2:
             assert time.monotonic() < until

@@ -59,8 +59,13 @@ def traces() -> dict[Source, Workload]:
 
 
 @pytest.fixture(scope="module")
-def report(traces: dict[Source, Workload]) -> PaperReport:
-    return islam2003.report_on(traces, TINY, PaperRequest(quick=True))
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept")
+
+
+@pytest.fixture(scope="module")
+def report(traces: dict[Source, Workload], kept: Path) -> PaperReport:
+    return islam2003.report_on(traces, TINY, PaperRequest(quick=True, out=kept))
 
 
 CAPTIONS = {
@@ -148,16 +153,14 @@ def test_panels_show_what_was_measured(report: PaperReport) -> None:
 def test_kept_runs_give_the_same_report(
     traces: dict[Source, Workload],
     report: PaperReport,
-    tmp_path: Path,
+    kept: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    request = PaperRequest(quick=True, out=tmp_path)
-    assert islam2003.report_on(traces, TINY, request).document() == report.document()
-
     def never(self: DeadlineRuns, case: DeadlineCase) -> AdmissionMetrics:
         raise AssertionError("a kept run is made again")
 
     monkeypatch.setattr(DeadlineRuns, "__call__", never)
+    request = PaperRequest(quick=True, out=kept)
     assert islam2003.report_on(traces, TINY, request).document() == report.document()
 
 
@@ -330,11 +333,12 @@ def test_other_windows_are_repetitions() -> None:
     assert claim.verdict == "not judged"
 
 
-def test_workers_do_not_matter(traces: dict[Source, Workload]) -> None:
+def test_workers_do_not_matter(
+    traces: dict[Source, Workload], report: PaperReport, kept: Path
+) -> None:
     small = msgspec.structs.replace(TINY, loads=(1.6,), seeds=(1,), windows=(), readings=())
-    assert run_study(traces, small, PaperRequest(workers=2)) == run_study(
-        traces, small, PaperRequest()
-    )
+    found = run_study(traces, small, PaperRequest(workers=2))
+    assert found == run_study(traces, small, PaperRequest(out=kept))
 
 
 def test_the_logs_are_found_or_asked_for(tmp_path: Path) -> None:

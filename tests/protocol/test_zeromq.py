@@ -22,7 +22,7 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload import Workload, read_workload
 from recordings import Case, cases, engine_options, platform_of
 
-TIMEOUT = 60.0
+TIMEOUT = 240.0
 EMPTY = b'{"now":0,"events":[]}'
 
 

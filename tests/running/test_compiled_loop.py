@@ -144,7 +144,7 @@ def workloads(draw: st.DrawFn) -> Workload:
 
 @pytest.mark.parametrize(("scheduler", "options"), COMPILED)
 @given(workload=workloads())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_random_workloads_give_the_same_files(
     workload: Workload, scheduler: str, options: dict[str, str], tmp_path_factory: Any
 ) -> None:
@@ -153,12 +153,10 @@ def test_random_workloads_give_the_same_files(
     Loops(workload, 5, scheduler, options).check(directory)
 
 
-@pytest.mark.parametrize(("scheduler", "options"), COMPILED)
-def test_recorded_logs_give_the_same_files(
-    scheduler: str, options: dict[str, str], shared: Path, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("scheduler", ["easy", "qops"])
+def test_a_recorded_log_gives_the_same_files(scheduler: str, shared: Path, tmp_path: Path) -> None:
     workload = read_workload(shared / "batsim" / "inputs" / "sdsc5k_delay.json.gz")
-    Loops(workload, 128, scheduler, options).check(tmp_path)
+    Loops(workload, 128, scheduler, {}).check(tmp_path)
 
 
 def test_a_simulation_goes_on_after_each_slice_and_as_room_grows(

@@ -49,7 +49,7 @@ def launch(tmp_path, workload, monkeypatch):
     pids.touch()
     monkeypatch.setenv("FAKE_BATSIM_PIDS", str(pids))
 
-    def run(body, *, module=None, timeout=60.0, prefix=None, publish=None, **options):
+    def run(body, *, module=None, timeout=240.0, prefix=None, publish=None, **options):
         path = write_fake(tmp_path / "batsim", body)
         options = {"workload": workload, "platform": make_cluster(4), **options}
         with run_files(prefix or tmp_path / "out" / "run") as files:
@@ -101,7 +101,7 @@ def test_a_recorded_session_gets_the_recorded_decisions(name, shared, tmp_path):
             workload=directory / case["workloads"][0],
             platform=directory / case["platform"],
             files=files,
-            timeout=60,
+            timeout=240,
         )
         paths = files.publish_alone()
     assert (run.hosts, run.jobs_ended) == (4, 10)

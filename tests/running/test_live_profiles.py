@@ -16,7 +16,7 @@ from decision_process import decision_process
 from live_engines import real_program
 
 COMPUTE, STORAGE = "abcd", ("disk1", "disk2")
-SECONDS = 60
+SECONDS = 240
 
 
 def platform(draw: random.Random, *, network: bool) -> str:

@@ -355,7 +355,7 @@ def test_the_same_over_zeromq(tmp_path: Path) -> None:
         )
         with (
             decision_process(scheduler_process("fqops")) as endpoint,
-            RemotePeer(endpoint, timeout=60.0) as peer,
+            RemotePeer(endpoint, timeout=240.0) as peer,
         ):
             there = Simulation(make_cluster(4), [workload], peer, remote)
             there.run()
