@@ -1,11 +1,12 @@
 """How far QoPS is from the best possible: the tables of docs/how-good-is-qops.md.
 
-Stretches of 500 jobs of three logs, loads by duplication, S = 0.2 and 0.5. Cases are made in the
-order window, log, S, load, and each is kept as soon as it is done, so that the study can be
-interrupted and continued. The logs are read from QOPS_SHARED (default ../shared).
+Stretches of 500 jobs of three logs, loads by duplication, S = 0.2 and 0.5; of 100 jobs where what
+QoPS lacks is split. Cases are made in the order window, load, S, log, and each is kept as soon as
+it is done, so that the study can be interrupted and continued. The logs are read from QOPS_SHARED
+(default ../shared).
 
     python benchmarks/how_good.py run --out out/how-good [--windows 1] [--time 12]
-    python benchmarks/how_good.py between --out out/how-good
+    python benchmarks/how_good.py split --out out/how-good [--windows 3]
     python benchmarks/how_good.py table --out out/how-good [--write docs/how-good-is-qops.md]
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -27,7 +28,6 @@ from qops_batsim.experiments.kept import KeptRuns
 from qops_batsim.experiments.traces import find_trace, trace_digest
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.between import ExactFeasibility, first_come_with_hindsight
-from qops_batsim.optimum.budget import Budget
 from qops_batsim.optimum.problem import NOT_CHOSEN, problem_of
 from qops_batsim.optimum.worth import worth_of
 from qops_batsim.papers.report import markdown_table
@@ -42,14 +42,20 @@ LOGS = {
 }
 """File, processors, and jobs before each window: others than those that chose defaults."""
 
-JOBS = 500
+JOBS, FEWER = 500, 100
+"""In a window, and in one of the split."""
+
+SPLIT_TIME = 4.0
+"""Deterministic time for the best possible of such a window."""
+
 LOADS = (1.0, 1.6, 1.3)
 STRINGENCIES = (0.2, 0.5)
-MEASURED = ("jobs", "work")
+KEPT = {"best": ("jobs", "work"), "charge": ("charge",)}
+"""Objectives that are searched for after each other, by the directory where results are kept."""
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A workload, how long it was searched (deterministic time), and with which seed."""
+    """A workload, how long it was searched (half the time an objective), and with which seed."""
 
     scenario: Scenario
     time: float
@@ -75,21 +81,26 @@ class Result(msgspec.Struct, frozen=True):
     objectives: dict[str, Figures]
 
 
-class Between(msgspec.Struct, frozen=True):
-    """The two lines between: admitted jobs and work in %, and questions that stayed open."""
+class Split(msgspec.Struct, frozen=True):
+    """Admitted jobs by line, from QoPS to the bound, and how questions were answered."""
 
-    exact: tuple[float, float]
-    hindsight: tuple[float, float]
-    exact_found: int
+    jobs: int
+    qops: int
+    exact: int
+    hindsight: int
+    best: int
+    bound: int
+    found: int
     exact_open: int
     hindsight_open: int
 
 
-def scenarios(windows: int) -> Iterator[Scenario]:
+def scenarios(windows: int, jobs: int = JOBS) -> Iterator[Scenario]:
     """Yield what is to be measured, the most wanted first."""
     for window, load, stringency, log in product(range(windows), LOADS, STRINGENCIES, LOGS):
         skip = LOGS[log][2][window]
-        yield Scenario(log=log, skip=skip, first=JOBS, load=load, stringency=stringency)
+        case = Scenario(log=log, skip=skip, first=jobs, load=load, stringency=stringency)
+        yield case.canonical()
 
 
 class Study:
@@ -99,8 +110,8 @@ class Study:
         self.time, self.windows = arguments.time, arguments.windows
         files = {log: find_trace(file, Path()) for log, (file, _, _) in LOGS.items()}
         digests = {log: trace_digest(files[log], LOGS[log][1]) for log in LOGS}
-        self.kept = KeptRuns(arguments.out / "best", Result, digests)
-        self.between = KeptRuns(arguments.out / "between", Between, digests)
+        self.kept = {name: KeptRuns(arguments.out / name, Result, digests) for name in KEPT}
+        self.split = KeptRuns(arguments.out / "split", Split, digests)
         self._files = files
         self._runs: DeadlineRuns | None = None
 
@@ -118,35 +129,36 @@ class Study:
 
     def cases(self) -> list[Case]:
         """Return all cases, those at load 1 once."""
-        return [Case(each.canonical(), self.time) for each in scenarios(self.windows)]
+        return [Case(each, self.time) for each in scenarios(self.windows)]
 
     def run(self, until: str | None) -> None:
         """Make what is missing, until a time of the day (HH:MM)."""
-        for case in self.cases():
+        for (name, kept), case in product(self.kept.items(), self.cases()):
             if until is not None and time.strftime("%H:%M") >= until:
                 return
-            if self.kept.find(case) is None:
-                result = measured(self.workload(case.scenario), case)
-                self.kept.add(case, result)
+            if kept.find(case) is None:
+                result = measured(self.workload(case.scenario), case, KEPT[name])
+                kept.add(case, result)
                 tell(case.scenario, result)
 
-    def run_between(self, until: str | None) -> None:
-        """Make the lines between of all cases that are there."""
-        for case in self.cases():
+    def run_split(self, until: str | None) -> None:
+        """Split what QoPS lacks in short windows, likewise."""
+        for scenario in scenarios(self.windows, FEWER):
             if until is not None and time.strftime("%H:%M") >= until:
                 return
-            if self.kept.find(case) is not None and self.between.find(case.scenario) is None:
-                found = lines_between(self.workload(case.scenario))
-                self.between.add(case.scenario, found)
-                print(case.scenario.log, case.scenario.load, case.scenario.stringency, found)
+            if self.split.find(scenario) is None:
+                found = lines(self.workload(scenario))
+                self.split.add(scenario, found)
+                print(*described(scenario), found, flush=True)
 
 
-def measured(workload: Workload, case: Case) -> Result:
+def measured(workload: Workload, case: Case, objectives: tuple[str, ...]) -> Result:
     """Search for bounds and schedules of a workload."""
     began = time.perf_counter()
-    limits = Limits(seconds=case.time, by_clock=False, seed=case.seed)
+    seconds = case.time * len(objectives) / 2
+    limits = Limits(seconds=seconds, by_clock=False, seed=case.seed)
     work, figures = worth_of(workload, "work"), {}
-    for each in best_possible(workload, MEASURED, limits):
+    for each in best_possible(workload, objectives, limits):
         scale = 100 / each.total
         admitted = np.array([job.id in each.starts for job in workload.jobs])
         figures[each.objective] = Figures(
@@ -165,20 +177,24 @@ def shares(work: np.ndarray, admitted: np.ndarray) -> tuple[float, float]:
     return 100 * float(admitted.mean()), 100 * float(work[admitted].sum() / work.sum())
 
 
-def lines_between(workload: Workload) -> Between:
-    """Return what the two lines between admit."""
-    problem = problem_of(workload)
-    work = worth_of(workload, "work")
+def lines(workload: Workload) -> Split:
+    """Return what each line from QoPS to the clairvoyant admits."""
     module = ExactFeasibility()
     machine = make_cluster(workload.processors)
     outcomes, _ = checked_outcomes(workload, machine, module, "exact feasibility")
-    hindsight = first_come_with_hindsight(problem, Budget(1e9, False))
-    chosen = np.zeros(len(work), np.bool_)
-    chosen[problem.places[hindsight.starts != NOT_CHOSEN]] = True
-
-    answers = module.answers
-    exact = shares(work, ~outcomes.refused)
-    return Between(exact, shares(work, chosen), answers.found, answers.open, hindsight.open)
+    hindsight = first_come_with_hindsight(problem_of(workload))
+    (best,) = best_possible(workload, ["jobs"], Limits(seconds=SPLIT_TIME, by_clock=False))
+    return Split(
+        jobs=len(workload.jobs),
+        qops=round(best.schedulers["qops"]),
+        exact=int((~outcomes.refused).sum()),
+        hindsight=int((hindsight.starts != NOT_CHOSEN).sum()),
+        best=round(best.best_known),
+        bound=round(best.bound),
+        found=module.answers.found,
+        exact_open=module.answers.open,
+        hindsight_open=hindsight.open,
+    )
 
 
 def tell(scenario: Scenario, result: Result) -> None:
@@ -192,39 +208,31 @@ def tell(scenario: Scenario, result: Result) -> None:
 
 def tables(study: Study) -> list[str]:
     """Return what is known as Markdown: a table an objective, then the lines between."""
-    cases = [(case.scenario, study.kept.find(case)) for case in study.cases()]
-    done = [(scenario, found) for scenario, found in cases if found is not None]
-    lines = [f"{len(done)} of {len(cases)} cases are finished."]
-    for objective in MEASURED:
-        rows = []
-        for scenario, found in done:
+    text = []
+    for name, objective in ((name, each) for name, some in KEPT.items() for each in some):
+        rows, gaps, cases = [], [], study.cases()
+        for case in cases:
+            found = study.kept[name].find(case)
+            if found is None:
+                continue
             each = found.objectives[objective]
             known = [f"{each.schedulers[name]:.1f}" for name in ("easy", "msb", "mrt", "qops")]
-            rows.append(
-                [
-                    *described(scenario),
-                    *known,
-                    f"{each.best:.1f}",
-                    f"{each.bound:.1f}",
-                    f"{each.checked:.1f}",
-                    f"{each.bound - each.best:.2f}",
-                ]
-            )
-        gaps = [
-            found.objectives[objective].bound - found.objectives[objective].best
-            for _, found in done
-        ]
+            gaps.append(each.bound - each.best)
+            limits = [f"{value:.1f}" for value in (each.best, each.bound, each.checked)]
+            rows.append([*described(case.scenario), *known, *limits, f"{gaps[-1]:.2f}"])
         heading = ["log", "after", "S", "load", "easy", "msb", "mrt", "qops"]
         heading += ["best known", "bound", "checked", "gap"]
-        lines += ["", f"### {TITLES[objective]}", "", *markdown_table(heading, rows), ""]
+        text += [f"### {TITLES[objective]}", "", *markdown_table(heading, rows), ""]
         if gaps:
-            lines.append(f"Median gap {median(gaps):.2f} points, largest {max(gaps):.2f}.")
-    return lines + split(study, done)
+            end = f"{len(gaps)} of {len(cases)} cases; median gap {median(gaps):.2f} points"
+            text += [f"{end}, largest {max(gaps):.2f}.", ""]
+    return text + split(study)
 
 
 TITLES = {
     "jobs": "Admitted jobs (%)",
     "work": "Admitted processor-seconds (%)",
+    "charge": "QoS charges of admitted deadlines (%)",
 }
 
 
@@ -233,36 +241,54 @@ def described(scenario: Scenario) -> list[str]:
     return [scenario.log, f"{scenario.skip:,}", f"{scenario.stringency}", f"{scenario.load:.1f}"]
 
 
-def split(study: Study, done: list[tuple[Scenario, Result]]) -> list[str]:
-    """Return a table of what QoPS lacks, by part."""
-    rows = []
-    for scenario, found in done:
-        lines = study.between.find(scenario)
-        if lines is None:
-            continue
-        jobs = found.objectives["jobs"]
-        steps = [jobs.schedulers["qops"], lines.exact[0], lines.hindsight[0], jobs.best]
-        parts = [f"{round(later - earlier, 1) + 0.0:+.1f}" for earlier, later in pairwise(steps)]
-        unproven = jobs.bound - jobs.best
-        asked = f"{lines.exact_found} found, {lines.exact_open} open"
-        rows.append(
-            [
-                *described(scenario),
-                f"{steps[0]:.1f}",
-                *parts,
-                f"{unproven:+.1f}",
-                asked,
-                str(lines.hindsight_open),
-            ]
-        )
-    heading = ["log", "after", "S", "load", "qops", "search", "order", "foresight", "unknown"]
-    heading += ["solver's answers", "open with hindsight"]
-    return ["", "### What QoPS lacks (% of the jobs)", "", *markdown_table(heading, rows)]
+PARTS = ("search", "order", "foresight", "unknown")
+
+
+def split(study: Study) -> list[str]:
+    """Return a table of what QoPS lacks, by part: medians and ranges over windows."""
+    kept = [(each, study.split.find(each)) for each in scenarios(3, FEWER)]
+    done = [(each, found) for each, found in kept if found is not None]
+    cases: dict[tuple[str, ...], list[Split]] = {}
+    for each, found in done:
+        log, _, *others = described(each)
+        cases.setdefault((log, *others), []).append(found)
+    order = {case: tuple(reversed(case[1:])) for case in cases}
+    rows = [[*case, *_parts(cases[case])] for case in sorted(cases, key=lambda case: order[case])]
+    for load in sorted(LOADS):
+        some = [found for each, found in done if each.load == load]
+        if some:
+            rows.append(["all", "", f"{load:.1f}", *_parts(some)])
+    heading = ["log", "S", "load", "windows", "qops", *PARTS]
+    heading += ["plans found", "open", "open with hindsight"]
+    text = f"### What QoPS lacks (% of the jobs), {len(done)} windows"
+    return [text, "", *markdown_table(heading, rows)]
+
+
+def _parts(windows: list[Split]) -> list[str]:
+    """Return the cells of some windows."""
+    steps = [
+        [100 * count / each.jobs for count in (each.qops, each.exact, each.hindsight, each.best)]
+        + [100 * each.bound / each.jobs]
+        for each in windows
+    ]
+    cells = [str(len(windows)), _range([each[0] for each in steps])]
+    for place in range(len(PARTS)):
+        cells.append(_range([each[place + 1] - each[place] for each in steps], "+"))
+    counts = [(each.found, each.exact_open, each.hindsight_open) for each in windows]
+    return cells + [str(sum(column)) for column in zip(*counts, strict=True)]
+
+
+def _range(values: list[float], sign: str = "") -> str:
+    """Return median and range of values."""
+    middle, low, high = (
+        round(each, 1) + 0.0 for each in (median(values), min(values), max(values))
+    )
+    return f"{middle:{sign}.1f} [{low:{sign}.1f}, {high:{sign}.1f}]"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["run", "between", "table"])
+    parser.add_argument("what", choices=["run", "split", "table"])
     parser.add_argument("--out", type=Path, default=Path("out/how-good"))
     parser.add_argument("--time", type=float, default=12.0, help="deterministic time for a case")
     parser.add_argument("--windows", type=int, default=1, choices=[1, 2, 3])
@@ -272,8 +298,8 @@ def main() -> None:
     study = Study(arguments)
     if arguments.what == "run":
         study.run(arguments.until)
-    elif arguments.what == "between":
-        study.run_between(arguments.until)
+    elif arguments.what == "split":
+        study.run_split(arguments.until)
     else:
         print_or_put("\n".join(tables(study)) + "\n", arguments.write)
 

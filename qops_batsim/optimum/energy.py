@@ -68,12 +68,9 @@ def energy_bound(tasks: Tasks, worth: Ints, machine: int, budget: Budget) -> Ene
     O(rounds × jobs² log jobs) beside the linear programs.
     """
     program = _Program(tasks, worth, machine)
-    begins = np.unique(
-        np.concatenate([tasks.release, tasks.last_start, tasks.release + tasks.duration])
-    )
     best = int(worth.sum())
     for _ in range(MOST_ROUNDS):
-        violated = _violated(tasks, program.solve(), machine, begins)
+        violated = violated_by(tasks, program.solve(), machine)
         if not program.add(violated[:ROWS_A_ROUND]) or budget.is_spent:
             break
     program.solve()
@@ -125,14 +122,14 @@ class _Program:
         return found
 
 
-def _violated(tasks: Tasks, shares: Floats, machine: int, begins: Ints) -> list[Interval]:
+def violated_by(tasks: Tasks, shares: Floats, machine: int) -> list[Interval]:
     """Return intervals in which the chosen shares need more than there is, the worst first.
 
     For each begin, the energy up to an end is a sum of ramps; it is compared where one ends.
     """
     earliest, last = tasks.release + tasks.duration, tasks.last_start
     found: list[tuple[float, Interval]] = []
-    for begin in begins.tolist():
+    for begin in np.unique(np.concatenate([tasks.release, last, earliest])).tolist():
         length = np.minimum(tasks.duration, earliest - begin)
         counts = (length > 0) & (shares > 1e-9)
         rises = np.maximum(begin, last[counts])

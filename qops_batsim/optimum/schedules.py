@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from qops_batsim.optimum.problem import NOT_CHOSEN, Ints, Tasks
-from qops_batsim.optimum.solver import Step
 
 
 class Room:
@@ -31,14 +30,6 @@ class Room:
         room.dates = np.concatenate([room.dates[:1], dates, room.dates[1:]])
         room.used = np.concatenate([[0], np.cumsum(change)])
         return room
-
-    def steps(self, begin: int, end: int) -> list[Step]:
-        """Return what is used between two ticks."""
-        first = int(np.searchsorted(self.dates, begin, "right")) - 1
-        last = int(np.searchsorted(self.dates, end, "left"))
-        dates = np.clip(self.dates[first : last + 1], begin, end).tolist()
-        used = self.used[first:last].tolist()
-        return [Step(*each) for each in zip(dates, dates[1:], used, strict=False) if each[2]]
 
     def earliest_fit(self, after: int, duration: int, processors: int, last: int) -> int:
         """Return the first tick from ``after`` up to ``last`` with room, or NOT_CHOSEN."""

@@ -94,20 +94,21 @@ def improved(
         groups = largest(tasks, worth)
         for level, places in enumerate(groups):
             some = np.full(len(worth), NOT_CHOSEN)
-            jobs = Group(places, worth[places], min(enough, int(worth[places].sum())))
             step = part.part(1 / (len(groups) - level))
-            some[places] = _annealed(problem, jobs, found[places], step, rng)
+            jobs = Group(tasks.of(places), worth[places], machine, problem.ticks)
+            some[places] = annealed(jobs, found[places], step, rng, enough)
             found = filled(tasks, some, machine, order)
         starts = max(starts, found, key=lambda each: int(worth[each != NOT_CHOSEN].sum()))
     return starts
 
 
 class Group(NamedTuple):
-    """Some jobs: their places, what each is worth, and what is enough of that."""
+    """Some jobs, what each is worth, the machine for them, and ticks in a second."""
 
-    places: Ints
+    tasks: Tasks
     worth: Ints
-    enough: int
+    machine: int
+    ticks: float
 
 
 def largest(tasks: Tasks, worth: Ints) -> list[Ints]:
@@ -130,18 +131,18 @@ def largest(tasks: Tasks, worth: Ints) -> list[Ints]:
     return groups
 
 
-def _annealed(
-    problem: Problem, group: Group, starts: Ints, budget: Budget, rng: np.random.Generator
+def annealed(
+    group: Group, starts: Ints, budget: Budget, rng: np.random.Generator, enough: int
 ) -> Ints:
-    """Return a schedule of some jobs, the others left out, that is worth no less."""
-    worth = group.worth
-    tasks, ticks = problem.strict.of(group.places), problem.ticks
+    """Return a schedule of some jobs that is worth no less; the search ends with ``enough``."""
+    tasks, worth, machine, ticks = group
+    enough = min(enough, int(worth.sum()))
     release, duration, last_start = (
         column / ticks for column in (tasks.release, tasks.duration, tasks.last_start)
     )
     jobs = Candidates(release, duration, last_start, tasks.processors, worth)
     steps = STEPS_PER_RESERVATION * (len(worth) + 2)
-    profile, before = (new_profile(problem.machine, steps) for _ in range(2))
+    profile, before = (new_profile(machine, steps) for _ in range(2))
     current = np.where(starts == NOT_CHOSEN, NOT_CHOSEN, starts / ticks)
     for place in np.flatnonzero(starts != NOT_CHOSEN).tolist():
         reserve(profile, current[place], jobs.duration[place], tasks.processors[place])
@@ -151,7 +152,7 @@ def _annealed(
     trial = Trial(np.zeros(most, np.int64), np.zeros(most), np.zeros(most), before)
     values = np.full(2, worth[starts != NOT_CHOSEN].sum())
     unit = FIT_COST + STEP_COST * len(worth)
-    while not budget.is_spent and values[1] < group.enough:
+    while not budget.is_spent and values[1] < enough:
         heat = float(worth.mean()) * HOT * (COLD / HOT) ** (budget.spent / budget.amount)
         rng.random(out=chance.draws)
         fits = wander(jobs, current, best, profile, trial, chance, heat, values, MOVES)

@@ -29,14 +29,6 @@ class Found(NamedTuple):
     is_proven: bool
 
 
-class Step(NamedTuple):
-    """Processors in use from a tick to another, by jobs that stay as they are."""
-
-    begin: int
-    end: int
-    processors: int
-
-
 def require_solver() -> None:
     """Raise :class:`~qops_batsim.errors.InputError` where OR-tools is not installed."""
     try:
@@ -56,7 +48,6 @@ def solve(
     *,
     seconds: float | None = None,
     start: Ints | None = None,
-    used: Sequence[Step] = (),
     intervals: Sequence[Interval] = (),
     all_chosen: bool = False,
     thorough: bool = False,
@@ -73,8 +64,6 @@ def solve(
         What is left to spend, and at most how much of it.
     start
         A schedule to begin with: starts in ticks, or :data:`NOT_CHOSEN`.
-    used
-        What other jobs take of the machine.
     intervals
         Intervals whose energy is told to the solver besides.
     all_chosen
@@ -85,7 +74,7 @@ def solve(
     from ortools.sat.python import cp_model
 
     model: Any = cp_model.CpModel()
-    chosen, starts = _tell(model, tasks, machine, used, all_chosen)
+    chosen, starts = _tell(model, tasks, machine, all_chosen)
     for interval in intervals:
         energy = energies(tasks, interval).tolist()
         terms = [each * chosen[place] for place, each in enumerate(energy) if each]
@@ -122,9 +111,7 @@ def _solver(limit: float, by_clock: bool, thorough: bool, seed: int, workers: in
     return solver
 
 
-def _tell(
-    model: Any, tasks: Tasks, machine: int, used: Sequence[Step], all_chosen: bool
-) -> tuple[list[Any], list[Any]]:
+def _tell(model: Any, tasks: Tasks, machine: int, all_chosen: bool) -> tuple[list[Any], list[Any]]:
     """Add jobs and machine to a model; return its variables of choice and of start."""
     chosen, starts, intervals = [], [], []
     last = tasks.last_start.tolist()
@@ -137,11 +124,7 @@ def _tell(
         intervals.append(make(start, duration, choice, ""))
         starts.append(start)
         chosen.append(choice)
-    for step in used:
-        intervals.append(model.new_fixed_size_interval_var(step.begin, step.end - step.begin, ""))
-    model.add_cumulative(
-        intervals, [*tasks.processors.tolist(), *(step.processors for step in used)], machine
-    )
+    model.add_cumulative(intervals, tasks.processors.tolist(), machine)
     return chosen, starts
 
 

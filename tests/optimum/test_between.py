@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 
@@ -18,9 +19,9 @@ pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not install
 
 from qops_batsim.optimum.best import Limits, best_possible, schedule_of
 from qops_batsim.optimum.between import ExactFeasibility, first_come_with_hindsight
-from qops_batsim.optimum.budget import Budget
-from qops_batsim.optimum.problem import NOT_CHOSEN, problem_of
-from qops_batsim.optimum.schedules import is_feasible
+from qops_batsim.optimum.problem import NOT_CHOSEN, Tasks, problem_of
+from qops_batsim.optimum.schedules import filled, is_feasible
+from qops_batsim.optimum.together import all_together
 
 
 def burst(seed: int) -> Workload:
@@ -48,7 +49,7 @@ def test_each_line_is_a_schedule_and_below_the_bound() -> None:
         workload = burst(seed)
         problem = problem_of(workload)
         exactly, module = admitted_exactly(workload)
-        hindsight = first_come_with_hindsight(problem, Budget(1e9, False))
+        hindsight = first_come_with_hindsight(problem)
         assert is_feasible(problem.strict, hindsight.starts, problem.machine)
         assert (module.answers.open, hindsight.open) == (0, 0)
         (jobs,) = best_possible(workload, ["jobs"], Limits(seconds=0.3, by_clock=False))
@@ -58,19 +59,46 @@ def test_each_line_is_a_schedule_and_below_the_bound() -> None:
     assert found
 
 
+def test_jobs_fit_together_if_some_order_has_them_all() -> None:
+    rng = np.random.default_rng(5)
+    answers = set()
+    for _ in range(60):
+        release, duration = rng.integers(0, 5, 5), rng.integers(1, 6, 5)
+        laxity = rng.integers(0, 9, 5)
+        laxity[0] = 0  # A fixed one, as the running jobs are.
+        tasks = Tasks(release, duration, release + duration + laxity, rng.integers(1, 4, 5))
+        nothing = np.full(5, NOT_CHOSEN)
+        orders = (filled(tasks, nothing, 4, order) for order in itertools.permutations(range(5)))
+        possible = any((each != NOT_CHOSEN).all() for each in orders)
+        found = all_together(tasks, nothing, 4, 1.0, limit=1.0)
+        assert found.is_proven
+        assert (found.starts is not None) == possible
+        if found.starts is not None:
+            assert (found.starts != NOT_CHOSEN).all()
+            assert is_feasible(tasks, found.starts, 4)
+        answers.add(possible)
+    assert answers == {True, False}
+
+
+def test_exactly_what_the_solver_admits_keeps_fractions_of_seconds() -> None:
+    # A and B of 2.5 s each after what runs until 1.25; QoPS's one try misses that B must be first.
+    rows = [(0, 1, 1.25, 1.25), (0.5, 1, 2.5, 9.0), (1.0, 1, 2.5, 3.75)]
+    assert admitted_exactly(workload_of(rows, 1))[0] == {0, 1, 2}
+
+
 def test_hindsight_starts_the_first_job_so_that_the_second_fits() -> None:
     # A may run in 0 to 30, and QoPS starts it at once; B has to run in 5 to 15.
     workload = workload_of([(0, 1, 10, 30), (5, 1, 10, 15)], 1)
     problem = problem_of(workload)
     assert int((schedule_of(problem, "qops") != NOT_CHOSEN).sum()) == 1
     assert admitted_exactly(workload)[0] == {0}
-    hindsight = first_come_with_hindsight(problem, Budget(1e9, False))
+    hindsight = first_come_with_hindsight(problem)
     assert (hindsight.starts != NOT_CHOSEN).all()
 
 
 def test_hindsight_refuses_nothing_for_the_sake_of_later_jobs() -> None:
     workload = workload_of([(0, 1, 10, 10), (1, 1, 4, 5), (5, 1, 4, 9)], 1)
-    hindsight = first_come_with_hindsight(problem_of(workload), Budget(1e9, False))
+    hindsight = first_come_with_hindsight(problem_of(workload))
     assert hindsight.starts.tolist() == [0, NOT_CHOSEN, NOT_CHOSEN]
 
 
