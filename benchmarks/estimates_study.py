@@ -26,7 +26,10 @@ from qops_batsim.experiments.campaign_runs import Outcome, read_campaign_runs
 from qops_batsim.experiments.intervals import Interval, mean_interval
 from qops_batsim.papers.report import markdown_table
 
-SCHEDULERS = ("qops", "foresight", "msb", "mrt")
+SCHEDULERS = ("qops", "foresight", "msb", "mrt", "fqops:tolerance_factor=1.5")
+UNREFUSING = ("slack", "easy")
+"""Refuse nothing; the promises of the first are latest starts, the other makes none."""
+
 MARGINS = ("predicted", *(f"predicted, margin {each}" for each in (2, 5, 10, 20)))
 LEARNED = tuple(f"predicted, risk {each}" for each in (0.1, 0.05, 0.02, 0.01))
 KILLED = tuple(
@@ -76,6 +79,12 @@ class Study:
         mine, others = self.values(*one, metric, log), self.values(*other, metric, log)
         pairs = [mine[at] - others[at] for at in mine if at in others]
         return mean_interval(pairs) if pairs else None
+
+    @property
+    def schedulers(self) -> list[str]:
+        """The deadline schedulers that have runs."""
+        known = {scheduler for _, scheduler in self.found}
+        return [each for each in SCHEDULERS if each in known]
 
     @property
     def logs(self) -> list[str]:
@@ -133,7 +142,7 @@ def margin_table(study: Study) -> Iterator[str]:
     """Yield broken promises by margin, and which margin keeps them below the aim."""
     rows = []
     for log in [*study.logs, ""]:
-        for scheduler in SCHEDULERS:
+        for scheduler in study.schedulers:
             cells, least = [], {MARGINS: "none", LEARNED: "none"}
             for models in (MARGINS, LEARNED):
                 for model in models:
@@ -155,12 +164,26 @@ def cost_table(study: Study) -> Iterator[str]:
     metrics = ("unadmitted_jobs", "unadmitted_work", "useful_utilization", "income")
     rows = []
     for model in ("exact", *MARGINS, *LEARNED, *KILLED):
-        for scheduler in SCHEDULERS if model in ("exact", LEARNED[0]) else SCHEDULERS[:1]:
+        for scheduler in study.schedulers if model in ("exact", LEARNED[0]) else ["qops"]:
             other = ("users", scheduler)
             cells = [_text(study.less(m, (model, scheduler), other), "+") for m in metrics]
             rows.append([model, scheduler, *cells])
     heads = ["refused jobs", "refused work", "useful utilization", "income"]
     yield from markdown_table(["estimates", "scheduler", *heads], rows)
+
+
+def starts_table(study: Study) -> Iterator[str]:
+    """Yield what became of the latest starts of slack-based backfilling, and of deadlines."""
+    promise = ("broken_promises", "lateness_median", "relative_lateness_median")
+    rows = []
+    for model in study.models:
+        cells = [_text(study.mean(model, UNREFUSING[0], promise[0]))]
+        cells += [_short(study.mean(model, UNREFUSING[0], each)) for each in promise[1:]]
+        cells += [_text(study.mean(model, each, "met_deadlines")) for each in (*UNREFUSING, "qops")]
+        rows.append([model, *cells, _text(study.mean(model, UNREFUSING[0], "useful_utilization"))])
+    heads = ["started too late (%)", "median (s)", "median (% of the longest wait)"]
+    heads += [f"deadlines met, {each} (%)" for each in (*UNREFUSING, "qops")]
+    yield from markdown_table(["estimates", *heads, "useful utilization, slack (%)"], rows)
 
 
 def risk_table(study: Study) -> Iterator[str]:
@@ -188,10 +211,10 @@ def ranking_table(study: Study, models: Sequence[str]) -> Iterator[str]:
         ):
             others = [
                 _text(study.less(metric, (model, each), (model, "qops")), "+")
-                for each in SCHEDULERS[1:]
+                for each in study.schedulers[1:]
             ]
             rows.append([model, name, *others])
-    yield from markdown_table(["estimates", "less QoPS (points)", *SCHEDULERS[1:]], rows)
+    yield from markdown_table(["estimates", "less QoPS (points)", *study.schedulers[1:]], rows)
 
 
 def draw(study: Study, directory: Path) -> None:
@@ -223,7 +246,7 @@ def draw(study: Study, directory: Path) -> None:
 
 def _draw_curves(axes: Any, study: Study, metric: str, log: str) -> None:
     sets = (("users", *reversed(LEARNED)), ("users", *reversed(MARGINS)))
-    for number, scheduler in enumerate(SCHEDULERS):
+    for number, scheduler in enumerate(study.schedulers):
         for models, style, name in zip(sets, ("-", ":"), ("learned", "fixed"), strict=True):
             points = [
                 [study.mean(model, scheduler, each, log) for each in ("broken_promises", metric)]
@@ -251,6 +274,7 @@ def text_of(study: Study, other: dict[str, Study]) -> str:
         ),
         ("Broken promises (%) by margin and learned risk, load 1.2", margin_table(study)),
         ("Less promises on walltimes (points), load 1.2", cost_table(study)),
+        ("Latest starts of slack-based backfilling, load 1.2", starts_table(study)),
         ("Risk of QoPS's promises, charges in % of those of all deadlines", risk_table(study)),
         ("Other schedulers at load 1.2", ranking_table(study, ranked(study))),
     ]

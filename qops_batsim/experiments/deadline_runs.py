@@ -5,11 +5,13 @@ Comparisons, campaigns and the reproduction of the QoPS paper have such cases.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics, broken_rule
 from qops_batsim.analysis.metrics.charges import References, reference_of_workload
@@ -263,10 +265,14 @@ def outcomes_of(
     """Run a scheduler on a workload; return the jobs' outcomes, and the simulation."""
     options = default_engine(module, message_delays=message_delays)
     simulation = simulate(workload, platform, module, engine=options)
-    promised = {
-        job_id.partition("!")[2]: date for job_id, date in module.qos_log.promises().items()
-    }
+    promised, latest = (
+        {job_id.partition("!")[2]: date for job_id, date in module.qos_log.promises(each).items()}
+        for each in ("admitted_deadline", "latest_start")
+    )
     outcomes = outcomes_of_columns(simulation.ended_jobs, workload, promised)
     if outcomes is None:
         outcomes = outcomes_of_simulation(simulation.ended, workload, promised)
+    if latest:
+        dates = np.array([latest.get(job_id, math.nan) for job_id in outcomes.ids])
+        outcomes = replace(outcomes, latest_start=dates)
     return outcomes, simulation

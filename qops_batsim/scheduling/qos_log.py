@@ -196,14 +196,10 @@ class QosLog:
             record = self._records[job_id] = QosRecord()
         return record
 
-    def promises(self) -> dict[str, float]:
-        """Return the deadlines promised by full id (seconds), of jobs that have one. O(records)."""
-        records = self._records.items()
-        return {
-            job_id: each.admitted_deadline
-            for job_id, each in records
-            if each.admitted_deadline is not None
-        }
+    def promises(self, what: str = "admitted_deadline") -> dict[str, float]:
+        """Return deadlines promised, or each ``latest_start``, by full id (seconds). O(records)."""
+        given = {job_id: getattr(each, what) for job_id, each in self._records.items()}
+        return {job_id: date for job_id, date in given.items() if date is not None}
 
     def restarted(self, job_id: str, original: str) -> None:
         """Note that a job (full id) is another one run again: all that is noted is of that one."""

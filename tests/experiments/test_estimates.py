@@ -160,6 +160,19 @@ def test_tables_and_pictures_have_the_models(runs: CampaignRuns, tmp_path: Path)
     assert any(path.name.startswith("estimates-users-") for path in paths)
 
 
+def test_the_promises_of_slack_based_backfilling_are_latest_starts(trace: Workload) -> None:
+    runs = DeadlineRuns({"log": trace})
+    found = []
+    for choices in (EstimateChoices(model="users"), EstimateChoices(model="error", spread=1.0)):
+        scenario = Scenario(log="log", first=80, load=1.4, deadlines_by="users", estimates=choices)
+        metrics = runs(DeadlineCase(scenario=scenario, scheduler="slack"))
+        assert isinstance(metrics, PromiseMetrics)
+        assert metrics.income is None
+        found.append(metrics.broken_promises)
+    assert found[0] == 0
+    assert found[1]
+
+
 def test_a_promise_broken_on_walltimes_is_an_error(
     trace: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:

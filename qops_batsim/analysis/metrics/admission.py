@@ -106,13 +106,14 @@ def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str
     """Return the first rule that a schedule breaks, as a sentence, or None; O(n log n).
 
     The rules of ``qops-batsim verify`` that need no hosts by name: every job starts after its
-    submission, runs for its run time and, if it was admitted with a deadline, ends by it or less
-    than ``grace`` (seconds) later, unless jobs outlive their estimates; never do more processors
-    compute than there are.
+    submission, runs for its run time and ends by its promised deadline, and starts by its promised
+    latest start, or less than ``grace`` (seconds) later, unless jobs outlive their estimates; never
+    do more processors compute than there are.
     """
     o = outcomes
     ran = ~o.refused
     promised = np.isfinite(o.promised)
+    latest = np.full(len(o.ids), np.nan) if o.latest_start is None else o.latest_start
     checks = (
         ("starts at", ran & (o.start < o.submission - PLAN_TOLERANCE), "before its submission"),
         (
@@ -124,6 +125,11 @@ def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str
             "ends after its promised deadline, starting at",
             _held(o, ran & (o.finish > o.promised + max(grace, PLAN_TOLERANCE))),
             "although it was admitted",
+        ),
+        (
+            "starts after its promised latest start, at",
+            _held(o, o.start > latest + max(grace, PLAN_TOLERANCE)),
+            "although that was promised",
         ),
         ("was promised a deadline, submitted at", o.refused & promised, "but is refused"),
     )

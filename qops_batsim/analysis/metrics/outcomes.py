@@ -43,7 +43,8 @@ class JobOutcomes:
     what was asked for and what the scheduler promised, NaN for none; ``of_user`` tells whether the
     deadline is the user's own. ``wasted`` are the processor-seconds of the runs that the scheduler
     killed; ``lost`` are the runs killed before the last one of the same job: start, finish and
-    processors, shape (runs, 3). ``source`` is for messages.
+    processors, shape (runs, 3). ``source`` is for messages. ``latest_start`` are the starts that
+    were promised, as by slack-based backfilling, NaN for none; None where that was not asked.
     """
 
     source: str
@@ -61,6 +62,7 @@ class JobOutcomes:
     killed_runs: Integers
     wasted: Floats
     lost: Floats
+    latest_start: Floats | None = None
 
     def with_deadlines_of(self, workload: Workload) -> JobOutcomes:
         """Return the same outcomes of a workload that differs in deadlines only."""

@@ -1,6 +1,7 @@
 """What promises are worth where estimates may be wrong: broken ones, by how late, and income.
 
-A promise is *broken* if the job ends later, or is killed at an estimate before its work is done.
+A promise is *broken* if the job ends later, or is killed at an estimate before its work is done;
+where latest starts are promised in place of deadlines, if the job starts later.
 Charges are those of Islam et al. (2004), in % of what all users would pay for the deadlines that
 they ask for: the more of it is kept, and the less is broken, the better.
 """
@@ -31,7 +32,7 @@ class PromiseMetrics(AdmissionMetrics, frozen=True, kw_only=True):
     """The metrics of admission, and what became of promises; None where there is none.
 
     *Broken promises* are in % of those given to users. The *lateness* is that of the promises whose
-    jobs ended too late: seconds, and in % of the time from submission to promise. *Killed* are jobs
+    jobs were too late: seconds, and in % of the time from submission to promise. *Killed* are jobs
     whose walltime ended them before their work was done, in % of those that ran; the *useful
     utilization* leaves them and lost runs out.
 
@@ -104,7 +105,7 @@ def promise_metrics(
         late = promised & (outcomes.finish > outcomes.promised + max(grace, PLAN_TOLERANCE))
         broken = late | (promised & killed)
         counted["broken_promises"] = _percent(broken.sum(), promised.sum())
-        counted |= _lateness(outcomes, late & ~killed)
+        counted |= _lateness(outcomes, late & ~killed, outcomes.finish, outcomes.promised)
         charges = _charges(outcomes, killed, references, table, grace)
         whole = _asked(outcomes, references, table)
         estimates = workload.columns.estimates.tolist()
@@ -117,6 +118,11 @@ def promise_metrics(
             "expected_risk": 100.0 * float(risks[promised].mean()),
             "premium": _percent((risks * charges)[promised].sum(), whole),
         }
+    elif outcomes.latest_start is not None:
+        latest = outcomes.latest_start
+        late = outcomes.start > latest + max(grace, PLAN_TOLERANCE)
+        counted["broken_promises"] = _percent(late.sum(), np.isfinite(latest).sum())
+        counted |= _lateness(outcomes, late, outcomes.start, latest)
     usual = admission_metrics(outcomes, hosts)
     known = {name: getattr(usual, name) for name in AdmissionMetrics.__struct_fields__}
     return PromiseMetrics(**known, **counted)
@@ -132,11 +138,13 @@ def _useful(outcomes: JobOutcomes, useful: JobOutcomes, hosts: int) -> float | N
     return used and used * float(seconds[counts].sum()) / everything
 
 
-def _lateness(outcomes: JobOutcomes, late: Booleans) -> dict[str, float]:
+def _lateness(
+    outcomes: JobOutcomes, late: Booleans, came: Floats, promised: Floats
+) -> dict[str, float]:
     if not late.any():
         return {}
-    seconds = (outcomes.finish - outcomes.promised)[late]
-    relative = 100.0 * seconds / (outcomes.promised - outcomes.submission)[late]
+    seconds = (came - promised)[late]
+    relative = 100.0 * seconds / (promised - outcomes.submission)[late]
     found = {}
     for name, values in (("lateness", seconds), ("relative_lateness", relative)):
         found[f"{name}_median"], found[f"{name}_p95"] = np.percentile(values, [50, 95]).tolist()

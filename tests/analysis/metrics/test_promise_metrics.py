@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from qops_batsim.analysis.metrics.admission import broken_rule
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.analysis.metrics.promise_metrics import expected_risks, promise_metrics
 from qops_batsim.economics.slowdowns import ReferenceJob, category_slowdowns
@@ -67,6 +70,23 @@ def test_promises_are_kept_late_or_killed() -> None:
     assert found.expected_risk == pytest.approx(50)
     assert found.premium == pytest.approx(100 * 0.75 / 1.75)
     assert found.income_with_premium == pytest.approx(100 * 0.25 / 1.75)
+
+
+def test_a_latest_start_is_a_promise_where_no_deadline_is() -> None:
+    unpromised = np.full(len(ROWS), np.nan)
+    latest = np.array([0.0, 4.0, 26.0, np.nan])
+    jobs = replace(outcomes(), promised=unpromised, latest_start=latest)
+    references = {str(n): ReferenceJob(row[0], row[0], 2) for n, row in enumerate(ROWS)}
+    found = promise_metrics(jobs, 2, references, category_slowdowns(references.values()))
+    assert found.broken_promises == pytest.approx(100 / 3)
+    assert (found.lateness_median, found.relative_lateness_median) == (6, 150)
+    assert found.income is None
+    assert broken_rule(jobs, 2) is None  # The second job outlived its estimate.
+    rows = [Job(n, 0.0, 2, f"p{n}", 5.0 if n == "2" else 16.0) for n in jobs.ids]
+    exact = Workload(jobs=rows, profiles=jobs.workloads[0].profiles, processors=2)
+    told = broken_rule(replace(jobs, workloads=(exact,)), 2)
+    assert told is not None
+    assert "'1' starts after its promised latest start, at 10.000000 s" in told
 
 
 def test_risks_are_those_of_the_class_as_far_as_they_were_known() -> None:
