@@ -78,8 +78,11 @@ def draw_study(results: Results, path: Path) -> None:
 def draw_best(directory: Path, time: float, path: Path) -> None:
     """Draw a stretch of each log beside the best known schedules and what is proven."""
     study = how_good.Study(argparse.Namespace(out=directory, time=time, windows=1))
-    known = [(case.scenario, study.kept.find(case)) for case in study.cases()]
-    done = [(s, found) for s, found in known if found is not None and s.stringency == 0.2]
+    known = [
+        (each, [study.kept.find(study.case(each, objective)) for objective in ("jobs", "work")])
+        for each in how_good.scenarios(study.windows)
+    ]
+    done = [(s, found) for s, found in known if None not in found and s.stringency == 0.2]
     load = max(
         load
         for load in how_good.LOADS
@@ -96,15 +99,13 @@ def draw_best(directory: Path, time: float, path: Path) -> None:
             shares = admission_metrics(*seen)
             points[name] = (shares.unadmitted_jobs, shares.unadmitted_work or 0.0)
         draw_groups(axis, points)
-        for objective, line in (("jobs", axis.axvline), ("work", axis.axhline)):
-            each = found.objectives[objective]
+        for each, line in zip(found, (axis.axvline, axis.axhline), strict=True):
             line(100 - each.best, color="tab:brown", linestyle="--")
             line(100 - each.bound, color="gray", linestyle=":")
-            if each.both is not None:
-                axis.plot(*(100 - share for share in each.both), "*", color="tab:brown")
+            axis.plot(*(100 - share for share in each.both), "*", color="tab:brown")
         axis.plot([], [], "--*", color="tab:brown", label="clairvoyant: for jobs, for work")
         axis.plot([], [], ":", color="gray", label="proven: none beyond")
-        axis.set(title=f"{scenario.log}, {found.jobs} jobs, load {scenario.load}")
+        axis.set(title=f"{scenario.log}, {found[0].jobs} jobs, load {scenario.load}")
         axis.set(xlim=(0, None), ylim=(0, None))
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.savefig(path, dpi=110)
@@ -115,7 +116,7 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("pictures", type=Path)
     parser.add_argument("--best", type=Path, help="what how_good.py has kept: the second picture")
-    parser.add_argument("--time", type=float, default=12.0, help="as how_good.py was told")
+    parser.add_argument("--time", type=float, default=6.0, help="as how_good.py was told")
     asked = parser.parse_args()
     if asked.best is None:
         draw_study(

@@ -5,8 +5,8 @@ QoPS lacks is split. Cases are made in the order window, load, S, log, and each 
 it is done, so that the study can be interrupted and continued. The logs are read from QOPS_SHARED
 (default ../shared).
 
-    python benchmarks/how_good.py run --out out/how-good [--windows 1] [--time 12]
-    python benchmarks/how_good.py split --out out/how-good [--windows 3]
+    python benchmarks/how_good.py run --out out/how-good [--windows 1] [--time 6]
+    python benchmarks/how_good.py split --out out/how-good --windows 5
     python benchmarks/how_good.py table --out out/how-good [--write docs/how-good-is-qops.md]
 """
 
@@ -29,56 +29,46 @@ from qops_batsim.experiments.traces import find_trace, trace_digest
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.between import ExactFeasibility, first_come_with_hindsight
 from qops_batsim.optimum.problem import NOT_CHOSEN, problem_of
-from qops_batsim.optimum.worth import worth_of
+from qops_batsim.optimum.worth import OBJECTIVES, worth_of
 from qops_batsim.papers.report import markdown_table
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.traces import read_trace
 
 LOGS = {
-    "KTH": ("KTH-SP2-1996-2.swf.gz", 100, (5000, 15000, 10000)),
-    "SDSC": ("SDSC-SP2-1998-rebuilt.swf.gz", 128, (5000, 25000, 45000)),
-    "CTC": ("CTC-SP2-1996-rebuilt.swf.gz", 338, (20000, 5000, 50000)),
+    "KTH": ("KTH-SP2-1996-2.swf.gz", 100, (5000, 15000, 10000, 20000, 25000)),
+    "SDSC": ("SDSC-SP2-1998-rebuilt.swf.gz", 128, (5000, 25000, 45000, 15000, 35000)),
+    "CTC": ("CTC-SP2-1996-rebuilt.swf.gz", 338, (20000, 5000, 50000, 35000, 65000)),
 }
 """File, processors, and jobs before each window: others than those that chose defaults."""
 
 JOBS, FEWER = 500, 100
 """In a window, and in one of the split."""
 
-SPLIT_TIME = 4.0
-"""Deterministic time for the best possible of such a window."""
-
 LOADS = (1.0, 1.6, 1.3)
 STRINGENCIES = (0.2, 0.5)
-KEPT = {"best": ("jobs", "work"), "charge": ("charge",)}
-"""Objectives that are searched for after each other, by the directory where results are kept."""
 
 
 class Case(msgspec.Struct, frozen=True):
-    """A workload, how long it was searched (half the time an objective), and with which seed."""
+    """A workload, for what it was searched and how long (deterministic time), with which seed."""
 
     scenario: Scenario
+    objective: str
     time: float
     seed: int = 1
 
 
-class Figures(msgspec.Struct, frozen=True):
-    """What came out for one objective, in % of all; ``both``: the best schedule's jobs and work."""
+class Result(msgspec.Struct, frozen=True):
+    """What came out, in % of all; ``both``: the best schedule's jobs and work."""
 
+    jobs: int
+    seconds: float
     bound: float
     checked: float
     best: float
     proof: str
     schedulers: dict[str, float]
-    both: tuple[float, float] | None = None
-
-
-class Result(msgspec.Struct, frozen=True):
-    """A case: jobs, seconds that it took, and figures by objective."""
-
-    jobs: int
-    seconds: float
-    objectives: dict[str, Figures]
+    both: tuple[float, float]
 
 
 class Split(msgspec.Struct, frozen=True):
@@ -110,7 +100,7 @@ class Study:
         self.time, self.windows = arguments.time, arguments.windows
         files = {log: find_trace(file, Path()) for log, (file, _, _) in LOGS.items()}
         digests = {log: trace_digest(files[log], LOGS[log][1]) for log in LOGS}
-        self.kept = {name: KeptRuns(arguments.out / name, Result, digests) for name in KEPT}
+        self.kept = KeptRuns(arguments.out / "best", Result, digests)
         self.split = KeptRuns(arguments.out / "split", Split, digests)
         self._files = files
         self._runs: DeadlineRuns | None = None
@@ -127,19 +117,20 @@ class Study:
             )
         return self._runs.workload(scenario)
 
-    def cases(self) -> list[Case]:
-        """Return all cases, those at load 1 once."""
-        return [Case(each, self.time) for each in scenarios(self.windows)]
+    def case(self, scenario: Scenario, objective: str) -> Case:
+        """Return what is searched for a scenario."""
+        return Case(scenario, objective, self.time)
 
     def run(self, until: str | None) -> None:
         """Make what is missing, until a time of the day (HH:MM)."""
-        for (name, kept), case in product(self.kept.items(), self.cases()):
+        for scenario, objective in product(scenarios(self.windows), OBJECTIVES):
             if until is not None and time.strftime("%H:%M") >= until:
                 return
-            if kept.find(case) is None:
-                result = measured(self.workload(case.scenario), case, KEPT[name])
-                kept.add(case, result)
-                tell(case.scenario, result)
+            case = self.case(scenario, objective)
+            if self.kept.find(case) is None:
+                result = measured(self.workload(scenario), case)
+                self.kept.add(case, result)
+                tell(case, result)
 
     def run_split(self, until: str | None) -> None:
         """Split what QoPS lacks in short windows, likewise."""
@@ -147,29 +138,28 @@ class Study:
             if until is not None and time.strftime("%H:%M") >= until:
                 return
             if self.split.find(scenario) is None:
-                found = lines(self.workload(scenario))
+                found = lines(self.workload(scenario), self.time)
                 self.split.add(scenario, found)
                 print(*described(scenario), found, flush=True)
 
 
-def measured(workload: Workload, case: Case, objectives: tuple[str, ...]) -> Result:
-    """Search for bounds and schedules of a workload."""
+def measured(workload: Workload, case: Case) -> Result:
+    """Search for bound and schedule of a workload."""
     began = time.perf_counter()
-    seconds = case.time * len(objectives) / 2
-    limits = Limits(seconds=seconds, by_clock=False, seed=case.seed)
-    work, figures = worth_of(workload, "work"), {}
-    for each in best_possible(workload, objectives, limits):
-        scale = 100 / each.total
-        admitted = np.array([job.id in each.starts for job in workload.jobs])
-        figures[each.objective] = Figures(
-            scale * each.bound,
-            scale * each.checked_bound,
-            scale * each.best_known,
-            each.proof,
-            {name: scale * value for name, value in each.schedulers.items()},
-            shares(work, admitted),
-        )
-    return Result(len(workload.jobs), time.perf_counter() - began, figures)
+    limits = Limits(seconds=case.time, by_clock=False, seed=case.seed)
+    (found,) = best_possible(workload, [case.objective], limits)
+    scale = 100 / found.total
+    admitted = np.array([job.id in found.starts for job in workload.jobs])
+    return Result(
+        jobs=len(workload.jobs),
+        seconds=time.perf_counter() - began,
+        bound=scale * found.bound,
+        checked=scale * found.checked_bound,
+        best=scale * found.best_known,
+        proof=found.proof,
+        schedulers={name: scale * value for name, value in found.schedulers.items()},
+        both=shares(worth_of(workload, "work"), admitted),
+    )
 
 
 def shares(work: np.ndarray, admitted: np.ndarray) -> tuple[float, float]:
@@ -177,13 +167,13 @@ def shares(work: np.ndarray, admitted: np.ndarray) -> tuple[float, float]:
     return 100 * float(admitted.mean()), 100 * float(work[admitted].sum() / work.sum())
 
 
-def lines(workload: Workload) -> Split:
+def lines(workload: Workload, limit: float) -> Split:
     """Return what each line from QoPS to the clairvoyant admits."""
     module = ExactFeasibility()
     machine = make_cluster(workload.processors)
     outcomes, _ = checked_outcomes(workload, machine, module, "exact feasibility")
     hindsight = first_come_with_hindsight(problem_of(workload))
-    (best,) = best_possible(workload, ["jobs"], Limits(seconds=SPLIT_TIME, by_clock=False))
+    (best,) = best_possible(workload, ["jobs"], Limits(seconds=limit, by_clock=False))
     return Split(
         jobs=len(workload.jobs),
         qops=round(best.schedulers["qops"]),
@@ -197,34 +187,32 @@ def lines(workload: Workload) -> Split:
     )
 
 
-def tell(scenario: Scenario, result: Result) -> None:
+def tell(case: Case, result: Result) -> None:
     """Print a case as soon as it is done."""
-    parts = [f"{scenario.log} +{scenario.skip} load {scenario.load} S {scenario.stringency}"]
-    for name, each in result.objectives.items():
-        qops = each.schedulers["qops"]
-        parts.append(f"{name} {qops:.1f} {each.best:.1f} {each.bound:.1f} ({each.proof})")
-    print(", ".join(parts), f"{result.seconds:.0f} s", flush=True)
+    figures = (result.schedulers["qops"], result.best, result.bound)
+    known = " ".join(f"{each:.1f}" for each in figures)
+    text = f"{known} ({result.proof}) {result.seconds:.0f} s"
+    print(*described(case.scenario), case.objective, text, flush=True)
 
 
 def tables(study: Study) -> list[str]:
     """Return what is known as Markdown: a table an objective, then the lines between."""
     text = []
-    for name, objective in ((name, each) for name, some in KEPT.items() for each in some):
-        rows, gaps, cases = [], [], study.cases()
-        for case in cases:
-            found = study.kept[name].find(case)
+    for objective in OBJECTIVES:
+        rows, gaps = [], []
+        for scenario in scenarios(study.windows):
+            found = study.kept.find(study.case(scenario, objective))
             if found is None:
                 continue
-            each = found.objectives[objective]
-            known = [f"{each.schedulers[name]:.1f}" for name in ("easy", "msb", "mrt", "qops")]
-            gaps.append(each.bound - each.best)
-            limits = [f"{value:.1f}" for value in (each.best, each.bound, each.checked)]
-            rows.append([*described(case.scenario), *known, *limits, f"{gaps[-1]:.2f}"])
+            known = [f"{found.schedulers[name]:.1f}" for name in ("easy", "msb", "mrt", "qops")]
+            gaps.append(found.bound - found.best)
+            limits = [f"{value:.1f}" for value in (found.best, found.bound, found.checked)]
+            rows.append([*described(scenario), *known, *limits, f"{gaps[-1]:.2f}"])
         heading = ["log", "after", "S", "load", "easy", "msb", "mrt", "qops"]
         heading += ["best known", "bound", "checked", "gap"]
         text += [f"### {TITLES[objective]}", "", *markdown_table(heading, rows), ""]
         if gaps:
-            end = f"{len(gaps)} of {len(cases)} cases; median gap {median(gaps):.2f} points"
+            end = f"{len(gaps)} cases; median gap {median(gaps):.2f} points"
             text += [f"{end}, largest {max(gaps):.2f}.", ""]
     return text + split(study)
 
@@ -246,7 +234,7 @@ PARTS = ("search", "order", "foresight", "unknown")
 
 def split(study: Study) -> list[str]:
     """Return a table of what QoPS lacks, by part: medians and ranges over windows."""
-    kept = [(each, study.split.find(each)) for each in scenarios(3, FEWER)]
+    kept = [(each, study.split.find(each)) for each in scenarios(study.windows, FEWER)]
     done = [(each, found) for each, found in kept if found is not None]
     cases: dict[tuple[str, ...], list[Split]] = {}
     for each, found in done:
@@ -290,8 +278,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("what", choices=["run", "split", "table"])
     parser.add_argument("--out", type=Path, default=Path("out/how-good"))
-    parser.add_argument("--time", type=float, default=12.0, help="deterministic time for a case")
-    parser.add_argument("--windows", type=int, default=1, choices=[1, 2, 3])
+    parser.add_argument("--time", type=float, default=6.0, help="deterministic time an objective")
+    parser.add_argument("--windows", type=int, default=1, choices=range(1, 6))
     parser.add_argument("--until", help="begin no case after this time of the day (HH:MM)")
     parser.add_argument("--write", type=Path, help="document to put the tables into")
     arguments = parser.parse_args()

@@ -10,7 +10,7 @@ import numpy as np
 
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_simulation
 from qops_batsim.errors import InputError, did_you_mean, require
-from qops_batsim.optimum.bounds import energy_windows, solver_bound
+from qops_batsim.optimum.bounds import FEW, energy_windows, solver_bound
 from qops_batsim.optimum.budget import Budget
 from qops_batsim.optimum.problem import NOT_CHOSEN, Floats, Ints, Problem, problem_of
 from qops_batsim.optimum.schedules import Room, by_density, filled, is_feasible
@@ -31,9 +31,6 @@ ENERGY_SHARE = 0.25
 
 SEARCH_SHARE = 0.75
 """Part of the time that is left then for schedules; the rest is for the solver's bound."""
-
-FEW = 60
-"""Jobs of which the solver may well prove at once what is best, so that no search is needed."""
 
 ROUNDING = 1e-9
 """Part by which sums of floats may differ."""

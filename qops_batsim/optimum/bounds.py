@@ -7,7 +7,8 @@ of all is one of each window.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -17,10 +18,18 @@ from qops_batsim.optimum.budget import Budget
 from qops_batsim.optimum.energy import EnergyBound, energy_bound
 from qops_batsim.optimum.problem import NOT_CHOSEN, Ints, Problem, Tasks
 from qops_batsim.optimum.schedules import is_feasible
-from qops_batsim.optimum.solver import solve
+from qops_batsim.optimum.search import largest
+from qops_batsim.optimum.solver import Found, solve
 
 WINDOW = 500
 """Jobs in a window of a long log, about."""
+
+
+FEW = 60
+"""Jobs of which the solver may well prove at once what is best, so that no search is needed."""
+
+SHARES = (0.7, 0.8, 0.9, 0.95)
+"""Parts of all worth that the jobs worth the most have, of which the best is looked for alone."""
 
 
 class Window(NamedTuple):
@@ -64,24 +73,43 @@ def solver_bound(
         if part.is_spent or reached == energy.value:
             total += energy.value
             continue
-        found = solve(
-            problem.relaxed.of(places),
-            worth[places],
-            problem.machine,
-            part,
-            start=mine,
+        ask = partial(
+            solve,
+            machine=problem.machine,
             intervals=energy.intervals,
             thorough=True,
             seed=seed,
             workers=workers,
         )
-        total += min(found.bound, energy.value)
+        window = problem.relaxed.of(places), worth[places], mine
+        value = _of_the_largest(*window, energy.value, part, ask)
+        found = ask(*window[:2], budget=part, start=mine)
+        total += min(found.bound, value)
         if len(parts) == 1 and found.starts is not None:
             whole = np.full(len(starts), NOT_CHOSEN)
             whole[places] = found.starts
             if found.worth > reached and is_feasible(problem.strict, whole, problem.machine):
                 starts = whole
     return total, starts
+
+
+def _of_the_largest(
+    tasks: Tasks, worth: Ints, starts: Ints, value: int, budget: Budget, ask: Callable[..., Found]
+) -> int:
+    """Return a bound, if less than ``value``: the best of the jobs worth most, and all the others.
+
+    These are admitted without any room. More and more jobs are taken, until the solver does not
+    prove what is the best of them.
+    """
+    for places in largest(tasks, worth, SHARES) if len(worth) > FEW else ():
+        if len(places) == len(worth) or budget.is_spent:
+            break
+        some = worth[places]
+        found = ask(tasks.of(places), some, budget=budget.part(0.5), start=starts[places])
+        value = min(value, found.bound + int(worth.sum() - some.sum()))
+        if not found.is_proven:
+            break
+    return value
 
 
 def windows(tasks: Tasks) -> list[Ints]:

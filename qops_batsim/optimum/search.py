@@ -11,6 +11,7 @@ Optimization Results Using the Ruin and Recreate Principle, 2000.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -111,8 +112,8 @@ class Group(NamedTuple):
     ticks: float
 
 
-def largest(tasks: Tasks, worth: Ints) -> list[Ints]:
-    """Return places of the jobs that are worth the most, more and more, at last all that may run.
+def largest(tasks: Tasks, worth: Ints, shares: Sequence[float] = LARGEST) -> list[Ints]:
+    """Return places of the jobs that have some shares of all worth, those worth the most first.
 
     >>> tasks = Tasks(*(np.ones(4, np.int64),) * 2, np.full(4, 9), np.ones(4, np.int64))
     >>> [each.tolist() for each in largest(tasks, np.array([1, 97, 2, 0]))]
@@ -123,7 +124,7 @@ def largest(tasks: Tasks, worth: Ints) -> list[Ints]:
     falling = np.sort(worth[places])[::-1]
     sums = np.cumsum(falling)
     groups: list[Ints] = []
-    for share in LARGEST if len(places) else ():
+    for share in shares if len(places) else ():
         least = falling[min(np.searchsorted(sums, share * sums[-1]), len(falling) - 1)]
         group = places[worth[places] >= least]
         if not groups or len(group) > len(groups[-1]):

@@ -150,8 +150,8 @@ def _found(
     if status == cp_model.INFEASIBLE:
         return Found(None, 0, 0, True)
     if status == cp_model.UNKNOWN:
-        bound = everything if all_chosen else int(min(everything, solver.best_objective_bound + 1))
-        return Found(None, 0, max(0, bound), False)
+        # Where time was too short to begin, the solver tells a bound of 0.
+        return Found(None, 0, everything, False)
     raise InputError(
         f"the solver calls the model {solver.status_name(status)}; dates and sizes are too large"
     )
