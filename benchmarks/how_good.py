@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 import msgspec
 import numpy as np
@@ -233,7 +233,7 @@ PARTS = ("search", "order", "foresight", "unknown")
 
 
 def split(study: Study) -> list[str]:
-    """Return a table of what QoPS lacks, by part: medians and ranges over windows."""
+    """Return a table of what QoPS lacks: medians over windows, means over all, and ranges."""
     kept = [(each, study.split.find(each)) for each in scenarios(study.windows, FEWER)]
     done = [(each, found) for each, found in kept if found is not None]
     cases: dict[tuple[str, ...], list[Split]] = {}
@@ -245,33 +245,31 @@ def split(study: Study) -> list[str]:
     for load in sorted(LOADS):
         some = [found for each, found in done if each.load == load]
         if some:
-            rows.append(["all", "", f"{load:.1f}", *_parts(some)])
+            rows.append(["all", "", f"{load:.1f}", *_parts(some, mean)])
     heading = ["log", "S", "load", "windows", "qops", *PARTS]
     heading += ["plans found", "open", "open with hindsight"]
     text = f"### What QoPS lacks (% of the jobs), {len(done)} windows"
     return [text, "", *markdown_table(heading, rows)]
 
 
-def _parts(windows: list[Split]) -> list[str]:
+def _parts(windows: list[Split], middle: Callable[[list[float]], float] = median) -> list[str]:
     """Return the cells of some windows."""
     steps = [
         [100 * count / each.jobs for count in (each.qops, each.exact, each.hindsight, each.best)]
         + [100 * each.bound / each.jobs]
         for each in windows
     ]
-    cells = [str(len(windows)), _range([each[0] for each in steps])]
+    cells = [str(len(windows)), _range([each[0] for each in steps], middle)]
     for place in range(len(PARTS)):
-        cells.append(_range([each[place + 1] - each[place] for each in steps], "+"))
+        cells.append(_range([each[place + 1] - each[place] for each in steps], middle, "+"))
     counts = [(each.found, each.exact_open, each.hindsight_open) for each in windows]
     return cells + [str(sum(column)) for column in zip(*counts, strict=True)]
 
 
-def _range(values: list[float], sign: str = "") -> str:
-    """Return median and range of values."""
-    middle, low, high = (
-        round(each, 1) + 0.0 for each in (median(values), min(values), max(values))
-    )
-    return f"{middle:{sign}.1f} [{low:{sign}.1f}, {high:{sign}.1f}]"
+def _range(values: list[float], middle: Callable[[list[float]], float], sign: str = "") -> str:
+    """Return the middle of values and their range."""
+    known = (round(each(values), 1) + 0.0 for each in (middle, min, max))
+    return "{:{s}.1f} [{:{s}.1f}, {:{s}.1f}]".format(*known, s=sign)
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import random
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from rows_of_jobs import Row, workload_of
 
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 
+from qops_batsim.optimum import bounds
 from qops_batsim.optimum.best import OBJECTIVES, Limits, best_possible
 from qops_batsim.optimum.budget import Budget
 from qops_batsim.optimum.energy import energies, energy_bound, proven
@@ -115,6 +117,25 @@ def test_small_cases_are_solved_as_by_trying_every_order(seed: int) -> None:
         if problem_of(workload).is_exact:
             assert found.best_known == pytest.approx(best, abs=1e-9)
             assert found.bound == pytest.approx(best, rel=1e-6, abs=1e-9)
+
+
+def test_the_best_of_the_largest_jobs_and_all_others_are_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds, "FEW", 0)
+    monkeypatch.setattr(bounds, "SHARES", (0.5, 0.8))
+    tightened = 0
+    for seed in range(12):
+        problem = problem_of(small_case(seed))
+        worth = problem.relaxed.duration * problem.relaxed.processors
+        everything, window = int(worth.sum()), (problem.relaxed, worth)
+        ask = partial(bounds.solve, machine=problem.machine)
+        best = ask(*window, budget=Budget(1, False)).worth
+        nothing, budget = np.full(len(worth), NOT_CHOSEN), Budget(1, False)
+        bound = bounds._of_the_largest(*window, nothing, everything, budget, ask)
+        assert best <= bound <= everything
+        tightened += bound < everything
+    assert tightened
 
 
 def test_the_future_decides_which_job_to_admit() -> None:
@@ -275,7 +296,6 @@ def test_room_finds_the_earliest_fit_as_trying_every_tick_does() -> None:
 
 def test_windows_part_the_jobs_and_their_bounds_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     from qops_batsim.experiments.deadline_workload import deadline_workload
-    from qops_batsim.optimum import bounds
     from qops_batsim.running.inputs import load_workload
 
     workload = deadline_workload(load_workload("sdsc_sp2_1000"), load=1.4, first=60)
