@@ -64,7 +64,7 @@ def read_queue(
         raise InputError(f"{source}: {len(content):,} bytes; at most {MAX_QUEUE_BYTES:,} are read")
     try:
         data = msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{source}: is no JSON ({error})") from None
     if not isinstance(data, dict) or not isinstance(data.get("jobs"), list):
         raise InputError(f"{source}: a JSON object with a list of jobs is expected")

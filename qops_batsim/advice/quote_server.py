@@ -237,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
             content = self._body(MAX_ASK_BYTES)
             try:
                 asked = msgspec.json.decode(content, type=Asks)
-            except (msgspec.DecodeError, RecursionError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise Problem(HTTPStatus.BAD_REQUEST, str(error)) from None
             if not 1 <= len(asked.jobs) <= MOST_ASKS:
                 why = f"{len(asked.jobs)} jobs; 1 to {MOST_ASKS} are expected"

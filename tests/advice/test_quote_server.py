@@ -119,6 +119,8 @@ def test_the_schema_describes_what_is_answered(ask: Ask) -> None:
         ("POST", "/quote", b"\xff", 400, ""),
         ("POST", "/quote", b" " * (MAX_ASK_BYTES + 1), 413, "at most 65,536"),
         ("POST", "/state", {"jobs": 1}, 400, "a list of jobs"),
+        ("POST", "/state", b'{"jobs": "\xff"}', 400, "is no JSON"),
+        ("POST", "/quote", b'{"jobs": [{"\xff": 1}]}', 400, ""),
     ],
 )
 def test_requests_that_are_refused(
