@@ -147,7 +147,13 @@ def read_description(directory: str | Path) -> Description:
     path = Path(directory) / DESCRIPTION
     what = "the description that `campaign run` writes"
     content = read_bytes(path, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
-    return decoded(content, msgspec.json.Decoder(Description), path, what)
+    found = decoded(content, msgspec.json.Decoder(Description), path, what)
+    known = {*found.identities.logs, *found.identities.schedulers}
+    names = [log.name for log in found.campaign.logs]
+    for name in names + [each.name for each in found.campaign.schedulers]:
+        if name not in known:
+            raise InputError(f"{path}: identities lack {name!r}; {what} is expected")
+    return found
 
 
 def status_of(directory: str | Path) -> Status:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import random
@@ -377,11 +378,16 @@ def test_parquet_is_written_where_it_can_be(runs: CampaignRuns, tmp_path: Path) 
     assert path.read_bytes() == before
 
 
-def test_a_directory_without_campaign_is_told(tmp_path: Path) -> None:
+def test_a_directory_without_campaign_is_told(finished: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"campaign.json: no such file \(the description that"):
         read_campaign_runs(tmp_path)
     (tmp_path / module.DESCRIPTION).write_text("{}")
     with pytest.raises(InputError, match=r"campaign.json: .*; the description that"):
+        status_of(tmp_path)
+    described = json.loads((finished / module.DESCRIPTION).read_text())
+    described["identities"]["schedulers"] = {}
+    (tmp_path / module.DESCRIPTION).write_text(json.dumps(described))
+    with pytest.raises(InputError, match="identities lack 'easy'; the description"):
         status_of(tmp_path)
 
 
