@@ -199,7 +199,7 @@ def _panel(
 def _set_height(axes: Any, curves: Curves, metric: str) -> None:
     """Let the curves fill a third of the panel or more; keep room below what is 0.
 
-    Intervals are shown whole unless they are much wider than all curves together.
+    Intervals are shown whole unless they are much wider than all curves together, or exceed 100 %.
     """
     values = [
         value
@@ -213,6 +213,8 @@ def _set_height(axes: Any, curves: Curves, metric: str) -> None:
     low, high = min(means), max(means)
     span = high - low or math.inf
     low, high = max(min(lows), low - span), min(max(highs), high + span)
+    if _LABELS[metric].endswith("(%)"):
+        high = min(high, max(100.0, *means))
     if metric != "utilization" or low < 0.25 * high:
         low = 0.0
     room = 0.12 * (high - low) or 0.12 * (abs(high) or 1.0)
