@@ -15,10 +15,14 @@ from qops_batsim.advice.queue_state import MAX_QUEUED_JOBS, QueuedJob
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 
-_HOLDING = {"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STAGE_OUT", "SIGNALING"}
+_HOLDING = frozenset(
+    ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "STAGE_OUT", "SIGNALING")
+)
 """States in which a job has its processors."""
 
-_WAITING = {"PENDING", "REQUEUED", "REQUEUE_FED", "RESV_DEL_HOLD"}
+_WAITING = {"PENDING", "REQUEUED", "REQUEUE_FED"}
+
+_HELD = {"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 
 _CANNOT_START = re.compile(r"Held|Dependency|DependencyNeverSatisfied|BeginTime|PartitionDown")
 """Reasons for which a waiting job is in no plan."""
@@ -42,9 +46,10 @@ def read_squeue(
         states = _states(record.get("job_state"), where)
         if states & _HOLDING:
             jobs.append(_running(record, where))
-        elif states & _WAITING:
+        elif states & (_WAITING | _HELD):
             reason = record.get("state_reason")
-            if (isinstance(reason, str) and _CANNOT_START.search(reason)) or record.get("hold"):
+            waits = isinstance(reason, str) and _CANNOT_START.search(reason)
+            if waits or states & _HELD or record.get("hold"):
                 left_out["held, or waits for another job or date"] += 1
                 continue
             jobs += _waiting(record, where, left_out)

@@ -64,16 +64,19 @@ def test_squeue_of_several_versions(version: str) -> None:
         record(number, state("PENDING"), job_id=2, start_time=NOW + 3000, deadline=NOW + 9000),
         record(number, state("COMPLETED"), job_id=3),
         record(number, state("PENDING"), job_id=4, state_reason="JobHeldUser"),
+        record(number, state("REQUEUE_HOLD"), job_id=10),
+        record(number, ["PENDING", "RESV_DEL_HOLD"], job_id=11),
         record(number, state("PENDING"), job_id=5, array_job_id=5, array_task_string="1-5:2,9%2"),
         record(number, state("RUNNING"), job_id=6, array_job_id=5, array_task_id=number(7))
         | {"start_time": number(NOW - 10)},
         record(number, state("PENDING"), job_id=8, het_job_id=8, het_job_offset=1, cpus=999),
+        record(number, state("STOPPED"), job_id=12, start_time=NOW - 10),
     ]
     meta = {"meta": {"plugins": {"data_parser": version}}, "last_update": number(NOW)}
-    found = read({**meta, "jobs": jobs}, processors=16)
+    found = read({**meta, "jobs": jobs}, processors=20)
     assert found.now == NOW
     assert {job.id: (job.processors, job.estimate) for job in found.jobs} == dict.fromkeys(
-        ("1", "2", "5_1", "5_3", "5_5", "5_9", "5_7"), (4, 3600.0)
+        ("1", "2", "5_1", "5_3", "5_5", "5_9", "5_7", "12"), (4, 3600.0)
     )
     one, two, task, *_ = found.jobs
     assert (one.start, one.end, one.planned_start) == (NOW - 600, NOW + 3000, None)
@@ -81,7 +84,7 @@ def test_squeue_of_several_versions(version: str) -> None:
     assert task.priority == 7
     assert found.left_out == {
         "has ended": 1,
-        "held, or waits for another job or date": 1,
+        "held, or waits for another job or date": 3,
         "wider than the machine": 1,
     }
 
