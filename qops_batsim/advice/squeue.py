@@ -15,9 +15,7 @@ from qops_batsim.advice.queue_state import MAX_QUEUED_JOBS, QueuedJob
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 
-_HOLDING = frozenset(
-    ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "STAGE_OUT", "SIGNALING")
-)
+_HOLDING = {"RUNNING", "COMPLETING", "CONFIGURING", "STOPPED", "STAGE_OUT", "SIGNALING"}
 """States in which a job has its processors."""
 
 _WAITING = {"PENDING", "REQUEUED", "REQUEUE_FED"}
@@ -46,6 +44,8 @@ def read_squeue(
         states = _states(record.get("job_state"), where)
         if states & _HOLDING:
             jobs.append(_running(record, where))
+        elif "SUSPENDED" in states:
+            jobs.append(_suspended(record, where))
         elif states & (_WAITING | _HELD):
             reason = record.get("state_reason")
             waits = isinstance(reason, str) and _CANNOT_START.search(reason)
@@ -130,6 +130,15 @@ def _running(record: dict[str, Any], where: str) -> QueuedJob:
         end=None if estimate is None else _of(record, "end_time", where),
         **common,
     )
+
+
+def _suspended(record: dict[str, Any], where: str) -> QueuedJob:
+    """Return what is left of a job whose processors others may have: it waits for them again."""
+    common = _common(record, where)
+    if common["estimate"] is not None:
+        done = _of(record, "pre_sus_time", where) or 0.0
+        common["estimate"] = max(common["estimate"] - done, 1.0)
+    return QueuedJob(id=_id(record, where), **common)
 
 
 def _waiting(record: dict[str, Any], where: str, left_out: Counter[str]) -> Iterator[QueuedJob]:

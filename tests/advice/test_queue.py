@@ -89,6 +89,18 @@ def test_squeue_of_several_versions(version: str) -> None:
     }
 
 
+def test_suspended_jobs_wait_with_what_is_left_of_them() -> None:
+    """Others may have their processors: together they may be more than the machine has."""
+    jobs = [
+        record(new_number, ["SUSPENDED"], job_id=1, start_time=NOW - 900)
+        | {"pre_sus_time": new_number(600)},
+        record(new_number, ["RUNNING"], job_id=2, start_time=NOW - 100),
+    ]
+    found = read({"meta": {}, "jobs": jobs}, processors=4, now=NOW)
+    assert (found.jobs[0].start, found.jobs[0].estimate) == (None, 3000.0)
+    assert earliest(found, 4, 60) == 3500 + 3000 + 60
+
+
 def test_unlimited_jobs_of_squeue() -> None:
     job = record(new_number, ["RUNNING"], job_id=1, start_time=NOW - 600)
     job["time_limit"] = new_number(None, infinite=True)
