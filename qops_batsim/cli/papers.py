@@ -12,7 +12,7 @@ from qops_batsim.cli import console, options
 from qops_batsim.cli.inputs import check_format
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.texts import number_text
-from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.pending import check_writable
 
 if TYPE_CHECKING:
@@ -100,9 +100,7 @@ def run(
     """
     from qops_batsim.papers.report import PAPERS, PaperRequest
 
-    known = (*PAPERS, ALL)
-    if paper not in known:
-        raise InputError(f"PAPER is {paper!r}, which is not known{did_you_mean(paper, known)}")
+    require_one_of("PAPER", paper, (*PAPERS, ALL))
     if page is not None and paper == ALL:
         raise InputError(f"--html {page}: a page has one paper; the name of one is expected")
     if bound is not None:

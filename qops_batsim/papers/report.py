@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.errors import require_one_of
 from qops_batsim.experiments.kept import KeptRuns
 from qops_batsim.experiments.pool import Workers, run_cases
 from qops_batsim.papers.claims import METHOD, Claim
@@ -246,8 +246,7 @@ def run_paper(name: str, request: PaperRequest) -> PaperReport:
     """Run a paper's reproduction."""
     from importlib import import_module
 
-    if name not in PAPERS:
-        raise InputError(f"paper is {name!r}, which is not known{did_you_mean(name, PAPERS)}")
+    require_one_of("paper", name, PAPERS)
     report: PaperReport = import_module(f"qops_batsim.papers.{name}.paper").run(request)
     return report
 

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 import pooch
 
-from qops_batsim.errors import InputError, QopsError, did_you_mean
+from qops_batsim.errors import InputError, QopsError, require_one_of
 from qops_batsim.files import atomic_write, write_text
 
 ARCHIVE_URL = "https://www.cs.huji.ac.il/labs/parallel/workload/"
@@ -97,8 +97,7 @@ def fetch_log(
     The ``name`` is one of :data:`LOGS`. The ``cache`` is by default ``qops-batsim`` in the
     user's cache directory; ``base_url`` and ``logs`` are for tests and mirrors.
     """
-    if name not in logs:
-        raise InputError(f"log is {name!r}, which is not known{did_you_mean(name, logs)}")
+    require_one_of("log", name, logs)
     log = logs[name]
     cache = Path(pooch.os_cache("qops-batsim")) if cache is None else cache
     url = base_url + log.path

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.errors import require_one_of
 from qops_batsim.workload.estimates import EstimateModel
 from qops_batsim.workload.lublin import ArrivalModel, LublinModel, RunTimeModel, SizeModel
 
@@ -39,8 +39,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
 
 def find_preset(name: str) -> Preset:
     """Return a preset by name."""
-    if name not in PRESETS:
-        raise InputError(f"preset is {name!r}, which is not known{did_you_mean(name, PRESETS)}")
+    require_one_of("preset", name, PRESETS)
     return PRESETS[name]
 
 
