@@ -305,7 +305,8 @@ def _restarts(rows: Rows, choice: str) -> None:
         seen[job] = count = seen.get(job, -1) + 1
         if count:
             rows.ids[place] = f"{job}r{count}"
-            rows.groups.pop(place, None)
+            if place in rows.groups:
+                rows.groups[place] += f"r{count}"
 
 
 def _once(rows: Rows) -> None:

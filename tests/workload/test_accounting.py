@@ -177,6 +177,14 @@ def test_each_run_may_be_a_job(tmp_path: Path) -> None:
     assert [job.id for job in each.workload.jobs] == ["7", "7r1"]
 
 
+def test_each_run_of_a_heterogeneous_job_is_one_job(tmp_path: Path) -> None:
+    """Of two parts, started again the next day."""
+    parts = [ROW.replace("7|", "7+0|"), ROW.replace("7|", "7+1|").replace("|4|", "|2|")]
+    rows = [*parts, *(each.replace("-01T", "-02T") for each in parts)]
+    found = converted(tmp_path, "\n".join([HEAD, *rows]), Choices(restarts="each"))
+    assert [(job.id, job.processors) for job in found.workload.jobs] == [("7", 6), ("7r1", 6)]
+
+
 def test_dumps_that_overlap_may_be_joined(tmp_path: Path) -> None:
     """What both tell is one run, also where each run is a job."""
     rows = [ROW.replace("COMPLETED", "NODE_FAIL"), ROW.replace("-01T", "-02T")]
