@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -35,19 +36,20 @@ def outputs(tmp_path: Path) -> Path:
     return directory / "batsim"
 
 
+@pytest.fixture(scope="module")
+def shim(qops_batsim_command: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a directory in which our engine is called ``batsim``."""
+    directory = tmp_path_factory.mktemp("shim")
+    subprocess.run([qops_batsim_command, "shim", directory], check=True, stdout=subprocess.DEVNULL)
+    return directory
+
+
 @pytest.fixture
-def python(
-    processes: Processes,
-    package: Callable[[str], Path],
-    qops_batsim_command: Path,
-    tmp_path: Path,
-    outputs: Path,
-) -> Run:
+def python(processes: Processes, package: Callable[[str], Path], shim: Path, outputs: Path) -> Run:
     """Give a function that runs Python with batsim-py, and our engine as ``batsim`` on PATH."""
 
     def run_python(*arguments: object, exit_code: int = 0) -> str:
-        home, shim = package(BATSIM_PY), tmp_path / "shim"
-        processes.run(qops_batsim_command, "shim", shim)
+        home = package(BATSIM_PY)
         return processes.run(
             *(sys.executable, *arguments),
             exit_code=exit_code,

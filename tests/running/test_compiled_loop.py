@@ -22,7 +22,7 @@ from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.easy import Easy
 from qops_batsim.scheduling.qos_log import write_qos_log
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.shipped import find_input, shipped_names
+from qops_batsim.shipped import find_input
 from qops_batsim.workload import read_workload
 from qops_batsim.workload.model import Workload
 
@@ -89,13 +89,13 @@ class Loops:
 
 
 @pytest.mark.parametrize(("scheduler", "options"), COMPILED)
-@pytest.mark.parametrize("name", shipped_names("workloads"))
+@pytest.mark.parametrize(
+    "name", ["kth_sp2_1000", "kth_sp2_mixed_500", "sdsc_sp2_deadlines_500", "tiny_8"]
+)
 def test_shipped_workloads_give_the_same_files(
     name: str, scheduler: str, options: dict[str, str], tmp_path: Path
 ) -> None:
     workload = read_workload(find_input(name, "workloads"))
-    if any(profile["type"] != "delay" for profile in workload.profiles.values()):
-        pytest.skip("some jobs do not only sleep")
     Loops(workload, workload.processors, scheduler, options).check(tmp_path)
 
 

@@ -200,15 +200,15 @@ DYNAMIC = ("--enable-dynamic-jobs", "--enable-profile-reuse", "--acknowledge-dyn
 
 
 @pytest.mark.parametrize(
-    ("scheduler", "options", "switches"),
+    ("network", "scheduler", "options", "switches"),
     [
-        ("easy", (), ()),
-        ("conservative", ("reserve=processors",), ()),
-        ("fqops", ("kill_and_restart=true",), DYNAMIC),
-        ("fqops", ("kill_and_restart=true",), DYNAMIC[:2]),
+        (True, "easy", (), ()),
+        (False, "conservative", ("reserve=processors",), ()),
+        (False, "fqops", ("kill_and_restart=true",), DYNAMIC),
+        (True, "fqops", ("kill_and_restart=true",), DYNAMIC),
+        (True, "fqops", ("kill_and_restart=true",), DYNAMIC[:2]),
     ],
 )
-@pytest.mark.parametrize("network", [False, True])
 def test_serve(
     tmp_path: Path,
     scheduler: str,
