@@ -26,7 +26,7 @@ from qops_batsim.experiments.campaign_runs import Outcome, read_campaign_runs
 from qops_batsim.experiments.intervals import Interval, mean_interval
 from qops_batsim.papers.report import markdown_table
 
-SCHEDULERS = ("qops", "foresight", "msb", "mrt", "fqops:tolerance_factor=1.5")
+SCHEDULERS = ("qops", "foresight", "msb", "mrt", "fqops 1.5")
 UNREFUSING = ("slack", "easy")
 """Refuse nothing; the promises of the first are latest starts, the other makes none."""
 
@@ -43,7 +43,7 @@ At = tuple[str, int]
 
 
 class Study:
-    """The metrics of finished runs, by model, scheduler and window."""
+    """The metrics of runs by model, scheduler and window, where all windows are finished."""
 
     def __init__(self, directory: Path, by: str = "users") -> None:
         self.found: dict[tuple[str, str], dict[At, Outcome]] = {}
@@ -52,6 +52,8 @@ class Study:
             if each.metrics is not None and cell.point.deadlines_by == by:
                 runs = self.found.setdefault((cell.point.estimates, cell.contestant), {})
                 runs[cell.point.log, cell.window.skip] = each
+        windows = max(map(len, self.found.values()), default=0)
+        self.found = {key: runs for key, runs in self.found.items() if len(runs) == windows}
 
     @property
     def models(self) -> list[str]:
@@ -148,7 +150,9 @@ def margin_table(study: Study) -> Iterator[str]:
                 for model in models:
                     found = study.mean(model, scheduler, "broken_promises", log)
                     cells.append(_short(found))
-                    if found is not None and found.mean < FEW and least[models] == "none":
+                    if found is None:
+                        least[models] = least[models].replace("none", "unknown")
+                    elif found.mean < FEW and least[models] in ("none", "unknown"):
                         least[models] = model.removeprefix("predicted, ") or model
             rows.append([log or "all", scheduler, *cells, *least.values()])
     names = [
@@ -177,6 +181,8 @@ def starts_table(study: Study) -> Iterator[str]:
     promise = ("broken_promises", "lateness_median", "relative_lateness_median")
     rows = []
     for model in study.models:
+        if (model, UNREFUSING[0]) not in study.found:
+            continue
         cells = [_text(study.mean(model, UNREFUSING[0], promise[0]))]
         cells += [_short(study.mean(model, UNREFUSING[0], each)) for each in promise[1:]]
         cells += [_text(study.mean(model, each, "met_deadlines")) for each in (*UNREFUSING, "qops")]
@@ -241,7 +247,8 @@ def draw(study: Study, directory: Path) -> None:
         for axes in grid[-1]:
             axes.set_xlabel("broken promises (%)")
         handles, labels = grid[0][0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4)
+        columns = len(study.schedulers)
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, title="margin")
 
 
 def _draw_curves(axes: Any, study: Study, metric: str, log: str) -> None:
@@ -259,7 +266,7 @@ def _draw_curves(axes: Any, study: Study, metric: str, log: str) -> None:
                 color=COLORS[number],
                 marker=MARKERS[number],
                 markersize=4,
-                label=f"{scheduler}, {name} margin",
+                label=f"{scheduler}, {name}",
             )
 
 
