@@ -124,7 +124,7 @@ class QuoteServer(ThreadingHTTPServer):
             return
         try:
             super().process_request(request, client_address)
-        except BaseException:
+        except Exception:  # Not a signal: then the thread runs, and releases by itself.
             self._room.release()
             raise
 
