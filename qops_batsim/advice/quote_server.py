@@ -91,7 +91,7 @@ class QueueKeeper:
 
 
 class QuoteServer(ThreadingHTTPServer):
-    """The endpoint; :meth:`serve_forever` ends by :meth:`shutdown`, or by an exception in it."""
+    """The endpoint; :meth:`serve_forever` ends by :meth:`shutdown`."""
 
     daemon_threads = True
     block_on_close = False
@@ -124,7 +124,7 @@ class QuoteServer(ThreadingHTTPServer):
             return
         try:
             super().process_request(request, client_address)
-        except Exception:  # Not a signal: then the thread runs, and releases by itself.
+        except Exception:
             self._room.release()
             raise
 

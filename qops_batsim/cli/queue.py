@@ -114,6 +114,8 @@ def _row(answer: QueueAnswer) -> dict[str, str]:
 
 def listen(source: QueueSource, address: str, *, any_interface: bool) -> None:
     """Answer requests until a signal ends it."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from qops_batsim.advice.queue_quote import Ask, QueueAsker
     from qops_batsim.advice.queue_state import QueuedJob, QueueState
     from qops_batsim.advice.quote_server import QueueKeeper, QuoteServer, parse_address
@@ -137,7 +139,12 @@ def listen(source: QueueSource, address: str, *, any_interface: bool) -> None:
     with server:
         host, port = server.server_address[:2]
         note(f"listens at http://{host!s}:{port}")
-        try:
-            server.serve_forever(poll_interval=0.2)
-        except (KeyboardInterrupt, EndingSignal):
-            note("stopped")
+        # This thread only waits, so that no signal is raised where Python ignores exceptions, as in
+        # the callback of a weak reference.
+        with ThreadPoolExecutor(1) as pool:
+            serving = pool.submit(server.serve_forever, 0.2)
+            try:
+                serving.result()
+            except (KeyboardInterrupt, EndingSignal):
+                server.shutdown()
+                note("stopped")

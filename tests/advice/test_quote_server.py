@@ -234,9 +234,10 @@ def test_the_command_stops_at_a_signal(tmp_path: Path) -> None:
     path = tmp_path / "queue.json"
     path.write_text(json.dumps(QUEUE))
     command = [sys.executable, "-m", "qops_batsim", "quote", "--queue", str(path)]
-    with subprocess.Popen(
+    process = subprocess.Popen(
         [*command, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
-    ) as process:
+    )
+    try:
         assert process.stderr is not None
         told = ""
         while not (found := re.search(r"listens at http://127.0.0.1:(\d+)", told)):
@@ -247,6 +248,7 @@ def test_the_command_stops_at_a_signal(tmp_path: Path) -> None:
         connection.request("GET", "/quote?processors=8&time=1h")
         assert json.loads(connection.getresponse().read())["jobs"][0]["response"] == 3700.0
         process.send_signal(signal.SIGTERM)
-        rest = process.stderr.read()
-        assert process.wait(240) == 0, rest
-        assert rest == "GET /quote 200\nstopped\n"
+        rest = process.communicate(timeout=240)[1]
+    finally:
+        process.kill()
+    assert (process.returncode, rest) == (0, "GET /quote 200\nstopped\n")
