@@ -113,8 +113,10 @@ class Outside:
 
     def _happen_all(self, _: None) -> None:
         events = self._events
+        # One of them is due: it may still be a rounding error ahead of the others of its date.
+        latest = max(self._world.now, events[-1].timestamp)
         while events:
-            if events[-1].timestamp > self._world.now:
+            if events[-1].timestamp > latest:
                 self._world.waits.at(events[-1].timestamp, self._happen_all, None)
                 return
             happen(self._world, events.pop())

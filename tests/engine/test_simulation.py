@@ -445,6 +445,15 @@ def test_the_last_external_event_may_concern_no_host() -> None:
     ]
 
 
+def test_an_external_event_may_be_a_rounding_error_later_than_an_end() -> None:
+    end = 0.1 + 0.7
+    assert end < 0.8
+    away = outage((0.8, "unavailable", "3"), (2.0, "available", "3"))
+    job: Row = ("1", 0.1, 2, 0.7, None)
+    _, peer = simulate(execute_all({"1": "0-1"}), workload(job), external_events=away)
+    assert (end, ["event_machine_unavailable", "-w0!1"]) in peer.told
+
+
 def rejecting_the_wide(_: float, events: list[Event]) -> Iterable[Decision]:
     for event in events:
         if isinstance(event, JobSubmitted):
