@@ -15,7 +15,7 @@ import math
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes, is_late
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD, bounded_slowdown
 from qops_batsim.analysis.results.tables import Booleans, Floats, mean
 from qops_batsim.errors import InputError, shown
@@ -123,12 +123,12 @@ def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str
         ),
         (
             "ends after its promised deadline, starting at",
-            _held(o, ran & (o.finish > o.promised + max(grace, PLAN_TOLERANCE))),
+            _held(o, ran & is_late(o.finish, o.promised, grace)),
             "although it was admitted",
         ),
         (
             "starts after its promised latest start, at",
-            _held(o, o.start > latest + max(grace, PLAN_TOLERANCE)),
+            _held(o, is_late(o.start, latest, grace)),
             "although that was promised",
         ),
         ("was promised a deadline, submitted at", o.refused & promised, "but is refused"),

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes, is_late
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.run_files import RunFiles
 from qops_batsim.economics.charges import (
@@ -36,7 +36,6 @@ from qops_batsim.economics.slowdowns import ReferenceJob, SlowdownTable
 from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.files import read_text
 from qops_batsim.jobs import is_number
-from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.model import Workload
 
@@ -135,7 +134,7 @@ def charge_jobs(
     """
     of_user = outcomes.of_user & ~outcomes.refused
     target = np.where(np.isnan(outcomes.promised), outcomes.deadline, outcomes.promised)
-    late = outcomes.finish > target + max(grace, PLAN_TOLERANCE)
+    late = is_late(outcomes.finish, target, grace)
     missed = of_user & (late | (np.isnan(outcomes.charged_time) & np.isfinite(target)))
     kept = np.where(of_user & ~missed, outcomes.promised, np.nan)
     columns = (

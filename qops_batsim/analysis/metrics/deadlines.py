@@ -15,13 +15,13 @@ import numpy as np
 
 from qops_batsim.analysis.metrics.outcomes import (
     JobOutcomes,
+    is_late,
     outcomes_of_columns,
     outcomes_of_run,
 )
 from qops_batsim.analysis.results.csv_table import Choices
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Booleans, Decisions, Floats
-from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.model import Workload
 
 
@@ -63,16 +63,15 @@ class Fates(NamedTuple):
 
 def fates(outcomes: JobOutcomes, grace: float = 0.0) -> Fates:
     """Return what became of each job's deadline; ``grace`` in seconds. O(jobs)."""
-    late = max(grace, PLAN_TOLERANCE)
     ended = ~outcomes.refused & ~np.isnan(outcomes.charged_time)
-    met = outcomes.of_user & ended & (outcomes.finish <= outcomes.deadline + late)
+    met = outcomes.of_user & ended & ~is_late(outcomes.finish, outcomes.deadline, grace)
     promised = outcomes.of_user & ~outcomes.refused & np.isfinite(outcomes.promised)
     return Fates(
         refused=outcomes.of_user & outcomes.refused,
         met=met,
         missed=outcomes.of_user & ~outcomes.refused & ~met,
         promised=promised,
-        kept=promised & ended & (outcomes.finish <= outcomes.promised + late),
+        kept=promised & ended & ~is_late(outcomes.finish, outcomes.promised, grace),
     )
 
 

@@ -26,11 +26,17 @@ from qops_batsim.jobs import (
     REJECTED,
     Job,
 )
+from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.model import JobColumns, Workload
 
 _ENDED_BY_ITSELF = (COMPLETED_SUCCESSFULLY, COMPLETED_FAILED, COMPLETED_WALLTIME_REACHED)
 _ONCE = [FINAL_STATES.index(state) for state in (*_ENDED_BY_ITSELF, REJECTED)]
+
+
+def is_late(came: Floats, promised: Floats, grace: float) -> Booleans:
+    """Return which dates are later than promised by more than a run's ``grace`` (in seconds)."""
+    return came > promised + max(grace, PLAN_TOLERANCE)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from qops_batsim.analysis.metrics.admission import (
     utilization_to_the_end,
 )
 from qops_batsim.analysis.metrics.charges import References, charge_jobs
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes, is_late
 from qops_batsim.analysis.results.tables import Booleans, Floats
 from qops_batsim.economics.slowdowns import SlowdownTable
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -102,7 +102,7 @@ def promise_metrics(
     }
     promised = outcomes.of_user & ran & np.isfinite(outcomes.promised)
     if promised.any():
-        late = promised & (outcomes.finish > outcomes.promised + max(grace, PLAN_TOLERANCE))
+        late = promised & is_late(outcomes.finish, outcomes.promised, grace)
         broken = late | (promised & killed)
         counted["broken_promises"] = _percent(broken.sum(), promised.sum())
         counted |= _lateness(outcomes, late & ~killed, outcomes.finish, outcomes.promised)
@@ -120,7 +120,7 @@ def promise_metrics(
         }
     elif outcomes.latest_start is not None:
         latest = outcomes.latest_start
-        late = outcomes.start > latest + max(grace, PLAN_TOLERANCE)
+        late = is_late(outcomes.start, latest, grace)
         counted["broken_promises"] = _percent(late.sum(), np.isfinite(latest).sum())
         counted |= _lateness(outcomes, late, outcomes.start, latest)
     usual = admission_metrics(outcomes, hosts)
