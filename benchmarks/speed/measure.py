@@ -23,7 +23,7 @@ from qops_batsim.platform import read_platform
 from qops_batsim.protocol.decisions import ExecuteJob, RejectJob
 from qops_batsim.protocol.events import JobSubmitted
 from qops_batsim.protocol.messages import Message
-from qops_batsim.protocol.zeromq_peer import RemotePeer
+from qops_batsim.protocol.zeromq import RemotePeer
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler

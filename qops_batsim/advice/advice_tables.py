@@ -25,7 +25,7 @@ from qops_batsim.advice.trace_runs import (
     add_up,
     reason_of,
 )
-from qops_batsim.economics.categories import Categories
+from qops_batsim.economics.charges import Categories
 from qops_batsim.experiments.page import PageTable
 
 MEASURES = {

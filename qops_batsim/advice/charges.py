@@ -24,16 +24,17 @@ from qops_batsim.analysis.metrics.charges import (
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.workloads import workloads_of_run
-from qops_batsim.economics.categories import Categories
 from qops_batsim.economics.charges import (
     BreakEven,
+    Categories,
     Price,
+    ReferenceJob,
     Weights,
     break_even,
+    category_slowdowns,
     check_penalty,
     islam2004,
 )
-from qops_batsim.economics.slowdowns import ReferenceJob, category_slowdowns
 from qops_batsim.errors import InputError
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.workload.model import Workload

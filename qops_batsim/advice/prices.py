@@ -10,9 +10,13 @@ import msgspec
 
 from qops_batsim.analysis.metrics.charges import reference_of_workload
 from qops_batsim.analysis.results.run_files import RunInfo
-from qops_batsim.economics.categories import Categories
-from qops_batsim.economics.charges import islam2004, served_job
-from qops_batsim.economics.slowdowns import SlowdownTable, category_slowdowns
+from qops_batsim.economics.charges import (
+    Categories,
+    SlowdownTable,
+    category_slowdowns,
+    islam2004,
+    served_job,
+)
 from qops_batsim.errors import InputError
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.shipped import find_input

@@ -18,7 +18,7 @@ from qops_batsim.advice.advise import (
     utilization,
 )
 from qops_batsim.advice.trace_runs import EXACT, Promise
-from qops_batsim.economics.categories import PROCESSOR_CLASSES, Categories
+from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
 from qops_batsim.experiments.intervals import LEAST, Interval
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95)

@@ -20,8 +20,7 @@ from qops_batsim.analysis.metrics.charges import (
     reference_of_workload,
 )
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
-from qops_batsim.economics.categories import Categories
-from qops_batsim.economics.slowdowns import SlowdownTable, category_slowdowns
+from qops_batsim.economics.charges import Categories, SlowdownTable, category_slowdowns
 from qops_batsim.experiments.deadline_runs import Settings, outcomes_of
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.module import DecisionModule

@@ -8,7 +8,7 @@ import numpy as np
 
 from qops_batsim.advice.advise import HOUR, Advice, promised, utilization
 from qops_batsim.advice.settings import SIZES, hours
-from qops_batsim.economics.categories import PROCESSOR_CLASSES, Categories
+from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.repairs import DONE

@@ -68,8 +68,7 @@ def charges(
     - For scripts: `qops-batsim charges out/qops --json`
     """
     from qops_batsim.advice.charges import ChargeChoices, charge_runs
-    from qops_batsim.economics.categories import Categories
-    from qops_batsim.economics.charges import Weights, islam2004, load_price
+    from qops_batsim.economics.charges import Categories, Weights, islam2004, load_price
     from qops_batsim.scheduling.plugins import remember
 
     resource, qos = _numbers(weights, "--weights", 2)

@@ -225,7 +225,7 @@ def _simulate(
 ) -> Simulation:
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.limits import MAX_MESSAGE_BYTES
-    from qops_batsim.protocol.zeromq_peer import RemotePeer
+    from qops_batsim.protocol.zeromq import RemotePeer
 
     engine_options = _engine_options(options, workloads)
     if "--no-sched" in options.switches:

@@ -14,8 +14,7 @@ from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from qops_batsim.platform.model import Platform
-    from qops_batsim.platform.summary import HostGroup
+    from qops_batsim.platform.model import HostGroup, Platform
 
 app = typer.Typer(no_args_is_help=True, help="Make and show platforms (SimGrid XML).")
 
@@ -104,8 +103,8 @@ def show(
 
     - `qops-batsim platform show my_platform.xml --json`
     """
+    from qops_batsim.platform.model import host_groups, platform_as_data
     from qops_batsim.platform.simgrid_read import read_platform
-    from qops_batsim.platform.summary import host_groups, platform_as_data
     from qops_batsim.shipped import find_input
 
     found = read_platform(find_input(platform, "platforms"), master_host=master_host)

@@ -16,7 +16,7 @@ from qops_batsim.files import read_stored, text_of
 from qops_batsim.jobs import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.platform.outages import Outage
+from qops_batsim.platform.model import Outage
 
 UNAVAILABLE = "machine_unavailable"
 AVAILABLE = "machine_available"

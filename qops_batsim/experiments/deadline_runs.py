@@ -21,7 +21,7 @@ from qops_batsim.analysis.metrics.outcomes import (
     outcomes_of_simulation,
 )
 from qops_batsim.analysis.metrics.promise_metrics import promise_metrics
-from qops_batsim.economics.slowdowns import SlowdownTable, category_slowdowns
+from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError
 from qops_batsim.experiments.deadline_workload import (

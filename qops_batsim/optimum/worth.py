@@ -9,8 +9,7 @@ import numpy as np
 
 from qops_batsim.analysis.metrics.charges import reference_of_workload
 from qops_batsim.analysis.metrics.outcomes import has_user_deadline
-from qops_batsim.economics.charges import islam2004, served_job
-from qops_batsim.economics.slowdowns import category_slowdowns
+from qops_batsim.economics.charges import category_slowdowns, islam2004, served_job
 from qops_batsim.optimum.problem import Floats, Ints
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.workload.delay_jobs import derived, jobs_until_killed

@@ -12,8 +12,7 @@ from functools import cached_property
 import msgspec
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.platform.cluster import Cluster
-from qops_batsim.platform.model import ROLES, Host, Link, Platform, Route, Zone
+from qops_batsim.platform.model import ROLES, Cluster, Host, Link, Platform, Route, Zone
 from qops_batsim.platform.network import linked_names
 
 

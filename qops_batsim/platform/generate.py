@@ -12,8 +12,7 @@ import msgspec
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_HOSTS
 from qops_batsim.platform.assembly import Parts, PendingRoute
-from qops_batsim.platform.cluster import Cluster
-from qops_batsim.platform.model import Host, Link, Platform, Route, Zone
+from qops_batsim.platform.model import Cluster, Host, Link, Platform, Route, Zone
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time
 

@@ -1,12 +1,108 @@
-"""Hosts, links, zones and platforms, independent of any file format."""
+"""Hosts, links, clusters, zones, platforms and outages, independent of any file format."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
 
 import msgspec
 
-from qops_batsim.platform.cluster import Cluster
+from qops_batsim.errors import InputError, shown
+from qops_batsim.limits import MAX_HOSTS
+
+RADICAL_FORM = "whole numbers and ascending ranges separated by commas, as in 0-31,40"
+
+
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Equal hosts, each behind its own link, around an optional backbone.
+
+    A route goes up the source's link, over the backbone and down the
+    destination's link. The links are never materialised: their names follow from
+    the host's number *n* (``NAME_link_n``), as in SimGrid.
+
+    Speeds are of one core in each power state (flop/s), bandwidths in bytes/s, latencies in
+    seconds. Host *n* of the ``radical`` (such as ``0-31,40``) is named prefix + n + suffix; all
+    hosts, and the cluster as a zone, have the ``properties``. ``SPLITDUPLEX`` is one link each way.
+    A backbone, a loopback link and a limiter (a further link that all traffic of a host shares)
+    exist if their bandwidth is not 0. Routes of outer zones enter at the ``router``; ``zone`` is
+    the one around, empty for none.
+    """
+
+    name: str
+    prefix: str
+    suffix: str
+    radical: str
+    speeds: tuple[float, ...]
+    bandwidth: float
+    latency: float
+    cores: int = 1
+    sharing_policy: str = "SPLITDUPLEX"
+    backbone_bandwidth: float = 0.0
+    backbone_latency: float = 0.0
+    backbone_sharing_policy: str = "SHARED"
+    loopback_bandwidth: float = 0.0
+    loopback_latency: float = 0.0
+    limiter_bandwidth: float = 0.0
+    router: str = ""
+    properties: dict[str, str] = {}
+    zone: str = ""
+
+    @property
+    def router_name(self) -> str:
+        """Name of the router: as given, or SimGrid's default."""
+        return self.router or f"{self.prefix}{self.name}_router{self.suffix}"
+
+    @property
+    def has_latencies(self) -> bool:
+        """Whether a link of it has a latency."""
+        return bool(self.latency or self.backbone_latency or self.loopback_latency)
+
+    def host_names(self) -> list[str]:
+        """Return the names of the hosts, in the order of the radical."""
+        return [
+            f"{self.prefix}{number}{self.suffix}"
+            for first, last in parse_radical(self.radical, where=f"cluster {self.name!r}: radical")
+            for number in range(first, last + 1)
+        ]
+
+    def link_name(self, host: str) -> str:
+        number = host.removeprefix(self.prefix)
+        return f"{self.name}_link_{number[: len(number) - len(self.suffix)]}"
+
+
+def parse_radical(
+    text: str, *, where: str, max_hosts: int = MAX_HOSTS
+) -> tuple[tuple[int, int], ...]:
+    """Read the numbers of a cluster's hosts as ranges, each with first and last included.
+
+    As in SimGrid, leading zeros have no meaning (``00-31`` is ``0-31``).
+    """
+    ranges = []
+    count = 0
+    for part in text.split(","):
+        first, hyphen, last = (piece.strip() for piece in part.partition("-"))
+        if not (_is_number(first) and (_is_number(last) if hyphen else True)):
+            raise InputError(f"{where} is {shown(text)}; {RADICAL_FORM} is expected")
+        low, high = int(first), int(last or first)
+        if high < low:
+            raise InputError(
+                f"{where} is {shown(text)}: {part.strip()!r} ends before it starts; "
+                f"{RADICAL_FORM} is expected"
+            )
+        count += high - low + 1
+        if count > max_hosts:
+            raise InputError(
+                f"{where} is {shown(text)}: {count} hosts; at most {max_hosts} are accepted"
+            )
+        ranges.append((low, high))
+    return tuple(ranges)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 10
+
 
 ROLES = ("compute_node", "master", "storage")
 """Roles a host may have, as Batsim names them."""
@@ -159,3 +255,87 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class Outage(msgspec.Struct, frozen=True, kw_only=True):
+    """Hosts (``"0-3 5"``) that are away from a date on, up to another (seconds).
+
+    ``to`` is None where they never return.
+    """
+
+    hosts: str
+    since: float
+    to: float | None = None
+
+    @property
+    def until(self) -> float:
+        """When the hosts return (seconds), infinite if they never do."""
+        return math.inf if self.to is None else self.to
+
+
+class HostGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Consecutive hosts that differ in nothing but their names; the master has no ids."""
+
+    first_id: int | None
+    last_id: int | None
+    hosts: tuple[Host, ...]
+
+
+def host_groups(platform: Platform) -> list[HostGroup]:
+    """Return the hosts in groups of equal ones: compute hosts, storage hosts, the master. O(hosts).
+
+    >>> from qops_batsim.platform.generate import make_cluster
+    >>> [(group.first_id, group.last_id) for group in host_groups(make_cluster(9))]
+    [(0, 8), (None, None)]
+    """
+    result = []
+    first = 0
+    for kind, alike in groupby(platform.hosts(), _kind):
+        group = tuple(alike)
+        ids = (None, None) if kind.role == "master" else (first, first + len(group) - 1)
+        result.append(HostGroup(first_id=ids[0], last_id=ids[1], hosts=group))
+        first += len(group)
+    return result
+
+
+def _kind(host: Host) -> Host:
+    return msgspec.structs.replace(host, name="", coordinates=None)
+
+
+def platform_as_data(platform: Platform) -> dict[str, Any]:
+    """Return all of a platform that a reader may want, ready for JSON.
+
+    Speeds in flop/s, bandwidths in bytes/s, latencies in seconds. Hosts have the
+    ids that Batsim gives them.
+    """
+    hosts_in: dict[str, int] = {}
+    for host in platform.hosts():
+        hosts_in[host.zone] = hosts_in.get(host.zone, 0) + 1
+    computing = len(platform.compute_hosts)
+    return {
+        "source": platform.source,
+        "cores": sum(host.cores for host in platform.compute_hosts),
+        "compute_hosts": [
+            _host_as_data(host, index) for index, host in enumerate(platform.compute_hosts)
+        ],
+        "storage_hosts": [
+            _host_as_data(host, computing + index)
+            for index, host in enumerate(platform.storage_hosts)
+        ],
+        "master": _host_as_data(platform.master, None) if platform.master else None,
+        "zones": [
+            {name: getattr(zone, name) for name in ("name", "routing", "parent", "properties")}
+            | {"hosts": hosts_in.get(zone.name, 0), "routes": len(zone.routes)}
+            | {"bypass_routes": len(zone.bypass_routes)}
+            for zone in platform.zones
+        ],
+        "clusters": [
+            {**msgspec.to_builtins(cluster), "hosts": hosts_in.get(cluster.name, 0)}
+            for cluster in platform.clusters
+        ],
+        "links": [msgspec.to_builtins(link) for link in platform.links.values()],
+    }
+
+
+def _host_as_data(host: Host, host_id: int | None) -> dict[str, Any]:
+    return {"id": host_id, **msgspec.to_builtins(host)}

@@ -16,8 +16,7 @@ import math
 import msgspec
 
 from qops_batsim.errors import InputError
-from qops_batsim.platform.cluster import Cluster
-from qops_batsim.platform.model import Coordinates, Link, Platform, Route, Zone
+from qops_batsim.platform.model import Cluster, Coordinates, Link, Platform, Route, Zone
 
 LOOPBACK = Link(name="__loopback__", bandwidth=10e9, latency=0.0, sharing_policy="FATPIPE")
 """A host's link to itself where the platform names none, as in SimGrid's models."""

@@ -1,39 +1,342 @@
-"""Reading SimGrid's platform files, versions 4 and 4.1."""
+"""Reading SimGrid's platform files, versions 4 and 4.1.
+
+Elements and attributes are those of SimGrid's document type definition 4.1. What is not supported
+is an InputError that names file and line.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from defusedxml import EntitiesForbidden, ExternalReferenceForbidden
 from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
-from qops_batsim.errors import InputError, shown
+from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.files import read_stored
 from qops_batsim.limits import MAX_HOSTS, MAX_PLATFORM_BYTES
 from qops_batsim.platform.assembly import Parts, PendingHostLink, PendingRoute
-from qops_batsim.platform.cluster import parse_radical
 from qops_batsim.platform.model import (
     ROUTINGS,
     SHARING_POLICIES,
+    Cluster,
     Coordinates,
     Host,
     Link,
     Platform,
     Route,
     Zone,
+    parse_radical,
 )
-from qops_batsim.platform.simgrid_elements import (
-    ELEMENTS,
-    check_attributes,
-    check_config,
-    check_element,
-    check_entities,
-)
-from qops_batsim.platform.simgrid_values import OpenElement, read_cluster
+from qops_batsim.platform.units import parse_bandwidth, parse_speed, parse_time
 from qops_batsim.shipped import find_input
+
+_UNKNOWN_ENTITY = re.compile(b"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+);)([^;<>\"' ]*)")
+
+
+class Element(NamedTuple):
+    """Attributes of an element and the elements it may hold."""
+
+    required: tuple[str, ...]
+    optional: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+
+
+_GATEWAYS = ("src", "dst", "gw_src", "gw_dst")
+_RANGE = ("id", "prefix", "suffix", "radical", "speed", "bw", "lat")
+
+ELEMENTS = {
+    "platform": Element((), ("version",), ("config", "zone", "cluster")),
+    "config": Element((), ("id",), ("prop",)),
+    "zone": Element(
+        ("id", "routing"),
+        (),
+        (
+            *("prop", "zone", "cluster", "host", "router", "link", "backbone", "host_link"),
+            *("cabinet", "route", "zoneRoute", "bypassRoute", "bypassZoneRoute"),
+        ),
+    ),
+    "prop": Element(("id", "value")),
+    "host": Element(
+        ("id", "speed"),
+        (
+            *("core", "cores", "pstate", "coordinates"),
+            *("speed_file", "availability_file", "state_file"),
+        ),
+        ("prop", "disk"),
+    ),
+    "disk": Element(("read_bw", "write_bw"), ("id",), ("prop",)),
+    "router": Element(("id",), ("coordinates",)),
+    "link": Element(
+        ("id", "bandwidth"),
+        ("latency", "sharing_policy", "bandwidth_file", "latency_file", "state_file"),
+        ("prop",),
+    ),
+    "backbone": Element(("id", "bandwidth", "latency")),
+    "host_link": Element(("id", "up", "down")),
+    "cabinet": Element(_RANGE),
+    "cluster": Element(
+        _RANGE,
+        (
+            *("core", "cores", "sharing_policy", "topology", "topo_parameters", "router_id"),
+            *("bb_bw", "bb_lat", "bb_sharing_policy"),
+            *("limiter_link", "loopback_bw", "loopback_lat"),
+        ),
+        ("prop",),
+    ),
+    "route": Element(("src", "dst"), ("symmetrical",), ("link_ctn",)),
+    "zoneRoute": Element(_GATEWAYS, ("symmetrical",), ("link_ctn",)),
+    "bypassRoute": Element(("src", "dst"), (), ("link_ctn",)),
+    "bypassZoneRoute": Element(_GATEWAYS, (), ("link_ctn",)),
+    "link_ctn": Element(("id",), ("direction",)),
+}
+
+SYNONYMS = {"AS": "zone", "ASroute": "zoneRoute", "bypassASroute": "bypassZoneRoute"}
+"""Older names of elements."""
+
+REFUSED = {
+    "peer": "give hosts with coordinates, or a cluster",
+    "include": "no other file is ever read; put its content here",
+    "random": "SimGrid has removed it",
+    **dict.fromkeys(
+        ("trace", "trace_connect"),
+        "the speeds and links of a platform do not change during a simulation",
+    ),
+    **dict.fromkeys(
+        ("storage", "storage_type", "mount"),
+        "SimGrid has removed it; give a host the property role=storage",
+    ),
+    **dict.fromkeys(
+        ("process", "actor"), "a platform holds hosts and network; jobs come from the workload"
+    ),
+}
+"""Elements that SimGrid knows and we do not honour, with what to do instead."""
+
+_TRACE_FILES = frozenset(
+    ("speed_file", "availability_file", "state_file", "bandwidth_file", "latency_file")
+)
+
+# The last two are in Batsim's own platforms: it sets the one itself, and the other
+# has no effect any more.
+_HARMLESS_CONFIG = (
+    *("contexts/", "tracing", "debug/", "exception/", "path", "clean-atexit"),
+    *("host/model", "network/coordinates"),
+)
+
+
+def check_element(tag: str, parent: str, where: str) -> str:
+    """Return the present name of an element that may stand inside ``parent`` (empty: outermost)."""
+    name = SYNONYMS.get(tag, tag)
+    if not parent:
+        if name != "platform":
+            raise InputError(
+                f"{where}: the outermost element is <{_short(tag)}>; <platform> is expected"
+            )
+        return name
+    if name in REFUSED:
+        raise InputError(f"{where}: <{tag}> is not supported: {REFUSED[name]}")
+    if name not in ELEMENTS:
+        known = [*ELEMENTS, *SYNONYMS]
+        raise InputError(f"{where}: <{_short(tag)}> is unknown{did_you_mean(tag, known)}")
+    children = ELEMENTS[parent].children
+    if name not in children:
+        accepted = ", ".join(f"<{child}>" for child in children) or "nothing"
+        raise InputError(f"{where}: <{tag}> inside <{parent}>; {accepted} is accepted there")
+    return name
+
+
+def check_attributes(name: str, attributes: dict[str, str], where: object) -> None:
+    """Make sure that an element has what it must have, nothing unknown and no trace file.
+
+    ``where`` it is becomes a text only for a message.
+    """
+    element = ELEMENTS[name]
+    for attribute in element.required:
+        if attribute not in attributes:
+            raise InputError(f"{where}: attribute {attribute} is missing")
+    for attribute, value in attributes.items():
+        if attribute not in element.required and attribute not in element.optional:
+            known = element.required + element.optional
+            raise InputError(
+                f"{where}: attribute {_short(attribute)} is unknown{did_you_mean(attribute, known)}"
+            )
+        if attribute in _TRACE_FILES and value:
+            raise InputError(
+                f"{where}: {attribute} is {shown(value)}; traces of changing speeds, links or "
+                "states are not supported: leave it out"
+            )
+
+
+def check_config(name: str, where: str) -> None:
+    """Refuse a ``<config>`` property that changes the results of SimGrid."""
+    if not name.startswith(_HARMLESS_CONFIG):
+        raise InputError(
+            f"{where}: configuration {shown(name)} would change the simulation and is not "
+            f"supported; only {', '.join(_HARMLESS_CONFIG)} are passed over"
+        )
+
+
+def check_entities(content: bytes, source: str) -> None:
+    """Make sure that a file uses no entity but XML's own five.
+
+    After a document type declaration the parser passes over unknown entities in
+    attributes without a word, which would change names.
+    """
+    if b"&" not in content or b"\0" in content:  # the second: not UTF-8
+        return
+    position = 0
+    while True:
+        comment = content.find(b"<!--", position)
+        found = _UNKNOWN_ENTITY.search(content, position, len(content) if comment < 0 else comment)
+        if found:
+            line = content.count(b"\n", 0, found.start()) + 1
+            name = found[1].decode("utf-8", "replace")
+            raise InputError(
+                f"{source}: line {line}: entity {shown(name)} is not declared; &amp;, &lt;, "
+                "&gt;, &quot;, &apos; and numbers are accepted"
+            )
+        position = content.find(b"-->", comment)
+        if comment < 0 or position < 0:
+            return
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+class OpenElement:
+    """An element whose end has not been seen yet.
+
+    ``tag`` is its name as written, ``place`` file and line for messages. ``properties`` and
+    ``links`` are the ``<prop>`` and ``<link_ctn>`` seen inside (names and directions), ``inner``
+    and ``leaf`` elements seen inside a zone that belong to a zone of zones, or to one of hosts.
+    """
+
+    __slots__ = ("attributes", "inner", "leaf", "links", "name", "place", "properties", "tag")
+
+    def __init__(self, name: str, tag: str, attributes: dict[str, str], place: str) -> None:
+        self.name = name
+        self.tag = tag
+        self.attributes = attributes
+        self.place = place
+        self.properties: dict[str, str] = {}
+        self.links: list[tuple[str, str]] = []
+        self.inner = self.leaf = ""
+
+    @property
+    def where(self) -> str:
+        """File, line and element, for messages."""
+        label = self.attributes.get("id", "")
+        return f"{self.place}: <{self.tag}{f' id={shown(label)}' if label else ''}>"
+
+    def __str__(self) -> str:
+        return self.where
+
+    def wrong(self, attribute: str, accepted: str) -> InputError:
+        """Return the error for an attribute's value."""
+        value = shown(self.attributes.get(attribute, ""))
+        return InputError(f"{self.where}: {attribute} is {value}; {accepted} is expected")
+
+    def bandwidth(self, attribute: str) -> float:
+        """Return a bandwidth (bytes/s)."""
+        return parse_bandwidth(self.attributes[attribute], where=f"{self.where}: {attribute}")
+
+    def optional_bandwidth(self, attribute: str) -> float:
+        """Return a bandwidth (bytes/s), 0 when the attribute is missing or empty."""
+        return self.bandwidth(attribute) if self.attributes.get(attribute) else 0.0
+
+    def time(self, attribute: str) -> float:
+        """Return a duration (s), 0 when the attribute is missing or empty."""
+        text = self.attributes.get(attribute) or "0"
+        return parse_time(text, where=f"{self.where}: {attribute}")
+
+    def link(
+        self, sharing_policy: str = "SHARED", properties: dict[str, str] | None = None
+    ) -> Link:
+        return Link(
+            name=self.attributes["id"],
+            bandwidth=self.bandwidth("bandwidth"),
+            latency=self.time("latency"),
+            sharing_policy=sharing_policy,
+            properties=properties or {},
+        )
+
+    def speeds(self) -> tuple[float, ...]:
+        """Return the speeds of the power states (flop/s); 0 is for the caller to judge."""
+        return tuple(
+            parse_speed(text.strip(), where=f"{self.where}: speed", zero=True)
+            for text in self.attributes["speed"].split(",")
+        )
+
+    def cores(self) -> int:
+        if "core" in self.attributes and "cores" in self.attributes:
+            raise InputError(f"{self.where}: both core and cores are given; one is expected")
+        attribute = "cores" if "cores" in self.attributes else "core"
+        return self.whole_number(attribute, default="1", low=1, high=10**6)
+
+    def whole_number(self, attribute: str, *, default: str, low: int, high: int) -> int:
+        """Return a whole number within bounds, both included."""
+        text = self.attributes.get(attribute, default)
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high):
+            raise self.wrong(attribute, f"a whole number from {low} to {high}")
+        return int(text)
+
+    def coordinates(self) -> Coordinates | None:
+        """Return the place in a Vivaldi zone (ms), None when the attribute is missing or empty."""
+        text = self.attributes.get("coordinates", "")
+        if not text:
+            return None
+        try:
+            x, y, height = map(float, text.split())
+        except ValueError:
+            x = y = height = math.nan
+        if not math.isfinite(x + y + height):
+            raise self.wrong("coordinates", "three numbers separated by spaces")
+        return x, y, height
+
+    def one_of(self, attribute: str, accepted: tuple[str, ...]) -> str:
+        """Return a word; the first accepted one when the attribute is missing."""
+        value = self.attributes.get(attribute, accepted[0])
+        if value == "FULLDUPLEX":  # SimGrid's older word
+            value = "SPLITDUPLEX"
+        if value not in accepted:
+            raise self.wrong(attribute, f"one of {', '.join(accepted)}")
+        return value
+
+
+def read_cluster(element: OpenElement, zone: str) -> Cluster:
+    """Return what a ``<cluster>`` element says; its radical is for the caller to judge."""
+    given = element.attributes
+    if given.get("topology", "FLAT") != "FLAT":
+        raise element.wrong("topology", "FLAT (other topologies are not supported)")
+    for part in ("bb", "loopback"):
+        if element.time(f"{part}_lat") and not element.optional_bandwidth(f"{part}_bw"):
+            raise InputError(f"{element.where}: {part}_lat is given without {part}_bw")
+    return Cluster(
+        name=given["id"],
+        prefix=given["prefix"],
+        suffix=given["suffix"],
+        radical=given["radical"],
+        speeds=element.speeds(),
+        cores=element.cores(),
+        bandwidth=element.bandwidth("bw"),
+        latency=element.time("lat"),
+        sharing_policy=element.one_of("sharing_policy", ("SPLITDUPLEX", "SHARED", "FATPIPE")),
+        backbone_bandwidth=element.optional_bandwidth("bb_bw"),
+        backbone_latency=element.time("bb_lat"),
+        backbone_sharing_policy=element.one_of("bb_sharing_policy", ("SHARED", "FATPIPE")),
+        loopback_bandwidth=element.optional_bandwidth("loopback_bw"),
+        loopback_latency=element.time("loopback_lat"),
+        limiter_bandwidth=element.optional_bandwidth("limiter_link"),
+        router=given.get("router_id", ""),
+        properties=element.properties,
+        zone=zone,
+    )
+
 
 _MAX_DEPTH = 64
 _INNER = frozenset(("zone", "cluster", "zoneRoute", "bypassZoneRoute"))

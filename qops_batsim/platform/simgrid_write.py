@@ -11,8 +11,7 @@ import msgspec
 
 from qops_batsim.errors import InputError
 from qops_batsim.files import write_text
-from qops_batsim.platform.cluster import Cluster
-from qops_batsim.platform.model import Coordinates, Host, Link, Platform, Route, Zone
+from qops_batsim.platform.model import Cluster, Coordinates, Host, Link, Platform, Route, Zone
 from qops_batsim.platform.units import format_bandwidth, format_speed, format_time
 
 _HEADER = """\

@@ -8,6 +8,9 @@ used is an InputError.
 
 from __future__ import annotations
 
+import ipaddress
+import os
+import stat
 import struct
 import time
 from collections.abc import Callable
@@ -16,9 +19,64 @@ from typing import Any, TypedDict, Unpack
 import zmq
 from zmq.backend import Socket as BackendSocket
 
-from qops_batsim.errors import InputError, QopsError, shown
+from qops_batsim.errors import InputError, QopsError, SimulationError, shown
 from qops_batsim.limits import MAX_MESSAGE_BYTES
-from qops_batsim.protocol.endpoints import endpoint_to_bind, tcp_address
+from qops_batsim.protocol.decisions import Decision
+from qops_batsim.protocol.events import Event, SimulationEnds
+from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
+from qops_batsim.protocol.redis_descriptions import RedisDescriptions
+
+
+def tcp_address(endpoint: str) -> tuple[str, str] | None:
+    """Return host and port of a TCP endpoint, None for an IPC one."""
+    transport, separator, address = endpoint.partition("://")
+    if transport == "ipc" and separator and address and "\0" not in address:
+        return None
+    host, _, port = address.rpartition(":")
+    is_port = port == "*" or (port.isascii() and port.isdigit() and int(port[:9]) < 1 << 16)
+    if transport != "tcp" or not host or not is_port:
+        raise InputError(
+            f"{shown(endpoint)} is no endpoint; tcp://HOST:PORT (port 0 to 65535) or ipc://PATH "
+            "is expected"
+        )
+    return host, port
+
+
+def endpoint_to_bind(endpoint: str, any_interface: bool) -> str:
+    """Return the address for an endpoint to listen at, unless others may come in unasked."""
+    address = tcp_address(endpoint)
+    if address is None:
+        _refuse_other_files(endpoint.removeprefix("ipc://"))
+        return endpoint
+    host, port = address
+    if host == "localhost":
+        return f"tcp://127.0.0.1:{port}"
+    if not any_interface and not _is_loopback(host):
+        raise InputError(
+            f"{shown(endpoint)} is open to other machines, and serves each that connects; "
+            "tcp://127.0.0.1:PORT, or --any-interface to allow it, is expected"
+        )
+    return endpoint
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _refuse_other_files(path: str) -> None:
+    """Refuse a path at which there is something else: ZeroMQ would remove it."""
+    if path.startswith("@"):
+        return  # Linux's abstract names are no files.
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return  # Nothing there, or ZeroMQ will say what is wrong.
+    if not stat.S_ISSOCK(mode):
+        raise InputError(f"ipc://{path}: the file exists and is no socket; a new name is expected")
+
 
 _LOOK_UP_MS = 100
 """How often a wait for a message looks up from it (milliseconds)."""
@@ -371,3 +429,78 @@ def _attach(sockets: MessageSocket, attach: Callable[[str], Any], address: str, 
     except zmq.ZMQError as error:
         sockets.close()
         raise InputError(f"cannot {what}: {zmq.strerror(error.errno or 0)}") from None
+
+
+_WORDS_SHOWN = 200
+"""How much of an answer that is no JSON object is shown (bytes)."""
+
+
+class RemotePeer:
+    """Any Batsim decision process, asked over ZeroMQ.
+
+    Use it as a context manager, or :meth:`close` it.
+
+    The decision process listens at ``tcp://HOST:PORT`` or ``ipc://PATH``, and may start later. The
+    timeout among the :class:`~qops_batsim.protocol.zeromq.Bounds` also holds for the first answer.
+    ``on_message`` is called with the date (seconds), ``"Sending"`` or ``"Received"``, and the text
+    of each message. With ``descriptions``, those of jobs travel by that way.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        on_message: Callable[[float, str, bytes], None] | None = None,
+        descriptions: RedisDescriptions | None = None,
+        **bounds: Unpack[Bounds],
+    ) -> None:
+        self.endpoint = endpoint
+        self._on_message = on_message
+        self._descriptions = descriptions
+        self._socket = connect(endpoint, **bounds)
+
+    def exchange(self, message: Message[Event]) -> Message[Decision]:
+        """Return what the decision process answers; SimulationError if it fails to."""
+        descriptions = self._descriptions
+        text = encode_message(message if descriptions is None else descriptions.take_out(message))
+        if self._on_message is not None:
+            self._on_message(message.now, "Sending", text)
+        try:
+            self._socket.send(text)
+            answer = self._socket.receive()
+        except ConnectionLost as error:
+            if any(isinstance(item.body, SimulationEnds) for item in message.events):
+                # It need not wait to be told goodbye.
+                return Message(message.now, [])
+            raise SimulationError(
+                f"at {message.now:.6f} s: the decision process at {self.endpoint} {error}"
+            ) from None
+        except InputError as error:
+            raise self._misunderstood(message.now, str(error)) from None
+        if self._on_message is not None:
+            self._on_message(message.now, "Received", answer)
+        try:
+            return decode_decisions(answer if descriptions is None else descriptions.put_in(answer))
+        except InputError as error:
+            trouble = str(error)
+            if not answer.lstrip().startswith(b"{"):
+                # No protocol at all: perhaps a word to the user, as ours when it gives up.
+                trouble += f"; it says {answer[:_WORDS_SHOWN].decode(errors='replace')!r}"
+            raise self._misunderstood(message.now, trouble) from None
+
+    def close(self) -> None:
+        self._socket.close()
+        if self._descriptions is not None:
+            self._descriptions.close()
+
+    def __enter__(self) -> RemotePeer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _misunderstood(self, now: float, trouble: str) -> SimulationError:
+        return SimulationError(
+            f"at {now:.6f} s: the decision process at {self.endpoint} answered a wrong "
+            f"message: {trouble}"
+        )

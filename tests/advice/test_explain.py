@@ -11,8 +11,7 @@ from decision_runs import Row, exact, history_of, random_workload, run_files, wo
 from qops_batsim.advice.explain import Explanation, PlainExplanation, explain, explain_job
 from qops_batsim.advice.explain_files import explain_from_files
 from qops_batsim.advice.prices import PriceList, price_list
-from qops_batsim.economics.categories import Categories
-from qops_batsim.economics.slowdowns import CategorySlowdown, SlowdownTable
+from qops_batsim.economics.charges import Categories, CategorySlowdown, SlowdownTable
 from qops_batsim.errors import InputError
 
 # Very short sequential jobs have a slowdown of 6; nothing else is known.

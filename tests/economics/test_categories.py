@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.economics.categories import Categories
+from qops_batsim.economics.charges import Categories
 from qops_batsim.errors import InputError
 
 

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from qops_batsim.economics.charges import (
     BreakEven,
     Charge,
+    ReferenceJob,
+    SlowdownTable,
     Weights,
     break_even,
+    category_slowdowns,
     islam2004,
     load_price,
     served_job,
     total,
 )
-from qops_batsim.economics.slowdowns import ReferenceJob, SlowdownTable, category_slowdowns
 from qops_batsim.errors import InputError
 
 CATEGORY = "very-short-sequential"

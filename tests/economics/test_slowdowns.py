@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.economics.categories import Categories
-from qops_batsim.economics.slowdowns import ReferenceJob, category_slowdowns, slowdown
+from qops_batsim.economics.charges import Categories, ReferenceJob, category_slowdowns, slowdown
 from qops_batsim.errors import InputError
 
 SEQUENTIAL = "very-short-sequential"

@@ -13,8 +13,7 @@ from qops_batsim.engine.external_events import outages_of, read_external_events
 from qops_batsim.engine.power import COMPUTES, SLEEPS, SWITCHES, PowerProfile
 from qops_batsim.engine.switchable import SwitchableHosts
 from qops_batsim.errors import InputError
-from qops_batsim.platform.model import Host
-from qops_batsim.platform.outages import Outage
+from qops_batsim.platform.model import Host, Outage
 
 
 def host(*texts: str | None, **more: Any) -> Host:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from platform_text import TREE, parse
 from qops_batsim.errors import InputError
 from qops_batsim.platform.assembly import Parts, PendingHostLink, PendingRoute
-from qops_batsim.platform.cluster import Cluster
-from qops_batsim.platform.model import SHARING_POLICIES, Host, Link, Platform, Route, Zone
+from qops_batsim.platform.model import SHARING_POLICIES, Cluster, Host, Link, Platform, Route, Zone
 from qops_batsim.platform.simgrid_read import parse_platform, read_platform
 from qops_batsim.platform.simgrid_write import format_platform, write_platform
 

@@ -15,8 +15,7 @@ from qops_batsim.engine.simulation import EngineOptions, Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.platform import Platform, read_platform
 from qops_batsim.platform.generate import make_cluster
-from qops_batsim.protocol.zeromq import ConnectionLost, connect, listen
-from qops_batsim.protocol.zeromq_peer import RemotePeer
+from qops_batsim.protocol.zeromq import ConnectionLost, RemotePeer, connect, listen
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload import Workload, read_workload

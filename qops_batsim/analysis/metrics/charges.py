@@ -25,14 +25,15 @@ from qops_batsim.analysis.results.run_files import RunFiles
 from qops_batsim.economics.charges import (
     Charge,
     Price,
+    ReferenceJob,
     ServedJob,
+    SlowdownTable,
     Weights,
     check_penalty,
     islam2004,
     served_job,
     total,
 )
-from qops_batsim.economics.slowdowns import ReferenceJob, SlowdownTable
 from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.files import read_text
 from qops_batsim.jobs import is_number

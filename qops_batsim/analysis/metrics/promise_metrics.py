@@ -23,7 +23,7 @@ from qops_batsim.analysis.metrics.admission import (
 from qops_batsim.analysis.metrics.charges import References, charge_jobs
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes, is_late
 from qops_batsim.analysis.results.tables import Booleans, Floats
-from qops_batsim.economics.slowdowns import SlowdownTable
+from qops_batsim.economics.charges import SlowdownTable
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import run_times
 

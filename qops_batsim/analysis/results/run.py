@@ -46,7 +46,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED
 from qops_batsim.limits import MAX_OCCUPATIONS
-from qops_batsim.platform.outages import Outage
+from qops_batsim.platform.model import Outage
 
 if TYPE_CHECKING:
     import pandas as pd

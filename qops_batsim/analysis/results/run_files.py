@@ -23,7 +23,7 @@ from qops_batsim.jobs import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_HOST_ID
 from qops_batsim.pending import PendingFile, errors_of_writing
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.platform.outages import Outage
+from qops_batsim.platform.model import Outage
 
 Name = str | PathLike[str]
 """The name of a run as :func:`find_run` takes it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from qops_batsim.economics.categories import PROCESSOR_CLASSES, RUN_TIME_CLASSES
+from qops_batsim.economics.charges import PROCESSOR_CLASSES, RUN_TIME_CLASSES
 from qops_batsim.papers.islam2004.cases import Case, Kind
 from qops_batsim.papers.islam2004.runs import Results
 from qops_batsim.papers.islam2004.values import category_values

@@ -13,8 +13,12 @@ import msgspec
 
 from qops_batsim.analysis.metrics.charges import charge_jobs, charge_report, reference_of_workload
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD
-from qops_batsim.economics.categories import Categories
-from qops_batsim.economics.slowdowns import ReferenceJob, SlowdownTable, category_slowdowns
+from qops_batsim.economics.charges import (
+    Categories,
+    ReferenceJob,
+    SlowdownTable,
+    category_slowdowns,
+)
 from qops_batsim.experiments.deadline_runs import checked_outcomes
 from qops_batsim.experiments.deadline_workload import deadline_workload
 from qops_batsim.experiments.intervals import Interval, mean_interval

@@ -23,8 +23,13 @@ from qops_batsim.analysis.metrics.charges import (
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run, outcomes_of_simulation
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.run_files import RunFiles, find_run
-from qops_batsim.economics.charges import Charge, ServedJob, Weights
-from qops_batsim.economics.slowdowns import ReferenceJob, category_slowdowns
+from qops_batsim.economics.charges import (
+    Charge,
+    ReferenceJob,
+    ServedJob,
+    Weights,
+    category_slowdowns,
+)
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_workload import deadline_workload
 from qops_batsim.jobs import Job, QosRequest

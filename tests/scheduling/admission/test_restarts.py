@@ -38,7 +38,7 @@ from qops_batsim.protocol.events import (
     SimulationBegins,
 )
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.protocol.zeromq_peer import RemotePeer
+from qops_batsim.protocol.zeromq import RemotePeer
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.launch import batsim_arguments
 from qops_batsim.running.run import run as run_and_verify
