@@ -1,4 +1,4 @@
-"""The files of one run: they appear as a set, or not at all as far as a file system can.
+"""Set of files that appear together, as those of a run.
 
 No file system puts several files in place at once. So the *record* of a set, ``PREFIX_run.json``
 of a run, tells the digests of all others and is put in place first: whoever reads while it is
@@ -13,13 +13,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Thread
 from typing import IO, Any, Self
 
 import msgspec
 
 from qops_batsim.errors import InputError
-from qops_batsim.pending import (
+from qops_batsim.files import (
     PendingFile,
     check_writable,
     errors_of_writing,
@@ -29,7 +28,7 @@ from qops_batsim.pending import (
 )
 
 DESCRIPTION = "_run.json"
-"""The record of a run: how it was made, and of which files it is."""
+"""Ending of a run's record: how it was made, and the digests of its files."""
 
 RUN_FILES = (
     "_jobs.csv",
@@ -40,19 +39,19 @@ RUN_FILES = (
     "_qos.csv",
     "_decisions.jsonl",
 )
-"""What the names of the other files of a run end in; which of them exist depends on the run."""
+"""Endings of a run's other files; which of them exist depends on the run."""
 
 PICTURE = "_deadlines.png"
-"""What the name of a run's picture ends in; it is drawn after the files."""
+"""Ending of a run's picture, which is drawn after the files."""
 
 WORKING_DIRECTORY = "_batsim"
-"""What the name of the directory ends in that Batsim works in, beside the files."""
+"""Ending of the directory in which Batsim works, beside the files."""
 
 
 class FileSet:
-    """Files ``PREFIX + NAME`` that are put in place together; a context that removes what is not.
+    """Files ``PREFIX + NAME`` that are put in place together; a context that removes the others.
 
-    Whatever keeps files from being written is found here, as far as it can be known before.
+    Errors of writing are found when it is made, as far as they can be known before.
 
     Parameters
     ----------
@@ -102,7 +101,7 @@ class FileSet:
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
-        """Write a file of the set."""
+        """Open a file of the set for writing."""
         each = self._pending[name] = PendingFile(self.path(name))
         with errors_of_writing(each.path):
             yield each.stream
@@ -125,7 +124,11 @@ class FileSet:
             stream.write(record)
         first = self._pending[self.record]
         if self.lasting:
-            _sync([*others, first])
+            from concurrent.futures import ThreadPoolExecutor
+
+            # All at the same time: one after another takes thrice as long.
+            with ThreadPoolExecutor(len(self._pending)) as pool:
+                list(pool.map(PendingFile.sync, self._pending.values()))
         first.publish()
         self._sync_directory()
         for each in others:
@@ -207,27 +210,8 @@ def document_with_digests(files: FileSet, document: Mapping[str, Any]) -> bytes:
     return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
 
 
-def _sync(files: list[PendingFile]) -> None:
-    """Have files on the disk, all at the same time: one after another takes thrice as long."""
-    errors: list[InputError] = []
-
-    def sync(each: PendingFile) -> None:
-        try:
-            each.sync()
-        except InputError as error:
-            errors.append(error)
-
-    threads = [Thread(target=sync, args=(each,)) for each in files]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
-
-
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from one that takes its place, None without one."""
+    """Return inode and date of a file, which tell it from its successor; None without one."""
     try:
         found = path.stat()
     except OSError:

@@ -1,24 +1,31 @@
-"""Reading input files and writing output files, the same way everywhere.
+"""Input files and output files, read and written the same way everywhere.
 
 Inputs may be plain or gzip-compressed, are bounded in size, and every failure
-becomes an :class:`~qops_batsim.errors.InputError` that names the file. Outputs
-appear whole or not at all.
+becomes an :class:`~qops_batsim.errors.InputError` that names the file.
+
+Outputs appear whole or not at all: each is written to a temporary file beside its target, put on
+the disk, and renamed. A writer holds a lock on its temporary files, which tells them from those
+that a killed writer has left, also on another machine: these the next writer removes.
 """
 
 from __future__ import annotations
 
+import fcntl
 import gzip
+import os
+import re
+import shutil
+import stat
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import IO, TYPE_CHECKING, NamedTuple, Self, TypeVar, cast
 
 import msgspec
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_INFLATION, MAX_INPUT_BYTES, MAX_SMALL_CONTENT
-from qops_batsim.pending import PendingFile, errors_of_writing, sweep
 
 if TYPE_CHECKING:
     import hashlib
@@ -27,7 +34,7 @@ _Kind = TypeVar("_Kind")
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _OTHERS = {b"\xfd7zX": "xz", b"BZh9": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"PK\3\4": "zip"}
-"""How files of other kinds of compression begin."""
+"""First bytes of files of other kinds of compression."""
 
 _PART = 1 << 24
 """Bytes of a compressed file's content that are read at once."""
@@ -104,7 +111,7 @@ def read_parts(
 
 
 class _StoredBytes:
-    """A file as it is stored, perhaps a pipe, which is read once: counted, and told a digest."""
+    """A stored file, perhaps a pipe, that is read once, counted and digested on the way."""
 
     def __init__(self, raw: IO[bytes], digest: hashlib._Hash | None) -> None:
         self._raw = raw
@@ -118,7 +125,7 @@ class _StoredBytes:
 
     @property
     def read_at_once(self) -> int:
-        """How many bytes of the content may be asked for: it may be far more than is stored."""
+        """Most bytes of the content to ask for at once; it may be far more than is stored."""
         return _PART if self.is_compressed else MAX_INPUT_BYTES + 1
 
     def read(self, size: int) -> bytes:
@@ -130,7 +137,7 @@ class _StoredBytes:
         return part
 
     def check(self, size: int, path: str | Path, what: str) -> None:
-        """Refuse a content that is out of all proportion to what is stored."""
+        """Raise an InputError if the content is out of all proportion to what is stored."""
         if size > max(MAX_SMALL_CONTENT, MAX_INFLATION * self._count):
             raise InputError(
                 f"{path}: {self._count} compressed bytes hold more than {MAX_INFLATION} times as "
@@ -157,7 +164,7 @@ def text_of(content: bytes, path: str | Path, *, what: str) -> str:
 def decoded(
     content: bytes, decoder: msgspec.json.Decoder[_Kind], where: object, what: str
 ) -> _Kind:
-    """Return what JSON says; ``where`` it is and ``what`` was expected are for messages."""
+    """Return decoded JSON; ``where`` it is and ``what`` was expected are for messages."""
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -168,7 +175,7 @@ def decoded(
 def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a binary file that replaces ``path`` only when the block ends without error.
 
-    See :class:`~qops_batsim.pending.PendingFile`.
+    See :class:`PendingFile`.
     """
     with PendingFile(path) as pending, errors_of_writing(path):
         sweep(pending.target.parent)
@@ -188,6 +195,188 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def as_stored(path: str | Path, text: str) -> bytes:
-    """Return what a file of this name holds for a text."""
+    """Return the bytes of a text in a file of this name, compressed for ``.gz``."""
     content = text.encode()
     return gzip.compress(content, mtime=0) if str(path).endswith(".gz") else content
+
+
+class PendingFile:
+    """A temporary file that replaces ``path`` when it is published, and else is removed.
+
+    Missing directories are made, and removed again with the file. A symbolic link stays one:
+    the file that it leads to is replaced. A file that exists keeps its rights, a new one has
+    those that the umask allows.
+
+    Parameters
+    ----------
+    content
+        A file on the same file system that is moved there; by default the file begins empty.
+    """
+
+    def __init__(self, path: str | Path, content: Path | None = None) -> None:
+        self.path = Path(path)
+        with errors_of_writing(path):
+            self.target = final_target(self.path)
+            mode = self.target.stat().st_mode if self.target.exists() else None
+            folders = (self.target.parent, *self.target.parent.parents)
+            self._made = [folder for folder in folders if not folder.exists()]
+            # A private file is never readable by others, not even for a moment.
+            flags = os.O_WRONLY | (os.O_CREAT | os.O_EXCL if content is None else 0)
+            rights = 0o666 if mode is None else 0o600
+            self.temporary, handle = _locked_beside(
+                self.target, lambda temporary: os.open(content or temporary, flags, rights)
+            )
+            self.stream: IO[bytes] = os.fdopen(handle, "wb")
+            if content is not None:
+                os.rename(content, self.temporary)
+            if mode is not None:
+                os.fchmod(handle, stat.S_IMODE(mode))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.discard()
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the content so far. O(bytes)."""
+        from hashlib import file_digest
+
+        with errors_of_writing(self.path):
+            self.stream.flush()
+            with open(self.temporary, "rb") as written:
+                return file_digest(written, "sha256").hexdigest()
+
+    def sync(self) -> None:
+        """Put the content on the disk."""
+        with errors_of_writing(self.path):
+            self.stream.flush()
+            os.fsync(self.stream.fileno())
+
+    def publish(self) -> None:
+        """Replace the target."""
+        with errors_of_writing(self.path):
+            os.replace(self.temporary, self.target)
+        self.temporary = self.target
+        self.stream.close()
+
+    def discard(self) -> None:
+        """Remove the file, unless it is published."""
+        if self.temporary == self.target:
+            return
+        # A full disk is noticed once more when what is buffered is to be written.
+        with suppress(OSError):
+            self.stream.close()
+        self.temporary.unlink(missing_ok=True)
+        self.temporary = self.target
+        for folder in self._made:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+@contextmanager
+def pending_directory(path: str | Path) -> Iterator[Path]:
+    """Make a temporary directory beside ``path``, on its file system, for the block."""
+    with errors_of_writing(path):
+        directory, handle = _locked_beside(Path(path).absolute(), _make_directory)
+    try:
+        yield directory
+    finally:
+        os.close(handle)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _make_directory(path: Path) -> int:
+    path.mkdir(0o700)
+    return os.open(path, os.O_RDONLY)
+
+
+def beside(target: Path) -> Path:
+    """Return a new name for a temporary file or directory of a target."""
+    return target.with_name(f".{target.name}.qops-{os.urandom(4).hex()}.part")
+
+
+_TEMPORARY = re.compile(r"\..+\.qops-[0-9a-f]{8}\.part")
+
+
+def sweep(directory: Path) -> None:
+    """Remove the temporary files of killed writers from a directory. O(entries)."""
+    with suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            if _TEMPORARY.fullmatch(entry.name):
+                _remove_unless_locked(Path(entry.path))
+
+
+def check_writable(path: str | Path, room: int = 0) -> None:
+    """Raise an InputError if a file cannot be written, as far as that can be known before.
+
+    ``room`` are the bytes that it will need at least.
+    """
+    with PendingFile(path) as probe, errors_of_writing(path):
+        probe.stream.write(bytes(4096))
+        probe.stream.flush()
+        free = shutil.disk_usage(probe.temporary).free
+        if free < room:
+            raise InputError(
+                f"{path}: cannot be written (at least {room:,} bytes are needed, and {free:,} "
+                "are free)"
+            )
+
+
+@contextmanager
+def errors_of_writing(path: str | Path) -> Iterator[None]:
+    """Turn the system's errors of writing a file into an InputError that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror or error})") from None
+
+
+def final_target(path: Path) -> Path:
+    """Return the file at the end of symbolic links; raise an InputError if none can be there."""
+    try:
+        if path.is_dir():
+            raise InputError(f"{path}: is a directory; the name of a file to write was expected")
+        # Renaming over a device such as /dev/null would destroy it.
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path}: is a device or a pipe; a file to write was expected")
+        return path.resolve()
+    except (ValueError, RuntimeError) as error:
+        # A zero byte in the name, or symbolic links in a circle.
+        raise InputError(f"{shown(str(path))} is no name of a file ({error})") from None
+
+
+def _locked_beside(target: Path, make: Callable[[Path], int]) -> tuple[Path, int]:
+    """Make a temporary file or directory of a target; return it, and the handle of its lock."""
+    for _ in range(20):
+        temporary = beside(target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle = make(temporary)
+        except FileNotFoundError:
+            # Another writer has removed the empty directory, or swept this one.
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass  # Another writer is about to sweep it.
+        except OSError:
+            return temporary, handle  # No locks on this file system: nothing is swept here.
+        else:
+            if os.fstat(handle).st_nlink:
+                return temporary, handle
+        os.close(handle)
+    raise FileNotFoundError(2, "no file can be made in its directory")
+
+
+def _remove_unless_locked(path: Path) -> None:
+    with suppress(OSError):
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        finally:
+            os.close(handle)

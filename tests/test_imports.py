@@ -17,7 +17,6 @@ BASE = {
     "errors",
     "file_set",
     "files",
-    "pending",
     "garbage",
     "kernels",
     "limits",

@@ -101,8 +101,7 @@ def _advise(
     from qops_batsim.advice.advice_page import advice_document, advice_page
     from qops_batsim.advice.advise import advise as ask
     from qops_batsim.advice.settings import summary
-    from qops_batsim.files import write_text
-    from qops_batsim.pending import check_writable
+    from qops_batsim.files import check_writable, write_text
 
     check_writable(out)
     began = time.perf_counter()

@@ -58,10 +58,10 @@ def bound(
 
     `qops-batsim diff out/qops out/clairvoyant-jobs`
     """
+    from qops_batsim.files import check_writable
     from qops_batsim.optimum.best import Limits
     from qops_batsim.optimum.solver import require_solver
     from qops_batsim.optimum.written import write_best
-    from qops_batsim.pending import check_writable
     from qops_batsim.running.inputs import load_workload
 
     if objective is not None:

@@ -11,7 +11,7 @@ from qops_batsim.cli import console, options
 from qops_batsim.cli.inputs import check_format
 from qops_batsim.cli.manual import manual
 from qops_batsim.errors import InputError, did_you_mean
-from qops_batsim.pending import check_writable
+from qops_batsim.files import check_writable
 
 if TYPE_CHECKING:
     from qops_batsim.experiments.best_lines import Lines

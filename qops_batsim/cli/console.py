@@ -20,7 +20,7 @@ from typing import IO, Any
 import typer
 
 from qops_batsim.errors import InputError, QopsError, one_line, printable
-from qops_batsim.pending import check_writable
+from qops_batsim.files import check_writable
 from qops_batsim.scheduling.plugins import frames_of_plugins
 
 

@@ -13,7 +13,7 @@ from qops_batsim.cli.inputs import check_format
 from qops_batsim.cli.manual import manual
 from qops_batsim.cli.texts import number_text
 from qops_batsim.errors import InputError, require_one_of
-from qops_batsim.pending import check_writable
+from qops_batsim.files import check_writable
 
 if TYPE_CHECKING:
     from qops_batsim.papers.claims import Claim

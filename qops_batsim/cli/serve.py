@@ -86,7 +86,7 @@ def serve(
 
     `qops-batsim serve easy --loop --timeout 60 --out out/campaign`
     """
-    from qops_batsim.pending import check_writable
+    from qops_batsim.files import check_writable
     from qops_batsim.protocol.zeromq import listen
     from qops_batsim.scheduling.plugins import short_name
     from qops_batsim.scheduling.registry import make_scheduler, parse_settings

@@ -10,8 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from qops_batsim.files import decoded, read_bytes
-from qops_batsim.pending import PendingFile, errors_of_writing, sweep
+from qops_batsim.files import PendingFile, decoded, errors_of_writing, read_bytes, sweep
 from qops_batsim.version import __version__
 
 Run = TypeVar("Run")

@@ -24,8 +24,7 @@ from qops_batsim.engine.external_events import format_external_events, outages_o
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import WORKING_DIRECTORY, FileSet
-from qops_batsim.files import read_bytes
-from qops_batsim.pending import errors_of_writing, pending_directory
+from qops_batsim.files import errors_of_writing, pending_directory, read_bytes
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.events import JobCompleted, SimulationBegins, SimulationEnds

@@ -18,10 +18,17 @@ import msgspec
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import DESCRIPTION, RUN_FILES
-from qops_batsim.files import as_stored, decoded, read_bytes, read_parts, write_text
+from qops_batsim.files import (
+    PendingFile,
+    as_stored,
+    decoded,
+    errors_of_writing,
+    read_bytes,
+    read_parts,
+    write_text,
+)
 from qops_batsim.jobs import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_HOST_ID
-from qops_batsim.pending import PendingFile, errors_of_writing
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Outage
 
