@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from qops_batsim.engine.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
+from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.workload.model import Workload, delay_profile

@@ -186,8 +186,7 @@ def _read_inputs(options: BatsimOptions) -> tuple[Platform, list[Workload]]:
 
 
 def _engine_options(options: BatsimOptions, workloads: Sequence[Workload]) -> EngineOptions:
-    from qops_batsim.engine.external_events import read_external_events
-    from qops_batsim.engine.options import EngineOptions
+    from qops_batsim.engine.options import EngineOptions, read_external_events
     from qops_batsim.files import read_text
 
     switches = options.switches
@@ -248,7 +247,7 @@ def _simulate(
 def _simulate_unscheduled(
     platform: Platform, workloads: Sequence[Workload], options: EngineOptions, verbosity: str
 ) -> Simulation:
-    from qops_batsim.engine.unscheduled import unscheduled
+    from qops_batsim.engine.simulation import unscheduled
 
     if options.external_events is not None:
         raise InputError("--no-sched is given with --events; there is nothing to tell of them")

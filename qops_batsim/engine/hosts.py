@@ -1,8 +1,21 @@
-"""Which hosts compute."""
+"""Hosts of a simulation: which compute, and in which power state each is.
+
+Every speed of a host is that of a power state. In most of them it computes. The property
+``sleep_pstates`` names those in which it sleeps, each as ``SLEEP:OFF:ON``: the host goes to sleep
+through power state OFF, in which it works off one flop, and wakes up through ON. The property
+``wattage_per_state`` has the watts of all power states (``IDLE:LEAST:MOST``), by commas.
+"""
 
 from __future__ import annotations
 
-from qops_batsim.errors import InputError
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Host, Platform
 
@@ -86,3 +99,205 @@ def limited_hosts(platform: Platform, limit: int | None) -> tuple[Host, ...]:
             f"{platform.source}: {limit} hosts were asked for; from 1 to {len(hosts)} are accepted"
         )
     return hosts[:limit]
+
+
+WATTS = "wattage_per_state"
+SLEEP = "sleep_pstates"
+
+COMPUTES, SLEEPS, SWITCHES = "computes", "sleeps", "switches"
+"""What a host does in a power state."""
+
+NO_WATTS = (0.0, 0.0, 0.0)
+
+
+class PowerProfile(msgspec.Struct, frozen=True):
+    """The power states of a host.
+
+    ``watts`` are those of each: idle, computing least, computing most. ``ways`` are the power
+    states through which it goes to sleep and wakes up, by power state in which it sleeps.
+    """
+
+    watts: tuple[tuple[float, float, float], ...]
+    ways: dict[int, tuple[int, int]]
+
+    @classmethod
+    def of(cls, host: Host) -> PowerProfile:
+        """Read a host's properties; InputError if they cannot be read.
+
+        Without watts, the host consumes nothing.
+
+        >>> host = Host(name="a", speeds=(1e9, 1e-3, 2.0, 0.5), properties={SLEEP: "1:2:3"})
+        >>> PowerProfile.of(host).ways
+        {1: (2, 3)}
+        """
+        found = cls(watts=_watts(host), ways=_ways(host))
+        for state, speed in enumerate(host.speeds):
+            if not speed > 0 and found.activity(state) == COMPUTES:
+                raise InputError(
+                    f"host {host.name!r}: speed of power state {state} is {speed:g} flop/s, and "
+                    f"{SLEEP} does not name it; above 0 is expected where a host computes"
+                )
+        return found
+
+    def activity(self, state: int) -> str:
+        """Return what the host does in a power state."""
+        if state in self.ways:
+            return SLEEPS
+        return SWITCHES if any(state in way for way in self.ways.values()) else COMPUTES
+
+
+def _watts(host: Host) -> tuple[tuple[float, float, float], ...]:
+    text = host.properties.get(WATTS)
+    if text is None:
+        return (NO_WATTS,) * len(host.speeds)
+    listed = []
+    for part in text.split(","):
+        try:
+            # Python alone would read 1_000 as 1000.
+            watts = [] if "_" in part else [float(each) for each in part.split(":")]
+        except ValueError:
+            watts = []
+        if len(watts) in (2, 3) and all(math.isfinite(each) and each >= 0 for each in watts):
+            listed.append((watts[0], watts[-2], watts[-1]))
+    if not len(listed) == len(text.split(",")) == len(host.speeds):
+        raise InputError(
+            f"host {host.name!r}: property {WATTS} is {shown(text)}; IDLE:LEAST:MOST in watts for "
+            f"each of its {len(host.speeds)} power states, separated by commas, is expected"
+        )
+    return tuple(listed)
+
+
+def _ways(host: Host) -> dict[int, tuple[int, int]]:
+    text = host.properties.get(SLEEP)
+    if text is None:
+        return {}
+    ways: dict[int, tuple[int, int]] = {}
+    for part in text.split(","):
+        numbers = [each.strip() for each in part.split(":")]
+        known = [each.isascii() and each.isdigit() and len(each) < 10 for each in numbers]
+        states = [int(each) for each in numbers] if all(known) else []
+        if len(states) != 3 or max(states) >= len(host.speeds):
+            raise InputError(
+                f"host {host.name!r}: property {SLEEP} is {shown(text)}; SLEEP:OFF:ON, three of "
+                f"its power states 0 to {len(host.speeds) - 1}, separated by commas, is expected"
+            )
+        ways[states[0]] = (states[1], states[2])
+    passed = {state for way in ways.values() for state in way}
+    if len(ways) < len(text.split(",")) or passed & ways.keys():
+        raise InputError(
+            f"host {host.name!r}: property {SLEEP} is {shown(text)}; it gives a power state two "
+            "meanings, one is expected"
+        )
+    return ways
+
+
+SLEEPING, SWITCHING_ON, SWITCHING_OFF, IDLE, COMPUTING, UNAVAILABLE = range(6)
+"""What a host can do; the first five in the order of ``_machine_states.csv``."""
+
+NAMES = ("sleeping", "switching_on", "switching_off", "idle", "computing", "unavailable")
+"""Batsim's names for that."""
+
+
+class PowerStateChange(NamedTuple):
+    """Hosts have been in a power state since a date (seconds).
+
+    -1 and -2 are Batsim's for hosts that are on their way to one in which they compute or sleep.
+    """
+
+    date: float
+    hosts: HostSet
+    state: int
+
+
+class SwitchableHosts(HostOccupation):
+    """The compute hosts of a simulation with energy, and storage hosts, which only idle.
+
+    Attributes
+    ----------
+    profiles, power_states
+        The power states of each host, and the one it is in.
+    noted
+        What Batsim would write to ``_pstate_changes.csv``.
+    seconds
+        How long hosts did what, up to the last change of each, in the order of :data:`NAMES`.
+    """
+
+    __slots__ = ("_doing", "_since", "noted", "power_states", "profiles", "seconds")
+
+    def __init__(
+        self, hosts: Sequence[Host], profiles: Sequence[PowerProfile], count: int, *, sharing: bool
+    ) -> None:
+        super().__init__(count, sharing=sharing)
+        self.profiles = profiles
+        self.power_states = [host.power_state for host in hosts]
+        self._doing = np.full(count, IDLE)
+        self._since = np.zeros(count)
+        self.seconds = np.zeros(len(NAMES), np.longdouble)
+        at_first = sorted({*self.power_states})
+        self.noted = [
+            PowerStateChange(0.0, HostSet.of(h for h, s in self._stated() if s == state), state)
+            for state in at_first
+        ]
+
+    def _stated(self) -> Sequence[tuple[int, int]]:
+        return list(enumerate(self.power_states))
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        counts = self.all_counts
+        return counts[COMPUTING], counts[IDLE]
+
+    @property
+    def all_counts(self) -> list[int]:
+        """Numbers of hosts that do what, in the order of :data:`NAMES`."""
+        counts: list[int] = np.bincount(self._doing, minlength=len(NAMES)).tolist()
+        return counts
+
+    def doing(self, host: int) -> int:
+        """Return what a host does."""
+        return int(self._doing[host])
+
+    def set_doing(self, host: int, doing: int, now: float) -> None:
+        """Note what a host does from now on."""
+        self._set(np.array([host]), doing, now)
+
+    def problem(self, hosts: HostSet) -> tuple[int, str] | None:
+        found = super().problem(hosts)
+        if found is not None:
+            return found
+        for host in hosts:
+            if self._doing[host] not in (IDLE, COMPUTING):
+                return host, f"it is {NAMES[self._doing[host]].replace('_', ' ')}"
+            state = self.power_states[host]
+            if self.profiles[host].activity(state) != COMPUTES:
+                return host, f"it is in power state {state}, in which it does not compute"
+        return None
+
+    def take(self, hosts: HostSet, now: float) -> None:
+        super().take(hosts, now)
+        self._set(np.fromiter(hosts, np.int64), COMPUTING, now)
+
+    def release(self, hosts: HostSet, now: float) -> None:
+        super().release(hosts, now)
+        free = np.fromiter(HostSet(hosts.mask & ~self._busy), np.int64)
+        self._set(free[self._doing[free] != UNAVAILABLE], IDLE, now)
+
+    def leave(self, hosts: HostSet, now: float) -> None:
+        super().leave(hosts, now)
+        self._set(np.fromiter(hosts, np.int64), UNAVAILABLE, now)
+
+    def come_back(self, hosts: HostSet, now: float) -> None:
+        super().come_back(hosts, now)
+        self._set(np.fromiter(hosts & HostSet(self._busy), np.int64), COMPUTING, now)
+        self._set(np.fromiter(hosts - HostSet(self._busy), np.int64), IDLE, now)
+
+    def _set(self, hosts: np.ndarray, doing: int, now: float) -> None:
+        np.add.at(self.seconds, self._doing[hosts], now - self._since[hosts])
+        self._doing[hosts] = doing
+        self._since[hosts] = now
+
+
+def format_power_state_changes(noted: Sequence[PowerStateChange]) -> str:
+    """Return ``_pstate_changes.csv``."""
+    rows = (f"{date:g},{hosts},{state}\n" for date, hosts, state in noted)
+    return "time,machine_id,new_pstate\n" + "".join(rows)

@@ -1,10 +1,155 @@
-"""What a simulation allows."""
+"""Options of a simulation, and external events: hosts that become unavailable, among others."""
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
 import msgspec
 
-from qops_batsim.engine.external_events import ExternalEvent
+from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.files import read_stored, text_of
+from qops_batsim.jobs import is_number
+from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_SECONDS
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.model import Outage
+
+UNAVAILABLE = "machine_unavailable"
+AVAILABLE = "machine_available"
+
+
+class ExternalEvent(msgspec.Struct, frozen=True):
+    """Something that happens at a date (seconds), whatever the scheduler does.
+
+    The type is ``machine_unavailable`` or ``machine_available``, which concern the hosts, or any
+    other to be forwarded; ``fields`` is the whole JSON object.
+    """
+
+    timestamp: float
+    type: str
+    hosts: HostSet
+    fields: dict[str, Any]
+
+
+def read_external_events(
+    path: str | Path, *, forward_unknown: bool = False
+) -> tuple[ExternalEvent, ...]:
+    """Read a file of external events: one JSON object a line; empty lines are passed over.
+
+    They are returned in the order in which they happen. Other types than the two about
+    hosts are accepted with ``forward_unknown``; the module gets them.
+    """
+    return read_events_file(path, forward_unknown=forward_unknown)[0]
+
+
+def read_events_file(
+    path: str | PathLike[str], *, forward_unknown: bool = False
+) -> tuple[tuple[ExternalEvent, ...], str]:
+    """Read a file of external events together with its digest (SHA-256)."""
+    what = "a list of external events (one JSON object a line)"
+    content, digest = read_stored(Path(path), what=what, max_bytes=MAX_DESCRIPTION_BYTES)
+    text = text_of(content, Path(path), what=what)
+    events = [
+        _read_event(line, f"{path}: line {number}", forward_unknown)
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip()
+    ]
+    return in_order(events), digest
+
+
+def in_order(events: Sequence[ExternalEvent]) -> tuple[ExternalEvent, ...]:
+    """Return events in the order in which they happen: Batsim's.
+
+    By date, and at one date hosts return before others leave, and both before anything
+    else; what is equal then keeps its order.
+    """
+    ranks = {AVAILABLE: 0, UNAVAILABLE: 1}
+    return tuple(sorted(events, key=lambda event: (event.timestamp, ranks.get(event.type, 2))))
+
+
+def outages_of(events: Sequence[ExternalEvent], hosts: int) -> tuple[Outage, ...]:
+    """Return when which of so many hosts are away; InputError if events contradict each other."""
+    existing = HostSet.first(hosts)
+    since: dict[int, float] = {}
+    masks: dict[tuple[float, float], int] = {}
+    for event in events:
+        if event.type not in (UNAVAILABLE, AVAILABLE):
+            continue
+        said = f"external event {event.type} at {event.timestamp:g} s"
+        unknown = event.hosts - existing
+        if unknown:
+            raise InputError(
+                f"{said} names hosts {unknown}, which do not exist; hosts are 0 to {hosts - 1}"
+            )
+        leaves = event.type == UNAVAILABLE
+        wrong = HostSet.of(host for host in event.hosts if (host in since) == leaves)
+        if wrong:
+            state = "already" if leaves else "not"
+            raise InputError(f"{said}: hosts {wrong} are {state} unavailable")
+        for host in event.hosts:
+            if leaves:
+                since[host] = event.timestamp
+            else:
+                span = since.pop(host), event.timestamp
+                masks[span] = masks.get(span, 0) | 1 << host
+    for host, date in since.items():
+        masks[date, math.inf] = masks.get((date, math.inf), 0) | 1 << host
+    return tuple(
+        Outage(
+            hosts=str(HostSet(masks[span])),
+            since=span[0],
+            to=span[1] if span[1] < math.inf else None,
+        )
+        for span in sorted(masks)
+    )
+
+
+def format_external_events(events: Sequence[ExternalEvent]) -> str:
+    """Return the text of a file of external events."""
+    lines = []
+    for event in events:
+        fields = {**event.fields, "timestamp": event.timestamp, "type": event.type}
+        if event.type in (UNAVAILABLE, AVAILABLE):
+            fields["resources"] = str(event.hosts)
+        lines.append(json.dumps(fields) + "\n")
+    return "".join(lines)
+
+
+def _read_event(line: str, where: str, forward_unknown: bool) -> ExternalEvent:
+    try:
+        fields = json.loads(line)
+    except (json.JSONDecodeError, RecursionError, ValueError) as error:
+        raise InputError(f"{where}: not JSON ({error}); one object a line is expected") from None
+    if not isinstance(fields, dict):
+        raise InputError(f"{where}: a JSON object with timestamp and type is expected")
+    date = fields.get("timestamp")
+    if not (is_number(date) and 0 <= date <= MAX_SECONDS):
+        raise InputError(
+            f"{where}: timestamp is {date!r}; a number of seconds from 0 to "
+            f"{MAX_SECONDS:g} is expected"
+        )
+    kind = fields.get("type")
+    if not isinstance(kind, str):
+        raise InputError(f"{where}: type is {kind!r}; a text is expected")
+    if kind not in (UNAVAILABLE, AVAILABLE):
+        if not forward_unknown:
+            raise InputError(
+                f"{where}: unknown type {kind!r}{did_you_mean(kind, (UNAVAILABLE, AVAILABLE))}; "
+                "other types need the engine's --forward-unknown-events"
+            )
+        return ExternalEvent(float(date), kind, HostSet(), fields)
+    resources = fields.get("resources")
+    if not isinstance(resources, str):
+        raise InputError(f"{where}: resources is {resources!r}; hosts such as '0-3 5' are expected")
+    try:
+        hosts = HostSet.parse(resources)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    return ExternalEvent(float(date), kind, hosts, fields)
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,7 +159,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     unknown events the module is only told. Registered jobs are announced with JOB_SUBMITTED if
     ``acknowledge_dynamic_jobs``, which carries the job's profile if ``forward_profiles``;
     ``sched_config`` goes into SIMULATION_BEGINS. With ``message_delays``, Batsim's own messages
-    take their time on platforms with latencies (:mod:`~qops_batsim.engine.messages`). External
+    take their time on platforms with latencies (:mod:`~qops_batsim.engine.server`). External
     events are in the order of their dates. Unless ``scheduled``, nothing counts jobs: files have
     none, as Batsim's without a scheduler.
     """

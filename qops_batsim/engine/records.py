@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.engine.execution import Execution
+from qops_batsim.engine.execution import Execution, Replay
 from qops_batsim.engine.fluid import Computation
-from qops_batsim.engine.usage_traces import Replay
 from qops_batsim.engine.waits import Wait
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import NOT_SUBMITTED, Job, is_whole_number

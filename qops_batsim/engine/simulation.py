@@ -22,24 +22,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from qops_batsim.engine.actors import Farewells, Outside, Submitters
-from qops_batsim.engine.apply import apply_decision
-from qops_batsim.engine.begins import simulation_begins
-from qops_batsim.engine.left_over import left_over
+import msgspec
+
+from qops_batsim.engine.decisions import apply_decision
 from qops_batsim.engine.options import EngineOptions
-from qops_batsim.engine.peer import DirectPeer, Peer
 from qops_batsim.engine.server import NetworkedWorld, Server
+from qops_batsim.engine.submitters import Farewells, Outside, Submitters
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
 from qops_batsim.garbage import without_garbage_collection
-from qops_batsim.platform.model import Platform
-from qops_batsim.protocol.decisions import Decision
+from qops_batsim.jobs import RUNNING, SUBMITTED, Job
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.model import Host, Platform
+from qops_batsim.protocol.decisions import Decision, ExecuteJob
 from qops_batsim.protocol.events import (
     NO_MORE_EXTERNAL_EVENTS,
     NO_MORE_STATIC_JOBS,
+    EngineConfig,
+    Event,
+    HostDescription,
+    JobSubmitted,
     Notify,
+    SimulationBegins,
     SimulationEnds,
 )
 from qops_batsim.protocol.messages import Message, Stamped
@@ -53,6 +59,77 @@ if TYPE_CHECKING:
     from qops_batsim.engine.delay_loop import DelayLoop
     from qops_batsim.engine.ended_jobs import EndedJobs, HostChanges
     from qops_batsim.engine.records import JobRecord
+
+
+class Peer(Protocol):
+    """The decision side: anything that answers a message with a message."""
+
+    def exchange(self, message: Message[Event]) -> Message[Decision]:
+        """Return the decisions that answer these events."""
+
+
+@runtime_checkable
+class DirectPeer(Protocol):
+    """A decision side in this process, whose decisions take effect at once.
+
+    It needs neither the dates of events, nor those of messages.
+    """
+
+    def decisions_on(self, now: float, events: Sequence[Event]) -> Sequence[Decision]:
+        """Return the decisions that answer these events at a date (seconds)."""
+
+
+def simulation_begins(world: World, platform: Platform) -> SimulationBegins:
+    """Return what is told of hosts, options and workloads."""
+    options, hosts, storage = world.options, world.hosts, platform.storage_hosts
+    return SimulationBegins(
+        nb_resources=len(hosts) + len(storage),
+        nb_compute_resources=len(hosts),
+        nb_storage_resources=len(storage),
+        allow_compute_sharing=options.compute_sharing,
+        allow_storage_sharing=options.storage_sharing,
+        config=EngineConfig(
+            profiles_forwarded_on_submission=options.forward_profiles,
+            dynamic_jobs_enabled=options.dynamic_jobs,
+            dynamic_jobs_acknowledged=options.dynamic_jobs and options.acknowledge_dynamic_jobs,
+            profile_reuse_enabled=options.profile_reuse,
+            sched_config=options.sched_config,
+            forward_unknown_events=options.forward_unknown_events,
+        ),
+        compute_resources=_described(hosts, 0),
+        storage_resources=_described(storage, len(hosts)),
+        workloads={name: each.source for name, each in world.workloads.items()},
+        profiles=world.profiles,
+    )
+
+
+def _described(hosts: Sequence[Host], first: int) -> list[HostDescription]:
+    return [
+        HostDescription(
+            first + index, host.name, "idle", {"role": "", **host.properties}, host.zone_properties
+        )
+        for index, host in enumerate(hosts)
+    ]
+
+
+_TROUBLE = {
+    SUBMITTED: "{} jobs were submitted and neither started nor rejected, "
+    "and nothing else will happen",
+    RUNNING: "jobs run that will never end",
+}
+
+
+def left_over(world: World) -> str:
+    """Say what is left that nothing will ever do, if anything is. O(jobs)."""
+    for state, trouble in _TROUBLE.items():
+        left = [each.job.id for each in world.records.values() if each.state == state]
+        if left:
+            more = f" and {len(left) - 5} more" if len(left) > 5 else ""
+            return f"{trouble.format(len(left))}: {', '.join(left[:5])}{more}"
+    if world.registering:
+        return "dynamic jobs are enabled and the module never sent NOTIFY registration_finished"
+    return ""
+
 
 __all__ = ["EngineOptions", "Peer", "Simulation"]
 
@@ -398,3 +475,36 @@ class Simulation:
             "hosts": str(len(self.hosts)),
             "makespan": f"{finishes.max(initial=0.0):.15g} s",
         }
+
+
+class _FirstHosts:
+    """Starts every job at once on as many hosts as it asks for, from host 0 on."""
+
+    def decisions_on(self, now: float, events: Sequence[Event]) -> list[Decision]:
+        return [
+            ExecuteJob(event.job_id, HostSet.first(event.job.processors))
+            for event in events
+            if isinstance(event, JobSubmitted)
+        ]
+
+    def exchange(self, message: Message[Event]) -> Message[Decision]:
+        decisions = self.decisions_on(message.now, [item.body for item in message.events])
+        return Message(message.now, [Stamped(message.now, each) for each in decisions])
+
+
+def unscheduled(
+    platform: Platform, workloads: Sequence[Workload], options: EngineOptions
+) -> Simulation:
+    """Return a simulation in which all jobs start at the beginning, each on the first hosts."""
+    options = msgspec.structs.replace(
+        options, scheduled=False, compute_sharing=True, dynamic_jobs=False, message_delays=False
+    )
+    at_once = [
+        msgspec.structs.replace(workload, jobs=[_at_once(job) for job in workload.jobs])
+        for workload in workloads
+    ]
+    return Simulation(platform, at_once, _FirstHosts(), options)
+
+
+def _at_once(job: Job) -> Job:
+    return Job.from_fields({**job.fields, "subtime": 0.0}, where=job.id)

@@ -1,8 +1,8 @@
 """The state of a simulation, and what starting, executing and ending a job does to it.
 
 Everything else changes a :class:`World` only from here: decisions in
-:mod:`~qops_batsim.engine.apply`, submissions and outside events in
-:mod:`~qops_batsim.engine.actors`, the passing of time in :mod:`~qops_batsim.engine.simulation`.
+:mod:`~qops_batsim.engine.decisions`, submissions and outside events in
+:mod:`~qops_batsim.engine.submitters`, the passing of time in :mod:`~qops_batsim.engine.simulation`.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from functools import partial
 from typing import Any
 
 from qops_batsim.engine.energy import JOB_ENDS, JOB_STARTS, EnergyMeter
-from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, Execution, execution_of
-from qops_batsim.engine.external_events import ExternalEvent, outages_of
+from qops_batsim.engine.execution import (
+    WALLTIME_RETURN_CODE,
+    Execution,
+    Replay,
+    Traces,
+    directory_of,
+    execution_of,
+)
 from qops_batsim.engine.fluid import Computation, FluidModel, HostResource
-from qops_batsim.engine.hosts import HostOccupation, limited_hosts
+from qops_batsim.engine.hosts import HostOccupation, PowerProfile, SwitchableHosts, limited_hosts
 from qops_batsim.engine.machine import Machine
-from qops_batsim.engine.options import EngineOptions
-from qops_batsim.engine.power import PowerProfile
+from qops_batsim.engine.options import EngineOptions, ExternalEvent, outages_of
 from qops_batsim.engine.records import JobRecord
-from qops_batsim.engine.switchable import SwitchableHosts
-from qops_batsim.engine.usage_traces import Replay, Traces, directory_of
 from qops_batsim.engine.waits import Wait, Waits
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import (

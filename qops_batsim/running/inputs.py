@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from qops_batsim.engine.external_events import ExternalEvent, in_order, read_events_file
+from qops_batsim.engine.options import ExternalEvent, in_order, read_events_file
 from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_read import read_platform

@@ -20,8 +20,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.engine.external_events import format_external_events, outages_of
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.options import EngineOptions, format_external_events, outages_of
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import WORKING_DIRECTORY, FileSet
 from qops_batsim.files import errors_of_writing, pending_directory, read_bytes

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.engine.external_events import outages_of
+from qops_batsim.engine.options import outages_of
 from qops_batsim.engine.outputs import add_outputs
 from qops_batsim.engine.simulation import Deadlock, EngineOptions, Simulation
 from qops_batsim.errors import InputError, SimulationError

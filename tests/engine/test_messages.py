@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.engine.external_events import ExternalEvent
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.options import EngineOptions, ExternalEvent
 from qops_batsim.engine.outputs import format_schedule
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError

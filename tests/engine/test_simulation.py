@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import qops_batsim
-from qops_batsim.engine.external_events import ExternalEvent
+from qops_batsim.engine.options import ExternalEvent
 from qops_batsim.engine.outputs import format_jobs, format_schedule
 from qops_batsim.engine.simulation import EngineOptions, Simulation
 from qops_batsim.errors import InputError, SimulationError

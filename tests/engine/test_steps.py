@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.engine.steps import SteppedWaits
+from qops_batsim.engine.waits import SteppedWaits
 
 
 def ended(waits: SteppedWaits, said: list[Any]) -> list[tuple[float, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.engine.external_events import ExternalEvent
+from qops_batsim.engine.options import ExternalEvent
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import EngineOptions, Simulation
 from qops_batsim.errors import InputError, SimulationError

@@ -6,7 +6,7 @@ import pytest
 
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import format_machine_states, format_schedule, write_outputs
-from qops_batsim.engine.unscheduled import unscheduled
+from qops_batsim.engine.simulation import unscheduled
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.generate import make_cluster

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from fake_batsim import running, write_fake, write_player
-from qops_batsim.engine.external_events import read_external_events
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.options import EngineOptions, read_external_events
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import run_files
 from qops_batsim.platform import read_platform

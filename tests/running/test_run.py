@@ -10,7 +10,7 @@ import pytest
 
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import rules_checked
-from qops_batsim.engine.external_events import read_external_events
+from qops_batsim.engine.options import read_external_events
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.engine.external_events import ExternalEvent
+from qops_batsim.engine.options import ExternalEvent
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from aroma_oracles import SPEED, machine, records, run, spans, work
-from qops_batsim.engine.external_events import ExternalEvent
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.options import EngineOptions, ExternalEvent
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob

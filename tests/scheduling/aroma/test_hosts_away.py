@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from aroma_oracles import SPEED, far_apart, machine, mixed_work, random_machine, spans, work
-from qops_batsim.engine.external_events import ExternalEvent
+from qops_batsim.engine.options import ExternalEvent
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Platform

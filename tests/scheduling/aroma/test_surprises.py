@@ -16,7 +16,7 @@ from aroma_oracles import (
     spans,
     work,
 )
-from qops_batsim.engine.external_events import ExternalEvent
+from qops_batsim.engine.options import ExternalEvent
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.registry import make_scheduler

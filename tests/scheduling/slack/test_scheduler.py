@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import rules_checked, verify
-from qops_batsim.engine.external_events import ExternalEvent
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.options import EngineOptions, ExternalEvent
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest

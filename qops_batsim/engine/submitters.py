@@ -1,4 +1,4 @@
-"""What happens by itself: users submit jobs, and hosts go away and come back."""
+"""Submitters of jobs and of external events, without message delays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from operator import attrgetter
 
 import msgspec
 
-from qops_batsim.engine.external_events import AVAILABLE, UNAVAILABLE, ExternalEvent
+from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.engine.waits import Wait
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import Job
