@@ -21,9 +21,9 @@ from pathlib import Path
 from tables_in_page import print_or_put
 
 from qops_batsim.experiments.campaign import Window
+from qops_batsim.experiments.campaign_report import CampaignSummary, summaries
 from qops_batsim.experiments.campaign_runs import CampaignRuns, read_campaign_runs
-from qops_batsim.experiments.campaign_tables import CampaignSummary, summaries
-from qops_batsim.experiments.intervals import Interval, nested_interval
+from qops_batsim.experiments.statistics import Interval, nested_interval
 from qops_batsim.papers.claims import (
     Claim,
     judged_together,

@@ -23,7 +23,7 @@ from tables_in_page import print_or_put
 
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
 from qops_batsim.experiments.campaign_runs import Outcome, read_campaign_runs
-from qops_batsim.experiments.intervals import Interval, mean_interval
+from qops_batsim.experiments.statistics import Interval, mean_interval
 from qops_batsim.papers.report import markdown_table
 
 SCHEDULERS = ("qops", "foresight", "msb", "mrt", "fqops 1.5")

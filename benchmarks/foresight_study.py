@@ -25,9 +25,9 @@ import numpy as np
 from tables_in_page import print_or_put
 
 from qops_batsim.analysis.metrics.promise_metrics import PromiseMetrics
-from qops_batsim.experiments.campaign_file import read_campaign
+from qops_batsim.experiments.campaign import read_campaign
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario, checked_outcomes
-from qops_batsim.experiments.intervals import nested_interval
+from qops_batsim.experiments.statistics import nested_interval
 from qops_batsim.experiments.traces import find_trace
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster

@@ -30,9 +30,9 @@ from qops_batsim.advice.trace_runs import (
 from qops_batsim.advice.trace_windows import Prepared, Window, choose_windows, prepare
 from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
 from qops_batsim.errors import require
-from qops_batsim.experiments.contestants import Contestant, check_distinct, contestant_of
-from qops_batsim.experiments.intervals import Interval, mean_interval, paired_difference
+from qops_batsim.experiments.deadline_runs import Contestant, check_distinct, contestant_of
 from qops_batsim.experiments.pool import Workers, run_cases
+from qops_batsim.experiments.statistics import Interval, mean_interval, paired_difference
 from qops_batsim.workload.conversion import Conversion
 from qops_batsim.workload.traces import read_trace
 

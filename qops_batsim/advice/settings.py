@@ -19,7 +19,7 @@ from qops_batsim.advice.advise import (
 )
 from qops_batsim.advice.trace_runs import EXACT, Promise
 from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
-from qops_batsim.experiments.intervals import LEAST, Interval
+from qops_batsim.experiments.statistics import LEAST, Interval
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95)
 

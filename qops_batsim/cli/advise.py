@@ -74,7 +74,7 @@ def advise(
     - Ten stretches of a long log: `qops-batsim advise log.swf.gz --windows 10`
     """
     from qops_batsim.advice.advise import AdviceChoices
-    from qops_batsim.experiments.contestants import contestant_of
+    from qops_batsim.experiments.deadline_runs import contestant_of
 
     if currency is None and rate != 1:
         raise InputError(f"--rate {rate:g}: is a price; what it is in (--currency) is expected")

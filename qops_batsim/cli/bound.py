@@ -60,8 +60,8 @@ def bound(
     """
     from qops_batsim.files import check_writable
     from qops_batsim.optimum.best import Limits
+    from qops_batsim.optimum.clairvoyant import write_best
     from qops_batsim.optimum.solver import require_solver
-    from qops_batsim.optimum.written import write_best
     from qops_batsim.running.inputs import load_workload
 
     if objective is not None:

@@ -101,9 +101,9 @@ def run(
 
     - On a Dask cluster: `qops-batsim campaign run campaign.toml -o out/first --dask tcp://head:8786`
     """
-    from qops_batsim.experiments.campaign_file import read_campaign
+    from qops_batsim.experiments.campaign import read_campaign
+    from qops_batsim.experiments.campaign_report import write_table
     from qops_batsim.experiments.campaign_runs import run_campaign
-    from qops_batsim.experiments.campaign_tables import write_table
 
     campaign = read_campaign(file)
     console.make_directory(out, "--out")
@@ -177,8 +177,8 @@ def table(
     - For a paper: `qops-batsim campaign table out/first --save table.tex`
     """
     from qops_batsim.errors import InputError
+    from qops_batsim.experiments.campaign_report import document_of, summaries, write_table
     from qops_batsim.experiments.campaign_runs import read_campaign_runs
-    from qops_batsim.experiments.campaign_tables import document_of, summaries, write_table
 
     if each_run and save is None:
         raise InputError("--runs: is of use only with --save FILE")
@@ -204,8 +204,7 @@ def plot(
 
     `qops-batsim campaign plot out/first --format svg`
     """
-    from qops_batsim.experiments.campaign_pictures import draw_campaign
-    from qops_batsim.experiments.campaign_tables import summaries
+    from qops_batsim.experiments.campaign_report import draw_campaign, summaries
 
     check_format(ending)
     found = summaries(_finished(directory))
@@ -226,7 +225,7 @@ def report(
 
     `qops-batsim campaign report out/first --html first.html`
     """
-    from qops_batsim.experiments.campaign_page import campaign_page
+    from qops_batsim.experiments.campaign_report import campaign_page
     from qops_batsim.files import write_text
 
     page = page or directory / "report.html"
@@ -246,7 +245,7 @@ def _finished(directory: Path) -> CampaignRuns:
 
 
 def _print_table(runs: CampaignRuns) -> None:
-    from qops_batsim.experiments.campaign_tables import method_text, summaries, table_cells
+    from qops_batsim.experiments.campaign_report import method_text, summaries, table_cells
 
     headings, rows = table_cells(runs, summaries(runs))
     keys = headings.index("scheduler") + 1

@@ -15,10 +15,9 @@ from qops_batsim.files import check_writable
 
 if TYPE_CHECKING:
     from qops_batsim.experiments.best_lines import Lines
-    from qops_batsim.experiments.compare import Comparison
-    from qops_batsim.experiments.contestants import Contestant
-    from qops_batsim.experiments.grid import Grid
-    from qops_batsim.experiments.intervals import Interval
+    from qops_batsim.experiments.compare import Comparison, Grid
+    from qops_batsim.experiments.deadline_runs import Contestant
+    from qops_batsim.experiments.statistics import Interval
     from qops_batsim.workload.model import Workload
 
 DEFAULT_WORKLOAD = "sdsc_sp2_1000"
@@ -89,7 +88,7 @@ def compare(
 
     - Several settings of one scheduler: `qops-batsim compare qops qops:k_factor=20 --html k.html`
     """
-    from qops_batsim.experiments.grid import Grid
+    from qops_batsim.experiments.compare import Grid
     from qops_batsim.workload.deadlines import DeadlineChoices
 
     choices = DeadlineChoices(
@@ -127,9 +126,8 @@ def _run_and_print(
     to: _To,
 ) -> None:
     from qops_batsim.analysis.metrics.admission import AdmissionMetrics
-    from qops_batsim.experiments.compare import Comparison, baseline_of
-    from qops_batsim.experiments.grid import run_grid
-    from qops_batsim.experiments.kept import KeptRuns
+    from qops_batsim.experiments.compare import Comparison, baseline_of, run_grid
+    from qops_batsim.experiments.pool import KeptRuns
     from qops_batsim.running.inputs import load_platform, load_workload
 
     check_format(to.ending)
@@ -162,7 +160,7 @@ def _run_and_print(
     found = Comparison(grid, rows, baseline_of(grid, baseline), inputs, limits)
     paths = found.write(out, ending=to.ending)
     if page is not None:
-        from qops_batsim.experiments.comparison_page import comparison_page
+        from qops_batsim.experiments.compare import comparison_page
         from qops_batsim.files import write_text
 
         write_text(page, comparison_page(found, console.command_line()))
@@ -239,7 +237,7 @@ def read_loads(text: str) -> tuple[float, ...]:
 
 def _contestants(schedulers: list[str], assignments: list[str]) -> tuple[Contestant, ...]:
     """Return the schedulers with their options."""
-    from qops_batsim.experiments.contestants import contestants_of
+    from qops_batsim.experiments.deadline_runs import contestants_of
     from qops_batsim.scheduling.registry import parse_settings
 
     names = [each.name for each in contestants_of(schedulers, {})]

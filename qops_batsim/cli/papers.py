@@ -163,7 +163,7 @@ def _run(
     paths = [] if request.out is None else _write(report, request.out, ending)
     if page is not None:
         from qops_batsim.files import write_text
-        from qops_batsim.papers.page import paper_page
+        from qops_batsim.papers.pictures import paper_page
 
         write_text(page, paper_page(report, console.command_line()))
         paths.append(page)

@@ -8,8 +8,8 @@ from statistics import fmean
 
 import msgspec
 
+from qops_batsim.experiments.compare import TRACE, Grid
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
-from qops_batsim.experiments.grid import TRACE, Grid
 from qops_batsim.experiments.pool import run_cases
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.workload.model import Workload

@@ -27,8 +27,7 @@ from qops_batsim.experiments.best_lines import (
 )
 from qops_batsim.experiments.campaign import Campaign, Cell, Identities, Point, case_of
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, shared_steps
-from qops_batsim.experiments.kept import KeptRuns
-from qops_batsim.experiments.pool import Failure, Workers, run_cases
+from qops_batsim.experiments.pool import Failure, KeptRuns, Workers, run_cases
 from qops_batsim.experiments.traces import find_trace, trace_digest
 from qops_batsim.files import decoded, read_bytes, write_text
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES

@@ -1,4 +1,9 @@
-"""Comparing schedulers over loads and seeds: runs, means with intervals, files, pictures."""
+"""Comparisons of schedulers over loads and seeds: runs, means with intervals, files, a page.
+
+For each load and seed a deadline workload is made from one trace
+(:mod:`qops_batsim.experiments.deadline_workload`) and every scheduler runs on the very same
+one, so differences between schedulers are paired.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import product
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,18 +21,145 @@ import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.contestants import Contestant, contestants_of
-from qops_batsim.experiments.grid import Grid, Row, run_grid
-from qops_batsim.experiments.intervals import Interval, mean_interval, paired_difference
-from qops_batsim.experiments.pool import Workers
+from qops_batsim.experiments.deadline_runs import (
+    Contestant,
+    DeadlineCase,
+    DeadlineRuns,
+    Scenario,
+    check_distinct,
+    contestants_of,
+    shared_steps,
+)
+from qops_batsim.experiments.page import PageTable, Section, html_page, made_by, pictures_of
+from qops_batsim.experiments.pool import KeptRuns, Workers, run_cases
+from qops_batsim.experiments.statistics import Interval, mean_interval, paired_difference
 from qops_batsim.file_set import write_report
+from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
 from qops_batsim.version import __version__
 from qops_batsim.workload.deadlines import DeadlineChoices
+from qops_batsim.workload.model import Workload
 from qops_batsim.workload.subset import PAPER_JOBS
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+TRACE = "trace"
+"""What identifies the only log of a grid."""
+
+
+class Grid(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be compared.
+
+    Loads are relative, ``method`` and ``same_time`` say how they are made
+    (:func:`~qops_batsim.workload.scale.scale_load`). Each seed, in place of that of
+    ``choices``, chooses duplicates and whose jobs have a user's deadline. ``first`` None: all
+    jobs of the trace after ``skip``. With ``message_delays``, Batsim's own messages take their time
+    on a platform with latencies.
+    """
+
+    contestants: tuple[Contestant, ...]
+    loads: tuple[float, ...]
+    seeds: tuple[int, ...]
+    choices: DeadlineChoices = DeadlineChoices()
+    method: str = "duplication"
+    same_time: bool = False
+    skip: int = 0
+    first: int | None = PAPER_JOBS
+    message_delays: bool = True
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the contestants."""
+        return [each.name for each in self.contestants]
+
+    @property
+    def runs(self) -> int:
+        """Number of runs."""
+        return len(self.contestants) * len(self.loads) * len(self.seeds)
+
+    def case(self, load: float, seed: int, contestant: Contestant) -> DeadlineCase:
+        """Return the case of a contestant at a load with a seed."""
+        scenario = Scenario(
+            log=TRACE,
+            skip=self.skip,
+            first=self.first,
+            load=load,
+            method=self.method,
+            same_time=self.same_time,
+            stringency=self.choices.stringency,
+            share=self.choices.share,
+            artificial=self.choices.artificial,
+            relaxation=self.choices.relaxation,
+            seed=seed,
+        )
+        return contestant.case(scenario)
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` for anything that cannot be compared."""
+        check_distinct("scheduler", self.names)
+        check_distinct("load", self.loads)
+        check_distinct("seed", self.seeds)
+        self.choices.check()
+        for each in self.contestants:
+            each.make()
+
+    def prepare(self) -> None:
+        """Compile the kernels of all schedulers; other processes find them in the cache."""
+        for each in self.contestants:
+            each.make().prepare()
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: contestant, load, seed and its metrics.
+
+    It is ``repeated`` if it is that of another seed, because nothing is drawn.
+    """
+
+    contestant: str
+    load: float
+    seed: int
+    metrics: AdmissionMetrics
+    repeated: bool = False
+
+
+def run_grid(
+    trace: Workload,
+    grid: Grid,
+    *,
+    platform: Platform | None = None,
+    workers: Workers = 1,
+    kept: KeptRuns[AdmissionMetrics] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> list[Row]:
+    """Run every scheduler of a grid at every load with every seed.
+
+    Rows come by load, then seed, then contestant; equal runs are made once. A schedule that breaks
+    a rule ends the comparison: with exact estimates every admitted deadline is met. The trace has
+    jobs of type ``delay``; without platform there are as many equal hosts as the trace is for.
+    """
+    grid.check()
+    grid.prepare()
+    cells = list(product(grid.loads, grid.seeds, grid.contestants))
+    cases = [grid.case(*cell).canonical() for cell in cells]
+    runs = run_cases(
+        DeadlineRuns({TRACE: trace}, platform, grid.message_delays),
+        cases,
+        workers=workers,
+        kept=kept,
+        together=shared_steps,
+        on_progress=on_progress,
+    )
+    seen: set[tuple[str, DeadlineCase]] = set()
+    rows = []
+    for (load, seed, each), case in zip(cells, cases, strict=True):
+        repeated = (each.name, case) in seen
+        row = Row(contestant=each.name, load=load, seed=seed, metrics=runs[case], repeated=repeated)
+        seen.add((each.name, case))
+        rows.append(row)
+    return rows
+
 
 METRICS = (
     "met_deadlines",
@@ -177,14 +310,13 @@ def compare(
     """Compare schedulers on deadline workloads over loads and seeds.
 
     The workload is the trace, jobs of type ``delay``; it and the platform may also be files or
-    shipped ones' names. For what is not told here see
-    :class:`~qops_batsim.experiments.grid.Grid` and :func:`~qops_batsim.experiments.grid.run_grid`.
+    shipped ones' names. For what is not told here see :class:`Grid` and :func:`run_grid`.
 
     Parameters
     ----------
     schedulers
         Registered names, or ``"my_file.py:MyScheduler"``; a
-        :class:`~qops_batsim.experiments.grid.Contestant` has a name and options of its own.
+        :class:`~qops_batsim.experiments.compare.Contestant` has a name and options of its own.
     seeds
         Seeds, or the number N of the seeds 1 to N.
     settings
@@ -275,3 +407,47 @@ def _cell(value: float | None) -> str:
     if value is None:
         return ""
     return str(value) if isinstance(value, int) else f"{value:.6f}"
+
+
+def comparison_page(found: Comparison, command: str) -> str:
+    """Return a comparison as HTML; ``command`` made it."""
+    headings, *runs = csv.reader(csv_text(found.rows).splitlines())
+    grid = found.grid
+    return html_page(
+        f"{', '.join(grid.names)} compared",
+        f"Means over {len(grid.seeds)} seeds with 95 % intervals (Student). Utilization "
+        "is from the first submission to the last completion.",
+        [
+            Section(
+                title="Pictures",
+                content=pictures_of(lambda directory: found.captioned(directory, ending="svg")),
+            ),
+            Section(
+                title="Means",
+                content=[
+                    _summaries(found, "Means over seeds", differences=False),
+                    _summaries(found, f"Differences from {found.baseline}", differences=True),
+                ],
+            ),
+            Section(
+                title="Runs", content=[PageTable(title="All runs", headings=headings, rows=runs)]
+            ),
+            made_by(command, seeds=", ".join(map(str, grid.seeds))),
+        ],
+    )
+
+
+def _summaries(found: Comparison, title: str, *, differences: bool) -> PageTable:
+    rows = []
+    for each in found.summaries:
+        if differences and each.contestant == found.baseline:
+            continue
+        metrics = each.difference if differences else each.metrics
+        cells = [_text(metrics[name]) for name in METRICS]
+        rows.append([f"{each.load:g}", each.contestant, *cells])
+    names = [heading_of(name) for name in METRICS]
+    return PageTable(title=title, headings=["load", "scheduler", *names], rows=rows)
+
+
+def _text(value: Interval | None) -> str:
+    return "" if value is None else value.text()

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
-from qops_batsim.experiments.intervals import Interval
+from qops_batsim.experiments.statistics import Interval
 
 _LABELS = {
     "met_deadlines": "Deadlines met (%)",

@@ -1,26 +1,99 @@
-"""The one way in which many cases are run: here, in processes or on a Dask cluster.
+"""Cases run once each: here, in processes or on a Dask cluster, and kept in files.
 
 A comparison, a paper's study or a campaign has a list of cases, each with its seed, and a
-function that makes the run of one case. Finished runs are kept at once.
+function that makes the run of one case. Finished runs are kept at once, so that an interrupted
+study goes on where it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from qops_batsim.errors import InputError, QopsError
-from qops_batsim.experiments.kept import KeptRuns
+from qops_batsim.files import PendingFile, decoded, errors_of_writing, read_bytes, sweep
 from qops_batsim.running.workers import WorkerContext
+from qops_batsim.version import __version__
 
 Case = TypeVar("Case", bound=Hashable)
 Run = TypeVar("Run")
+
+
+class _File(msgspec.Struct, frozen=True):
+    """What a file holds: a run and everything that tells it from others."""
+
+    package_version: str
+    made_of: msgspec.Raw
+    case: msgspec.Raw
+    run: msgspec.Raw
+
+
+_files = msgspec.json.Decoder(_File)
+
+
+class KeptRuns(Generic[Run]):
+    """Runs kept in a directory, one file each, written whole or not at all.
+
+    A file's name is a digest of the package's version, of ``made_of`` and of the case: a run
+    made of something else is never taken for the one that is wanted. Runs (of type ``kind``),
+    cases and ``made_of``, what all runs depend on, such as the log, need a JSON form (msgspec).
+    """
+
+    def __init__(self, directory: Path, kind: type[Run], made_of: Any) -> None:
+        self._directory = directory
+        self._kind = kind
+        self._made_of = msgspec.json.encode(made_of, order="deterministic")
+        sweep(directory)
+
+    def find(self, case: Any) -> Run | None:
+        """Return the kept run of a case, or None."""
+        path = self._path(_encoded(case))
+        if not path.exists():
+            return None
+        content = read_bytes(path, what="a kept run")
+        what = "a kept run, or no file,"
+        file = decoded(content, _files, path, what)
+        return decoded(file.run, msgspec.json.Decoder(self._kind), path, what)
+
+    def add(self, case: Any, run: Run) -> None:
+        """Keep the run of a case."""
+        key = _encoded(case)
+        parts = (msgspec.Raw(each) for each in (self._made_of, key, msgspec.json.encode(run)))
+        file = _File(__version__, *parts)
+        # The directory was swept when this began: there may be thousands of files in it.
+        with PendingFile(self._path(key)) as pending, errors_of_writing(pending.path):
+            pending.stream.write(msgspec.json.encode(file) + b"\n")
+            pending.sync()
+            pending.publish()
+
+    def count(self, cases: Iterable[Any]) -> int:
+        """Return how many of these cases have a kept run, without reading any."""
+        there = {path.name for path in self._directory.glob("*.json")}
+        return sum(self._path(_encoded(case)).name in there for case in cases)
+
+    def clear(self) -> None:
+        """Remove the directory's kept runs, and the directory if nothing else is in it."""
+        for path in self._directory.glob("*.json"):
+            path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._directory.rmdir()
+
+    def _path(self, key: bytes) -> Path:
+        parts = b"\n".join((__version__.encode(), self._made_of, key))
+        return self._directory / f"{blake2b(parts, digest_size=8).hexdigest()}.json"
+
+
+def _encoded(case: Any) -> bytes:
+    return msgspec.json.encode(case, order="deterministic")
+
 
 Workers = int | str
 """Number of processes, or the address of the scheduler of a Dask cluster, as ``tcp://HOST:8786``."""
@@ -120,8 +193,6 @@ def _runs(
 ) -> Generator[tuple[Case, Run | Failure], None, None]:
     """Yield cases with what came out, kept; closed before the end, leave nothing running."""
     if isinstance(workers, str):
-        from qops_batsim.experiments.cluster import results_on_cluster
-
         for case, run in results_on_cluster(workers, make_group, maker, groups):
             # The machines of a cluster need not see our files.
             maker.keep(case, run)
@@ -175,3 +246,60 @@ def _make_and_keep(cases: Sequence[Any]) -> list[tuple[Any, Any]]:
         _maker.keep(case, run)
         made.append((case, run))
     return made
+
+
+SECONDS = 30
+"""Longest wait for the scheduler of the cluster."""
+
+
+def results_on_cluster(
+    address: str,
+    make: Callable[[Any, Sequence[Any]], list[tuple[Any, Any]]],
+    maker: Any,
+    groups: Sequence[Sequence[Any]],
+) -> Iterator[tuple[Any, Any]]:
+    """Yield what ``make(maker, group)`` returns for each group, as they come.
+
+    ``address`` is that of the cluster's scheduler; its workers have this version of the package.
+    """
+    try:
+        from distributed import Client, as_completed
+    except ImportError:
+        raise InputError(
+            "a Dask cluster needs the package distributed, which is not installed "
+            "(pip install 'qops-batsim[dask]')"
+        ) from None
+    try:
+        client = Client(address, timeout=SECONDS, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise InputError(
+            f"Dask cluster {address!r}: cannot be reached ({error}); the address of a running "
+            "scheduler, as tcp://HOST:8786, is expected"
+        ) from None
+    with client:
+        _check_versions(client, address)
+        # Sent once, not with every group.
+        shared = client.scatter(maker, broadcast=True, hash=False)
+        futures = [client.submit(make, shared, group, pure=False) for group in groups]
+        try:
+            for future in as_completed(futures, loop=client.loop):
+                yield from future.result()
+        finally:
+            client.cancel(futures)
+
+
+def _check_versions(client: Any, address: str) -> None:
+    versions = client.run(package_version)
+    if not versions:
+        raise InputError(f"Dask cluster {address!r}: has no workers; at least one is expected")
+    for worker, version in versions.items():
+        if version != __version__:
+            raise InputError(
+                f"Dask cluster {address!r}: worker {worker} has qops-batsim {version}; "
+                f"{__version__}, as here, is expected"
+            )
+
+
+def package_version() -> str:
+    """Return the version of the package where this is called."""
+    return __version__

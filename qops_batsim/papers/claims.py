@@ -1,7 +1,7 @@
 """Claims of papers and how they are judged: by a whole interval, or by yes and no.
 
 The claims of one report are judged together: the probability of a wrong verdict counts for all
-of them (:mod:`qops_batsim.experiments.verdicts`).
+of them (:mod:`qops_batsim.experiments.statistics`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,44 @@ from typing import Literal
 
 import msgspec
 
-from qops_batsim.experiments.intervals import LEAST, Interval, mean_interval
-from qops_batsim.experiments.verdicts import RISK, holm, judge, significant
+from qops_batsim.experiments.statistics import (
+    LEAST,
+    RISK,
+    Interval,
+    holm,
+    judge,
+    mean_interval,
+    significant,
+)
+
+Values = list[float]
+"""A number by seed; none where it has no meaning."""
+
+
+def minus(first: Values, second: Values) -> Values:
+    """Return the differences; none if one number is missing."""
+    return [a - b for a, b in by_seed([first, second])]
+
+
+def percent(first: Values, second: Values) -> Values:
+    """Return by how many percent the first exceed the second; none if one of these is 0."""
+    if not all(second):
+        return []
+    return [100.0 * (a / b - 1.0) for a, b in by_seed([first, second])]
+
+
+def averaged(columns: Sequence[Values]) -> Values:
+    """Return the means by seed; none if one number is missing."""
+    return [sum(row) / len(row) for row in by_seed(columns)]
+
+
+def by_seed(columns: Sequence[Values]) -> list[tuple[float, ...]]:
+    """Return the numbers of each seed; where all seeds are one run, it is that of each."""
+    if not all(columns):
+        return []
+    count = max(map(len, columns), default=0)
+    return list(zip(*(each * count if len(each) == 1 else each for each in columns), strict=True))
+
 
 Verdict = Literal["confirmed", "not confirmed", "inconclusive", "not judged"]
 CONFIRMED: Verdict = "confirmed"

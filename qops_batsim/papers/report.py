@@ -1,10 +1,10 @@
-"""What every reproduction is asked for and what it returns.
+"""Requests for reproductions and their reports: tables, figures, claims, choices.
 
-A paper's folder has one entry, ``paper.py`` with ``run(request: PaperRequest) -> PaperReport``,
-and beside it what was chosen (``choices``), what is simulated (``cases``) and how (``runs``),
-the paper's own numbers (``numbers``), what the simulations say as plain values (``values``),
-and ``tables``, ``figures`` and ``claims`` made of these. Numbers of the paper stand beside
-measured ones, and a claim that the measurements do not confirm is reported so.
+A paper's folder has four modules: the specification (``study``: parameters of the paper, choices
+and cases), the simulations with what they say as plain values (``runs``), ``claims``, and
+``paper`` with tables, figures and the entry ``run(request: PaperRequest) -> PaperReport``. Numbers
+of the paper stand beside measured ones, and a claim that the measurements do not confirm is
+reported so.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from qops_batsim.errors import require_one_of
-from qops_batsim.experiments.kept import KeptRuns
-from qops_batsim.experiments.pool import Workers, run_cases
+from qops_batsim.errors import InputError, require_one_of
+from qops_batsim.experiments.pool import KeptRuns, Workers, run_cases
+from qops_batsim.experiments.statistics import Interval
+from qops_batsim.experiments.traces import usual_places
 from qops_batsim.papers.claims import METHOD, Claim
 from qops_batsim.version import __version__
 
@@ -32,7 +33,7 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
     """How to run a reproduction.
 
     ``quick`` is the part that takes a minute or few, ``traces`` the directory of the logs (None:
-    where :func:`~qops_batsim.papers.logs.find_log` looks), ``seeds`` their number (None: the
+    where :func:`~qops_batsim.papers.report.find_log` looks), ``seeds`` their number (None: the
     paper's own choice), ``workers`` as of :func:`~qops_batsim.experiments.pool.run_cases`. Finished
     runs are kept below ``out``, and ``on_progress`` is called with the number of simulations done
     and to do. ``bound`` is how long each workload of an admittance figure of 2003 is searched for
@@ -320,3 +321,40 @@ def _text(cell: Any, column: str | Column) -> str:
     if isinstance(column, Column):
         return column.form.format(cell) if isinstance(column.form, str) else column.form(cell)
     return number_text(cell) if isinstance(cell, float | int) else str(cell)
+
+
+class Quantity(NamedTuple):
+    """A number of a run as figures show it, with the factor to its unit."""
+
+    metric: str
+    label: str
+    scale: float = 1.0
+
+
+def line(label: str, points: Iterable[tuple[float | str, Interval]], scale: float = 1.0) -> Series:
+    """Return a line, or bars, of means with their intervals; a single value is both its ends."""
+    rows = [(x, *(scale * end for end in (each.mean, *each.ends))) for x, each in points]
+    x_values, y, low, high = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return Series(label=label, x=x_values, y=y, low=low, high=high)
+
+
+def find_log(request: PaperRequest, *files: str, fetch: str | None = None) -> Path:
+    """Return the path of a log, the first of these files that is found.
+
+    It is looked for in the directory of the request, else in ``$QOPS_SHARED/traces``
+    (default ``../shared/traces``), else in the cache of ``workload fetch``, which may know
+    the last file by the name ``fetch``.
+    """
+    places = [request.traces] if request.traces is not None else usual_places()
+    for file in files:
+        for place in places:
+            if (place / file).is_file():
+                return place / file
+    looked = ", ".join(str(place) for place in places)
+    command = f"run `qops-batsim workload fetch {fetch}` once, or " if fetch else ""
+    raise InputError(
+        f"{' or '.join(files)}: not found in {looked}; "
+        f"{command}give the directory that has it (--traces DIR). "
+        "It is a log of the Parallel Workloads Archive, or was made from one: "
+        "https://www.cs.huji.ac.il/labs/parallel/workload/"
+    )

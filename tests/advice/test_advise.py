@@ -23,7 +23,7 @@ from qops_batsim.advice.trace_runs import (
 )
 from qops_batsim.advice.trace_windows import choose_windows, prepare
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.contestants import contestant_of
+from qops_batsim.experiments.deadline_runs import contestant_of
 from qops_batsim.experiments.deadline_workload import give_deadlines as of_the_paper
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload

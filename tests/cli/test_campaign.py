@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.cli.campaign import EXAMPLE
-from qops_batsim.experiments.campaign_file import read_campaign
+from qops_batsim.experiments.campaign import read_campaign
 from qops_batsim.experiments.deadline_runs import DeadlineRuns
 
 SMALL = """

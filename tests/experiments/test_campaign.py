@@ -17,15 +17,8 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.experiments import campaign_runs as module
-from qops_batsim.experiments.campaign import Campaign, Log, Window
-from qops_batsim.experiments.campaign_file import campaign_of, read_campaign
-from qops_batsim.experiments.campaign_runs import (
-    CampaignRuns,
-    read_campaign_runs,
-    run_campaign,
-    status_of,
-)
-from qops_batsim.experiments.campaign_tables import (
+from qops_batsim.experiments.campaign import Campaign, Log, Window, campaign_of, read_campaign
+from qops_batsim.experiments.campaign_report import (
     csv_of,
     latex_of,
     run_records,
@@ -34,9 +27,14 @@ from qops_batsim.experiments.campaign_tables import (
     table_cells,
     write_table,
 )
-from qops_batsim.experiments.contestants import Contestant, contestants_of
-from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
-from qops_batsim.experiments.intervals import mean_interval, paired_difference
+from qops_batsim.experiments.campaign_runs import (
+    CampaignRuns,
+    read_campaign_runs,
+    run_campaign,
+    status_of,
+)
+from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, Scenario, contestants_of
+from qops_batsim.experiments.statistics import mean_interval, paired_difference
 from swf_lines import swf_text
 
 TEXT = """

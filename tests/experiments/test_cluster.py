@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments import cluster as module
+from qops_batsim.experiments import pool as module
 from qops_batsim.experiments.campaign import Campaign, Log, Window
+from qops_batsim.experiments.campaign_report import csv_of, run_records, summaries, summary_records
 from qops_batsim.experiments.campaign_runs import run_campaign
-from qops_batsim.experiments.campaign_tables import csv_of, run_records, summaries, summary_records
-from qops_batsim.experiments.contestants import contestants_of
+from qops_batsim.experiments.deadline_runs import contestants_of
 from qops_batsim.experiments.pool import run_cases
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")

@@ -11,9 +11,8 @@ import pytest
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.experiments import deadline_runs as module
-from qops_batsim.experiments.compare import compare, csv_text, summarize
-from qops_batsim.experiments.contestants import Contestant
-from qops_batsim.experiments.grid import Grid, Row, run_grid
+from qops_batsim.experiments.compare import Grid, Row, compare, csv_text, run_grid, summarize
+from qops_batsim.experiments.deadline_runs import Contestant
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices

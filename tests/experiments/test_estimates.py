@@ -10,16 +10,15 @@ import pytest
 from qops_batsim.analysis.metrics.promise_metrics import PROMISE_METRICS, PromiseMetrics
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.experiments import deadline_runs as module
-from qops_batsim.experiments.campaign import Campaign
-from qops_batsim.experiments.campaign_file import campaign_of
-from qops_batsim.experiments.campaign_pictures import draw_campaign
-from qops_batsim.experiments.campaign_runs import CampaignRuns, read_campaign_runs, run_campaign
-from qops_batsim.experiments.campaign_tables import (
+from qops_batsim.experiments.campaign import Campaign, campaign_of
+from qops_batsim.experiments.campaign_report import (
+    draw_campaign,
     run_records,
     summaries,
     summary_records,
     table_cells,
 )
+from qops_batsim.experiments.campaign_runs import CampaignRuns, read_campaign_runs, run_campaign
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario
 from qops_batsim.experiments.deadline_workload import (
     give_deadlines,

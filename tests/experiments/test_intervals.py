@@ -10,14 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.intervals import (
+from qops_batsim.experiments.statistics import (
     LEVEL,
     Interval,
     mean_interval,
     nested_interval,
     paired_difference,
+    quantile,
+    upper_tail,
 )
-from qops_batsim.experiments.student import quantile, upper_tail
 
 numbers = st.floats(min_value=-1e6, max_value=1e6, allow_nan=False)
 samples = st.lists(numbers, min_size=2, max_size=12)

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments import kept as module
-from qops_batsim.experiments.kept import KeptRuns
-from qops_batsim.experiments.pool import Failure, run_cases
+from qops_batsim.experiments import pool as module
+from qops_batsim.experiments.pool import Failure, KeptRuns, run_cases
 
 
 def squared(case: int) -> dict[str, int]:

@@ -5,8 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from qops_batsim.experiments.intervals import mean_interval
-from qops_batsim.experiments.verdicts import ERROR, directions, holm, judge, significant
+from qops_batsim.experiments.statistics import (
+    ERROR,
+    directions,
+    holm,
+    judge,
+    mean_interval,
+    significant,
+)
 
 
 def test_probabilities_are_corrected_from_the_least_up() -> None:

@@ -18,10 +18,13 @@ from rows_of_jobs import Row, workload_of
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 
 from qops_batsim.optimum.best import Limits, best_possible, schedule_of
-from qops_batsim.optimum.between import ExactFeasibility, first_come_with_hindsight
+from qops_batsim.optimum.feasibility import (
+    ExactFeasibility,
+    first_come_with_hindsight,
+    joint_schedule,
+)
 from qops_batsim.optimum.problem import NOT_CHOSEN, Tasks, problem_of
-from qops_batsim.optimum.schedules import filled, is_feasible
-from qops_batsim.optimum.together import all_together
+from qops_batsim.optimum.search import filled, is_feasible
 
 
 def burst(seed: int) -> Workload:
@@ -70,7 +73,7 @@ def test_jobs_fit_together_if_some_order_has_them_all() -> None:
         nothing = np.full(5, NOT_CHOSEN)
         orders = (filled(tasks, nothing, 4, order) for order in itertools.permutations(range(5)))
         possible = any((each != NOT_CHOSEN).all() for each in orders)
-        found = all_together(tasks, nothing, 4, 1.0, limit=1.0)
+        found = joint_schedule(tasks, nothing, 4, 1.0, limit=1.0)
         assert found.is_proven
         assert (found.starts is not None) == possible
         if found.starts is not None:

@@ -19,15 +19,19 @@ from rows_of_jobs import Row, workload_of
 
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 
-from qops_batsim.optimum import bounds
+from qops_batsim.optimum import best as bounds
 from qops_batsim.optimum.best import OBJECTIVES, Limits, best_possible
-from qops_batsim.optimum.budget import Budget
-from qops_batsim.optimum.energy import energies, energy_bound, proven
-from qops_batsim.optimum.problem import NOT_CHOSEN, Problem, Tasks, problem_of
-from qops_batsim.optimum.schedules import Room, filled, is_feasible
-from qops_batsim.optimum.solver import solve
-from qops_batsim.optimum.worth import in_whole_units, worth_of
-from qops_batsim.optimum.written import write_best
+from qops_batsim.optimum.clairvoyant import write_best
+from qops_batsim.optimum.problem import (
+    NOT_CHOSEN,
+    Problem,
+    Tasks,
+    in_whole_units,
+    problem_of,
+    worth_of,
+)
+from qops_batsim.optimum.search import Room, filled, is_feasible
+from qops_batsim.optimum.solver import Budget, energies, energy_bound, proven, solve
 
 CASES = int(os.environ.get("QOPS_BOUND_CASES", "60"))
 """Random cases; docs/how-good-is-qops.md tells how many were run for it."""

@@ -11,12 +11,9 @@ from qops_batsim.running.inputs import load_workload
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 
 from qops_batsim.optimum.best import schedule_of
-from qops_batsim.optimum.budget import Budget
-from qops_batsim.optimum.problem import NOT_CHOSEN, Problem, problem_of
-from qops_batsim.optimum.schedules import is_feasible
-from qops_batsim.optimum.search import improved
-from qops_batsim.optimum.solver import solve
-from qops_batsim.optimum.worth import in_whole_units, worth_of
+from qops_batsim.optimum.problem import NOT_CHOSEN, Problem, in_whole_units, problem_of, worth_of
+from qops_batsim.optimum.search import improved, is_feasible
+from qops_batsim.optimum.solver import Budget, solve
 
 ENOUGH = 2**60
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qops_batsim.experiments.intervals import Interval, mean_interval
+from qops_batsim.experiments.statistics import Interval, mean_interval
 from qops_batsim.papers.claims import (
     Claim,
     combined_claim,

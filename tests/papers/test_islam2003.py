@@ -15,13 +15,10 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns
 from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.islam2003 import paper as islam2003
-from qops_batsim.papers.islam2003.cases import Source, Study
-from qops_batsim.papers.islam2003.choices import FULL, QUICK, READINGS
-from qops_batsim.papers.islam2003.claims import claims
-from qops_batsim.papers.islam2003.figures import figures
-from qops_batsim.papers.islam2003.judging import Judge, Where
-from qops_batsim.papers.islam2003.numbers import FIGURES, Shown
+from qops_batsim.papers.islam2003.claims import Judge, Where, claims
+from qops_batsim.papers.islam2003.paper import figures
 from qops_batsim.papers.islam2003.runs import Results, run_study
+from qops_batsim.papers.islam2003.study import FIGURES, FULL, QUICK, READINGS, Shown, Source, Study
 from qops_batsim.papers.report import PaperReport, PaperRequest
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input

@@ -14,11 +14,10 @@ from qops_batsim.errors import InputError
 from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.islam2004 import paper as islam2004
 from qops_batsim.papers.islam2004 import runs as islam2004_runs
-from qops_batsim.papers.islam2004.cases import Case, Study
-from qops_batsim.papers.islam2004.choices import FULL, QUICK, QUICK_JOBS
 from qops_batsim.papers.islam2004.claims import claims
-from qops_batsim.papers.islam2004.figures import figures
+from qops_batsim.papers.islam2004.paper import figures
 from qops_batsim.papers.islam2004.runs import Part, Results, Run, run_study
+from qops_batsim.papers.islam2004.study import FULL, QUICK, QUICK_JOBS, Case, Study
 from qops_batsim.papers.report import PaperRequest
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload

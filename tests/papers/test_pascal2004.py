@@ -14,14 +14,11 @@ import pytest
 from qops_batsim.engine.execution import Execution
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.errors import InputError
-from qops_batsim.experiments import kept as kept_module
+from qops_batsim.experiments import pool as kept_module
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.papers.pascal2004 import paper as pascal2004
 from qops_batsim.papers.pascal2004 import runs as pascal2004_runs
-from qops_batsim.papers.pascal2004.cases import MEASURED, ORIGINAL, REBUILT, Study, Trial
-from qops_batsim.papers.pascal2004.choices import FULL, QUICK
 from qops_batsim.papers.pascal2004.claims import claims as judged
-from qops_batsim.papers.pascal2004.numbers import ALL, TABLE_1, TABLE_2
 from qops_batsim.papers.pascal2004.runs import (
     Group,
     Outcome,
@@ -29,9 +26,22 @@ from qops_batsim.papers.pascal2004.runs import (
     recorded_wait,
     run_trial,
     run_trials,
+    table1,
+    table2,
     trial_workload,
 )
-from qops_batsim.papers.pascal2004.values import table1, table2
+from qops_batsim.papers.pascal2004.study import (
+    ALL,
+    FULL,
+    MEASURED,
+    ORIGINAL,
+    QUICK,
+    REBUILT,
+    TABLE_1,
+    TABLE_2,
+    Study,
+    Trial,
+)
 from qops_batsim.papers.report import PaperReport, PaperRequest
 from qops_batsim.scheduling.nqs import Nqs
 from qops_batsim.workload.model import Workload

@@ -5,7 +5,6 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.papers.claims import Claim
-from qops_batsim.papers.logs import find_log
 from qops_batsim.papers.pictures import draw_figures
 from qops_batsim.papers.report import (
     Column,
@@ -15,6 +14,7 @@ from qops_batsim.papers.report import (
     PaperRequest,
     Series,
     Table,
+    find_log,
     relative_difference,
     run_paper,
     series_of,

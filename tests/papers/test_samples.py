@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from qops_batsim.experiments.intervals import mean_interval
-from qops_batsim.papers.claims import range_claim
-from qops_batsim.papers.samples import averaged, by_seed, line, minus, percent
+from qops_batsim.experiments.statistics import mean_interval
+from qops_batsim.papers.claims import averaged, by_seed, minus, percent, range_claim
+from qops_batsim.papers.report import line
 
 
 def test_one_run_of_all_seeds_stands_beside_each() -> None:

@@ -13,10 +13,9 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.papers.report import PaperReport, PaperRequest
-from qops_batsim.papers.talby1999 import cases as study
-from qops_batsim.papers.talby1999 import numbers as paper
 from qops_batsim.papers.talby1999 import paper as talby1999
-from qops_batsim.papers.talby1999.cases import CHOSEN, conservative
+from qops_batsim.papers.talby1999 import study as paper
+from qops_batsim.papers.talby1999 import study as study
 from qops_batsim.papers.talby1999.runs import (
     Month,
     Year,
@@ -25,7 +24,7 @@ from qops_batsim.papers.talby1999.runs import (
     months_of,
     run_years,
 )
-from qops_batsim.papers.talby1999.simulator import SlotClock
+from qops_batsim.papers.talby1999.study import CHOSEN, SlotClock, conservative
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.protocol.decisions import CallMeLater
 from qops_batsim.running.simulate import simulate

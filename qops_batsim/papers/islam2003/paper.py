@@ -1,39 +1,274 @@
-"""Islam et al. (2003): the report that proposed QoPS.
+"""Islam et al. (2003), the report that proposed QoPS: tables, Figures 4 to 58, claims of section 5.
 
 M. Islam, P. Balaji, P. Sadayappan and D. K. Panda, "QoPS: A QoS based scheme for parallel job
-scheduling", Technical Report OSU-CISRC-4/03-TR21, Ohio State University, 2003, and JSSPP 2003:
-Figures 4 to 58 and the claims of section 5.
+scheduling", Technical Report OSU-CISRC-4/03-TR21, Ohio State University, 2003, and JSSPP 2003.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from qops_batsim.experiments.best_lines import LINES
+from qops_batsim.experiments.statistics import Interval, mean_interval
 from qops_batsim.papers.claims import judged_together
-from qops_batsim.papers.islam2003 import choices as chosen
-from qops_batsim.papers.islam2003.cases import Source, Study
 from qops_batsim.papers.islam2003.claims import claims
-from qops_batsim.papers.islam2003.figures import figures
-from qops_batsim.papers.islam2003.runs import run_study
-from qops_batsim.papers.islam2003.tables import tables
-from qops_batsim.papers.islam2003.values import all_values
-from qops_batsim.papers.logs import find_log
-from qops_batsim.papers.report import PaperReport, PaperRequest
+from qops_batsim.papers.islam2003.runs import (
+    Curve,
+    Results,
+    all_values,
+    packed,
+    readings,
+    rows,
+    run_study,
+    windows,
+)
+from qops_batsim.papers.islam2003.study import (
+    ADMISSION,
+    CTC,
+    FIGURES,
+    FULL,
+    KTH,
+    QUICK,
+    REFERENCES,
+    RULES,
+    SDSC,
+    Setting,
+    Shown,
+    Source,
+    Study,
+    choices,
+    is_bounded,
+)
+from qops_batsim.papers.report import (
+    Column,
+    Columns,
+    Figure,
+    Panel,
+    PaperReport,
+    PaperRequest,
+    Quantity,
+    Series,
+    Table,
+    find_log,
+    line,
+)
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import SwfLog, read_swf
 
+
+def tables(results: Results) -> list[Table]:
+    """Return the tables."""
+    loads = {results.study.loads[0], results.study.loads[-1]}
+    loads |= {load for load in results.study.loads if load in (1.2, 1.4)}
+    shown = [row for row in rows(results) if row["load"] in loads]
+    return [
+        Table(
+            "Figures",
+            {"number": "figure", "title": "shows", "rules": "artificial deadlines"},
+            [
+                {
+                    "number": str(each.number),
+                    "title": title_of(each),
+                    "rules": ", ".join(RULES.values()) if each.mixed else "",
+                }
+                for each in FIGURES
+            ],
+        ),
+        Table(
+            "Deadlines for all jobs: mean over seeds and 95 % interval",
+            _ALL,
+            [row for row in shown if row["share"] == 1],
+        ),
+        *(
+            Table(
+                f"Mixed jobs, artificial deadlines of the {source}",
+                _MIXED,
+                [row for row in shown if row["share"] < 1 and row["rule"] == rule],
+                note="Unadmitted are deadline jobs; response time and slowdown are the others'.",
+            )
+            for rule, source in RULES.items()
+        ),
+        Table(
+            "Packed schedules of section 4.1: admitted jobs (%)",
+            {"laxity": Column("r", "{:g}"), **_numbers(**{name: name for name in ADMISSION})},
+            list(packed(results)),
+        ),
+        *_compared(
+            "Readings of the paper, S = 0.2, deadlines for all jobs", list(readings(results))
+        ),
+        *_compared("Other windows of the logs, S = 0.2", list(windows(results))),
+    ]
+
+
+def _compared(title: str, found: Sequence[dict[str, Any]]) -> list[Table]:
+    return [Table(title, _COMPARED, found)] if found else []
+
+
+_WHERE: Columns = {
+    "log": "log",
+    "method": "method",
+    "stringency": Column("S", "{:g}"),
+}
+
+
+def _numbers(**headings: str) -> Columns:
+    return {key: Column(heading, Interval.text) for key, heading in headings.items()}
+
+
+_ALL: Columns = {
+    **_WHERE,
+    "load": Column("load", "{:g}"),
+    "scheduler": "scheduler",
+    **_numbers(
+        unadmitted_jobs="unadmitted jobs (%)",
+        unadmitted_work="unadmitted proc-s (%)",
+        utilization="utilization (%)",
+    ),
+}
+_MIXED: Columns = {
+    **_WHERE,
+    "share": Column("deadline jobs", "{:.0%}"),
+    "load": Column("load", "{:g}"),
+    "scheduler": "scheduler",
+    **_numbers(
+        unadmitted_deadline_jobs="unadmitted jobs (%)",
+        unadmitted_deadline_work="unadmitted proc-s (%)",
+        utilization="utilization (%)",
+        slowdown="slowdown",
+    ),
+    "response_time": Column("response (h)", lambda value: value.text(1 / 3600)),
+}
+_COMPARED: Columns = {
+    "log": "log",
+    "load": Column("load", "{:g}"),
+    "reading": "reading",
+    **_numbers(
+        unadmitted_jobs="unadmitted jobs (%)",
+        unadmitted_jobs_less_msb="less MSB",
+        unadmitted_work="unadmitted proc-s (%)",
+        unadmitted_work_less_msb="less MSB",
+        utilization="utilization (%)",
+    ),
+}
+
+
+UNADMITTED = (
+    Quantity("unadmitted_jobs", "Unadmitted jobs (%)"),
+    Quantity("unadmitted_work", "Unadmitted processor-seconds (%)"),
+)
+UNADMITTED_DEADLINE = (
+    Quantity("unadmitted_deadline_jobs", "Unadmitted deadline jobs (%)"),
+    Quantity("unadmitted_deadline_work", "Unadmitted processor-seconds of deadline jobs (%)"),
+)
+UTILIZATION = Quantity("utilization", "Utilization (%)")
+OTHERS = (
+    Quantity("response_time", "Mean response time of non-deadline jobs (hours)", 1 / 3600),
+    Quantity("slowdown", "Mean slowdown of non-deadline jobs"),
+)
+
+_TITLES = {
+    "admittance": "Admittance capacity",
+    "utilization": "Utilization",
+    "load": "Non-deadline jobs by load",
+    "achieved": "Non-deadline jobs by utilization",
+    "relaxation": "QoPS by relaxation factor",
+}
+
+Lines = Mapping[str, Curve]
+
+
+def figures(results: Results) -> list[Figure]:
+    """Return all figures, by the paper's numbers."""
+    return [
+        Figure(
+            name=str(shown.number),
+            title=f"Figure {shown.number}: {title_of(shown)}",
+            panels=tuple(_panels(results, shown)),
+        )
+        for shown in FIGURES
+    ]
+
+
+def title_of(shown: Shown) -> str:
+    """Say what a figure shows."""
+    where = f"{shown.log}, {shown.method}"
+    said = " and ".join(dict.fromkeys(map(_setting, shown.settings)))
+    return f"{_TITLES[shown.kind]}, {where}, {said}"
+
+
+def _setting(setting: Setting) -> str:
+    stringency, share = setting
+    return f"S = {stringency:g}, {100 * share:g} % deadline jobs"
+
+
+def _panels(results: Results, shown: Shown) -> Iterator[Panel]:
+    for rule, source in RULES.items() if shown.mixed else [("run-time", "")]:
+        behind = f"; artificial deadlines of the {source}" if source else ""
+        for setting in shown.settings:
+            lines = _lines(results, shown, setting, rule)
+            for quantity in _quantities(shown):
+                yield Panel(
+                    title=f"{_setting(setting)}{behind}",
+                    x_label="Utilization (%)" if shown.kind == "achieved" else "Load",
+                    y_label=quantity.label,
+                    series=(
+                        *(
+                            _series(label, curve, quantity, shown.kind == "achieved")
+                            for label, curve in lines.items()
+                        ),
+                        *(_limits(lines["qops"], quantity) if is_bounded(shown) else ()),
+                    ),
+                )
+
+
+def _quantities(shown: Shown) -> tuple[Quantity, ...]:
+    if shown.kind == "admittance":
+        return UNADMITTED_DEADLINE if shown.mixed else UNADMITTED
+    return (UTILIZATION,) if shown.kind == "utilization" else OTHERS
+
+
+def _lines(results: Results, shown: Shown, setting: Setting, rule: str) -> Lines:
+    where = results, shown.log, shown.method, setting
+    if shown.kind == "relaxation":
+        factors = results.study.relaxations
+        return {f"R = {each:g}": Curve(*where, "qops", rule, each) for each in factors}
+    names = ADMISSION if shown.kind == "admittance" else (*ADMISSION, *REFERENCES)
+    return {name: Curve(*where, name, rule) for name in names}
+
+
+def _series(label: str, curve: Curve, quantity: Quantity, over_utilization: bool) -> Series:
+    """Return a line of means over seeds; loads at which the number has no meaning are left out."""
+    points = []
+    for load in curve.results.study.loads:
+        values, reached = (curve.values(load, each) for each in (quantity.metric, "utilization"))
+        if values and reached:
+            x = mean_interval(reached).mean if over_utilization else load
+            points.append((x, mean_interval(values)))
+    return line(label, points, quantity.scale)
+
+
+def _limits(curve: Curve, quantity: Quantity) -> Iterator[Series]:
+    """Yield the best known schedule and the bound on the workloads of a curve, if searched for."""
+    loads = curve.results.study.loads if curve.results.bound else ()
+    for name, dashes in zip(LINES, ("--", ":"), strict=True):
+        values = tuple(curve.limits(load, name)[quantity.metric] for load in loads)
+        if values:
+            yield Series(label=name, x=loads, y=values, limit=dashes)
+
+
 ARCHIVE_NAMES = {
-    chosen.CTC: ("CTC-SP2-1996-3.1-cln.swf.gz", "ctc-sp2"),
-    chosen.SDSC: ("SDSC-SP2-1998-4.2-cln.swf.gz", "sdsc-sp2"),
-    chosen.KTH: ("KTH-SP2-1996-2.swf.gz", "kth-sp2"),
+    CTC: ("CTC-SP2-1996-3.1-cln.swf.gz", "ctc-sp2"),
+    SDSC: ("SDSC-SP2-1998-4.2-cln.swf.gz", "sdsc-sp2"),
+    KTH: ("KTH-SP2-1996-2.swf.gz", "kth-sp2"),
 }
 """The archive's files, by ours, with the names by which they are fetched."""
 
 
 def run(request: PaperRequest) -> PaperReport:
     """Run the experiments; the quick part has fewer jobs, loads and seeds."""
-    study = request.seeded(chosen.QUICK if request.quick else chosen.FULL)
+    study = request.seeded(QUICK if request.quick else FULL)
     logs: dict[str, SwfLog] = {}
     traces: dict[Source, Workload] = {}
     for source in study.all_sources():
@@ -54,7 +289,7 @@ def report_on(
     return PaperReport(
         paper="islam2003",
         quick=request.quick,
-        choices=chosen.choices(study),
+        choices=choices(study),
         data=all_values(results),
         tables=tables(results),
         figures=figures(results),

@@ -14,10 +14,17 @@ from itertools import pairwise
 
 import msgspec
 
-from qops_batsim.papers.claims import Claim, range_claim, sign_claim, whole
-from qops_batsim.papers.islam2004.cases import Case, Kind
+from qops_batsim.papers.claims import (
+    Claim,
+    averaged,
+    minus,
+    percent,
+    range_claim,
+    sign_claim,
+    whole,
+)
 from qops_batsim.papers.islam2004.runs import Results
-from qops_batsim.papers.samples import averaged, minus, percent
+from qops_batsim.papers.islam2004.study import Case, Kind
 
 NOTHING = 1.0
 """Changes of less than this (%) count as none."""

@@ -2,27 +2,276 @@
 
 M. Islam, P. Balaji, P. Sadayappan and D. K. Panda, "Towards provision of quality of
 service guarantees in job scheduling", IEEE International Conference on Cluster Computing,
-2004: Figures 3 to 11 and the claims of sections 6 to 8.
+2004: tables, Figures 3 to 11 and the claims of sections 6 to 8.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
+from qops_batsim.economics.charges import PROCESSOR_CLASSES, RUN_TIME_CLASSES
+from qops_batsim.experiments.statistics import Interval
 from qops_batsim.papers.claims import judged_together
-from qops_batsim.papers.islam2004 import choices as chosen
-from qops_batsim.papers.islam2004.cases import Study
 from qops_batsim.papers.islam2004.claims import claims
-from qops_batsim.papers.islam2004.figures import figures
-from qops_batsim.papers.islam2004.runs import run_study
-from qops_batsim.papers.islam2004.tables import tables
-from qops_batsim.papers.islam2004.values import all_values
-from qops_batsim.papers.logs import find_log
-from qops_batsim.papers.report import PaperReport, PaperRequest
+from qops_batsim.papers.islam2004.runs import (
+    Results,
+    all_values,
+    break_even_values,
+    case_values,
+    category_values,
+    run_study,
+)
+from qops_batsim.papers.islam2004.study import (
+    BATCH_PARTITION,
+    COARSE,
+    FULL,
+    FULL_JOBS,
+    QUICK,
+    QUICK_JOBS,
+    WHOLE_LOG,
+    Case,
+    Kind,
+    Study,
+    choices,
+)
+from qops_batsim.papers.report import (
+    Column,
+    Columns,
+    Figure,
+    Panel,
+    PaperReport,
+    PaperRequest,
+    Quantity,
+    Series,
+    Table,
+    find_log,
+    line,
+    number_text,
+)
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import read_swf
+
+
+def tables(results: Results, *, machine: str = "") -> list[Table]:
+    """Return the tables; ``machine`` goes behind their titles."""
+    study = results.study
+    tolerance = [case for load in study.loads for case in study.tolerance_cases(load)]
+    return [
+        Table(
+            f"Fixed tolerance{machine}: mean over seeds and 95 % interval",
+            _TOLERANCE,
+            [case_values(results, case) for case in tolerance],
+            note="The resource charge is the accepted work: estimates are exact.",
+        ),
+        _category_table(results, machine),
+        Table(
+            f"Kill-and-restart{machine}, load {study.kill_load:g}",
+            _KILLS,
+            _kill_rows(results),
+            note="Resource charge in 10⁶ processor-seconds, QoS charge in 10³. With SF above TF no "
+            "user accepts an offer, so that it does not matter by how much.",
+        ),
+        Table(
+            f"Who earns more{machine}, load {study.kill_load:g}: w_r R + w_q Q of mean charges",
+            _BREAK_EVEN,
+            break_even_values(results),
+            note="Without a number, one of both is better, or equal, with any weights.",
+        ),
+    ]
+
+
+def _category_table(results: Results, machine: str) -> Table:
+    columns: dict[str, str | Column] = {
+        "category": "category",
+        "jobs": Column("% of jobs", "{:.1f}"),
+        "work": Column("% of work", "{:.1f}"),
+    }
+    factors = [f"{each:g}" for each in shown_factors(results.study.tolerance_factors)]
+    for what in ("jobs", "work"):
+        for factor in factors:
+            heading = f"{what}, TF {factor}"
+            columns[f"accepted_{what}.{factor}"] = Column(heading, lambda each: f"{each.mean:.0f}")
+    load = f"load {max(results.study.loads):g}"
+    return Table(
+        f"Acceptance by category{machine}, fixed TF, {load}",
+        columns,
+        category_values(results),
+        note="Accepted jobs and accepted work in % of those submitted in the category; means over "
+        "seeds, whose intervals are in the JSON.",
+    )
+
+
+def _kill_rows(results: Results) -> list[dict[str, Any]]:
+    """Return a row for each case with kills, beside that without; those that are equal once."""
+    rows: dict[Any, dict[str, Any]] = {}
+    for case in results.study.all_kill_cases():
+        if case.kill_and_restart:
+            values = case_values(results, case)
+            plain = case_values(results, msgspec.structs.replace(case, kill_and_restart=False))
+            beyond = case.slack_factor > case.tolerance_factor
+            values["slack_factor"] = "> TF" if beyond else f"{case.slack_factor:g}"
+            key = case.deadline_share, case.tolerance_factor, values["slack_factor"]
+            rows.setdefault(key, {**values, "without": plain["metrics"]})
+    return list(rows.values())
+
+
+_RESOURCE: Columns = {
+    "metrics.resource_charge": Column(
+        "resource charge (10⁶ proc-s)", lambda value: value.text(1e-6)
+    ),
+    "metrics.qos_charge": Column("QoS charge (10³)", lambda value: value.text(1e-3)),
+}
+_TOLERANCE: Columns = {
+    "load": Column("load", "{:g}"),
+    "tolerance_factor": Column("TF", "{:g}"),
+    "metrics.accepted_share": Column("accepted jobs (%)", Interval.text),
+    **_RESOURCE,
+}
+_KILLS: Columns = {
+    "deadline_share": Column("deadline jobs (%)", lambda share: f"{100 * share:g}"),
+    "tolerance_factor": Column("TF", "{:g}"),
+    "slack_factor": "SF",
+    "without.resource_charge": Column("resource charge", lambda value: value.text(1e-6)),
+    "metrics.resource_charge": Column("with kills", lambda value: value.text(1e-6)),
+    "without.qos_charge": Column("QoS charge", lambda value: value.text(1e-3)),
+    "metrics.qos_charge": Column("with kills", lambda value: value.text(1e-3)),
+    "metrics.kills": Column("kills", lambda value: number_text(value.mean)),
+    "metrics.wasted_work": Column(
+        "wasted (10⁶ proc-s)", lambda value: number_text(value.mean / 1e6)
+    ),
+}
+_BREAK_EVEN: Columns = {
+    "first": "first",
+    "second": "second",
+    "ratio": "break-even w_q / w_r",
+    "below": "better below",
+    "above": "better above",
+}
+
+
+ACCEPTED_JOBS = Quantity("accepted_share", "Accepted jobs (% of submitted)")
+ACCEPTED_WORK = Quantity("accepted_work", "Accepted work (10⁶ processor-seconds)", 1e-6)
+RESOURCE = Quantity("resource_charge", "Resource charge (10⁶ processor-seconds)", 1e-6)
+QOS = Quantity("qos_charge", "QoS charge (10³)", 1e-3)
+
+
+def figures(results: Results, *, suffix: str = "", machine: str = "") -> list[Figure]:
+    """Return Figures 3 to 11, and one of the categories that section 6.1 talks of.
+
+    ``suffix`` goes behind their names, ``machine`` behind titles.
+    """
+    few = results.study.deadline_share
+    accepted = (
+        _over_tolerance(results, ACCEPTED_JOBS, "fixed", "(a) Jobs, fixed TF"),
+        _over_tolerance(results, ACCEPTED_WORK, "fixed", "(b) Processor-seconds, fixed TF"),
+    )
+    made = (
+        ("Tolerance: accepted jobs and work", accepted),
+        ("Tolerance: resource charge", _both_tolerances(results, RESOURCE)),
+        ("Tolerance: QoS charge", _both_tolerances(results, QOS)),
+        ("Artificial slack: resource charge", _over_slack(results, RESOURCE)),
+        ("Artificial slack: QoS charge", _over_slack(results, QOS)),
+        ("Kill-and-restart: resource charge", _kills(results, RESOURCE, 1.0)),
+        ("Kill-and-restart: QoS charge", _kills(results, QOS, 1.0)),
+        ("Kill-and-restart, few deadlines: resource charge", _kills(results, RESOURCE, few)),
+        ("Kill-and-restart, few deadlines: QoS charge", _kills(results, QOS, few)),
+    )
+    load = f"load {max(results.study.loads):g}"
+    return [
+        *(
+            Figure(name=f"figure{number}{suffix}", title=f"{title}{machine}", panels=panels)
+            for number, (title, panels) in enumerate(made, 3)
+        ),
+        Figure(
+            name=f"categories{suffix}",
+            title=f"Tolerance: accepted jobs by category, {load}{machine}",
+            panels=_category_panels(results),
+        ),
+    ]
+
+
+def shown_factors(factors: Sequence[float]) -> list[float]:
+    """Return the few tolerance factors that are shown by category."""
+    return list(dict.fromkeys((factors[0], factors[1], factors[len(factors) // 2], factors[-1])))
+
+
+def _category_panels(results: Results) -> tuple[Panel, ...]:
+    rows = {row["category"]: row["accepted_jobs"] for row in category_values(results)}
+    factors = [f"{each:g}" for each in shown_factors(results.study.tolerance_factors)]
+    panels = []
+    for letter, of_time in zip("abcd", RUN_TIME_CLASSES, strict=True):
+        names = [each for each in PROCESSOR_CLASSES if rows[f"{of_time}-{each}"][factors[0]]]
+        series = [
+            line(f"TF {factor}", ((each, rows[f"{of_time}-{each}"][factor]) for each in names))
+            for factor in factors
+        ]
+        title = f"({letter}) {of_time.replace('-', ' ').capitalize()} jobs"
+        panels.append(_bars(title, tuple(series)))
+    return tuple(panels)
+
+
+def _bars(title: str, series: tuple[Series, ...]) -> Panel:
+    label = "Accepted jobs (% of the category)"
+    return Panel(title=title, x_label="Processors", y_label=label, series=series, kind="bars")
+
+
+def _both_tolerances(results: Results, quantity: Quantity) -> tuple[Panel, ...]:
+    kinds: tuple[tuple[Kind, str], ...] = (("fixed", "(a) Fixed TF"), ("random", "(b) Random TF"))
+    return tuple(_over_tolerance(results, quantity, *each) for each in kinds)
+
+
+def _over_tolerance(results: Results, quantity: Quantity, kind: Kind, title: str) -> Panel:
+    study = results.study
+    lines = {f"load {load:g}": study.tolerance_cases(load, kind) for load in study.loads}
+    x = study.tolerance_factors
+    return _panel(results, quantity, title, "Tolerance factor (TF)", x, lines)
+
+
+def _over_slack(results: Results, quantity: Quantity) -> tuple[Panel, ...]:
+    study = results.study
+    panels = []
+    for letter, load in zip("abcdef", study.slack_loads, strict=False):
+        lines = {f"TF {tf:g}": study.slack_cases(load, tf) for tf in study.slack_tolerance_factors}
+        panels.append(_slack_panel(results, quantity, f"({letter}) Load {load:g}", lines))
+    return tuple(panels)
+
+
+def _kills(results: Results, quantity: Quantity, share: float) -> tuple[Panel, ...]:
+    study = results.study
+    names, panels = ("without kills", "kill-and-restart"), []
+    for letter, factor in zip("abcdef", study.kill_tolerance_factors, strict=False):
+        lines = {name: study.kill_cases(share, factor, name == names[1]) for name in names}
+        title = f"({letter}) TF {factor:g}, load {study.kill_load:g}"
+        panels.append(_slack_panel(results, quantity, title, lines))
+    return tuple(panels)
+
+
+def _slack_panel(
+    results: Results, quantity: Quantity, title: str, lines: Mapping[str, Sequence[Case]]
+) -> Panel:
+    x = results.study.slack_factors
+    return _panel(results, quantity, title, "Slack factor (SF)", x, lines)
+
+
+def _panel(
+    results: Results,
+    quantity: Quantity,
+    title: str,
+    x_label: str,
+    x: Sequence[float],
+    lines: Mapping[str, Sequence[Case]],
+) -> Panel:
+    """Return a panel with a line of means over seeds for each sequence of cases."""
+    series = []
+    for label, cases in lines.items():
+        found = (results.interval(case, quantity.metric) for case in cases)
+        series.append(line(label, zip(x, found, strict=True), quantity.scale))
+    return Panel(title=title, x_label=x_label, y_label=quantity.label, series=tuple(series))
+
 
 LOGS = ("CTC-SP2-1996-rebuilt.swf.gz", "CTC-SP2-1996-3.1-cln.swf.gz")
 
@@ -30,10 +279,10 @@ LOGS = ("CTC-SP2-1996-rebuilt.swf.gz", "CTC-SP2-1996-3.1-cln.swf.gz")
 def run(request: PaperRequest) -> PaperReport:
     """Run the experiments; the quick part is one machine, two seeds and a coarse grid."""
     log = read_swf(find_log(request, *LOGS, fetch="ctc-sp2"))
-    jobs = chosen.QUICK_JOBS if request.quick else chosen.FULL_JOBS
-    studies = {chosen.BATCH_PARTITION: chosen.FULL, chosen.WHOLE_LOG: chosen.COARSE}
+    jobs = QUICK_JOBS if request.quick else FULL_JOBS
+    studies = {BATCH_PARTITION: FULL, WHOLE_LOG: COARSE}
     if request.quick:
-        studies = {chosen.BATCH_PARTITION: chosen.QUICK}
+        studies = {BATCH_PARTITION: QUICK}
     parts = []
     for processors, study in studies.items():
         workload = convert_log(log, processors=processors, first=jobs).workload
@@ -53,7 +302,7 @@ def report_on(parts: Sequence[tuple[Workload, Study]], request: PaperRequest) ->
     report = PaperReport(
         paper="islam2004",
         quick=request.quick,
-        choices=chosen.choices(parts),
+        choices=choices(parts),
         data={"machines": machines},
     )
     for trace, study in parts:

@@ -17,14 +17,14 @@ from qops_batsim.papers.claims import (
     CONFIRMED,
     INCONCLUSIVE,
     Claim,
+    Values,
+    minus,
     plain_claim,
     range_claim,
     whole,
 )
-from qops_batsim.papers.pascal2004.cases import ORIGINAL, REBUILT
-from qops_batsim.papers.pascal2004.numbers import ALL
-from qops_batsim.papers.pascal2004.values import Rows, rejected_percent
-from qops_batsim.papers.samples import Values, minus
+from qops_batsim.papers.pascal2004.runs import Rows, rejected_percent
+from qops_batsim.papers.pascal2004.study import ALL, ORIGINAL, REBUILT
 
 _TEXTS = {
     "guarantees": "no guarantee given to an accepted application is broken (broken)",

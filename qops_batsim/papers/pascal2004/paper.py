@@ -7,16 +7,236 @@ jobs, and the log's first 4,961 jobs with the queues that their users chose.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.papers.claims import judged_together
-from qops_batsim.papers.logs import find_log
-from qops_batsim.papers.pascal2004.cases import ORIGINAL, REBUILT, Study
-from qops_batsim.papers.pascal2004.choices import CHOICES, FULL, QUICK
 from qops_batsim.papers.pascal2004.claims import claims
-from qops_batsim.papers.pascal2004.figures import figures
-from qops_batsim.papers.pascal2004.runs import recorded_wait, run_trials
-from qops_batsim.papers.pascal2004.tables import tables
-from qops_batsim.papers.pascal2004.values import candidates, table1, table2
-from qops_batsim.papers.report import PaperReport, PaperRequest
+from qops_batsim.papers.pascal2004.runs import (
+    Rows,
+    candidates,
+    mean,
+    recorded_wait,
+    run_trials,
+    table1,
+    table2,
+)
+from qops_batsim.papers.pascal2004.study import (
+    ALL,
+    CHOICES,
+    FULL,
+    ORIGINAL,
+    QUANTITIES,
+    QUICK,
+    REBUILT,
+    Study,
+)
+from qops_batsim.papers.report import (
+    Column,
+    Columns,
+    Figure,
+    Panel,
+    PaperReport,
+    PaperRequest,
+    Series,
+    Table,
+    find_log,
+    line,
+    number_text,
+)
+
+
+def tables(first: Rows, second: Rows, third: Rows) -> list[Table]:
+    """Return Table 1, Table 2 with one row a case and class, guarantees, and candidates."""
+    labelled = [{**case, "label": _label(case)} for case in second]
+    return [
+        Table(
+            "Table 1: mean wait (s), all jobs dedicated, tasks start together",
+            _TABLE_1,
+            first,
+            note="Only the first 4,961 jobs have recorded waits, queues and CPU times; of them "
+            "those that ran are simulated. The paper's NQS column is what its log recorded. "
+            "Conservative backfilling with exact run times is there for orientation.",
+        ),
+        Table(
+            "Table 2: influence of the quality of service",
+            _TABLE_2,
+            [
+                _of_class(case, name)
+                for case in labelled
+                # Where all have one class, it is what all are.
+                for name in (case["wait"] if case["classes"] == "by queue" else [ALL])
+            ],
+            note="Cases 1 to 4 are the paper's; then the log's first jobs with their real queues, "
+            "with run times, with the CPU time field, and with tasks that progress together. "
+            "Stretch: (end - start) / CPU time, the price of sharing hosts. Mapping times are "
+            "processor times of this machine.",
+        ),
+        Table(
+            "Predicted ends against simulated ones (s), and guarantees",
+            _GUARANTEES,
+            labelled,
+            note="Last: the prediction made when the last thing happened before the end. First: "
+            "that made at the mapping, which later arrivals change. Stops count tasks.",
+        ),
+        *(
+            [
+                Table(
+                    "Candidates for each fall-back, the last case of the paper with four classes",
+                    _CANDIDATES,
+                    third,
+                    note="Waiting and running applications of weaker classes that are tried to be "
+                    "moved or stopped for one that finds no place (options moves and stops).",
+                )
+            ]
+            if third
+            else []
+        ),
+    ]
+
+
+def _of_class(case: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the values of a case for one class."""
+    return {
+        "label": case["label"],
+        "class": name,
+        **{quantity: by_name[name] for quantity, by_name in case["by_seed"].items()},
+        "paper": {quantity: case["paper"].get(quantity, {}).get(name) for quantity in QUANTITIES},
+    }
+
+
+def _label(case: Mapping[str, Any]) -> str:
+    return f"{case['case']}: {_whole(case['jobs'][ALL]):,} jobs, {case['classes']}"
+
+
+def _whole(value: float) -> int | float:
+    """Return a mean of counts without fraction where it has none."""
+    return int(value) if float(value).is_integer() else value
+
+
+def _over_seeds(values: Sequence[float | None]) -> str:
+    """Return the mean with its interval, if there is more than one seed."""
+    known = [value for value in values if value is not None]
+    return mean_interval(known).text() if known else "-"
+
+
+def _count(values: Sequence[float]) -> str:
+    return _over_seeds(values) if len(values) > 1 else number_text(_whole(values[0]))
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    known = mean(values)
+    return "-" if known is None else number_text(_whole(known))
+
+
+_TABLE_1: Columns = {
+    "log": Column("log", lambda name: name.partition(".")[0]),
+    "jobs": "jobs",
+    "days": "days",
+    "recorded": "as recorded",
+    "nqs_by_seed": Column("our NQS", _over_seeds),
+    "paper.nqs": "paper: NQS (log)",
+    "aroma": "AROMA, run time",
+    "aroma_cpu_time_field": "AROMA, CPU time field",
+    "paper.aroma": "paper: AROMA",
+    "difference_percent.aroma": Column("difference", "{:+.1f} %"),
+    "conservative": "conservative, exact",
+}
+_TABLE_2: Columns = {
+    "label": "case",
+    "class": "class",
+    "jobs": Column("jobs", _mean),
+    "wait": Column("wait (s)", _over_seeds),
+    "paper.wait": "paper",
+    "mapping_ms": Column("mapping (ms)", _mean),
+    "mapping_p99_ms": Column("p99 (ms)", _mean),
+    "paper.mapping_ms": "paper",
+    "rejected": Column("rejects", _count),
+    "paper.rejected": "paper",
+    "stretch": Column("stretch", _mean),
+}
+_CANDIDATES: Columns = {
+    "candidates": "candidates",
+    "deadline_rejects": Column("deadline rejects", _count),
+    "deadline_rejects_percent": Column("%", _over_seeds),
+    "high_priority_rejects": Column("high priority rejects", _count),
+    "wait": Column("wait (s), all", _over_seeds),
+    "mapping_ms": Column("mapping (ms)", _mean),
+    "mapping_p99_ms": Column("p99 (ms)", _mean),
+    "broken_promises": "broken guarantees",
+}
+_GUARANTEES: Columns = {
+    "label": "case",
+    "prediction_error_s.mean": Column("last, mean", "{:.1e}"),
+    "prediction_error_s.max": Column("last, max", "{:.1e}"),
+    "prediction_error_s.first_mean": "first, mean",
+    "stopped": "stops",
+    "broken_promises": "broken guarantees",
+}
+
+
+_SCHEDULERS = {
+    "as recorded": "recorded",
+    "our NQS": "nqs",
+    "AROMA": "aroma",
+    "conservative": "conservative",
+}
+
+
+def figures(first: Rows, second: Rows, third: Rows) -> list[Figure]:
+    """Return a picture of each table, and of the candidates if they vary."""
+    mixed = [case for case in second if case["classes"] == "by queue"]
+    alone = [_panel(f"{row['jobs']:,} jobs", "Scheduler", _of_schedulers(row)) for row in first]
+    classes = [
+        _panel(f"{case['case']}: {case['jobs'][ALL]:,.0f} jobs", "Class", _of_classes(case))
+        for case in mixed
+    ]
+    title = "Mean wait, all applications alone on their hosts"
+    found = [
+        Figure(name="table1", title=title, panels=tuple(alone)),
+        Figure(name="table2", title="Four classes of service", panels=tuple(classes)),
+    ]
+    return [*found, _candidates(third)] if third else found
+
+
+def _candidates(rows: Rows) -> Figure:
+    panels = []
+    for key, label in (
+        ("deadline_rejects_percent", "Rejected of class deadline (%)"),
+        ("mapping_ms", "Mean time of a mapping (ms)"),
+    ):
+        points = [(row["candidates"], mean_interval(row[key])) for row in rows]
+        series = line("AROMA", points)
+        panels.append(Panel(title="", x_label="Candidates", y_label=label, series=(series,)))
+    title = "35,000 jobs: candidates for each fall-back"
+    return Figure(name="candidates", title=title, panels=tuple(panels))
+
+
+def _panel(title: str, x_label: str, series: tuple[Series, ...]) -> Panel:
+    return Panel(title=title, x_label=x_label, y_label="Mean wait (s)", kind="bars", series=series)
+
+
+def _of_schedulers(row: Mapping[str, Any]) -> tuple[Series, ...]:
+    here = _bars("here", {name: row[field] for name, field in _SCHEDULERS.items()})
+    if not row["paper"]:
+        return (here,)
+    # The paper's NQS are the waits that its log recorded.
+    paper = {"our NQS": row["paper"]["nqs"], "AROMA": row["paper"]["aroma"]}
+    return here, _bars("paper (NQS: its log)", paper, from_paper=True)
+
+
+def _of_classes(case: Mapping[str, Any]) -> tuple[Series, ...]:
+    waits = case["by_seed"]["wait"].items()
+    here = line("AROMA", [(name, mean_interval(each)) for name, each in waits if None not in each])
+    if not case["paper"]:
+        return (here,)
+    return here, _bars("paper", case["paper"]["wait"], from_paper=True)
+
+
+def _bars(label: str, waits: Mapping[str, float | None], *, from_paper: bool = False) -> Series:
+    known = {name: value for name, value in waits.items() if value is not None}
+    return Series(label=label, x=tuple(known), y=tuple(known.values()), from_paper=from_paper)
 
 
 def run(request: PaperRequest) -> PaperReport:

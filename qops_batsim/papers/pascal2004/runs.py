@@ -1,4 +1,4 @@
-"""The simulations of Pascal et al. (2004), and what is measured of them."""
+"""Simulations of Pascal et al. (2004), and Tables 1 and 2 as plain values."""
 
 from __future__ import annotations
 
@@ -15,9 +15,22 @@ import numpy as np
 from qops_batsim.analysis.results.restarts import original_id
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.jobs import QOS_CLASSES, REJECTED, Job
-from qops_batsim.papers.pascal2004.cases import MEASURED, Trial
-from qops_batsim.papers.pascal2004.numbers import ALL
-from qops_batsim.papers.report import PaperRequest
+from qops_batsim.papers.pascal2004.study import (
+    ALL,
+    DAYS,
+    MEASURED,
+    ORIGINAL,
+    QUANTITIES,
+    REBUILT,
+    TABLE_1,
+    TABLE_2,
+    Study,
+    Trial,
+    alone,
+    conservative,
+    nqs,
+)
+from qops_batsim.papers.report import PaperRequest, relative_difference
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.aroma.options import AromaOptions
@@ -29,6 +42,7 @@ from qops_batsim.workload.conversion import Repairs, convert_log
 from qops_batsim.workload.delay_jobs import exact_estimates
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.service_classes import (
+    TOGETHER,
     ClassChoices,
     LogFacts,
     application_of,
@@ -39,6 +53,7 @@ from qops_batsim.workload.swf import SwfLog, read_swf
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.aroma.application import Application
+
 
 HOSTS = 128
 SPEED = 100e6
@@ -67,7 +82,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What is measured of a trial.
 
-    ``groups`` are by class, and :data:`~.numbers.ALL`; ``days`` from the first submission to the
+    ``groups`` are by class, and :data:`~.study.ALL`; ``days`` from the first submission to the
     last; ``broken`` are accepted applications that ended after their deadline or started after
     their latest start; ``stopped`` counts stops of jobs that went on later, where a task that
     is a job of its own counts by itself.
@@ -265,3 +280,124 @@ def recorded_wait(path: Path, *, usable_only: bool) -> tuple[float, int]:
     ids = [job.id for job in delay_workload(path, None).jobs] if usable_only else list(waits)
     counted = [waits[each] for each in ids if each in waits]
     return (math.fsum(counted) / len(counted) if counted else math.nan), len(counted)
+
+
+Results = Mapping[Trial, Outcome]
+Rows = Sequence[Mapping[str, Any]]
+
+
+def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of Table 1: mean waits (s) of the same jobs under each scheduler.
+
+    ``recorded["usable"]`` is the mean recorded wait of the original log's usable jobs.
+    """
+    rows: list[dict[str, Any]] = []
+    places: list[tuple[str, int | None]] = [(ORIGINAL, None)]
+    places += [(REBUILT, first) for first in sorted((*study.sizes, *study.alone))]
+    for log, first in places:
+        runs = [results[nqs(log, first, seed)] for seed in study.seeds_of(log)]
+        aroma = results[alone(log, first)]
+        row: dict[str, Any] = {
+            "log": log,
+            "jobs": aroma.groups[ALL].jobs,
+            "days": aroma.days,
+            "paper_days": DAYS.get(first or 0),
+            "recorded": recorded["usable"] if log == ORIGINAL else None,
+            "nqs": mean([run.groups[ALL].wait for run in runs]),
+            "nqs_by_seed": [run.groups[ALL].wait for run in runs],
+            "aroma": aroma.groups[ALL].wait,
+            "aroma_cpu_time_field": None,
+            "conservative": results[conservative(log, first)].groups[ALL].wait,
+        }
+        if log == ORIGINAL:
+            measured = results[alone(log, first, MEASURED)]
+            row["aroma_cpu_time_field"] = measured.groups[ALL].wait
+        row["aroma_to_nqs"] = row["aroma"] / row["nqs"] if row["nqs"] else None
+        told = TABLE_1.get(first or 0)
+        row["paper"] = told and {**told, "aroma_to_nqs": told["aroma"] / told["nqs"]}
+        row["difference_percent"] = told and {
+            name: relative_difference(row[name], told[name]) for name in ("nqs", "aroma")
+        }
+        rows.append(row)
+    return rows
+
+
+def table2(results: Results, study: Study) -> list[dict[str, Any]]:
+    """Return the cases of Table 2: every quantity by class, the means over seeds and by seed."""
+    cases = []
+    for number, case in enumerate(study.cases(), 1):
+        found = _case(case, [results[trial] for trial in study.trials_of(case)])
+        name = f"case {number}" if case.log == REBUILT else "real queues"
+        field = ", CPU time field" if case.cpu_time == MEASURED else ""
+        together = ", tasks together" if case.tasks == TOGETHER else ""
+        cases.append({"case": f"{name}{field}{together}", **found})
+    return cases
+
+
+def candidates(results: Results, study: Study) -> list[dict[str, Any]]:
+    """Return what a number of candidates for fall-backs brings in the paper's last case."""
+    rows = []
+    for number, trials in study.trials_by_candidates().items():
+        found = _case(trials[0], [results[trial] for trial in trials])
+        by_seed = found["by_seed"]
+        rows.append(
+            {
+                "candidates": number,
+                "deadline_rejects": by_seed["rejected"]["deadline"],
+                "deadline_rejects_percent": rejected_percent(found),
+                "high_priority_rejects": by_seed["rejected"]["high_priority"],
+                "wait": by_seed["wait"][ALL],
+                "mapping_ms": by_seed["mapping_ms"][ALL],
+                "mapping_p99_ms": by_seed["mapping_p99_ms"][ALL],
+                "broken_promises": found["broken_promises"],
+            }
+        )
+    return rows
+
+
+def rejected_percent(case: Mapping[str, Any]) -> list[float]:
+    """Return the share of the deadline applications that are rejected, by seed."""
+    rejected, jobs = (case["by_seed"][name]["deadline"] for name in ("rejected", "jobs"))
+    return [100.0 * part / whole for part, whole in zip(rejected, jobs, strict=True)]
+
+
+def _case(case: Trial, runs: Sequence[Outcome]) -> dict[str, Any]:
+    names = [name for name in (*QOS_CLASSES, ALL) if name in runs[0].groups]
+    told = TABLE_2.get((case.first or 0, case.every), {})
+    errors = [run.prediction_error for run in runs if run.prediction_error is not None]
+    found: dict[str, Any] = {
+        "log": case.log,
+        "queues": "drawn" if case.log == REBUILT else "of the log",
+        "classes": case.every or "by queue",
+        "cpu_time": case.cpu_time,
+        "tasks": case.tasks,
+        "seeds": len(runs),
+    }
+    found["by_seed"] = {
+        quantity: {name: [getattr(run.groups[name], quantity) for run in runs] for name in names}
+        for quantity in ("jobs", *QUANTITIES, "mapping_p99_ms", "stretch")
+    }
+    for quantity, by_name in found["by_seed"].items():
+        found[quantity] = {name: mean(values) for name, values in by_name.items()}
+    found["paper"] = {quantity: dict(numbers) for quantity, numbers in told.items()}
+    found["difference_percent"] = {
+        quantity: {
+            name: relative_difference(found[quantity][name], number)
+            for name, number in numbers.items()
+            if number and found[quantity].get(name) is not None
+        }
+        for quantity, numbers in told.items()
+    }
+    found["broken_promises"] = sum(run.broken for run in runs)
+    found["stopped"] = mean([float(run.stopped) for run in runs])
+    found["prediction_error_s"] = error_s = {}
+    for which in ("", "first_"):
+        error_s[f"{which}mean"] = mean([error[f"{which}mean"] for error in errors])
+        error_s[f"{which}max"] = max((error[f"{which}max"] for error in errors), default=None)
+    return found
+
+
+def mean(values: Sequence[float | int | None]) -> float | None:
+    """Return the mean of what is known, or None."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None

@@ -10,19 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from qops_batsim.experiments.intervals import Interval, paired_difference
+from qops_batsim.experiments.statistics import Interval, paired_difference
 from qops_batsim.papers.claims import Claim, plain_claim, range_claim, sign_claim
 from qops_batsim.papers.report import relative_difference
-from qops_batsim.papers.talby1999 import numbers as paper
-from qops_batsim.papers.talby1999.cases import BASELINE, EASY, Case, Reading
+from qops_batsim.papers.talby1999 import study
 from qops_batsim.papers.talby1999.runs import (
     Group,
     Year,
     Years,
+    fall,
     improvement,
     improvement_interval,
+    monthly_average_case,
+    smallest_improvement,
 )
-from qops_batsim.papers.talby1999.values import fall, monthly_average_case, smallest_improvement
+from qops_batsim.papers.talby1999.study import BASELINE, EASY, Case, Reading
 
 WITHIN = 3.0
 """Points of difference to the paper's improvement that count as the same."""
@@ -39,7 +41,7 @@ _TEXTS = {
     **{
         f"best-heuristic-{name}": f"ascending_scheduled_time waits less than {name} (points of "
         "improvement)"
-        for name in paper.HEURISTIC_IMPROVEMENTS
+        for name in study.HEURISTIC_IMPROVEMENTS
     },
     "all-heuristics": "all heuristics improve on conservative backfilling (the worst of them, %)",
     "slack-factor-9": "a slack factor of 9 improves on one of 3 (points of improvement)",
@@ -143,7 +145,7 @@ def _priorities(reading: Reading) -> Iterator[_Longer]:
     preferred: _Side = (reading.unequal, "preferred")
     others: _Side = (reading.unequal, "others")
     arrival: _Side = (reading.heuristics(1.0)["ascending_arrival_time"], "all")
-    told = paper.YEAR
+    told = study.YEAR
     cost = relative_difference(told.unequal, told.slack)
     yield _Longer("preferred-wait-less", others, preferred, None, told.low - told.high)
     yield _Longer("preferred-gain", equal, preferred, equal, fall(told.slack, told.high))
@@ -155,7 +157,7 @@ def _priorities(reading: Reading) -> Iterator[_Longer]:
         by = fall(told.conservative, wait)
         yield _Longer(f"{which}-conservative", _CONSERVATIVE, side, _CONSERVATIVE, by)
         yield _Longer(f"{which}-easy", _EASY, side, _EASY)
-    by = fall(told.unequal, paper.HEURISTICS["ascending_arrival_time"][1])
+    by = fall(told.unequal, study.HEURISTICS["ascending_arrival_time"][1])
     yield _Longer("unequal-arrival-order", unequal, arrival, unequal, by)
 
 
@@ -163,13 +165,13 @@ def monthly_claims(years: Years, reading: Reading) -> list[Claim]:
     """Return the claims about the monthly table, and against EASY."""
     base, equal = years[BASELINE], years[reading.equal]
     claims = [
-        *_improvements("improvement", equal, base, paper.IMPROVEMENT),
-        *_improvements("easy", equal, years[EASY], paper.IMPROVEMENT_OVER_EASY),
+        *_improvements("improvement", equal, base, study.IMPROVEMENT),
+        *_improvements("easy", equal, years[EASY], study.IMPROVEMENT_OVER_EASY),
         _in_range("easy-conservative", improvement_interval(base, years[EASY]), 0.0),
     ]
     smallest = smallest_improvement(base, equal)
     if smallest is not None:
-        claims.append(_plain("every-month", smallest > 0, smallest, paper.SMALLEST_IMPROVEMENT))
+        claims.append(_plain("every-month", smallest > 0, smallest, study.SMALLEST_IMPROVEMENT))
     late = equal.late_starts
     return [*claims, _plain("guarantee", not late, float(late), 0.0)]
 
@@ -201,23 +203,23 @@ def all_claims(years: Years, reading: Reading) -> list[Claim]:
 def _heuristic_claims(years: Years, reading: Reading) -> list[Claim]:
     cases = reading.heuristics()
     claims = []
-    for name, told in paper.HEURISTIC_IMPROVEMENTS.items():
+    for name, told in study.HEURISTIC_IMPROVEMENTS.items():
         if name != "ascending_scheduled_time":
-            points = paper.IMPROVEMENT - told
+            points = study.IMPROVEMENT - told
             longer = _points(f"best-heuristic-{name}", cases[name], reading.equal, points)
             claims.append(longer.judged(years))
     worst = min(
         (improvement_interval(years[case], years[BASELINE]) for case in cases.values()),
         key=lambda interval: interval.mean,
     )
-    told = min(paper.HEURISTIC_IMPROVEMENTS.values())
+    told = min(study.HEURISTIC_IMPROVEMENTS.values())
     return [*claims, _positive("all-heuristics", worst, told)]
 
 
 def _parameter_claims(years: Years, reading: Reading) -> list[Claim]:
     factors = reading.slack_factors()
     collapsed = improvement(years[factors[0.0]], years[BASELINE])
-    gain = paper.IMPROVEMENT_SLACK_FACTOR_9 - paper.IMPROVEMENT
+    gain = study.IMPROVEMENT_SLACK_FACTOR_9 - study.IMPROVEMENT
     monthly = monthly_average_case(years, reading)
     equal: _Side = (reading.equal, "all")
     higher: _Side = (reading.all_priorities()[1.0], "all")

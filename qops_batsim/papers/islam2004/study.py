@@ -1,10 +1,33 @@
-"""The cases of Islam et al. (2004)."""
+"""Specification of Islam et al. (2004): parameters of the experiments, cases, choices.
+
+The paper's results are curves only.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.model import Workload
+
+STRINGENCY = 0.2
+"""S of all experiments (section 5)."""
+
+SLACK_LOADS = (1.3, 1.6)
+SLACK_FACTORS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+"""Of Figures 6 and 7; the slack factors also of Figures 8 to 11."""
+
+KILL_LOAD = 1.6
+KILL_TOLERANCE_FACTORS = (2.0, 4.0)
+"""Of Figures 8 to 11."""
+
+DEADLINE_SHARE = 0.2
+"""Share of the jobs with a user's deadline in Figures 10 and 11."""
+
 
 Kind = Literal["fixed", "random"]
 
@@ -114,3 +137,63 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         """
         wanted = [(case, seed) for case in self.cases() for seed in self.seeds_of(case)]
         return sorted(wanted, key=lambda each: (-each[0].load, each[0].deadline_share, each[1]))
+
+
+SCHEDULER = "fqops"
+
+FULL_JOBS, QUICK_JOBS = 5000, 2000
+
+BATCH_PARTITION, WHOLE_LOG = 430, 338
+"""Processors: of the machine's batch partition, and as many as the log tells."""
+
+FULL = Study(
+    loads=(1.0, 1.2, 1.3, 1.4, 1.6),
+    tolerance_factors=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0),
+    slack_loads=SLACK_LOADS,
+    slack_tolerance_factors=(1.0, 2.0, 4.0, 6.0, 8.0, 10.0),
+    slack_factors=SLACK_FACTORS,
+    kill_load=KILL_LOAD,
+    kill_tolerance_factors=KILL_TOLERANCE_FACTORS,
+    deadline_share=DEADLINE_SHARE,
+    seeds=(1, 2, 3, 4, 5),
+)
+"""All figures."""
+
+COARSE = msgspec.structs.replace(
+    FULL,
+    loads=(1.0, 1.3, 1.6),
+    tolerance_factors=(1.0, 2.0, 4.0, 10.0),
+    slack_tolerance_factors=(2.0, 4.0, 10.0),
+    slack_factors=(1.0, 2.0, 6.0),
+    seeds=(1, 2, 3),
+)
+"""All figures with few points."""
+
+QUICK = COARSE
+"""The quick part: on the first machine only, with as many seeds as a verdict needs."""
+
+
+def choices(parts: Sequence[tuple[Workload, Study]]) -> dict[str, str]:
+    """Return what was chosen for studies on traces, in words."""
+    options = msgspec.to_builtins(make_scheduler(SCHEDULER).options)
+    varied = Case(load=1.0, kill_and_restart=True).settings(0)
+    fixed = {name: value for name, value in options.items() if name not in varied}
+    machines = " and ".join(str(trace.processors) for trace, _ in parts)
+    seeds = " and ".join(str(len(study.seeds)) for _, study in parts)
+    (trace, study), *_ = parts
+    return {
+        "jobs": f"the first {len(trace.jobs):,} jobs of {Path(trace.source).name} that fit, on "
+        f"{machines} processors; run times are known exactly",
+        "load": "duplicates of random jobs, submitted with their originals and with the same "
+        "deadline",
+        "deadlines": "S = 0.2, from EASY on the jobs of load 1",
+        "category slowdowns": "plain slowdowns under EASY at the same load and seed; categories "
+        "end at 10 min, 1 h, 8 h and at 1, 8, 32 processors",
+        "QoS charge": "category slowdown / slowdown that the admitted deadline grants",
+        "random TF": "uniform between 0 and 2 TF for each job",
+        "jobs without user deadline": f"{100 * (1 - study.deadline_share):g} % in Figures 10 and "
+        "11; artificial deadline max(24 h, 2 x run time), only the resource charge",
+        "seeds": f"{seeds}; they choose duplicates, random TF and who has a deadline",
+        "scheduler": f"{SCHEDULER} with "
+        + ", ".join(f"{name} = {value}" for name, value in fixed.items()),
+    }

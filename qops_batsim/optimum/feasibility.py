@@ -1,4 +1,6 @@
-"""Lines between QoPS and the clairvoyant, which split what QoPS lacks into three parts.
+"""Admission by exact feasibility: two lines between QoPS and the clairvoyant.
+
+They split what QoPS lacks into three parts.
 
 *Exact feasibility* admits each job as it arrives whenever some plan of what is known then keeps
 every promise: QoPS where its search finds one, else the solver. What it admits more than QoPS is
@@ -23,7 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.optimum.problem import NOT_CHOSEN, Ints, Problem, Tasks
-from qops_batsim.optimum.together import all_together
+from qops_batsim.optimum.search import Group, annealed, filled
+from qops_batsim.optimum.solver import Budget, solve, violated_by
 from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.scheduling.admission.policy import Admission
 from qops_batsim.scheduling.admission.qops_search import QopsSearch
@@ -32,6 +35,51 @@ from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import copy_profile, earliest_fit, reserve
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRID
+
+AT_ONCE, SEARCH, SOLVER = 0.02, 0.3, 0.2
+"""Units of deterministic time: for what the solver sees at once, then for the search, then for the
+solver again."""
+
+
+class JointSchedule(NamedTuple):
+    """A schedule of all jobs (ticks), or None; and whether that is proven."""
+
+    starts: Ints | None
+    is_proven: bool
+
+
+def joint_schedule(
+    tasks: Tasks, starts: Ints, machine: int, ticks: float, limit: float
+) -> JointSchedule:
+    """Look for a schedule of all jobs, given one of some.
+
+    If an interval has too little room for them, there is none; most questions that have this answer
+    end so, or with the solver's first look, and most others with the search. ``limit`` is a factor
+    of how long search and solver may take.
+    """
+    if (tasks.release > tasks.last_start).any():
+        return JointSchedule(None, True)
+    ones = np.ones(len(starts), np.int64)
+    if violated_by(tasks, ones.astype(np.float64), machine):
+        return JointSchedule(None, True)
+    first = filled(tasks, starts, machine, np.argsort(tasks.last_start, kind="stable").tolist())
+    if (first != NOT_CHOSEN).all():
+        return JointSchedule(first, True)
+    answer = _solved(tasks, first, machine, AT_ONCE)
+    if answer.is_proven:
+        return answer
+    group, rng = Group(tasks, ones, machine, ticks), np.random.default_rng(1)
+    first = annealed(group, first, Budget(limit * SEARCH, False), rng, len(ones))
+    if (first != NOT_CHOSEN).all():
+        return JointSchedule(first, True)
+    return _solved(tasks, first, machine, limit * SOLVER)
+
+
+def _solved(tasks: Tasks, first: Ints, machine: int, units: float) -> JointSchedule:
+    """Return what the solver finds, beginning with a schedule of some."""
+    worth, budget = np.ones(len(first), np.int64), Budget(units, False)
+    found = solve(tasks, worth, machine, budget, start=first, all_chosen=True)
+    return JointSchedule(found.starts, found.is_proven)
 
 
 class Answers:
@@ -45,7 +93,7 @@ class ExactFeasibility(SpaceSharingScheduler):
     """Admit a job whenever any plan keeps all promises; else as QoPS.
 
     ``answers`` counts the questions that QoPS's search did not find a plan for; those that
-    stay open are refused. For ``limit`` see :func:`~.together.all_together`.
+    stay open are refused. For ``limit`` see :func:`joint_schedule`.
     """
 
     summary = "exact feasibility: QoPS with the solver where its search fails"
@@ -83,7 +131,7 @@ class ExactSearch:
             return verdict
         tasks, unit = _tasks(q, slots, self._machine)
         starts = np.where(np.arange(len(tasks.release)) < len(slots), NOT_CHOSEN, tasks.release)
-        found = all_together(tasks, starts, self._machine, GRID / unit, self._limit)
+        found = joint_schedule(tasks, starts, self._machine, GRID / unit, self._limit)
         if found.starts is None:
             self._answers.refused += found.is_proven
             self._answers.open += not found.is_proven
@@ -143,14 +191,14 @@ class FirstCome(NamedTuple):
 def first_come_with_hindsight(problem: Problem, limit: float = 1.0) -> FirstCome:
     """Admit jobs in the order of arrival, as long as some schedule has all that were admitted.
 
-    A job whose question stays open is refused. For ``limit`` see :func:`~.together.all_together`.
+    A job whose question stays open is refused. For ``limit`` see :func:`joint_schedule`.
     """
     tasks, machine = problem.strict, problem.machine
     starts = np.full(len(tasks.release), NOT_CHOSEN)
     unknown = 0
     for place in np.argsort(tasks.release, kind="stable").tolist():
         near = _in_the_way(tasks, starts, place)
-        found = all_together(tasks.of(near), starts[near], machine, problem.ticks, limit)
+        found = joint_schedule(tasks.of(near), starts[near], machine, problem.ticks, limit)
         if found.starts is not None:
             starts[near] = found.starts
         unknown += not found.is_proven

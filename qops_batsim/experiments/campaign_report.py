@@ -1,9 +1,11 @@
-"""What a campaign found out: a row a run, and means with intervals and verdicts."""
+"""Reports of a campaign: a row a run, means with intervals and verdicts, pictures, a page."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,16 @@ from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.campaign import OF_ESTIMATES, Point, Window
 from qops_batsim.experiments.campaign_runs import CampaignRuns, Outcome
 from qops_batsim.experiments.compare import METRICS, heading_of
-from qops_batsim.experiments.intervals import LEAST, Interval, nested_interval
-from qops_batsim.experiments.verdicts import RISK, directions
+from qops_batsim.experiments.page import (
+    PageFacts,
+    PageTable,
+    Section,
+    html_page,
+    made_by,
+    pictures_of,
+)
+from qops_batsim.experiments.pictures import draw_comparison
+from qops_batsim.experiments.statistics import LEAST, RISK, Interval, directions, nested_interval
 from qops_batsim.files import atomic_write, write_text
 from qops_batsim.version import __version__
 
@@ -269,3 +279,83 @@ def _latex_line(cells: Iterable[str]) -> str:
     special |= {each: f"\\{each}" for each in "&%$#_{}"}
     texts = ("".join(special.get(letter, letter) for letter in cell) for cell in cells)
     return " & ".join(texts) + r" \\"
+
+
+Curves = dict[str, dict[float, dict[str, Interval | None]]]
+
+
+def draw_campaign(
+    found: Sequence[CampaignSummary], directory: str | Path, *, ending: str = "png"
+) -> dict[Path, str]:
+    """Draw pictures (png, pdf or svg) of finished runs; those that vary in no load are points.
+
+    Returns the files, each with a caption.
+    """
+    parts: dict[Point, Curves] = {}
+    for each in found:
+        if each.runs:
+            part = msgspec.structs.replace(each.point, load=1.0)
+            by_load = parts.setdefault(part, {}).setdefault(each.scheduler, {})
+            by_load[each.point.load] = each.metrics
+    fields = [name for name in Point.__struct_fields__ if len({_of(p, name) for p in parts}) > 1]
+    captions: dict[Path, str] = {}
+    used: Counter[str] = Counter()
+    for part, curves in parts.items():
+        named = "-".join(f"{name}-{_of(part, name)}" for name in fields)
+        prefix = re.sub(r"[^\w.-]+", "-", named) + "-" if named else ""
+        used[prefix] += 1
+        if used[prefix] > 1:  # names that differ only in what a file's name cannot have
+            prefix += f"{used[prefix]}-"
+        title = ", ".join(
+            [part.log, *(f"{name} {_of(part, name)}" for name in fields if name != "log")]
+        )
+        limits = {line: _means(curves.pop(line)) for line in LINES if line in curves}
+        captions |= draw_comparison(
+            curves, directory, ending=ending, prefix=prefix, title=title, limits=limits
+        )
+    return captions
+
+
+def _means(by_load: Mapping[float, Mapping[str, Interval | None]]) -> dict[str, dict[float, float]]:
+    """Return a line as means by metric and load."""
+    means: dict[str, dict[float, float]] = {}
+    for load, metrics in by_load.items():
+        for metric, value in metrics.items():
+            if value is not None:
+                means.setdefault(metric, {})[load] = value.mean
+    return means
+
+
+def _of(point: Point, name: str) -> str:
+    value = getattr(point, name)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def campaign_page(runs: CampaignRuns, command: str) -> str:
+    """Return the finished runs of a campaign as HTML; ``command`` made it."""
+    found = summaries(runs)
+    headings, rows = table_cells(runs, found)
+    finished = sum(each.runs for each in found if each.scheduler not in LINES)
+    failed = sum(each.failed for each in found)
+    grid = msgspec.to_builtins(runs.campaign)
+    return html_page(
+        runs.campaign.name,
+        f"{finished:,} runs{f', {failed:,} failed' if failed else ''}. {method_text(runs)}",
+        [
+            Section(
+                title="Means and verdicts",
+                content=[PageTable(title="Means", headings=headings, rows=rows)],
+            ),
+            Section(
+                title="Pictures",
+                content=pictures_of(lambda place: draw_campaign(found, place, ending="svg")),
+            ),
+            Section(
+                title="Choices",
+                content=[
+                    PageFacts(facts={key: msgspec.json.encode(grid[key]).decode() for key in grid})
+                ],
+            ),
+            made_by(command, campaign=runs.description.key),
+        ],
+    )

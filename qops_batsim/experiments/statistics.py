@@ -1,0 +1,250 @@
+"""Confidence intervals of means, and verdicts on numbers that are tested together.
+
+*Intervals.* A 95 % interval of n values holds the true mean in 95 % of all samples if these are
+normal, whatever n is. Of exponential values, as skewed as those of an experiment may be, it holds
+91 % of the means with n = 2, 89 % with 3, 88 % with 5 and 90 % with 10 (``tests/experiments``);
+paired differences of such values are symmetric, and it holds at least 95 %. *Student* (W. S.
+Gosset), "The probable error of a mean", Biometrika 6(1), 1908.
+
+*Verdicts.* A statement says that the true mean lies in a range: above 0, say, or between 3 and 5.
+The probability that chance alone gives the measured number is computed for the statement and for
+its contrary, and corrected for the number of statements: S. Holm, "A simple sequentially rejective
+multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979. With a single statement,
+the verdict is whether the whole 95 % interval lies in the range, or wholly outside.
+
+*Student's t* for whole numbers of degrees of freedom: M. Abramowitz and I. A. Stegun, "Handbook of
+Mathematical Functions", 1964, 26.7.3 and 26.7.4: with θ = arctan(t / √ν), the probability of
+|T| < t is a sum of ν / 2 terms in sin θ and cos θ.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+
+from qops_batsim.errors import InputError, require
+
+
+def upper_tail(t: float, freedom: int) -> float:
+    """Return the probability that T, with ``freedom`` degrees of freedom, exceeds t. O(freedom)."""
+    require(freedom >= 1, "degrees of freedom", freedom, "a whole number above 0 is expected")
+    if math.isinf(t):
+        return 0.0 if t > 0 else 1.0
+    central = _central(math.atan2(abs(t), math.sqrt(freedom)), freedom)
+    tail = max(0.0, (1.0 - central) / 2)
+    return tail if t >= 0 else 1.0 - tail
+
+
+@lru_cache(maxsize=256)
+def quantile(level: float, freedom: int) -> float:
+    """Return the t that |T| exceeds with probability 1 - level."""
+    require(freedom >= 1, "degrees of freedom", freedom, "a whole number above 0 is expected")
+    require(0 < level < 1, "confidence level", level, "a number between 0 and 1 is expected")
+    low, high = 0.0, math.pi / 2
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if _central(middle, freedom) < level else (low, middle)
+    return math.sqrt(freedom) * math.tan(low)
+
+
+def _central(angle: float, freedom: int) -> float:
+    """Return the probability of |T| < √ν tan(angle)."""
+    sine, cosine = math.sin(angle), math.cos(angle)
+    odd = freedom % 2
+    # Terms (2·4·…)/(3·5·…) cos^(2k+1) for odd ν, (1·3·…)/(2·4·…) cos^(2k) for even.
+    term = cosine if odd else 1.0
+    terms = [term] if freedom > 1 else []
+    for k in range(2, freedom - 1, 2) if not odd else range(3, freedom - 1, 2):
+        term *= cosine * cosine * (k - 1) / k
+        terms.append(term)
+    total = sine * math.fsum(terms)
+    return 2 / math.pi * (angle + total) if odd else total
+
+
+LEVEL = 0.95
+"""How often an interval holds the true mean."""
+
+LEAST = 3
+"""With fewer repetitions there is no verdict: two values, whose interval reaches 6 times their
+distance to both sides, can confirm next to nothing, and one says nothing about chance."""
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """The mean of ``count`` values with its 95 % confidence interval.
+
+    ``low`` and ``high`` are None with a single value, which says nothing about spread.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    count: int
+
+    @property
+    def known(self) -> tuple[float, float] | None:
+        """Both ends, if there are any."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Both ends; with a single value, the value itself."""
+        return self.known or (self.mean, self.mean)
+
+    def text(self, scale: float = 1.0, sign: str = "") -> str:
+        """Return mean and ends, times a factor to another unit, with two digits."""
+        mean = f"{self.mean * scale:{sign},.2f}"
+        if self.known is None:
+            return mean
+        low, high = self.known
+        return f"{mean} [{low * scale:{sign},.2f}, {high * scale:{sign},.2f}]"
+
+    def scaled(self, factor: float) -> Interval:
+        """Return the interval of the values times a factor above 0."""
+        low, high = self.known or (None, None)
+        return Interval(
+            mean=factor * self.mean,
+            low=None if low is None else factor * low,
+            high=None if high is None else factor * high,
+            count=self.count,
+        )
+
+    def above(self, limit: float) -> float:
+        """Return the probability of a mean like this one if the true one were at most a limit."""
+        known = self.known
+        if known is None or math.isinf(limit):
+            return 0.0 if limit == -math.inf else 1.0
+        freedom = self.count - 1
+        error = (known[1] - known[0]) / 2 / quantile(LEVEL, freedom)
+        if error == 0:
+            # Without any spread, chance has no part in it.
+            return 0.0 if self.mean > limit else 1.0
+        return upper_tail((self.mean - limit) / error, freedom)
+
+    def below(self, limit: float) -> float:
+        """Return the probability of a mean like this one if the true one were at least a limit."""
+        return _mirrored(self).above(-limit)
+
+
+def mean_interval(values: Sequence[float]) -> Interval:
+    """Return the mean of a sample, at least one value, with its interval.
+
+    It reaches t s / √n to both sides, where s is the standard deviation of the n values, and t
+    the quantile of Student's distribution with n - 1 degrees of freedom.
+    """
+    count = len(values)
+    if not count or not all(map(math.isfinite, values)):
+        raise InputError(
+            f"an interval of {count} values; at least one, and finite numbers, are expected"
+        )
+    mean = math.fsum(values) / count
+    if count == 1:
+        return Interval(mean=mean, low=None, high=None, count=1)
+    # Equal values have no spread, whatever the rounding of their mean.
+    mean = min(max(mean, min(values)), max(values))
+    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+    reach = quantile(LEVEL, count - 1) * math.sqrt(variance / count)
+    return Interval(mean=mean, low=mean - reach, high=mean + reach, count=count)
+
+
+def paired_difference(first: Sequence[float], second: Sequence[float]) -> Interval:
+    """Return the mean of ``first[i] - second[i]`` with its interval.
+
+    What both values of a pair share, the workload of one seed, cancels out; so the
+    interval is narrower than those of the two means.
+    """
+    if len(first) != len(second):
+        raise InputError(
+            f"paired difference of {len(first)} and {len(second)} values; equal numbers are "
+            "expected"
+        )
+    return mean_interval([a - b for a, b in zip(first, second, strict=True)])
+
+
+def nested_interval(groups: Sequence[Sequence[float]], *, planned: int = 1) -> Interval:
+    """Return the mean of values in groups, such as the seeds of each window of a log.
+
+    Values of one group have the group in common, so they are no independent repetitions: with
+    more than one group the interval is that of the groups' means, each of which counts alike. It
+    then tells what to expect of another window of that log; with a single group, only what to
+    expect of other seeds on the same window. Where so many groups are ``planned``, a single one
+    is not taken for all: its mean has no interval yet.
+    """
+    if max(len(groups), planned) == 1:
+        return mean_interval(groups[0])
+    return mean_interval([mean_interval(group).mean for group in groups])
+
+
+def _mirrored(interval: Interval) -> Interval:
+    low, high = interval.known or (None, None)
+    return Interval(
+        mean=-interval.mean,
+        low=None if high is None else -high,
+        high=None if low is None else -low,
+        count=interval.count,
+    )
+
+
+ERROR = 1 - LEVEL
+"""Probability of one wrong verdict or more among those judged together, at most."""
+
+RISK = f"{100 * ERROR:.0f} %"
+"""The same in words."""
+
+
+class Judgement(NamedTuple):
+    """What a measured mean says about a range: in it, or outside, unless chance explains that.
+
+    ``chance`` is the probability, None where there are too few repetitions to judge.
+    """
+
+    inside: bool
+    chance: float | None
+
+
+def judge(found: Interval, low: float = -math.inf, high: float = math.inf) -> Judgement:
+    """Judge whether a mean lies in a range, whose ends may be infinite.
+
+    Both sides of a statement can be confirmed, so that each probability counts twice.
+    """
+    if found.count < LEAST:
+        return Judgement(low < found.mean < high, None)
+    inside = max(found.above(low), found.below(high))
+    outside = min(found.below(low), found.above(high))
+    return Judgement(inside <= outside, min(1.0, 2 * min(inside, outside)))
+
+
+def holm(chances: Sequence[float | None]) -> list[float | None]:
+    """Return probabilities corrected for how many there are; None stays None and counts not."""
+    known = sorted((chance, index) for index, chance in enumerate(chances) if chance is not None)
+    corrected: list[float | None] = [None] * len(chances)
+    highest = 0.0
+    for place, (chance, index) in enumerate(known):
+        highest = max(highest, min(1.0, chance * (len(known) - place)))
+        corrected[index] = highest
+    return corrected
+
+
+def significant(chance: float | None) -> bool:
+    """Tell whether a corrected probability is low enough."""
+    return chance is not None and chance <= ERROR
+
+
+def directions(found: Iterable[Interval | None]) -> list[tuple[str, float | None]]:
+    """Return higher, lower or inconclusive for differences judged together, with the chance."""
+    intervals = list(found)
+    judged = [None if each is None else judge(each, low=0.0) for each in intervals]
+    corrected = holm([None if each is None else each.chance for each in judged])
+    result: list[tuple[str, float | None]] = []
+    for each, chance in zip(judged, corrected, strict=True):
+        if each is None:
+            result.append(("", None))
+        elif each.chance is None:
+            result.append(("not judged", None))
+        elif significant(chance):
+            result.append(("higher" if each.inside else "lower", chance))
+        else:
+            result.append(("inconclusive", chance))
+    return result

@@ -1,0 +1,396 @@
+"""Specification of Islam et al. (2003): figures, parameters, cases, choices.
+
+The paper shows curves only; its text tells few numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any, Literal
+
+import msgspec
+
+from qops_batsim.experiments.deadline_runs import BLIND, DeadlineCase, Scenario
+from qops_batsim.scheduling.registry import make_scheduler
+
+Kind = Literal["admittance", "utilization", "load", "achieved", "relaxation"]
+Log = Literal["CTC", "SDSC"]
+Method = Literal["duplication", "expansion"]
+Setting = tuple[float, float]
+"""Stringency factor S, and share of the jobs with a deadline of their user."""
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What a figure shows.
+
+    Unadmitted jobs and processor-seconds (``admittance``), or utilization, against load; response
+    time and slowdown of the non-deadline jobs against load (``load``), against utilization
+    (``achieved``) or, of QoPS with several relaxation factors R, against load (``relaxation``).
+    Utilization has a panel for each of two settings, all others have two quantities of one.
+    """
+
+    number: int
+    kind: Kind
+    log: Log
+    method: Method
+    settings: tuple[Setting, ...]
+
+    @property
+    def mixed(self) -> bool:
+        """Whether some jobs have no deadline of their user, so that there are artificial ones."""
+        return any(share < 1 for _, share in self.settings)
+
+
+_TRACES: tuple[tuple[Log, Method], ...] = (
+    ("CTC", "duplication"),
+    ("SDSC", "duplication"),
+    ("CTC", "expansion"),
+)
+_STRINGENCIES = (0.2, 0.5)
+_MIXED: tuple[tuple[Kind, tuple[float, float]], ...] = (
+    ("admittance", (0.8, 0.2)),
+    ("load", (0.2, 0.8)),
+    ("utilization", (0.8, 0.2)),
+    ("achieved", (0.2, 0.8)),
+    ("relaxation", (0.2, 0.8)),
+)
+"""Kinds of the figures with mixed jobs, with the shares in their order."""
+
+
+def _captions() -> Iterator[tuple[Kind, Log, Method, tuple[Setting, ...]]]:
+    """Yield kind, log, method and settings of each figure, as the captions say."""
+    for trace in _TRACES:
+        for stringency in _STRINGENCIES:
+            yield "admittance", *trace, ((stringency, 1.0),)
+        yield "utilization", *trace, tuple((each, 1.0) for each in _STRINGENCIES)
+    for kind, shares in _MIXED:
+        for trace in _TRACES[:1] if kind == "relaxation" else _TRACES:
+            if kind == "utilization":
+                for stringency in _STRINGENCIES:
+                    yield kind, *trace, tuple((stringency, share) for share in shares)
+                continue
+            for share in shares:
+                for stringency in _STRINGENCIES:
+                    yield kind, *trace, ((stringency, share),)
+
+
+FIGURES = [
+    Shown(number=number, kind=kind, log=log, method=method, settings=settings)
+    for number, (kind, log, method, settings) in enumerate(_captions(), 4)
+]
+"""What each figure shows, from the first to the last."""
+
+LOADS = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6)
+"""Section 4.2, and the axes of the talk's pictures."""
+
+JOBS = 5000
+"""Of each log (section 4.1)."""
+
+RELAXATIONS = (2.0, 5.0, 10.0)
+"""R (section 4.2)."""
+
+
+Rule = Literal["run-time", "turnaround"]
+
+RULES: dict[Rule, str] = {"run-time": "text", "turnaround": "slides"}
+"""The artificial deadlines, with where they are from."""
+
+ADMISSION = ("qops", "msb", "mrt")
+REFERENCES = ("easy", "conservative")
+
+SETTINGS: dict[str, tuple[tuple[str, Any], ...]] = {"conservative": (("reserve", "processors"),)}
+"""Options of schedulers that are not their defaults."""
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of a log on a machine: the file's name, processors, and jobs to leave out."""
+
+    file: str
+    processors: int
+    skip: int = 0
+    first: int = JOBS
+
+    @property
+    def name(self) -> str:
+        """A name for reports."""
+        log = self.file.partition("-")[0]
+        window = f", from job {self.skip + 1:,}" if self.skip else ""
+        return f"{log} {self.processors}{window}"
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """A scheduler with options: one of the ways in which the paper may be read."""
+
+    name: str
+    scheduler: str
+    settings: tuple[tuple[str, Any], ...] = ()
+
+
+class PackedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A scheduler on a synthetic packed schedule (section 4.1); ``laxity`` is the paper's r."""
+
+    scheduler: str
+    laxity: float
+    seed: int
+
+
+class Study(msgspec.Struct, frozen=True, kw_only=True):
+    """What is simulated.
+
+    ``sources`` are those of the figures; ``readings`` are compared on ``reading_sources`` at
+    ``reading_loads``, with deadlines for all jobs and S = 0.2. ``windows`` are stretches of logs
+    that did not choose any default; each has ``window_seeds``. Packed schedules have the
+    ``laxities`` and the ``seeds``.
+    """
+
+    sources: Mapping[Log, Source]
+    loads: tuple[float, ...]
+    seeds: tuple[int, ...]
+    relaxations: tuple[float, ...] = RELAXATIONS
+    reading_sources: tuple[Source, ...] = ()
+    reading_loads: tuple[float, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    windows: tuple[Source, ...] = ()
+    window_loads: tuple[float, ...] = ()
+    window_seeds: tuple[int, ...] = ()
+    laxities: tuple[float, ...] = ()
+
+    def all_sources(self) -> list[Source]:
+        """Return every stretch of a log, each once."""
+        found = (*self.sources.values(), *self.reading_sources, *self.windows)
+        return list(dict.fromkeys(found))
+
+    def cases(self) -> list[DeadlineCase]:
+        """Return every case, each once: those of one workload one after the other."""
+        found = {case.canonical(): None for case in (*self._figure_cases(), *self._other_cases())}
+        own = {source.name for source in self.sources.values()}
+        return sorted(found, key=lambda case: (case.scenario.log not in own, *_order(case)))
+
+    def admittance_scenarios(self) -> list[Scenario]:
+        """Return the workloads of the figures of admittance where all jobs have deadlines."""
+        return [
+            scenario(self.sources[shown.log], shown.method, setting, load, seed)
+            for shown in FIGURES
+            if is_bounded(shown)
+            for setting, load, seed in product(shown.settings, self.loads, self.seeds)
+        ]
+
+    def packed_cases(self) -> list[PackedCase]:
+        """Return the cases of packed schedules."""
+        return [
+            PackedCase(scheduler=scheduler, laxity=laxity, seed=seed)
+            for laxity in self.laxities
+            for seed in self.seeds
+            for scheduler in ADMISSION
+        ]
+
+    def _figure_cases(self) -> Iterator[DeadlineCase]:
+        for shown in FIGURES:
+            for load in self.loads:
+                for seed in self.seeds:
+                    for setting in shown.settings:
+                        yield from self._of_figure(shown, setting, load, seed)
+
+    def _of_figure(
+        self, shown: Shown, setting: Setting, load: float, seed: int
+    ) -> Iterator[DeadlineCase]:
+        for rule in RULES if shown.mixed else ("run-time",):
+            found = scenario(self.sources[shown.log], shown.method, setting, load, seed, rule)
+            if shown.kind == "relaxation":
+                for factor in self.relaxations:
+                    relaxed = msgspec.structs.replace(found, relaxation=factor)
+                    yield case_of(relaxed, "qops")
+                continue
+            for scheduler in (*ADMISSION, *REFERENCES):
+                yield case_of(found, scheduler)
+
+    def _other_cases(self) -> Iterator[DeadlineCase]:
+        for source in self.reading_sources:
+            for load in self.reading_loads:
+                for seed in self.seeds:
+                    found = scenario(source, "duplication", (0.2, 1.0), load, seed)
+                    yield from (
+                        case_of(found, each.scheduler, each.settings) for each in self.readings
+                    )
+        for source in self.windows:
+            for load in self.window_loads:
+                for seed in self.window_seeds:
+                    found = scenario(source, "duplication", (0.2, 1.0), load, seed)
+                    yield from (case_of(found, name) for name in ADMISSION)
+                    yield case_of(found, "qops", (("order", "earliest_deadline"),))
+
+
+def is_bounded(shown: Shown) -> bool:
+    """Return whether a figure's numbers have bounds: unadmitted jobs where all have deadlines."""
+    return shown.kind == "admittance" and not shown.mixed
+
+
+def scenario(
+    source: Source,
+    method: Method,
+    setting: Setting,
+    load: float,
+    seed: int,
+    rule: Rule | str = "run-time",
+) -> Scenario:
+    """Return a deadline workload; what it skips is left out of its log already.
+
+    At load 1 both methods give the same one.
+    """
+    stringency, share = setting
+    return Scenario(
+        log=source.name,
+        first=source.first,
+        load=load,
+        method=method if load > 1 else "duplication",
+        stringency=stringency,
+        share=share,
+        artificial=rule,
+        relaxation=RELAXATIONS[0],
+        seed=seed,
+    )
+
+
+def case_of(
+    found: Scenario, scheduler: str, settings: tuple[tuple[str, Any], ...] | None = None
+) -> DeadlineCase:
+    """Return the run of a scheduler; that of one which does not look at deadlines is of any."""
+    if scheduler in BLIND:
+        found = msgspec.structs.replace(
+            found, stringency=0.2, artificial="run-time", relaxation=RELAXATIONS[0]
+        )
+    chosen = SETTINGS.get(scheduler, ()) if settings is None else settings
+    return DeadlineCase(scenario=found, scheduler=scheduler, settings=chosen)
+
+
+def _order(case: DeadlineCase) -> tuple[Any, ...]:
+    """Sort by workload before deadlines, the longest first, then by what deadlines are of."""
+    it = case.scenario
+    workload = -it.load, it.method, it.log, it.without_deadlines().seed
+    return *workload, it.seed, it.share, it.stringency, it.artificial, it.relaxation, case.scheduler
+
+
+CTC, SDSC, KTH = (
+    "CTC-SP2-1996-rebuilt.swf.gz",
+    "SDSC-SP2-1998-rebuilt.swf.gz",
+    "KTH-SP2-1996-2.swf.gz",
+)
+"""The logs' files."""
+
+BATCH_PARTITION, WHOLE_LOG = 430, 338
+"""Processors of CTC: of the machine's batch partition, and as many as the log tells."""
+
+SDSC_PROCESSORS, KTH_PROCESSORS = 128, 100
+
+PACKED_PROCESSORS, PACKED_JOBS = 64, 400
+"""Size of a packed schedule, which the paper does not tell."""
+
+READINGS = (
+    Reading(name="qops (defaults)", scheduler="qops"),
+    Reading(
+        name="qops, order=earliest_deadline",
+        scheduler="qops",
+        settings=(("order", "earliest_deadline"),),
+    ),
+    *(
+        Reading(name=f"qops, k_factor={k}", scheduler="qops", settings=(("k_factor", k),))
+        for k in (0, 1, 20)
+    ),
+    Reading(name="qops, on_failure=reject", scheduler="qops", settings=(("on_failure", "reject"),)),
+    Reading(name="qops, new_job=first", scheduler="qops", settings=(("new_job", "first"),)),
+    *(
+        Reading(name=f"qops, undo={undo}", scheduler="qops", settings=(("undo", undo),))
+        for undo in ("starting_later", "all")
+    ),
+    Reading(name="msb (defaults)", scheduler="msb"),
+    Reading(name="msb, fairness=true", scheduler="msb", settings=(("fairness", True),)),
+    Reading(name="msb, price=delays", scheduler="msb", settings=(("price", "delays"),)),
+    Reading(name="mrt (defaults)", scheduler="mrt"),
+    Reading(
+        name="mrt, order=earliest_deadline",
+        scheduler="mrt",
+        settings=(("order", "earliest_deadline"),),
+    ),
+)
+"""The ways in which the paper may be read, the chosen ones first of each scheduler."""
+
+_SDSC = Source(file=SDSC, processors=SDSC_PROCESSORS)
+_NARROW = Source(file=CTC, processors=WHOLE_LOG)
+
+FULL = Study(
+    sources={"CTC": Source(file=CTC, processors=BATCH_PARTITION), "SDSC": _SDSC},
+    loads=LOADS,
+    seeds=(1, 2, 3, 4, 5),
+    reading_sources=(_NARROW, _SDSC),
+    reading_loads=(1.2, 1.4, 1.6),
+    readings=READINGS,
+    windows=(
+        *(Source(file=CTC, processors=WHOLE_LOG, skip=skip) for skip in (10_000, 30_000, 50_000)),
+        *(
+            Source(file=SDSC, processors=SDSC_PROCESSORS, skip=skip)
+            for skip in (10_000, 25_000, 40_000)
+        ),
+        *(Source(file=KTH, processors=KTH_PROCESSORS, skip=skip) for skip in (0, 10_000, 20_000)),
+    ),
+    window_loads=(1.2, 1.4),
+    window_seeds=(1, 2, 3),
+    laxities=(0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
+)
+"""All figures, the readings and other windows of the logs."""
+
+QUICK = Study(
+    sources={
+        "CTC": Source(file=CTC, processors=BATCH_PARTITION, first=2000),
+        "SDSC": Source(file=SDSC, processors=SDSC_PROCESSORS, first=2000),
+    },
+    loads=(1.0, 1.3, 1.6),
+    seeds=(1, 2, 3),
+    reading_sources=(Source(file=CTC, processors=WHOLE_LOG, first=2000),),
+    reading_loads=(1.4,),
+    readings=READINGS,
+    laxities=(0.0, 0.5, 2.0),
+)
+"""The quick part: few jobs and loads."""
+
+
+def choices(study: Study) -> dict[str, str]:
+    """Return what was chosen for a study, in words."""
+    machines = ", ".join(
+        f"{log}: the first {source.first:,} jobs of {source.file} on {source.processors} processors"
+        for log, source in study.sources.items()
+    )
+    options = {
+        name: make_scheduler(name, dict(SETTINGS.get(name, ()))).options
+        for name in (*ADMISSION, *REFERENCES)
+    }
+    settings = "; ".join(
+        f"{name} with "
+        + ", ".join(f"{key}={value}" for key, value in msgspec.to_builtins(each).items())
+        for name, each in options.items()
+    )
+    return {
+        "logs": f"{machines}. The readings are compared on CTC with {WHOLE_LOG} processors, as "
+        f"many as the log tells: that is a higher load than on the {BATCH_PARTITION} of the "
+        "machine's batch partition, with which EASY's utilization and slowdown are as in the "
+        "pictures of the talk",
+        "run times": "known exactly (section 6); a job that exceeds its walltime is cut to it",
+        "load by duplication": "a seeded sample of the jobs is submitted again at random times; "
+        "loads nest",
+        "load by expansion": "run times are multiplied by the load",
+        "deadlines": "arrival + max(run time, (1 - S) x response time), from EASY on the workload "
+        "of the same load and seed",
+        "packed schedules": f"{PACKED_JOBS} jobs on {PACKED_PROCESSORS} processors; sizes and run "
+        "times (1 min to 10 h) are uniform in their logarithm, and a job begins wherever some end",
+        "non-deadline jobs": "max(24 h, R x run time) after their arrival (text), or max(24 h, "
+        f"R x EASY's response time) (slides); R = {RELAXATIONS[0]:g} where none is told",
+        "mixed jobs": "unadmitted jobs and work are those of deadline jobs, in % of these (section "
+        "5.2: the admittance of deadline jobs); response time and slowdown are means over the "
+        "non-deadline jobs that ran",
+        "utilization": "from the first submission to the last completion",
+        "seeds": f"{len(study.seeds)}; they choose duplicates and whose jobs have deadlines. Where "
+        "they choose nothing (load 1 and expansion, with deadlines for all), all are one run",
+        "schedulers": settings,
+        "defaults": "least laxity was chosen with the first 5,000 jobs of CTC and SDSC in view; "
+        "claims judged on these are no confirmation of that choice, those on other windows are",
+    }
