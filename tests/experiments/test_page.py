@@ -93,6 +93,16 @@ def test_what_is_shown_can_be_saved_without_a_network() -> None:
     assert f'download="one-a-b.csv" href="data:text/csv;base64,{content}"' in PAGE
 
 
+def test_titles_cannot_leave_their_attributes() -> None:
+    picture = PagePicture(title='" onload="alert(1)', svg=SVG, data=DATA)
+    page = html_page("A", "B", [Section(title="<script>", content=[picture])])
+    outline = _Outline()
+    outline.feed(page)
+    assert outline.open == []
+    assert ' onload="' not in page
+    assert page.count("<script>") == 1
+
+
 def test_equal_content_gives_equal_pages() -> None:
     assert made_by("x") == made_by("x")
     assert html_page("a", "b", [made_by("x")]) == html_page("a", "b", [made_by("x")])
