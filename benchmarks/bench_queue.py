@@ -74,15 +74,15 @@ def over_http(asker: QueueAsker, asks: list[Ask]) -> list[float]:
     """Return how long each quote takes a client of the endpoint (seconds)."""
     server = QuoteServer(("127.0.0.1", 0), QueueKeeper(lambda content: asker))
     server.keeper.post(b"")
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.run, daemon=True).start()
     times = []
     for each in asks:
         began = time.perf_counter()
-        client = HTTPConnection("127.0.0.1", server.server_address[1])
+        client = HTTPConnection("127.0.0.1", server.address[1])
         client.request("GET", f"/quote?processors={each.processors}&time={each.time:g}")
         json.loads(client.getresponse().read())["jobs"][0]
         times.append(time.perf_counter() - began)
-    server.shutdown()
+    server.should_exit = True
     return times
 
 

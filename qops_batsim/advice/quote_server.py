@@ -1,4 +1,4 @@
-"""A small HTTP endpoint that portals and job-submit plug-ins ask for quotes.
+"""HTTP endpoint that portals and job-submit plug-ins ask for quotes (the extra ``http``).
 
 One request a connection; requests, their number at a time and their time are bounded, so that no
 client keeps others out for long.
@@ -6,19 +6,27 @@ client keeps others out for long.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
 import socket
-import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
+from functools import partial
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import BoundedSemaphore, Lock, Timer
+from threading import Lock
 from typing import Any
-from urllib.parse import SplitResult, parse_qs, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
+import h11
 import msgspec
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from qops_batsim.advice.queue_quote import Ask, QueueAsker
 from qops_batsim.errors import InputError, QopsError, shown
@@ -37,26 +45,24 @@ MAX_POSTED_BYTES = 64 << 20
 MAX_ASK_BYTES = 64 << 10
 """Longest request for quotes (bytes)."""
 
+MAX_TARGET_BYTES = 1 << 16
+"""Longest path and query of a request (bytes)."""
+
 REQUEST_SECONDS = 10.0
-"""Longest time that a request may take to arrive."""
+"""Longest time from the connection to the end of the answer."""
+
+Problem = HTTPException
+"""Refusal of a request: a status of HTTP, and the reason."""
 
 
 class Asks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a request asks about."""
+    """Jobs that a request asks about."""
 
     jobs: list[Ask]
 
 
-class Problem(Exception):
-    """What is wrong with a request: a status of HTTP, and why."""
-
-    def __init__(self, status: HTTPStatus, why: str) -> None:
-        super().__init__(why)
-        self.status = status
-
-
 class QueueKeeper:
-    """Holds the state of a queue that quotes are about, and lets it be replaced.
+    """Holder of the queue that quotes are about, which can be replaced.
 
     ``read`` makes an asker of what was posted, ``refresh`` returns one if the file has changed.
     """
@@ -71,31 +77,25 @@ class QueueKeeper:
         self._asker: QueueAsker | None = None
 
     def post(self, content: bytes) -> QueueAsker:
-        """Let quotes be about a queue that was posted."""
+        """Replace the queue by a posted one."""
         asker = self._read(content)
         with self._lock:
             self._asker = asker
         return asker
 
     def asker(self) -> QueueAsker:
-        """Return what answers now; an InputError if the queue cannot be read."""
+        """Return the asker of the queue as it is now; raise an InputError if it cannot be read."""
         with self._lock:
             changed = self._refresh()
             if changed is not None:
                 self._asker = changed
             if self._asker is None:
-                raise Problem(
-                    HTTPStatus.SERVICE_UNAVAILABLE, "no queue is known yet; post one to /state"
-                )
+                raise Problem(503, "no queue is known yet; post one to /state")
             return self._asker
 
 
-class QuoteServer(ThreadingHTTPServer):
-    """The endpoint; :meth:`serve_forever` ends by :meth:`shutdown`."""
-
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 64
+class QuoteServer(uvicorn.Server):
+    """Endpoint on an address, served by :meth:`run` until ``should_exit`` is set or a signal."""
 
     def __init__(
         self,
@@ -106,43 +106,176 @@ class QuoteServer(ThreadingHTTPServer):
         on_request: Callable[[str], None] = lambda line: None,
         seconds: float = REQUEST_SECONDS,
     ) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.keeper, self.post_state, self.on_request = keeper, post_state, on_request
-        self.seconds, self.posting = seconds, Lock()
-        self.on_loopback = _is_loopback(address[0])
-        self._room = BoundedSemaphore(MOST_AT_ONCE)
-        super().__init__(address, _Handler)
+        self._on_loopback = _is_loopback(address[0])
+        self._posting = asyncio.Lock()
+        self._socket = socket.create_server(
+            address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET, backlog=64
+        )
+        self.address: tuple[str, int] = self._socket.getsockname()[:2]
+        endpoints: list[tuple[str, str, _Endpoint]] = [
+            ("GET", "/health", self._health),
+            ("GET", "/state", self._state),
+            ("GET", "/schema", self._schema),
+            ("GET", "/quote", self._quote),
+            ("POST", "/quote", self._quote_jobs),
+            ("POST", "/state", self._post_state),
+        ]
+        app = Starlette(
+            routes=[
+                Route(path, partial(self._answer, endpoint), methods=[method])
+                for method, path, endpoint in endpoints
+            ],
+            exception_handlers={404: self._no_route, 405: self._no_route},
+        )
+        app.router.redirect_slashes = False
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=partial(_LimitedProtocol, seconds),  # type: ignore[arg-type]
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level="error",
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                headers=[("Connection", "close")],
+                timeout_graceful_shutdown=1,
+                h11_max_incomplete_event_size=2 * MAX_TARGET_BYTES,
+            )
+        )
 
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own, or at once that there are too many."""
-        if not self._room.acquire(blocking=False):
-            request.settimeout(0.2)
-            with_body = _response(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "too many requests"})
-            with suppress(OSError):  # The client may have gone.
-                request.sendall(with_body)
-            self.shutdown_request(request)
-            return
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve until a signal, or until ``should_exit`` is set."""
+        super().run(sockets or [self._socket])
+
+    async def _answer(self, endpoint: _Endpoint, request: Request) -> JSONResponse:
+        """Return the answer of an endpoint, or its refusal."""
         try:
-            super().process_request(request, client_address)
-        except Exception:
-            self._room.release()
-            raise
+            self._check(request)
+            return self._response(request, 200, await endpoint(request))
+        except Problem as problem:
+            return self._response(request, problem.status_code, {"error": problem.detail})
+        except QopsError as error:
+            return self._response(request, 400, {"error": str(error)})
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, for a limited time."""
-        limit = Timer(self.seconds, _cut, [request])
-        limit.daemon = True
-        limit.start()
+    async def _no_route(self, request: Request, error: Exception) -> JSONResponse:
+        """Return the refusal of a request for which there is no endpoint."""
+        if request.method not in ("GET", "POST"):
+            why = f"Unsupported method ({request.method!r})"
+            return self._response(request, 501, {"error": why})
+
+        async def unknown(request: Request) -> Any:
+            known = "GET /quote, /state, /schema, /health; POST /quote, /state"
+            raise Problem(404, f"{shown(request.scope['path'])} is not known (known: {known})")
+
+        return await self._answer(unknown, request)
+
+    def _response(self, request: Request, status: int, content: Any) -> JSONResponse:
+        self.on_request(f"{request.method} {request.scope['path']} {status}")
+        return JSONResponse(content, status)
+
+    def _check(self, request: Request) -> None:
+        """Refuse too many requests, too long ones, and those of other sites' web pages.
+
+        Names of such sites may have been made to mean this machine, so that a browser on it comes
+        here: only its own names are answered.
+        """
+        state = self.server_state
+        if max(len(state.connections), len(state.tasks)) > MOST_AT_ONCE:
+            raise Problem(503, "too many requests")
+        if len(request.scope["raw_path"]) + len(request.scope["query_string"]) > MAX_TARGET_BYTES:
+            raise Problem(414, HTTPStatus.REQUEST_URI_TOO_LONG.phrase)
+        if "origin" in request.headers:
+            raise Problem(403, "requests of web pages are not answered")
+        host = request.headers.get("host", "localhost")
         try:
-            super().process_request_thread(request, client_address)
-        finally:
-            limit.cancel()
-            self._room.release()
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            name = ""
+        if self._on_loopback and name != "localhost" and not _is_loopback(name):
+            raise Problem(421, f"this is not {shown(host)}; 127.0.0.1 or localhost is expected")
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Tell of a defect; that a client has gone, or was cut off, is none."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
+    async def _health(self, request: Request) -> Any:
+        return {"version": __version__}
+
+    async def _schema(self, request: Request) -> Any:
+        return schema()
+
+    async def _state(self, request: Request) -> Any:
+        return await run_in_threadpool(lambda: _about(self._asker()))
+
+    async def _quote(self, request: Request) -> Any:
+        query = request.scope["query_string"].decode("latin-1")
+        if len(query) > 1000:
+            raise Problem(400, "query longer than 1,000 letters")
+        return await run_in_threadpool(lambda: _quotes(self._asker(), [_ask_of(query)]))
+
+    async def _quote_jobs(self, request: Request) -> Any:
+        content = await _body(request, MAX_ASK_BYTES)
+        try:
+            asked = msgspec.json.decode(content, type=Asks)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Problem(400, str(error)) from None
+        if not 1 <= len(asked.jobs) <= MOST_ASKS:
+            raise Problem(400, f"{len(asked.jobs)} jobs; 1 to {MOST_ASKS} are expected")
+        return await run_in_threadpool(lambda: _quotes(self._asker(), asked.jobs))
+
+    async def _post_state(self, request: Request) -> Any:
+        if not self.post_state:
+            raise Problem(403, "the queue is read from a file here, and cannot be posted")
+        async with self._posting:
+            content = await _body(request, MAX_POSTED_BYTES)
+            return _about(await run_in_threadpool(self.keeper.post, content))
+
+    def _asker(self) -> QueueAsker:
+        """Return the asker; that a file cannot be read is not the client's fault."""
+        try:
+            return self.keeper.asker()
+        except QopsError as error:
+            raise Problem(503, str(error)) from None
+
+
+_Endpoint = Callable[[Request], Awaitable[Any]]
+
+
+class _LimitedProtocol(H11Protocol):
+    """HTTP of a connection that ends after some seconds, whatever the client does."""
+
+    def __init__(self, seconds: float, **given: Any) -> None:
+        super().__init__(**given)
+        self._seconds = seconds
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._limit = self.loop.call_later(self._seconds, transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._limit.cancel()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no request with JSON, as all else."""
+        headers = [("content-type", "application/json"), ("connection", "close")]
+        body = json.dumps({"error": msg}).encode()
+        for event in (
+            h11.Response(status_code=400, headers=headers),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """Return the body of a request, if it tells its length and that is not too much."""
+    length = request.headers.get("content-length")
+    if length is None:
+        raise Problem(411, "a Content-Length is expected")
+    if int(length) > most:
+        raise Problem(413, f"{int(length):,} bytes; at most {most:,} are expected")
+    return await request.body()
 
 
 def _is_loopback(name: str) -> bool:
@@ -150,143 +283,6 @@ def _is_loopback(name: str) -> bool:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
-
-
-def _cut(request: socket.socket) -> None:
-    with suppress(OSError):  # It may be over already.
-        request.shutdown(socket.SHUT_RDWR)
-
-
-def _response(status: HTTPStatus, content: Any) -> bytes:
-    """Return a whole response of HTTP/1.0."""
-    body = json.dumps(content, allow_nan=False).encode() + b"\n"
-    head = (
-        f"HTTP/1.0 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """Reads a request and answers it with JSON."""
-
-    server: QuoteServer
-    timeout = REQUEST_SECONDS
-
-    def do_GET(self) -> None:
-        """Answer GET."""
-        self._answer(self._get)
-
-    def do_POST(self) -> None:
-        """Answer POST."""
-        self._answer(self._post)
-
-    def _answer(self, work: Callable[[], Any]) -> None:
-        try:
-            self._check_host()
-            status, content = HTTPStatus.OK, work()
-        except Problem as problem:
-            status, content = problem.status, {"error": str(problem)}
-        except QopsError as error:
-            status, content = HTTPStatus.BAD_REQUEST, {"error": str(error)}
-        self._send(status, content, f"{self.command} {_target(self.path).path}")
-
-    def _send(self, status: HTTPStatus, content: Any, asked: str) -> None:
-        self.close_connection = True
-        self.server.on_request(f"{asked} {status.value}")
-        self.wfile.write(_response(status, content))
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what is no request that is understood: with JSON, as all else."""
-        status = HTTPStatus(code)
-        self._send(status, {"error": message or status.phrase}, "a request")
-
-    def _check_host(self) -> None:
-        """Refuse pages of other sites that lead a browser on this machine here.
-
-        Their names may have been made to mean this machine, so it answers to its own ones only.
-        """
-        if self.headers.get("Origin") is not None:
-            raise Problem(HTTPStatus.FORBIDDEN, "requests of web pages are not answered")
-        host = self.headers.get("Host", "localhost")
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            name = ""
-        if self.server.on_loopback and name != "localhost" and not _is_loopback(name):
-            why = f"this is not {shown(host)}; 127.0.0.1 or localhost is expected"
-            raise Problem(HTTPStatus.MISDIRECTED_REQUEST, why)
-
-    def _get(self) -> Any:
-        parts = _target(self.path)
-        if parts.path == "/health":
-            return {"version": __version__}
-        if parts.path == "/state":
-            return _about(self._asker())
-        if parts.path == "/schema":
-            return schema()
-        if parts.path != "/quote":
-            raise _not_found(parts.path)
-        if len(parts.query) > 1000:
-            raise Problem(HTTPStatus.BAD_REQUEST, "query longer than 1,000 letters")
-        return _quotes(self._asker(), [_ask_of(parts.query)])
-
-    def _post(self) -> Any:
-        path = _target(self.path).path
-        if path == "/quote":
-            content = self._body(MAX_ASK_BYTES)
-            try:
-                asked = msgspec.json.decode(content, type=Asks)
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                raise Problem(HTTPStatus.BAD_REQUEST, str(error)) from None
-            if not 1 <= len(asked.jobs) <= MOST_ASKS:
-                why = f"{len(asked.jobs)} jobs; 1 to {MOST_ASKS} are expected"
-                raise Problem(HTTPStatus.BAD_REQUEST, why)
-            return _quotes(self._asker(), asked.jobs)
-        if path != "/state":
-            raise _not_found(path)
-        if not self.server.post_state:
-            raise Problem(
-                HTTPStatus.FORBIDDEN, "the queue is read from a file here, and cannot be posted"
-            )
-        with self.server.posting:
-            return _about(self.server.keeper.post(self._body(MAX_POSTED_BYTES)))
-
-    def _asker(self) -> QueueAsker:
-        """Return what answers now; that a file cannot be read is not the client's fault."""
-        try:
-            return self.server.keeper.asker()
-        except QopsError as error:
-            raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from None
-
-    def _body(self, most: int) -> bytes:
-        text = self.headers.get("Content-Length", "")
-        if not (text.isascii() and text.isdecimal() and len(text) < 12):
-            raise Problem(HTTPStatus.LENGTH_REQUIRED, "a Content-Length is expected")
-        length = int(text)
-        if length > most:
-            why = f"{length:,} bytes; at most {most:,} are expected"
-            raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
-        content = self.rfile.read(length)
-        if len(content) < length:
-            raise Problem(HTTPStatus.BAD_REQUEST, "the request ends too early")
-        return content
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
-        """Say nothing: ``on_request`` is told."""
-
-
-def _target(path: str) -> SplitResult:
-    """Return path and query of what is asked for."""
-    try:
-        return urlsplit(path)
-    except ValueError:
-        return SplitResult("", "", path, "", "")
-
-
-def _not_found(path: str) -> Problem:
-    known = "GET /quote, /state, /schema, /health; POST /quote, /state"
-    return Problem(HTTPStatus.NOT_FOUND, f"{shown(path)} is not known (known: {known})")
 
 
 def _ask_of(query: str) -> Ask:
@@ -298,7 +294,7 @@ def _ask_of(query: str) -> Ask:
         len(values) != 1 for values in fields.values()
     ):
         raise Problem(
-            HTTPStatus.BAD_REQUEST,
+            400,
             "processors=N&time=DURATION is expected, and deadline=DURATION may be added",
         )
     count = fields["processors"][0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,13 +115,16 @@ def _row(answer: QueueAnswer) -> dict[str, str]:
 
 def listen(source: QueueSource, address: str, *, any_interface: bool) -> None:
     """Answer requests until a signal ends it."""
-    from concurrent.futures import ThreadPoolExecutor
-
     from qops_batsim.advice.queue_quote import Ask, QueueAsker
     from qops_batsim.advice.queue_state import QueuedJob, QueueState
-    from qops_batsim.advice.quote_server import QueueKeeper, QuoteServer, parse_address
     from qops_batsim.signals import EndingSignal
 
+    try:
+        from qops_batsim.advice.quote_server import QueueKeeper, QuoteServer, parse_address
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"--listen needs the package {error.name} (pip install 'qops-batsim[http]')"
+        ) from None
     place = parse_address(address, any_interface=any_interface)
     job = QueuedJob(id="1", processors=1, estimate=1.0)
     with announce_compiling():
@@ -136,15 +140,8 @@ def listen(source: QueueSource, address: str, *, any_interface: bool) -> None:
         raise InputError(
             f"--listen {address}: {error.strerror or error}; a free port is expected"
         ) from None
-    with server:
-        host, port = server.server_address[:2]
-        note(f"listens at http://{host!s}:{port}")
-        # This thread only waits, so that no signal is raised where Python ignores exceptions, as in
-        # the callback of a weak reference.
-        with ThreadPoolExecutor(1) as pool:
-            serving = pool.submit(server.serve_forever, 0.2)
-            try:
-                serving.result()
-            except (KeyboardInterrupt, EndingSignal):
-                server.shutdown()
-                note("stopped")
+    host, port = server.address
+    note(f"listens at http://{host}:{port}")
+    with suppress(KeyboardInterrupt, EndingSignal):
+        server.run()
+    note("stopped")

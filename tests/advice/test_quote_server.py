@@ -27,7 +27,7 @@ from qops_batsim.advice.quote_server import (
     parse_address,
     schema,
 )
-from qops_batsim.cli.queue import QueueSource
+from qops_batsim.cli.queue import QueueSource, listen
 from qops_batsim.errors import InputError
 
 NOW = 1_780_000_000
@@ -43,7 +43,7 @@ Ask = Callable[..., tuple[int, Any]]
 def served(source: QueueSource, seconds: float = 10.0) -> Iterator[tuple[Ask, int]]:
     keeper = QueueKeeper(source.read, source.changed)
     server = QuoteServer(("127.0.0.1", 0), keeper, post_state=source.path is None, seconds=seconds)
-    port = server.server_address[1]
+    port = server.address[1]
 
     def ask(method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
         connection = HTTPConnection("127.0.0.1", port, timeout=240)
@@ -52,12 +52,12 @@ def served(source: QueueSource, seconds: float = 10.0) -> Iterator[tuple[Ask, in
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
 
-    with server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield ask, int(port)
-        server.shutdown()
-        thread.join(10)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    yield ask, port
+    server.should_exit = True
+    thread.join(10)
+    assert not thread.is_alive()
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_pages_of_other_sites_are_not_answered(ask: Ask) -> None:
     ("method", "path", "status"),
     [
         ("PUT", "/state", 501),
-        ('"><', "/state", 501),
+        ('"><', "/state", 400),
         ("GET", "/" + "a" * 70_000, 414),
         ("GET", "http://[x/", 404),
         ("POST", "http://[x/", 404),
@@ -215,6 +215,15 @@ def test_without_a_queue_there_is_no_quote() -> None:
     for ask, _ in served(QueueSource(None, "qops", {})):
         status, answer = ask("GET", "/quote?processors=4&time=60")
         assert (status, answer["error"]) == (503, "no queue is known yet; post one to /state")
+
+
+def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [each for each in sys.modules if each.startswith("starlette")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    monkeypatch.delitem(sys.modules, "qops_batsim.advice.quote_server")
+    with pytest.raises(InputError, match=r"needs the package starlette.*qops-batsim\[http\]"):
+        listen(QueueSource(None, "qops", {}), "127.0.0.1:0", any_interface=False)
 
 
 def test_only_this_machine_may_ask_unless_allowed() -> None:
