@@ -9,6 +9,11 @@ printed must be the same to the byte. Only what describes files beside it may ga
 fields: ``_run.json``, ``compare.json``, ``report.json`` and the first line of a decision log.
 What differs is listed; the exit code is 1 if anything does.
 
+    python benchmarks/unchanged.py --held [--only SCHEDULER] [--show NUMBER] [--keep-digests]
+
+runs random small schedules in this Python instead and compares their outcomes with
+``held_digests.json`` (see ``held_cases.py``); ``--show`` prints the outcome of one case.
+
 Where the source papers' logs are at hand (QOPS_SHARED, default ../shared), ``--logs`` also
 runs the papers on their quick settings.
 """
@@ -25,6 +30,8 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import held_cases
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared")).resolve()
@@ -182,14 +189,21 @@ def first_difference(before: bytes, after: bytes) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("before", help="the command qops-batsim of one environment")
-    parser.add_argument("after", help="and of another")
+    parser.add_argument("before", nargs="?", help="the command qops-batsim of one environment")
+    parser.add_argument("after", nargs="?", help="and of another")
+    parser.add_argument("--held", action="store_true", help="random schedules in this Python")
+    parser.add_argument("--show", type=int, help="only print the outcome of this held case")
+    parser.add_argument("--keep-digests", action="store_true", help="keep those of the held cases")
     parser.add_argument("--only", default="", help="only cases whose name holds this word")
     parser.add_argument("--logs", action="store_true", help="the papers as well")
     parser.add_argument("--runs-only", action="store_true", help="not what reads the runs' files")
     parser.add_argument("--keep", help="folder for the files (default: a temporary one)")
     parser.add_argument("--workers", type=int, default=2, help="cases at once")
     arguments = parser.parse_args()
+    if arguments.held:
+        return held_cases.check(arguments.only, write=arguments.keep_digests, show=arguments.show)
+    if arguments.after is None:
+        parser.error("two commands are expected, or --held")
     cases = [*run_cases(), *other_cases(), *(paper_cases() if arguments.logs else [])]
     cases = [case for case in cases if arguments.only in case[0]]
     if arguments.runs_only:
