@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tables_in_page import print_or_put
 
-from qops_batsim.analysis.metrics.promise_metrics import PromiseMetrics
+from qops_batsim.analysis.metrics.admission import PromiseMetrics
 from qops_batsim.experiments.campaign import read_campaign
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario, checked_outcomes
 from qops_batsim.experiments.statistics import nested_interval

@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.compare import compare
     from qops_batsim.jobs import Job, QosRequest
     from qops_batsim.platform import read_platform
-    from qops_batsim.running.again import run_again
     from qops_batsim.running.contract import check_scheduler
-    from qops_batsim.running.run import run
+    from qops_batsim.running.run import run, run_again
     from qops_batsim.running.simulate import simulate
     from qops_batsim.scheduling.admission.own import DeadlineScheduler
     from qops_batsim.scheduling.availability import AvailabilityProfile
@@ -86,7 +85,7 @@ _WHERE = {
     "read_swf": "workload.swf",
     "read_workload": "workload",
     "run": "running.run",
-    "run_again": "running.again",
+    "run_again": "running.run",
     "simulate": "running.simulate",
 }
 

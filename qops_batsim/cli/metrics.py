@@ -13,7 +13,7 @@ from qops_batsim.cli.options import AsJson, Hosts, Runs, WorkloadsOfRun
 from qops_batsim.cli.texts import number_text
 
 if TYPE_CHECKING:
-    from qops_batsim.analysis.metrics.deadlines import DeadlineMetrics
+    from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics
     from qops_batsim.analysis.metrics.run_metrics import Metrics
     from qops_batsim.analysis.results.run import RunResult
     from qops_batsim.workload.model import Workload

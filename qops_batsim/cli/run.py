@@ -134,10 +134,10 @@ def _run(
 ) -> Run:
     """Run, and pass on the exit code of a Batsim that fails."""
     from qops_batsim.running.installation import BatsimError
-    from qops_batsim.running.run import BatsimCall, run
-    from qops_batsim.running.watch import Watch
+    from qops_batsim.running.progress import ProgressListener
+    from qops_batsim.running.run import BatsimCall, run, run_again
 
-    class Terminal(Watch):
+    class Terminal(ProgressListener):
         bar: Bar | None = None
         compiled = 0
 
@@ -154,28 +154,26 @@ def _run(
                 yield self.bar
             self.bar = None
 
-        def doubts(self, doubt: str) -> None:
-            warn(doubt)
+        def warning(self, text: str) -> None:
+            warn(text)
 
         def batsim_says(self, line: str) -> None:
             if not quiet:
                 note(f"batsim: {line}")
 
-    batsim, watch = BatsimCall(**call), Terminal()
+    batsim, progress = BatsimCall(**call), Terminal()
     try:
         if again is None:
             if scheduler is None:
                 raise InputError("no scheduler; its name, FILE.py:CLASS or --again is expected")
-            return run(scheduler, out=out, batsim=batsim, watch=watch, **choices)
-        from qops_batsim.running.again import run_again
-
+            return run(scheduler, out=out, batsim=batsim, progress=progress, **choices)
         unset = {"settings": {}, "smaller_machine": False, "message_delays": True}
         unset["engine"] = "embedded"
         given = [f"--{name}" for name, value in choices.items() if value != unset.get(name)]
         if scheduler or given:
             beside = (scheduler or ", ".join(given)).replace("settings", "set").replace("_", "-")
             raise InputError(f"--again beside {beside}: the description tells that already")
-        return run_again(again, out=out, batsim=batsim, watch=watch)
+        return run_again(again, out=out, batsim=batsim, progress=progress)
     except BatsimError as error:
         print_error(str(error))
         raise typer.Exit(error.exit_code) from None
@@ -252,7 +250,7 @@ def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:
         if asked:
             warn("no picture: the workload has no deadline of a user")
         return []
-    from qops_batsim.analysis.metrics.deadlines import outcomes_with_deadlines
+    from qops_batsim.analysis.metrics.outcomes import outcomes_with_deadlines
     from qops_batsim.analysis.plots.deadlines import draw_deadlines
 
     path = Path(f"{done.prefix}{PICTURE}")

@@ -11,7 +11,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 if TYPE_CHECKING:
     from qops_batsim.advice.prices import Price
     from qops_batsim.advice.quote import Possible
-    from qops_batsim.analysis.metrics.deadlines import DeadlineMetrics
+    from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics
     from qops_batsim.analysis.verify.rules_qos import Lateness
     from qops_batsim.dates import Calendar
 

@@ -27,8 +27,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import AdmissionMetrics
-from qops_batsim.analysis.metrics.promise_metrics import PROMISE_METRICS
+from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, AdmissionMetrics
 from qops_batsim.errors import InputError, did_you_mean, require, require_one_of, shown
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.deadline_runs import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.analysis.metrics.promise_metrics import PROMISE_METRICS
+from qops_batsim.analysis.metrics.admission import PROMISE_METRICS
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.campaign import OF_ESTIMATES, Point, Window

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import AdmissionMetrics
-from qops_batsim.analysis.metrics.promise_metrics import PromiseMetrics
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics, PromiseMetrics
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.best_lines import (
     LINES,

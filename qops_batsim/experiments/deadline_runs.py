@@ -11,14 +11,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics, broken_rule
+from qops_batsim.analysis.metrics.admission import (
+    AdmissionMetrics,
+    admission_metrics,
+    broken_rule,
+    promise_metrics,
+)
 from qops_batsim.analysis.metrics.charges import References, reference_of_workload
 from qops_batsim.analysis.metrics.outcomes import (
     JobOutcomes,
     outcomes_of_columns,
     outcomes_of_simulation,
 )
-from qops_batsim.analysis.metrics.promise_metrics import promise_metrics
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError, did_you_mean

@@ -20,7 +20,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, QopsError
 from qops_batsim.files import PendingFile, decoded, errors_of_writing, read_bytes, sweep
-from qops_batsim.running.workers import WorkerContext
+from qops_batsim.running.processes import WorkerContext
 from qops_batsim.version import __version__
 
 Case = TypeVar("Case", bound=Hashable)

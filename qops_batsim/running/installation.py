@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from qops_batsim.errors import InputError, QopsError, shown
-from qops_batsim.running.child import ChildProcess
+from qops_batsim.running.processes import ChildProcess
 
 INSTALLATION_PAGE = "https://batsim.readthedocs.io/en/v4.2.1/installation.html"
 """Batsim's own page about installing the last version that speaks our protocol."""

@@ -29,8 +29,8 @@ from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.events import JobCompleted, SimulationBegins, SimulationEnds
 from qops_batsim.protocol.messages import decode_events, encode_message
 from qops_batsim.protocol.zeromq import ConnectionLost, listen
-from qops_batsim.running.child import ChildProcess
 from qops_batsim.running.installation import Batsim, BatsimError
+from qops_batsim.running.processes import ChildProcess
 from qops_batsim.running.simulate import describe_run, publish_run, refuse_smaller_machine
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.event_check import EventCheck

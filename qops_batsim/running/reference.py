@@ -7,9 +7,10 @@ from typing import NamedTuple
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import utilization_to_the_end
-from qops_batsim.analysis.metrics.deadlines import DeadlineMetrics, deadline_metrics
 from qops_batsim.analysis.metrics.outcomes import (
+    DeadlineMetrics,
     JobOutcomes,
+    deadline_metrics,
     outcomes_of_columns,
     outcomes_of_simulation,
 )

@@ -23,10 +23,11 @@ from qops_batsim.engine.options import outages_of
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import run_files
+from qops_batsim.files import decoded, read_bytes
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.kernels import listening
+from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.platform.model import Platform
-from qops_batsim.running.doubts import doubts
 from qops_batsim.running.inputs import (
     AnyEvents,
     AnyPlatform,
@@ -34,15 +35,16 @@ from qops_batsim.running.inputs import (
     AnyWorkload,
     as_file,
     default_inputs,
+    input_warnings,
     load_events,
     load_platform,
     load_workload,
     names_of,
 )
 from qops_batsim.running.installation import find_batsim
+from qops_batsim.running.progress import ProgressListener
 from qops_batsim.running.reference import Inputs, Reference, easy_reference
 from qops_batsim.running.simulate import default_engine, simulate, write_run, writing_what_ended
-from qops_batsim.running.watch import Watch
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import digest_of_file, short_name
@@ -180,7 +182,7 @@ def run(
     events: AnyEvents | None = None,
     message_delays: bool = True,
     batsim: BatsimCall | None = None,
-    watch: Watch | None = None,
+    progress: ProgressListener | None = None,
     sha256: Mapping[str, str] | None = None,
 ) -> Run:
     """Run a scheduler on a workload: simulate, write the files, and verify them.
@@ -223,7 +225,9 @@ def run(
     module.keep_decisions()
     allowed = {"hosts": hosts, "compute_sharing": compute_sharing, "message_delays": message_delays}
     given = scheduler, *_to_run(module, workload, platform), events
-    work = _Work(given, module, allowed, smaller_machine, out, watch or Watch())
+    work = _RunInProgress(
+        given, module, allowed, smaller_machine, out, progress or ProgressListener()
+    )
     work.expect(sha256 or {})
     return work.run(batsim or BatsimCall() if engine == "batsim" else None)
 
@@ -238,7 +242,7 @@ def _to_run(
     return workload, platform or shipped
 
 
-class _Work:
+class _RunInProgress:
     """One run: the inputs, read, and what is written about them."""
 
     def __init__(
@@ -248,13 +252,13 @@ class _Work:
         allowed: Mapping[str, Any],
         smaller_machine: bool,
         out: str | Path | None,
-        watch: Watch,
+        progress: ProgressListener,
     ) -> None:
         self.given = given
         self.module = module
         self.smaller_machine = smaller_machine
-        self.watch = watch
-        with watch.phase("reading the workload"), without_garbage_collection():
+        self.progress = progress
+        with progress.phase("reading the workload"), without_garbage_collection():
             self.jobs: Workload = load_workload(given[1])
             self.machine: Platform = load_platform(given[2], self.jobs)
         events, digest_of_events = load_events(given[3])
@@ -305,16 +309,16 @@ class _Work:
     @without_garbage_collection()
     def run(self, batsim: BatsimCall | None) -> Run:
         """Simulate, write, and verify the schedule as it was written."""
-        for doubt in doubts(self.module, self.jobs, self.machine):
-            self.watch.doubts(doubt)
-        with listening(self.watch.compiling):
+        for text in input_warnings(self.module, self.jobs, self.machine):
+            self.progress.warning(text)
+        with listening(self.progress.compiling):
             with self.files, writing_what_ended(self.files, self.described):
                 done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
-            with self.watch.phase("reading back"):
+            with self.progress.phase("reading back"):
                 result = read_files(find_written(self.prefix, self.files.published))
             workloads = {"w0": self.jobs}
             rules = rules_checked(result, workloads=workloads)
-            with self.watch.phase("verifying", len(rules)) as tell:
+            with self.progress.phase("verifying", len(rules)) as tell:
                 on_rule = None if tell is None else lambda rule: tell(rules.index(rule))
                 violations = verify(result, workloads=workloads, on_rule=on_rule)
         return Run(
@@ -334,7 +338,7 @@ class _Work:
     def _run_embedded(self) -> _Simulated:
         title = f"{self.described['scheduler']} on {self.described['workload']}"
         began = time.perf_counter()
-        with self.watch.phase(title, len(self.jobs.jobs)) as on_progress:
+        with self.progress.phase(title, len(self.jobs.jobs)) as on_progress:
             simulation = simulate(
                 self.jobs,
                 self.machine,
@@ -344,7 +348,7 @@ class _Work:
                 on_progress=on_progress,
             )
         seconds = time.perf_counter() - began
-        with self.watch.phase("writing"):
+        with self.progress.phase("writing"):
             paths = write_run(simulation, self.prefix, files=self.files, **self.described)
         hosts, jobs = len(simulation.hosts), len(simulation.ended_jobs.ids)
         return _Simulated(paths, "embedded", hosts, jobs, seconds, simulation)
@@ -357,7 +361,7 @@ class _Work:
             self.jobs, self.machine, self.options, allow_smaller_machine=self.smaller_machine
         )
         batsim = find_batsim(call.path)
-        with self.watch.phase("preparing"):
+        with self.progress.phase("preparing"):
             self.module.prepare()
         self.module.use_platform(self.machine)
         # Batsim gets the files that were given, not what was read of them.
@@ -372,8 +376,81 @@ class _Work:
             options=self.options,
             timeout=call.timeout,
             log_level=call.log_level,
-            on_log_line=self.watch.batsim_says,
+            on_log_line=self.progress.batsim_says,
         )
         seconds = time.perf_counter() - began
         paths = write_batsim_run(run, batsim, self.files, options=self.options, **self.described)
         return _Simulated(paths, f"batsim {batsim.version}", run.hosts, run.jobs_ended, seconds)
+
+
+class _RunDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``PREFIX_run.json`` has to say for its run to be made again."""
+
+    scheduler: str
+    workload: str
+    platform: str | None = None
+    options: dict[str, Any] = {}
+    engine: str = "embedded"
+    compute_sharing: bool = False
+    hosts_limit: int | None = None
+    smaller_machine: bool = False
+    events: str | None = None
+    message_delays: bool = False
+    python_objects: list[str] = []
+    sha256: dict[str, str] = {}
+
+
+_descriptions = msgspec.json.Decoder(_RunDescription)
+
+
+def run_again(
+    description: str | Path,
+    *,
+    out: str | Path | None = None,
+    batsim: BatsimCall | None = None,
+    progress: ProgressListener | None = None,
+) -> Run:
+    """Make a run once more from its ``PREFIX_run.json``: its files are the same to the byte.
+
+    Relative paths in it are looked for from the current directory.
+
+    Parameters
+    ----------
+    out
+        Prefix of the files to write; default ``PREFIX_again``.
+
+    Examples
+    --------
+    >>> first = run("easy", "tiny_8", out="out/tiny")
+    >>> again = run_again("out/tiny_run.json")
+    >>> again.prefix, again.metrics == first.metrics
+    ('out/tiny_again', True)
+    """
+    what = "the description of a run"
+    content = read_bytes(description, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
+    before = decoded(content, _descriptions, description, what)
+    refused = f"{description}: cannot be run again"
+    if before.python_objects:
+        raise InputError(
+            f"{refused}: {' and '.join(before.python_objects)} came from a program; registered "
+            "names and files are expected"
+        )
+    try:
+        return run(
+            before.scheduler,
+            before.workload,
+            before.platform,
+            before.options,
+            out=out or f"{str(description).removesuffix('_run.json')}_again",
+            engine=before.engine,
+            hosts=before.hosts_limit,
+            smaller_machine=before.smaller_machine,
+            message_delays=before.message_delays,
+            compute_sharing=before.compute_sharing,
+            events=before.events,
+            batsim=batsim,
+            progress=progress,
+            sha256=before.sha256,
+        )
+    except InputError as error:
+        raise InputError(f"{refused}: {error}") from error

@@ -19,7 +19,7 @@ from qops_batsim.platform import Host, HostSet, Platform
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob
 from qops_batsim.protocol.events import Notify
-from qops_batsim.running.contract_cases import cases
+from qops_batsim.running.contract import cases
 from qops_batsim.running.run import run
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.module import DecisionModule, System

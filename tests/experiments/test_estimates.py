@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from qops_batsim.analysis.metrics.promise_metrics import PROMISE_METRICS, PromiseMetrics
+from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, PromiseMetrics
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.experiments import deadline_runs as module
 from qops_batsim.experiments.campaign import Campaign, campaign_of

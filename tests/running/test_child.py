@@ -8,7 +8,7 @@ import time
 import pytest
 
 from fake_batsim import is_running
-from qops_batsim.running.child import MAX_LINE, ChildProcess
+from qops_batsim.running.processes import MAX_LINE, ChildProcess
 
 
 def python(code):
@@ -98,7 +98,7 @@ time.sleep(60)
     code = f"""
 import sys
 sys.path[:0] = {sys.path!r}
-from qops_batsim.running.child import ChildProcess
+from qops_batsim.running.processes import ChildProcess
 ChildProcess([sys.executable, "-c", {child!r}], lambda line: print(line, flush=True)).wait(60)
 """
     with ChildProcess(python(code), lines.append) as parent:

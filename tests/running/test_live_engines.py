@@ -13,7 +13,7 @@ from energy_sessions import session_difference
 from live_engines import case_difference, difference, real_program, run_both
 from qops_batsim.analysis.results.difference import compare_runs
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.running.child import ChildProcess
+from qops_batsim.running.processes import ChildProcess
 from qops_batsim.workload.batsim_json import read_workload, write_workload
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.subset import subset

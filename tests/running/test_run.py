@@ -16,8 +16,7 @@ from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform import read_platform
 from qops_batsim.platform.generate import make_cluster
-from qops_batsim.running.again import run_again
-from qops_batsim.running.run import run
+from qops_batsim.running.run import run, run_again
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.conservative import Conservative
 from qops_batsim.scheduling.fcfs import Fcfs

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.metrics.deadlines import DeadlineMetrics, deadlines_of_run
+from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics, deadlines_of_run
 from qops_batsim.analysis.results.restarts import goes_on
 from qops_batsim.analysis.results.run import Run, RunResult, load_run
 from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window

@@ -10,8 +10,7 @@ import numpy as np
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
-from qops_batsim.analysis.metrics.deadlines import Fates, fates, job_work
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes
+from qops_batsim.analysis.metrics.outcomes import Fates, JobOutcomes, fates, job_work
 from qops_batsim.analysis.plots.drawing import MET, MISSED, REFUSED, picture, set_time_axis
 from qops_batsim.analysis.results.tables import Floats
 from qops_batsim.dates import Calendar

@@ -7,9 +7,9 @@ is lost between pixels and 30,000 jobs take about a second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.collections import PolyCollection
@@ -18,23 +18,145 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from qops_batsim.analysis.metrics.deadlines import has_user_deadlines
+from qops_batsim.analysis.metrics.outcomes import fates, has_user_deadlines, outcomes_with_deadlines
 from qops_batsim.analysis.plots.drawing import (
     DOTS_PER_INCH,
+    MISSED,
     legend_above,
     output_format,
     picture,
     set_host_ticks,
     set_time_axis,
 )
-from qops_batsim.analysis.plots.evalys_bridge import draw_gantt
-from qops_batsim.analysis.plots.job_groups import Group, by_deadline, by_state, colors_of
+from qops_batsim.analysis.results.restarts import original_id
 from qops_batsim.analysis.results.run import Run, RunResult, load_run
 from qops_batsim.analysis.results.series import busy_periods, window
 from qops_batsim.analysis.results.tables import Booleans, Floats
 from qops_batsim.analysis.results.workloads import workloads_with_deadlines
 from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.jobs import (
+    COMPLETED_FAILED,
+    COMPLETED_KILLED,
+    COMPLETED_SUCCESSFULLY,
+    COMPLETED_WALLTIME_REACHED,
+)
 from qops_batsim.workload.model import Workload
+
+
+def to_jobset(result: RunResult, keep: Booleans | None = None) -> Any:
+    """Return the executed jobs of a run as an ``evalys.jobset.JobSet``.
+
+    ``keep`` tells which to take, one value a job. Rejected jobs are always left out, since evalys
+    would count their missing dates. ``JobSet.from_csv`` reads the same from a ``_jobs.csv``.
+    """
+    from evalys.jobset import JobSet, ProcSet
+
+    wanted = result.executed if keep is None else result.executed & keep
+    jobs = result.jobs[wanted].drop(columns=["id"])
+    jobs["allocated_resources"] = [ProcSet.from_str(t) for t in jobs["allocated_resources"]]
+    return JobSet(jobs, resource_bounds=(0, result.hosts - 1))
+
+
+def draw_gantt(
+    result: RunResult,
+    axes: Any,
+    *,
+    keep: Booleans,
+    color_of: Callable[[int], Any],
+    label_of: Callable[[int], str],
+) -> None:
+    """Draw the jobs of ``keep`` with evalys as labelled rectangles, host *h* from *h* to *h* + 0.9.
+
+    Limits and title of the axes are left to the caller; ``color_of`` and ``label_of`` give
+    colour and text of the job in a row of the run.
+    """
+    from evalys.visu.legacy import plot_gantt
+
+    rows = np.flatnonzero(result.executed & keep)
+    # evalys numbers the jobs from 0, in our order.
+    plot_gantt(
+        to_jobset(result, keep),
+        ax=axes,
+        palette=["white"],
+        alpha=0.85,
+        color_function=lambda job, palette: color_of(int(rows[job.name])),
+        label_function=lambda job: label_of(int(rows[job.name])),
+    )
+
+
+class Group(NamedTuple):
+    """Rows of a run with the same meaning."""
+
+    text: str
+    color: str
+    rows: Booleans
+
+
+_KILLED = "#8e5ea2"
+_STATES = {
+    COMPLETED_SUCCESSFULLY: ("successful", "#4c8dbf"),
+    COMPLETED_WALLTIME_REACHED: ("killed at walltime", "#e4572e"),
+    COMPLETED_KILLED: ("killed by the scheduler", _KILLED),
+    COMPLETED_FAILED: ("failed", "#e0a100"),
+}
+
+_SLACK = (
+    # From this share of the time that was asked for on.
+    (0.5, "met, half of its time or more to spare", "#4a90c4"),
+    (0.1, "met, a tenth or more to spare", "#9ccbe8"),
+    (-np.inf, "met, less to spare", "#f2d16b"),
+)
+
+
+def by_state(result: RunResult) -> list[Group]:
+    """Return the executed jobs by final state."""
+    return [Group(text, color, result.ended_as(state)) for state, (text, color) in _STATES.items()]
+
+
+def by_deadline(
+    result: RunResult, workloads: Mapping[str, Workload]
+) -> tuple[list[Group], Booleans]:
+    """Return the executed jobs by what became of deadlines; and the rows that were refused one.
+
+    What a job that met its deadline had to spare is counted in the time from its submission to
+    the deadline.
+    """
+    outcomes = outcomes_with_deadlines(result, workloads)
+    names: Sequence[str] = result.ids
+    places = {job_id: place for place, job_id in enumerate(outcomes.ids)}
+    if len(workloads) == 1:
+        # Identifiers may then be without the workload's name.
+        names = result.text("job_id")
+        places = {job_id.rpartition("!")[2]: place for job_id, place in places.items()}
+    origins = [places[original_id(name, places) or name] for name in names]
+    found = fates(outcomes, result.grace)
+    at = np.array(origins, np.int64)
+    asked = outcomes.deadline - outcomes.submission
+    with np.errstate(invalid="ignore", divide="ignore"):
+        left = np.where(asked > 0, (outcomes.deadline - outcomes.finish) / asked, 0.0)[at]
+    last, met = result.last_runs, found.met[at]
+    groups = []
+    for least, text, color in _SLACK:
+        groups.append(Group(text, color, last & met & (left >= least)))
+        met = met & ~(left >= least)
+    later = found.kept & ~found.met
+    missed, others = (found.missed & ~later)[at], ~outcomes.of_user[at]
+    groups += [
+        Group("kept a later promise", "#2a9d8f", last & later[at]),
+        Group("missed", MISSED, last & missed),
+        Group("no deadline of its user", "#bdbdb6", last & others),
+        Group("killed, run again", _KILLED, ~last),
+    ]
+    return groups, found.refused[at]
+
+
+def colors_of(result: RunResult, groups: Sequence[Group]) -> Floats:
+    """Return the colour of each job (rows of red, green, blue from 0 to 1)."""
+    colors = np.ones((len(result.executed), 3))
+    for _, color, found in groups:
+        colors[found & result.executed] = to_rgb(color)
+    return colors
+
 
 ENGINES = ("auto", "evalys", "image")
 """Ways to draw; ``auto`` takes evalys while its labels stay readable."""

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from qops_batsim.analysis.results.rounding import real_ends
-from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
-from qops_batsim.analysis.verify.identities import Identities
-from qops_batsim.analysis.verify.sharing import most_at_once
-from qops_batsim.workload.model import JobColumns, Workload
+from qops_batsim.analysis.results.tables import Booleans
+from qops_batsim.analysis.verify.subject import Subject
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,98 +22,6 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     jobs: tuple[str, ...] = ()
     host: int | None = None
     time: float | None = None
-
-
-SAME_SPEED = 1e-6
-"""Speeds computed from rounded estimates that differ by this part of them are one."""
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A run with what is known about it, for the rules."""
-
-    result: RunResult
-    workloads: dict[str, Workload]
-    compute_sharing: bool
-    any_allocation_size: bool
-
-    @property
-    def executed(self) -> Booleans:
-        return self.result.executed
-
-    @cached_property
-    def grace(self) -> float:
-        """By how much promises may be late (seconds), as ``_run.json`` tells."""
-        return self.result.grace
-
-    @cached_property
-    def ends(self) -> Floats:
-        """When each job has ended at the earliest (seconds): :func:`real_ends`."""
-        return real_ends(*self.result.columns("starting_time", "finish_time"))
-
-    @cached_property
-    def identities(self) -> Identities:
-        """Which job each row of the files is about."""
-        ids = {
-            name: columns.ids for name, columns in zip(self.workloads, self.columns, strict=True)
-        }
-        return Identities(self.result, ids)
-
-    @cached_property
-    def columns(self) -> list[JobColumns]:
-        """The jobs of each workload in columns."""
-        return [workload.columns for workload in self.workloads.values()]
-
-    @cached_property
-    def most_at_once(self) -> Integers:
-        """The most jobs that any host of each job ran at a time while it ran."""
-        return most_at_once(self.result)
-
-    def asked(self, name: str) -> Floats:
-        """Return a column of the workloads by number of the job; NaN for what is no job of them."""
-        return self._by_number(getattr(columns, name) for columns in self.columns)
-
-    @cached_property
-    def delays(self) -> Floats:
-        """Seconds that each job with a ``delay`` profile runs, by number; NaN for others."""
-        found = []
-        for workload, columns in zip(self.workloads.values(), self.columns, strict=True):
-            profiles = [workload.profiles.get(name, {}) for name in columns.profile_names]
-            delays = [
-                float(each["delay"]) if each.get("type") == "delay" else math.nan
-                for each in profiles
-            ]
-            found.append(np.array(delays, np.float64)[columns.profiles])
-        return self._by_number(found)
-
-    @cached_property
-    def understated(self) -> Booleans:
-        """Jobs, by number, whose ``qos.estimated_runtime`` may be less than what they do.
-
-        A sleep is longer, or a computation more for each second of its estimate than another
-        one of the run: no file tells the speed that estimates are about. Of other profiles,
-        nothing is known.
-        """
-        found = []
-        for workload, columns in zip(self.workloads.values(), self.columns, strict=True):
-            profiles = [workload.profiles.get(name, {}) for name in columns.profile_names]
-            flop = [
-                float(each["cpu"]) if each.get("type") == "parallel_homogeneous" else math.inf
-                for each in profiles
-            ]
-            asked = columns.requests or [None] * len(columns.ids)
-            told = [None if each is None else each.estimated_runtime for each in asked]
-            estimates = np.array([math.nan if each is None else each for each in told], np.float64)
-            found.append(np.array(flop, np.float64)[columns.profiles] / estimates)
-        speeds = self._by_number(found)
-        slowest = speeds[~np.isnan(speeds)].min(initial=math.inf)
-        computes_more = (speeds > slowest * (1 + SAME_SPEED)) | np.isinf(speeds)
-        sleeps = np.isfinite(self.delays)
-        return np.where(sleeps, self.delays > self.asked("estimates"), computes_more)
-
-    def _by_number(self, columns: Iterable[Numbers]) -> Floats:
-        further = np.full(len(self.identities) - self.identities.known, np.nan)
-        return np.concatenate([*columns, further])
 
 
 @dataclass(frozen=True)
@@ -144,8 +45,6 @@ MACHINE_STATES = Need(
 OUTAGES = Need("", lambda subject: bool(subject.result.outages))
 NO_OUTAGES = Need("no host that was away", lambda subject: not subject.result.outages, usual=True)
 NO_SHARING = Need("a run without compute sharing", lambda subject: not subject.compute_sharing)
-
-Numbers = npt.NDArray[np.float64 | np.int64]
 
 Check = Callable[[Subject], Iterable[Violation]]
 

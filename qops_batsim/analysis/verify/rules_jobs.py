@@ -19,12 +19,11 @@ from qops_batsim.analysis.results.tables import EXECUTION_COLUMNS, Booleans, Int
 from qops_batsim.analysis.verify.rule import (
     NO_SHARING,
     OUTAGES,
-    Subject,
     Violation,
     rule,
     violations,
 )
-from qops_batsim.analysis.verify.sharing import stays_by_host
+from qops_batsim.analysis.verify.subject import Subject, stays_by_host
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, COMPLETED_WALLTIME_REACHED
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.workload.model import Workload

@@ -12,19 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.verify import (
-    rules_classes,
-    rules_files,
-    rules_jobs,
-    rules_qos,
-    rules_restarts,
-    rules_workload,
-)
-from qops_batsim.analysis.verify.rule import Rule, Subject, Violation
+from qops_batsim.analysis.verify import rules_files, rules_jobs, rules_qos
+from qops_batsim.analysis.verify.rule import Rule, Violation
 from qops_batsim.analysis.verify.rules_qos import Lateness, greatest_lateness
+from qops_batsim.analysis.verify.subject import Subject
 from qops_batsim.workload.model import Workload
 
-_MODULES = (rules_jobs, rules_files, rules_workload, rules_qos, rules_restarts, rules_classes)
+_MODULES = (rules_jobs, rules_files, rules_qos)
 
 RULES: tuple[Rule, ...] = tuple(
     found

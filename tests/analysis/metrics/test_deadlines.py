@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from qops_batsim.analysis.metrics.admission import admission_metrics
-from qops_batsim.analysis.metrics.deadlines import (
+from qops_batsim.analysis.metrics.outcomes import (
     Tally,
     deadline_metrics,
     deadlines_of_run,
+    outcomes_of_simulation,
     outcomes_with_deadlines,
 )
-from qops_batsim.analysis.metrics.outcomes import outcomes_of_simulation
 from qops_batsim.analysis.metrics.run_metrics import metrics
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.jobs import Job, QosRequest

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qops_batsim.analysis.metrics.admission import broken_rule
+from qops_batsim.analysis.metrics.admission import broken_rule, expected_risks, promise_metrics
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
-from qops_batsim.analysis.metrics.promise_metrics import expected_risks, promise_metrics
 from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.workload.model import Workload

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics
-from qops_batsim.analysis.plots.evalys_bridge import to_jobset
+from qops_batsim.analysis.plots.gantt import to_jobset
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.series import busy_hosts, step_series
 

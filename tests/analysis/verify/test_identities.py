@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from analysis.conftest import Ran, Writer
 from qops_batsim.analysis.results.restarts import original_id, without_number
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.verify.identities import Identities
+from qops_batsim.analysis.verify.subject import Identities
 from qops_batsim.workload.batsim_json import parse_workload
 
 NAMES = st.sampled_from(["1", "1#1", "1#2", "1#1#1", "2", "2#1", "3#x", "#1", "4#1#2", "4"])

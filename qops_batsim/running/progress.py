@@ -1,4 +1,4 @@
-"""Looking on while a run is made."""
+"""Progress listeners."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 
-class Watch:
-    """Is told what a run does; override what is of interest. This one is silent."""
+class ProgressListener:
+    """Listener to the progress of a run; override what is of interest. This one is silent."""
 
     def compiling(self, kernel: str) -> None:
         """Hear that a kernel has to be compiled first, which takes about a second."""
@@ -22,7 +22,7 @@ class Watch:
         """
         return nullcontext()
 
-    def doubts(self, doubt: str) -> None:
+    def warning(self, text: str) -> None:
         """Hear, before the simulation, what is possible but probably not meant."""
 
     def batsim_says(self, line: str) -> None:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from qops_batsim.running.progress import ProgressListener
 from qops_batsim.running.run import run
-from qops_batsim.running.watch import Watch
 
 MAIN = [sys.executable, "-c", "from qops_batsim.cli.main import main; main()"]
 
 
-class Heard(Watch):
+class Heard(ProgressListener):
     """Notes everything."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Heard(Watch):
 
 def test_the_parts_of_a_run_follow_each_other(tmp_path: Path) -> None:
     heard = Heard()
-    done = run("easy", "tiny_8", out=tmp_path / "a", watch=heard)
+    done = run("easy", "tiny_8", out=tmp_path / "a", progress=heard)
     titles = [title for title, _, _ in heard.parts]
     assert titles == [
         "reading the workload",

@@ -1,17 +1,23 @@
-"""Identifiers of a run's files as numbers, so that rules compare columns of them."""
+"""A run as the rules of the schedule verifier see it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
+from qops_batsim.analysis.results.allocations import Stays
 from qops_batsim.analysis.results.csv_cells import whole_numbers
 from qops_batsim.analysis.results.csv_table import Texts
 from qops_batsim.analysis.results.restarts import without_number
+from qops_batsim.analysis.results.rounding import real_ends
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
+from qops_batsim.workload.model import JobColumns, Workload
 
 
 class Identities:
@@ -182,3 +188,130 @@ class Identities:
         rows = rows[np.lexsort((rows, start, first[self.owners[rows]]))]
         for each in np.split(rows, np.flatnonzero(np.diff(self.owners[rows])) + 1):
             yield each.tolist()
+
+
+def stays_by_host(result: RunResult, hosts: Integers | None = None) -> Stays:
+    """Return stays by host, start and finish; those for no time end at once.
+
+    On all hosts, or on some of them.
+    """
+    stays = result.stays(hosts)
+    stays = stays._replace(finish=real_ends(stays.start, stays.finish))
+    return stays.where(np.lexsort((stays.finish, stays.start, stays.hosts)))
+
+
+def most_at_once(result: RunResult) -> Integers:
+    """Return the most jobs that any host of each job ran at a time while the job ran.
+
+    1 for a job that was alone all the time, 0 for one that never ran. A job that
+    starts when another one ends does not meet it. O(n log n) in the number of (job,
+    host) pairs, plus the meetings.
+    """
+    stays = result.stays()
+    most: Integers = np.zeros(len(result.executed), np.int64)
+    for rows, _, begins, ends in stays.where(np.argsort(stays.hosts, kind="stable")).of_each_host():
+        changes = np.repeat([-1, 1], len(rows))
+        # Ends come first: the sort is stable.
+        order = np.argsort(np.concatenate([ends, begins]), kind="stable")
+        present = np.cumsum(changes[order])
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        for index, row in enumerate(rows.tolist()):
+            since, until = place[len(rows) + index], place[index]
+            highest = int(present[since:until].max()) if until > since else 1
+            most[row] = max(most[row], highest)
+    return most
+
+
+Numbers = npt.NDArray[np.float64 | np.int64]
+
+SAME_SPEED = 1e-6
+"""Speeds computed from rounded estimates that differ by this part of them are one."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A run with what is known about it, for the rules."""
+
+    result: RunResult
+    workloads: dict[str, Workload]
+    compute_sharing: bool
+    any_allocation_size: bool
+
+    @property
+    def executed(self) -> Booleans:
+        return self.result.executed
+
+    @cached_property
+    def grace(self) -> float:
+        """By how much promises may be late (seconds), as ``_run.json`` tells."""
+        return self.result.grace
+
+    @cached_property
+    def ends(self) -> Floats:
+        """When each job has ended at the earliest (seconds): :func:`real_ends`."""
+        return real_ends(*self.result.columns("starting_time", "finish_time"))
+
+    @cached_property
+    def identities(self) -> Identities:
+        """Which job each row of the files is about."""
+        ids = {
+            name: columns.ids for name, columns in zip(self.workloads, self.columns, strict=True)
+        }
+        return Identities(self.result, ids)
+
+    @cached_property
+    def columns(self) -> list[JobColumns]:
+        """The jobs of each workload in columns."""
+        return [workload.columns for workload in self.workloads.values()]
+
+    @cached_property
+    def most_at_once(self) -> Integers:
+        """The most jobs that any host of each job ran at a time while it ran."""
+        return most_at_once(self.result)
+
+    def asked(self, name: str) -> Floats:
+        """Return a column of the workloads by number of the job; NaN for what is no job of them."""
+        return self._by_number(getattr(columns, name) for columns in self.columns)
+
+    @cached_property
+    def delays(self) -> Floats:
+        """Seconds that each job with a ``delay`` profile runs, by number; NaN for others."""
+        found = []
+        for workload, columns in zip(self.workloads.values(), self.columns, strict=True):
+            profiles = [workload.profiles.get(name, {}) for name in columns.profile_names]
+            delays = [
+                float(each["delay"]) if each.get("type") == "delay" else math.nan
+                for each in profiles
+            ]
+            found.append(np.array(delays, np.float64)[columns.profiles])
+        return self._by_number(found)
+
+    @cached_property
+    def understated(self) -> Booleans:
+        """Jobs, by number, whose ``qos.estimated_runtime`` may be less than what they do.
+
+        A sleep is longer, or a computation more for each second of its estimate than another
+        one of the run: no file tells the speed that estimates are about. Of other profiles,
+        nothing is known.
+        """
+        found = []
+        for workload, columns in zip(self.workloads.values(), self.columns, strict=True):
+            profiles = [workload.profiles.get(name, {}) for name in columns.profile_names]
+            flop = [
+                float(each["cpu"]) if each.get("type") == "parallel_homogeneous" else math.inf
+                for each in profiles
+            ]
+            asked = columns.requests or [None] * len(columns.ids)
+            told = [None if each is None else each.estimated_runtime for each in asked]
+            estimates = np.array([math.nan if each is None else each for each in told], np.float64)
+            found.append(np.array(flop, np.float64)[columns.profiles] / estimates)
+        speeds = self._by_number(found)
+        slowest = speeds[~np.isnan(speeds)].min(initial=math.inf)
+        computes_more = (speeds > slowest * (1 + SAME_SPEED)) | np.isinf(speeds)
+        sleeps = np.isfinite(self.delays)
+        return np.where(sleeps, self.delays > self.asked("estimates"), computes_more)
+
+    def _by_number(self, columns: Iterable[Numbers]) -> Floats:
+        further = np.full(len(self.identities) - self.identities.known, np.nan)
+        return np.concatenate([*columns, further])
