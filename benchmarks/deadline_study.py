@@ -26,10 +26,10 @@ from qops_batsim.experiments.campaign_runs import CampaignRuns, read_campaign_ru
 from qops_batsim.experiments.statistics import Interval, nested_interval
 from qops_batsim.papers.claims import (
     Claim,
-    judged_together,
+    claim_with_parts,
+    jointly_judged,
     range_claim,
     sign_claim,
-    whole,
 )
 from qops_batsim.papers.report import Table, markdown_table
 
@@ -90,7 +90,7 @@ def claims(study: Study, logs: list[str]) -> dict[str, list[Claim]]:
             with suppress(KeyError):
                 found += make(study, log)
         ends.append(len(found))
-    judged = judged_together(found)
+    judged = jointly_judged(found)
     begins = [0, *ends[:-1]]
     return {log: judged[i:j] for log, i, j in zip(logs, begins, ends, strict=True)}
 
@@ -105,7 +105,7 @@ def _grows(study: Study, log: str) -> Iterator[Claim]:
             range_claim(f"{name}.high", "at load 1.6", high, 15.0, 25.0),
         ]
         text = f"1: {each} refuses below 10 % of the jobs at load 1, 15 to 25 % at 1.6"
-        yield from whole(name, "5.1", text, parts)
+        yield from claim_with_parts(name, "5.1", text, parts)
 
 
 def _work_falls(study: Study, log: str) -> Iterator[Claim]:
@@ -160,7 +160,7 @@ def _at_high_loads(
         at = [(stringency, load, scheduler) for stringency, scheduler in two]
         found = study.difference(metric, log, *at)
         parts.append(range_claim(f"{name}.{load}", f"at load {load}", found, low, high))
-    yield from whole(name, "5.1", text, parts)
+    yield from claim_with_parts(name, "5.1", text, parts)
 
 
 def verdicts(found: dict[str, list[Claim]]) -> list[str]:

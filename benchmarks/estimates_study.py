@@ -22,7 +22,7 @@ from typing import Any
 from tables_in_page import print_or_put
 
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
-from qops_batsim.experiments.campaign_runs import Outcome, read_campaign_runs
+from qops_batsim.experiments.campaign_runs import CellOutcome, read_campaign_runs
 from qops_batsim.experiments.statistics import Interval, mean_interval
 from qops_batsim.papers.report import markdown_table
 
@@ -46,7 +46,7 @@ class Study:
     """The metrics of runs by model, scheduler and window, where all windows are finished."""
 
     def __init__(self, directory: Path, by: str = "users") -> None:
-        self.found: dict[tuple[str, str], dict[At, Outcome]] = {}
+        self.found: dict[tuple[str, str], dict[At, CellOutcome]] = {}
         for each in read_campaign_runs(directory).outcomes:
             cell = each.cell
             if each.metrics is not None and cell.point.deadlines_by == by:

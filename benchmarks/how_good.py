@@ -180,8 +180,8 @@ def lines(workload: Workload, limit: float) -> Split:
         hindsight=int((hindsight.starts != NOT_CHOSEN).sum()),
         best=round(best.best_known),
         bound=round(best.bound),
-        found=module.answers.found,
-        exact_open=module.answers.open,
+        found=module.solver_counts.found,
+        exact_open=module.solver_counts.open,
         hindsight_open=hindsight.open,
     )
 

@@ -287,5 +287,5 @@ def advise(
         for case in choices.cases()
     ]
     work = TraceRuns(prepared.workload, windows)
-    runs = run_cases(work, cases, workers=workers, together=shared_work, on_progress=on_progress)
+    runs = run_cases(work, cases, workers=workers, group_by=shared_work, on_progress=on_progress)
     return Advice(choices, trace, windows, prepared, runs)

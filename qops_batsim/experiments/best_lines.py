@@ -35,7 +35,7 @@ class Unadmitted(msgspec.Struct, frozen=True, kw_only=True):
     unadmitted_work: float
 
 
-class Bounds:
+class BoundSearch:
     """Searches workloads for both lines; returns what each is, by its name."""
 
     def __init__(self, runs: DeadlineRuns) -> None:
@@ -86,7 +86,7 @@ def best_lines(
         ]
         for load in grid.loads
     }
-    work = Bounds(DeadlineRuns({TRACE: trace}))
+    work = BoundSearch(DeadlineRuns({TRACE: trace}))
     wanted = [each for of_load in cases.values() for each in of_load]
     found = run_cases(work, wanted, on_progress=on_progress)
     lines: Lines = {line: {} for line in LINES}

@@ -74,7 +74,7 @@ class Log(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a run of a campaign has beside its scheduler, window and seed."""
+    """Parameters of a campaign's run beside its scheduler, window and seed."""
 
     log: str
     load: float
@@ -135,7 +135,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What identifies the campaign: equal for equal ones, in every process and version."""
+        """Key of the campaign: equal for equal ones, in every process and version."""
         content = msgspec.json.encode(self, order="deterministic")
         return blake2b(content, digest_size=8).hexdigest()
 
@@ -151,7 +151,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_models(self) -> bool:
-        """Whether anything is said of estimates."""
+        """True if estimates have models."""
         return (self.deadlines_by, self.estimates) != (msgspec.UNSET, msgspec.UNSET)
 
     @property
@@ -270,8 +270,8 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Identities(msgspec.Struct, frozen=True, kw_only=True):
-    """What tells the inputs of a campaign from others of the same name.
+class InputIdentities(msgspec.Struct, frozen=True, kw_only=True):
+    """Identities of a campaign's inputs, which tell them from others of the same name.
 
     By log, a digest of file and processors; by scheduler, options that are not the defaults, and
     a digest of its file if it has one.
@@ -281,7 +281,7 @@ class Identities(msgspec.Struct, frozen=True, kw_only=True):
     schedulers: dict[str, tuple[Settings, str]]
 
 
-def case_of(campaign: Campaign, cell: Cell, known: Identities) -> DeadlineCase:
+def case_of(campaign: Campaign, cell: Cell, known: InputIdentities) -> DeadlineCase:
     """Return the run of a cell, the same for all cells that cannot differ."""
     scenario = _scenario(cell.point, cell.window, cell.seed, campaign)
     named = msgspec.structs.replace(scenario, log=known.logs[cell.point.log])

@@ -16,7 +16,7 @@ from qops_batsim.analysis.metrics.admission import PROMISE_METRICS
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.campaign import OF_ESTIMATES, Point, Window
-from qops_batsim.experiments.campaign_runs import CampaignRuns, Outcome
+from qops_batsim.experiments.campaign_runs import CampaignRuns, CellOutcome
 from qops_batsim.experiments.compare import METRICS, heading_of
 from qops_batsim.experiments.page import (
     PageFacts,
@@ -68,7 +68,7 @@ def method_text(runs: CampaignRuns) -> str:
 
 def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
     """Return a summary for every point and scheduler that has runs, in the campaign's order."""
-    groups: dict[tuple[Point, str], list[Outcome]] = {}
+    groups: dict[tuple[Point, str], list[CellOutcome]] = {}
     for each in runs.outcomes:
         if not each.repeated:
             groups.setdefault((each.cell.point, each.cell.contestant), []).append(each)
@@ -102,19 +102,21 @@ def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
     ]
 
 
-def _pairs(own: Iterable[Outcome], base: Iterable[Outcome]) -> list[tuple[Outcome, Outcome]]:
+def _pairs(
+    own: Iterable[CellOutcome], base: Iterable[CellOutcome]
+) -> list[tuple[CellOutcome, CellOutcome]]:
     """Return runs with those of the baseline on the same workload."""
     others = {(each.cell.window, each.cell.seed): each for each in base if each.metrics}
     keys = ((each, (each.cell.window, each.cell.seed)) for each in own)
     return [(each, others[key]) for each, key in keys if key in others]
 
 
-def _mean(runs: Iterable[Outcome], metric: str, windows: int) -> Interval | None:
+def _mean(runs: Iterable[CellOutcome], metric: str, windows: int) -> Interval | None:
     return _nested([(each.cell.window, _value(each, metric)) for each in runs], windows)
 
 
 def _difference(
-    pairs: Iterable[tuple[Outcome, Outcome]], metric: str, windows: int
+    pairs: Iterable[tuple[CellOutcome, CellOutcome]], metric: str, windows: int
 ) -> Interval | None:
     values: list[tuple[Window, float | None]] = []
     for own, base in pairs:
@@ -134,7 +136,7 @@ def _nested(values: Sequence[tuple[Window, float | None]], windows: int) -> Inte
     return nested_interval(list(groups.values()), planned=windows) if groups else None
 
 
-def _value(outcome: Outcome, metric: str) -> float | None:
+def _value(outcome: CellOutcome, metric: str) -> float | None:
     value: float | None = getattr(outcome.metrics, metric, None)
     return value
 

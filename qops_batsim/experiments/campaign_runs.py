@@ -20,11 +20,11 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.best_lines import (
     LINES,
     BoundCase,
-    Bounds,
+    BoundSearch,
     Unadmitted,
     bound_case,
 )
-from qops_batsim.experiments.campaign import Campaign, Cell, Identities, Point, case_of
+from qops_batsim.experiments.campaign import Campaign, Cell, InputIdentities, Point, case_of
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, shared_steps
 from qops_batsim.experiments.pool import Failure, KeptRuns, Workers, run_cases
 from qops_batsim.experiments.traces import find_trace, trace_digest
@@ -39,16 +39,16 @@ MADE_OF = "deadline runs"
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``campaign.json`` tells: the campaign, its key, and what its inputs are."""
+    """Content of ``campaign.json``: the campaign, its key, and the identities of its inputs."""
 
     package_version: str
     key: str
     campaign: Campaign
-    identities: Identities
+    identities: InputIdentities
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out of a cell: metrics, an error, or neither yet.
+class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """Outcome of a cell: metrics, an error, or neither yet.
 
     It is ``repeated`` if it is the run of an earlier seed, which made no difference. The best known
     schedule and the bound of a workload are outcomes as well, after those of the schedulers.
@@ -65,16 +65,16 @@ class CampaignRuns:
     """A campaign with what is known of its runs, in the order of its cells."""
 
     description: Description
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[CellOutcome]
 
     @property
     def campaign(self) -> Campaign:
-        """What is run."""
+        """The campaign."""
         return self.description.campaign
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """How many different runs a campaign has, and how many are finished or failed."""
+    """Progress of a campaign: cells, different runs, finished and failed ones."""
 
     cells: int
     runs: int
@@ -116,13 +116,13 @@ def run_campaign(
         workers=workers,
         kept=kept,
         failures=failures,
-        together=shared_steps,
+        group_by=shared_steps,
         on_progress=on_progress,
     )
     bounds = _bounds(campaign, Path(directory))
     if bounds is not None:
         run_cases(
-            Bounds(runs),
+            BoundSearch(runs),
             [bounds.case(case) for case in cases],
             workers=workers,
             kept=bounds.kept,
@@ -165,7 +165,7 @@ def status_of(directory: str | Path) -> Status:
     return Status(cells=len(cells), runs=len(cases), finished=finished, failed=failed)
 
 
-def _inputs(campaign: Campaign, directory: Path) -> tuple[Identities, dict[str, Workload]]:
+def _inputs(campaign: Campaign, directory: Path) -> tuple[InputIdentities, dict[str, Workload]]:
     """Return what identifies the inputs, and the logs by it."""
     names: dict[str, str] = {}
     traces: dict[str, Workload] = {}
@@ -187,7 +187,7 @@ def _inputs(campaign: Campaign, directory: Path) -> tuple[Identities, dict[str, 
         if len(trace.jobs) > len(longest.jobs):
             traces[names[log.name]] = trace
     schedulers = {each.name: each.identity() for each in campaign.schedulers}
-    return Identities(logs=names, schedulers=schedulers), traces
+    return InputIdentities(logs=names, schedulers=schedulers), traces
 
 
 def _stores(directory: Path) -> tuple[KeptRuns[AdmissionMetrics], KeptRuns[Failure]]:
@@ -233,16 +233,16 @@ def _outcomes(
         key = (cell.point, cell.contestant, case)
         again = key in seen
         seen.add(key)
-        outcomes.append(Outcome(cell=cell, metrics=metrics, error=error, repeated=again))
+        outcomes.append(CellOutcome(cell=cell, metrics=metrics, error=error, repeated=again))
         if bounds is not None and cell.contestant == last:
             outcomes += _lines(cell, bounds.kept.find(bounds.case(case)), again)
     return CampaignRuns(found, outcomes)
 
 
-def _lines(cell: Cell, found: Mapping[str, Unadmitted] | None, repeated: bool) -> list[Outcome]:
+def _lines(cell: Cell, found: Mapping[str, Unadmitted] | None, repeated: bool) -> list[CellOutcome]:
     """Return best known and bound of the workload of a cell, as far as they are known."""
     return [
-        Outcome(
+        CellOutcome(
             cell=msgspec.structs.replace(cell, contestant=line),
             metrics=None if found is None else found[line],
             repeated=repeated,

@@ -50,7 +50,7 @@ TRACE = "trace"
 
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be compared.
+    """Grid of a comparison: contestants, loads, seeds, and how deadlines are given.
 
     Loads are relative, ``method`` and ``same_time`` say how they are made
     (:func:`~qops_batsim.workload.scale.scale_load`). Each seed, in place of that of
@@ -148,7 +148,7 @@ def run_grid(
         cases,
         workers=workers,
         kept=kept,
-        together=shared_steps,
+        group_by=shared_steps,
         on_progress=on_progress,
     )
     seen: set[tuple[str, DeadlineCase]] = set()
@@ -188,7 +188,7 @@ def heading_of(metric: str) -> str:
     return _HEADINGS.get(metric) or f"{metric.replace('_', ' ')} (%)"
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class ComparisonSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One contestant at one load, over the seeds.
 
     Means with intervals by name (:data:`METRICS`), None where a run lacks the metric, and
@@ -203,7 +203,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """What came out of a comparison: ``rows``, one a run, and everything made of them.
+    """Results of a comparison: ``rows``, one a run, and everything made of them.
 
     ``baseline`` is the contestant that differences refer to, ``inputs`` what the report tells
     about trace and platform. ``limits`` are lines of what no scheduler can reach or has reached,
@@ -229,7 +229,7 @@ class Comparison:
         return str(means.drop(columns="seed").to_html(float_format="{:.2f}".format))
 
     @cached_property
-    def summaries(self) -> list[Summary]:
+    def summaries(self) -> list[ComparisonSummary]:
         """Means over seeds with 95 % intervals, by load and contestant."""
         return summarize(self.rows, self.baseline)
 
@@ -280,7 +280,7 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        """What was compared, for pictures: log, stringency and seeds."""
+        """Title of pictures: log, stringency and seeds."""
         grid = self.grid
         log = Path(str(self.inputs.get("workload") or "")).name.removesuffix(".json")
         seeds = f"{len(grid.seeds)} seeds" if len(grid.seeds) > 1 else "1 seed"
@@ -361,7 +361,7 @@ def baseline_of(grid: Grid, asked: str | None) -> str:
     raise InputError(f"baseline is {asked!r}; one of {', '.join(grid.names)} is expected")
 
 
-def summarize(rows: Sequence[Row], baseline: str) -> list[Summary]:
+def summarize(rows: Sequence[Row], baseline: str) -> list[ComparisonSummary]:
     """Return means over seeds with 95 % intervals, in the order of the rows.
 
     The rows must have the same seeds for every contestant and load. Equal runs count once.
@@ -382,7 +382,9 @@ def summarize(rows: Sequence[Row], baseline: str) -> list[Summary]:
             metrics[metric] = None if values is None else mean_interval(values)
             known_pair = values is not None and others is not None
             difference[metric] = paired_difference(values, others) if known_pair else None  # type: ignore[arg-type]
-        result.append(Summary(contestant=name, load=load, metrics=metrics, difference=difference))
+        result.append(
+            ComparisonSummary(contestant=name, load=load, metrics=metrics, difference=difference)
+        )
     return result
 
 

@@ -107,12 +107,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_model(self) -> bool:
-        """Whether anything is said of estimates."""
+        """True if estimates have models."""
         return (self.deadlines_by, self.estimates) != (msgspec.UNSET, msgspec.UNSET)
 
     @property
     def choices(self) -> DeadlineChoices:
-        """How jobs get deadlines."""
+        """Rules by which jobs get deadlines."""
         return DeadlineChoices(
             stringency=self.stringency,
             share=self.share,

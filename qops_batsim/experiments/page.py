@@ -36,8 +36,8 @@ MARKED = {
 TEMPLATE = "page.html.jinja"
 
 
-class Cell(NamedTuple):
-    """Cell of a table: its text, the class of a word that stands out, whether it is a number."""
+class TableCell(NamedTuple):
+    """Cell of a table: text, style class of a word that stands out, whether it is a number."""
 
     text: str
     mark: str
@@ -60,12 +60,14 @@ class PageTable(msgspec.Struct, frozen=True, kw_only=True):
     rows: Sequence[Sequence[str]]
     note: str = ""
 
-    def cells(self) -> list[list[Cell]]:
+    def cells(self) -> list[list[TableCell]]:
         """Return the rows; all cells of a first column that names them are aligned as text."""
         named = not all(row and _is_number(row[0]) for row in self.rows)
         return [
             [
-                Cell(text, MARKED.get(text, ""), _is_number(text) and not (named and place == 0))
+                TableCell(
+                    text, MARKED.get(text, ""), _is_number(text) and not (named and place == 0)
+                )
                 for place, text in enumerate(row)
             ]
             for row in self.rows

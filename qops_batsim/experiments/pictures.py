@@ -28,11 +28,11 @@ _LABELS = {
 }
 _SCALE = {"response_time": 1 / 3600}
 
-Metrics = Mapping[str, Interval | None]
-Curves = Mapping[str, Mapping[float, Metrics]]
-"""Metrics by contestant, then load, then name of the metric."""
+MetricMeans = Mapping[str, Interval | None]
+Curves = Mapping[str, Mapping[float, MetricMeans]]
+"""MetricMeans by contestant, then load, then name of the metric."""
 
-Limits = Mapping[str, Mapping[str, Mapping[float, float]]]
+LimitCurves = Mapping[str, Mapping[str, Mapping[float, float]]]
 """Values by name of the line, then name of the metric, then load."""
 
 _CAPTIONS = {
@@ -52,7 +52,7 @@ def draw_comparison(
     ending: str = "png",
     prefix: str = "",
     title: str = "",
-    limits: Limits = MappingProxyType({}),
+    limits: LimitCurves = MappingProxyType({}),
 ) -> dict[Path, str]:
     """Draw a comparison's pictures (png, pdf or svg) into a directory, names with a prefix.
 
@@ -135,7 +135,7 @@ def _draw(
     curves: Curves,
     metrics: Sequence[str],
     title: str,
-    limits: Limits,
+    limits: LimitCurves,
     *,
     versus_utilization: bool,
 ) -> None:
@@ -243,7 +243,11 @@ def _label_ends(axes: Any, ends: Mapping[str, tuple[tuple[float, float], str]]) 
 
 
 def _versus_load(
-    axes: Any, by_load: Mapping[float, Metrics], metric: str, style: dict[str, Any], shift: float
+    axes: Any,
+    by_load: Mapping[float, MetricMeans],
+    metric: str,
+    style: dict[str, Any],
+    shift: float,
 ) -> tuple[float, float] | None:
     """Draw a metric's means versus load, with their intervals; return the right end.
 
@@ -260,7 +264,7 @@ def _versus_load(
 
 
 def _versus_utilization(
-    axes: Any, by_load: Mapping[float, Metrics], metric: str, style: dict[str, Any]
+    axes: Any, by_load: Mapping[float, MetricMeans], metric: str, style: dict[str, Any]
 ) -> None:
     """Draw a metric's means versus mean utilization, with bars for both intervals."""
     points = [

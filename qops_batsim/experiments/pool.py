@@ -23,12 +23,12 @@ from qops_batsim.files import PendingFile, decoded, errors_of_writing, read_byte
 from qops_batsim.running.processes import WorkerContext
 from qops_batsim.version import __version__
 
-Case = TypeVar("Case", bound=Hashable)
-Run = TypeVar("Run")
+CaseT = TypeVar("CaseT", bound=Hashable)
+RunT = TypeVar("RunT")
 
 
 class _File(msgspec.Struct, frozen=True):
-    """What a file holds: a run and everything that tells it from others."""
+    """Content of a file: a run and everything that tells it from others."""
 
     package_version: str
     made_of: msgspec.Raw
@@ -39,7 +39,7 @@ class _File(msgspec.Struct, frozen=True):
 _files = msgspec.json.Decoder(_File)
 
 
-class KeptRuns(Generic[Run]):
+class KeptRuns(Generic[RunT]):
     """Runs kept in a directory, one file each, written whole or not at all.
 
     A file's name is a digest of the package's version, of ``made_of`` and of the case: a run
@@ -47,13 +47,13 @@ class KeptRuns(Generic[Run]):
     cases and ``made_of``, what all runs depend on, such as the log, need a JSON form (msgspec).
     """
 
-    def __init__(self, directory: Path, kind: type[Run], made_of: Any) -> None:
+    def __init__(self, directory: Path, kind: type[RunT], made_of: Any) -> None:
         self._directory = directory
         self._kind = kind
         self._made_of = msgspec.json.encode(made_of, order="deterministic")
         sweep(directory)
 
-    def find(self, case: Any) -> Run | None:
+    def find(self, case: Any) -> RunT | None:
         """Return the kept run of a case, or None."""
         path = self._path(_encoded(case))
         if not path.exists():
@@ -63,7 +63,7 @@ class KeptRuns(Generic[Run]):
         file = decoded(content, _files, path, what)
         return decoded(file.run, msgspec.json.Decoder(self._kind), path, what)
 
-    def add(self, case: Any, run: Run) -> None:
+    def add(self, case: Any, run: RunT) -> None:
         """Keep the run of a case."""
         key = _encoded(case)
         parts = (msgspec.Raw(each) for each in (self._made_of, key, msgspec.json.encode(run)))
@@ -100,25 +100,25 @@ Workers = int | str
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a case has no run."""
+    """Reason why a case has no run."""
 
     error: str
 
 
 def run_cases(
-    work: Callable[[Case], Run],
-    cases: Iterable[Case],
+    work: Callable[[CaseT], RunT],
+    cases: Iterable[CaseT],
     *,
     workers: Workers = 1,
-    kept: KeptRuns[Run] | None = None,
+    kept: KeptRuns[RunT] | None = None,
     failures: KeptRuns[Failure] | None = None,
-    together: Callable[[Case], Hashable] | None = None,
+    group_by: Callable[[CaseT], Hashable] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-) -> dict[Case, Run]:
+) -> dict[CaseT, RunT]:
     """Make the run of every case once, and return them in the order of the cases.
 
     ``work`` is copied once into each process, so it holds what all cases share, and may remember
-    what the next case is likely to need again: cases for which ``together`` is equal are run one
+    what the next case is likely to need again: cases for which ``group_by`` is equal are run one
     after the other in the same process. Processes are started afresh and import the calling
     script, which needs its ``if __name__ == "__main__":``; none outlives this one, whatever ends
     it. ``on_progress`` is called with the number of runs done and to do.
@@ -129,17 +129,17 @@ def run_cases(
     if isinstance(workers, int) and workers < 1:
         raise InputError(f"number of workers is {workers}; a whole number above 0 is expected")
     wanted = list(dict.fromkeys(cases))
-    found: dict[Case, Run | Failure] = {}
+    found: dict[CaseT, RunT | Failure] = {}
     for case in wanted:
         run = _kept_run(case, kept, failures)
         if run is not None:
             found[case] = run
     if found and on_progress is not None:
         on_progress(len(found), len(wanted))
-    groups: dict[Hashable, list[Case]] = {}
+    groups: dict[Hashable, list[CaseT]] = {}
     for case in wanted:
         if case not in found:
-            groups.setdefault(together(case) if together else case, []).append(case)
+            groups.setdefault(group_by(case) if group_by else case, []).append(case)
     maker = _Maker(work, kept, failures)
     runs = _runs(maker, list(groups.values()), workers)
     with closing(runs):
@@ -151,14 +151,14 @@ def run_cases(
 
 
 @dataclass(frozen=True)
-class _Maker(Generic[Case, Run]):
+class _Maker(Generic[CaseT, RunT]):
     """Makes runs, and keeps them or why there are none."""
 
-    work: Callable[[Case], Run]
-    kept: KeptRuns[Run] | None
+    work: Callable[[CaseT], RunT]
+    kept: KeptRuns[RunT] | None
     failures: KeptRuns[Failure] | None
 
-    def make(self, case: Case) -> Run | Failure:
+    def make(self, case: CaseT) -> RunT | Failure:
         """Return the run of a case, or why there is none."""
         try:
             return self.work(case)
@@ -166,9 +166,9 @@ class _Maker(Generic[Case, Run]):
             # A scheduler may be somebody's own, and raise anything.
             if self.failures is None:
                 raise
-            return Failure(_told(error))
+            return Failure(_error_text(error))
 
-    def keep(self, case: Case, run: Run | Failure) -> None:
+    def keep(self, case: CaseT, run: RunT | Failure) -> None:
         """Keep what came out."""
         if isinstance(run, Failure):
             if self.failures is not None:
@@ -178,19 +178,19 @@ class _Maker(Generic[Case, Run]):
 
 
 def _kept_run(
-    case: Any, kept: KeptRuns[Run] | None, failures: KeptRuns[Failure] | None
-) -> Run | Failure | None:
+    case: Any, kept: KeptRuns[RunT] | None, failures: KeptRuns[Failure] | None
+) -> RunT | Failure | None:
     run = None if kept is None else kept.find(case)
     return failures.find(case) if run is None and failures is not None else run
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) if isinstance(error, QopsError) else f"{type(error).__name__}: {error}"
 
 
 def _runs(
-    maker: _Maker[Case, Run], groups: Sequence[Sequence[Case]], workers: Workers
-) -> Generator[tuple[Case, Run | Failure], None, None]:
+    maker: _Maker[CaseT, RunT], groups: Sequence[Sequence[CaseT]], workers: Workers
+) -> Generator[tuple[CaseT, RunT | Failure], None, None]:
     """Yield cases with what came out, kept; closed before the end, leave nothing running."""
     if isinstance(workers, str):
         for case, run in results_on_cluster(workers, make_group, maker, groups):
@@ -208,7 +208,7 @@ def _runs(
     # Fresh processes behave alike on every system.
     context = WorkerContext()
     with ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_begin, initargs=(maker,)
+        workers, mp_context=context, initializer=_start_worker, initargs=(maker,)
     ) as pool:
         try:
             for future in as_completed([pool.submit(_make_and_keep, group) for group in groups]):
@@ -223,7 +223,9 @@ def _runs(
             raise
 
 
-def make_group(maker: _Maker[Case, Run], cases: Sequence[Case]) -> list[tuple[Case, Run | Failure]]:
+def make_group(
+    maker: _Maker[CaseT, RunT], cases: Sequence[CaseT]
+) -> list[tuple[CaseT, RunT | Failure]]:
     """Return cases with what came out."""
     return [(case, maker.make(case)) for case in cases]
 
@@ -232,7 +234,7 @@ def make_group(maker: _Maker[Case, Run], cases: Sequence[Case]) -> list[tuple[Ca
 _maker: _Maker[Any, Any] | None = None
 
 
-def _begin(maker: _Maker[Any, Any]) -> None:
+def _start_worker(maker: _Maker[Any, Any]) -> None:
     global _maker
     _maker = maker
 

@@ -195,7 +195,7 @@ RISK = f"{100 * ERROR:.0f} %"
 
 
 class Judgement(NamedTuple):
-    """What a measured mean says about a range: in it, or outside, unless chance explains that.
+    """Judgement of a mean: in a range, or outside, unless chance explains that.
 
     ``chance`` is the probability, None where there are too few repetitions to judge.
     """

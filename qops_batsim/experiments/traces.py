@@ -1,4 +1,4 @@
-"""Where logs are looked for, and what tells one from another."""
+"""Files of logs: places where they are found, and digests."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def find_trace(file: str, directory: Path) -> Path:
 
 
 def trace_digest(path: Path, processors: int | None) -> str:
-    """Return what tells a log on a machine from others."""
+    """Return the digest of a log on a machine of some size."""
     content = read_bytes(path, what="a log", max_bytes=MAX_INPUT_BYTES)
     return blake2b(content + f"\n{processors}".encode(), digest_size=16).hexdigest()

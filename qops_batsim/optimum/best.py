@@ -30,11 +30,11 @@ from qops_batsim.optimum.problem import (
     problem_of,
     worth_of,
 )
-from qops_batsim.optimum.search import Room, by_density, filled, improved, is_feasible, largest
+from qops_batsim.optimum.search import Occupancy, by_density, filled, improved, is_feasible, largest
 from qops_batsim.optimum.solver import (
     Budget,
     EnergyBound,
-    Found,
+    SolverResult,
     energy_bound,
     require_solver,
     solve,
@@ -56,21 +56,23 @@ SHARES = (0.7, 0.8, 0.9, 0.95)
 """Parts of all worth that the jobs worth the most have, of which the best is looked for alone."""
 
 
-class Window(NamedTuple):
+class EnergyWindow(NamedTuple):
     """Places of some jobs, and the bound of their energy, which was checked."""
 
     places: Ints
     energy: EnergyBound
 
 
-def energy_windows(problem: Problem, worth: Ints, budget: Budget) -> list[Window]:
+def energy_windows(problem: Problem, worth: Ints, budget: Budget) -> list[EnergyWindow]:
     """Return the windows of a problem with their bounds by energy."""
     cuts = windows(problem.relaxed) if len(worth) else []
     found = []
     for number, places in enumerate(cuts):
         part = budget.part(1 / (len(cuts) - number))
         tasks = problem.relaxed.of(places)
-        found.append(Window(places, energy_bound(tasks, worth[places], problem.machine, part)))
+        found.append(
+            EnergyWindow(places, energy_bound(tasks, worth[places], problem.machine, part))
+        )
     return found
 
 
@@ -78,7 +80,7 @@ def solver_bound(
     problem: Problem,
     worth: Ints,
     starts: Ints,
-    parts: Sequence[Window],
+    parts: Sequence[EnergyWindow],
     budget: Budget,
     *,
     seed: int = 1,
@@ -118,7 +120,12 @@ def solver_bound(
 
 
 def _of_the_largest(
-    tasks: Tasks, worth: Ints, starts: Ints, value: int, budget: Budget, ask: Callable[..., Found]
+    tasks: Tasks,
+    worth: Ints,
+    starts: Ints,
+    value: int,
+    budget: Budget,
+    ask: Callable[..., SolverResult],
 ) -> int:
     """Return a bound, if less than ``value``: the best of the jobs worth most, and all the others.
 
@@ -352,7 +359,7 @@ def _without_deadline(problem: Problem, starts: Ints) -> dict[str, float]:
         return {}
     columns = problem.workload.columns
     run_times = run_times_until_killed(problem.workload)
-    room = Room.of(problem.strict, starts, problem.machine)
+    room = Occupancy.of(problem.strict, starts, problem.machine)
     made = {}
     for place in problem.free.tolist():
         submission = max(float(columns.submission_times[place]), 0.0) - problem.origin

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.optimum.problem import NOT_CHOSEN, Ints, Problem, Tasks
-from qops_batsim.optimum.search import Group, annealed, filled
+from qops_batsim.optimum.search import Subproblem, annealed, filled
 from qops_batsim.optimum.solver import Budget, solve, violated_by
 from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.scheduling.admission.policy import Admission
@@ -68,7 +68,7 @@ def joint_schedule(
     answer = _solved(tasks, first, machine, AT_ONCE)
     if answer.is_proven:
         return answer
-    group, rng = Group(tasks, ones, machine, ticks), np.random.default_rng(1)
+    group, rng = Subproblem(tasks, ones, machine, ticks), np.random.default_rng(1)
     first = annealed(group, first, Budget(limit * SEARCH, False), rng, len(ones))
     if (first != NOT_CHOSEN).all():
         return JointSchedule(first, True)
@@ -82,7 +82,7 @@ def _solved(tasks: Tasks, first: Ints, machine: int, units: float) -> JointSched
     return JointSchedule(found.starts, found.is_proven)
 
 
-class Answers:
+class SolverCounts:
     """How many questions the solver was asked, and how they ended."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Answers:
 class ExactFeasibility(SpaceSharingScheduler):
     """Admit a job whenever any plan keeps all promises; else as QoPS.
 
-    ``answers`` counts the questions that QoPS's search did not find a plan for; those that
+    ``solver_counts`` counts the questions that QoPS's search did not find a plan for; those that
     stay open are refused. For ``limit`` see :func:`joint_schedule`.
     """
 
@@ -104,20 +104,22 @@ class ExactFeasibility(SpaceSharingScheduler):
 
     def __init__(self, options: QopsOptions | None = None, limit: float = 1.0) -> None:
         super().__init__(options)
-        self.answers, self._limit = Answers(), limit
+        self.solver_counts, self._limit = SolverCounts(), limit
 
     def new_plan(self, machine_size: int) -> Plan:
         """Return an empty plan that searches exactly."""
         qops = QopsSearch(self.options)
-        search = ExactSearch(qops, machine_size, self.answers, self._limit)
+        search = ExactSearch(qops, machine_size, self.solver_counts, self._limit)
         return Plan(machine_size, Admission(search))
 
 
 class ExactSearch:
     """Asks a search, and the solver where that finds no plan."""
 
-    def __init__(self, search: Search, machine_size: int, answers: Answers, limit: float) -> None:
-        self._search, self._machine, self._answers = search, machine_size, answers
+    def __init__(
+        self, search: Search, machine_size: int, solver_counts: SolverCounts, limit: float
+    ) -> None:
+        self._search, self._machine, self._answers = search, machine_size, solver_counts
         self._limit = limit
 
     def __call__(self, q: Question) -> Verdict:

@@ -30,7 +30,7 @@ from qops_batsim.scheduling.profile import (
 )
 
 
-class Room:
+class Occupancy:
     """Processors in use over time, as steps. Every change and question is O(steps)."""
 
     def __init__(self, machine: int) -> None:
@@ -39,7 +39,7 @@ class Room:
         self.used: Ints = np.zeros(1, np.int64)
 
     @classmethod
-    def of(cls, tasks: Tasks, starts: Ints, machine: int) -> Room:
+    def of(cls, tasks: Tasks, starts: Ints, machine: int) -> Occupancy:
         """Return what a schedule uses."""
         room = cls(machine)
         chosen = np.flatnonzero(starts != NOT_CHOSEN)
@@ -80,12 +80,14 @@ def is_feasible(tasks: Tasks, starts: Ints, machine: int) -> bool:
     """Whether the chosen jobs run within their dates, on no more processors than there are."""
     chosen = starts != NOT_CHOSEN
     in_time = (starts >= tasks.release) & (starts <= tasks.last_start)
-    return bool(in_time[chosen].all() and Room.of(tasks, starts, machine).used.max() <= machine)
+    return bool(
+        in_time[chosen].all() and Occupancy.of(tasks, starts, machine).used.max() <= machine
+    )
 
 
 def filled(tasks: Tasks, starts: Ints, machine: int, order: Iterable[int]) -> Ints:
     """Return a schedule with more jobs, each at its earliest fit, in an order of places."""
-    starts, room = starts.copy(), Room.of(tasks, starts, machine)
+    starts, room = starts.copy(), Occupancy.of(tasks, starts, machine)
     columns = tasks.release, tasks.duration, tasks.processors, tasks.last_start
     for place in order:
         if starts[place] == NOT_CHOSEN:
@@ -145,8 +147,8 @@ class Chance(NamedTuple):
     next: Ints
 
 
-class Trial(NamedTuple):
-    """Room for a move: its jobs, by what they are ordered, where they were, and the profile."""
+class Move(NamedTuple):
+    """Buffers of a move: its jobs, sort keys, earlier starts, and the profile before it."""
 
     places: Ints
     keys: Floats
@@ -170,14 +172,14 @@ def improved(
         for level, places in enumerate(groups):
             some = np.full(len(worth), NOT_CHOSEN)
             step = part.part(1 / (len(groups) - level))
-            jobs = Group(tasks.of(places), worth[places], machine, problem.ticks)
+            jobs = Subproblem(tasks.of(places), worth[places], machine, problem.ticks)
             some[places] = annealed(jobs, found[places], step, rng, enough)
             found = filled(tasks, some, machine, order)
         starts = max(starts, found, key=lambda each: int(worth[each != NOT_CHOSEN].sum()))
     return starts
 
 
-class Group(NamedTuple):
+class Subproblem(NamedTuple):
     """Some jobs, what each is worth, the machine for them, and ticks in a second."""
 
     tasks: Tasks
@@ -207,7 +209,7 @@ def largest(tasks: Tasks, worth: Ints, shares: Sequence[float] = LARGEST) -> lis
 
 
 def annealed(
-    group: Group, starts: Ints, budget: Budget, rng: np.random.Generator, enough: int
+    group: Subproblem, starts: Ints, budget: Budget, rng: np.random.Generator, enough: int
 ) -> Ints:
     """Return a schedule of some jobs that is worth no less; the search ends with ``enough``."""
     tasks, worth, machine, ticks = group
@@ -224,7 +226,7 @@ def annealed(
     best = current.copy()
     chance = Chance(np.zeros(2**16), np.zeros(1, np.int64))
     most = MOST_TAKEN + MOST_LEFT_OUT
-    trial = Trial(np.zeros(most, np.int64), np.zeros(most), np.zeros(most), before)
+    trial = Move(np.zeros(most, np.int64), np.zeros(most), np.zeros(most), before)
     values = np.full(2, worth[starts != NOT_CHOSEN].sum())
     unit = FIT_COST + STEP_COST * len(worth)
     while not budget.is_spent and values[1] < enough:
@@ -249,7 +251,7 @@ def wander(
     starts: Floats,
     best: Floats,
     profile: Profile,
-    trial: Trial,
+    trial: Move,
     chance: Chance,
     heat: float,
     values: Ints,
@@ -297,7 +299,7 @@ def take_out(
     jobs: Candidates,
     starts: Floats,
     profile: Profile,
-    trial: Trial,
+    trial: Move,
     chance: Chance,
     values: Ints,
 ) -> tuple[int, int, float]:
@@ -338,7 +340,7 @@ def take_out(
 
 
 @lean_kernel
-def arrange(jobs: Candidates, trial: Trial, count: int, first: int, chance: Chance) -> None:
+def arrange(jobs: Candidates, trial: Move, count: int, first: int, chance: Chance) -> None:
     """Put the jobs of a move in the order in which they are put back."""
     rule, noise = int(draw(chance) * 5), 0.5 * draw(chance) * count
     for index in range(count):
@@ -362,7 +364,7 @@ def arrange(jobs: Candidates, trial: Trial, count: int, first: int, chance: Chan
 
 
 @lean_kernel
-def sort(trial: Trial, count: int) -> None:
+def sort(trial: Move, count: int) -> None:
     """Sort the jobs of a move by their keys, by insertion: they are few."""
     for index in range(1, count):
         key, place, start = trial.keys[index], trial.places[index], trial.starts[index]

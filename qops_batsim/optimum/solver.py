@@ -79,7 +79,7 @@ MOST_ROUNDS = 40
 _SCALE = 10**18
 """Multipliers are rounded to parts of this."""
 
-Interval = tuple[int, int]
+TickInterval = tuple[int, int]
 """Begin and end (ticks)."""
 
 
@@ -87,10 +87,10 @@ class EnergyBound(NamedTuple):
     """A bound (worth, in whole units), and the intervals that it comes from."""
 
     value: int
-    intervals: list[Interval]
+    intervals: list[TickInterval]
 
 
-def energies(tasks: Tasks, interval: Interval) -> Ints:
+def energies(tasks: Tasks, interval: TickInterval) -> Ints:
     """Return the least energy (processors × ticks) of each job within an interval, if chosen."""
     begin, end = interval
     times = np.minimum(
@@ -101,7 +101,9 @@ def energies(tasks: Tasks, interval: Interval) -> Ints:
     return energy
 
 
-def proven(tasks: Tasks, worth: Ints, machine: int, rows: Sequence[tuple[Interval, int]]) -> int:
+def proven(
+    tasks: Tasks, worth: Ints, machine: int, rows: Sequence[tuple[TickInterval, int]]
+) -> int:
     """Return the bound that multipliers (parts of 10¹⁸) of intervals prove, in whole numbers.
 
     Every set of multipliers from 0 up proves one. O(rows × jobs).
@@ -146,14 +148,14 @@ class _Program:
         for share, each in zip(self._shares, worth.tolist(), strict=True):
             objective.SetCoefficient(share, each / self._unit)
         objective.SetMaximization()
-        self.rows: dict[Interval, Any] = {}
+        self.rows: dict[TickInterval, Any] = {}
 
     def solve(self) -> Floats:
         """Return the shares of the jobs that are chosen."""
         self._solver.Solve()
         return np.array([share.solution_value() for share in self._shares])
 
-    def add(self, intervals: Sequence[Interval]) -> int:
+    def add(self, intervals: Sequence[TickInterval]) -> int:
         """Add rows; return how many are new."""
         new = [each for each in intervals if each not in self.rows]
         for each in new:
@@ -165,7 +167,7 @@ class _Program:
                 row.SetCoefficient(self._shares[place], float(energy[place]) / room)
         return len(new)
 
-    def multipliers(self) -> list[tuple[Interval, int]]:
+    def multipliers(self) -> list[tuple[TickInterval, int]]:
         """Return those above 0, in worth for each unit of energy."""
         found = []
         for interval, row in self.rows.items():
@@ -176,13 +178,13 @@ class _Program:
         return found
 
 
-def violated_by(tasks: Tasks, shares: Floats, machine: int) -> list[Interval]:
+def violated_by(tasks: Tasks, shares: Floats, machine: int) -> list[TickInterval]:
     """Return intervals in which the chosen shares need more than there is, the worst first.
 
     For each begin, the energy up to an end is a sum of ramps; it is compared where one ends.
     """
     earliest, last = tasks.release + tasks.duration, tasks.last_start
-    found: list[tuple[float, Interval]] = []
+    found: list[tuple[float, TickInterval]] = []
     for begin in np.unique(np.concatenate([tasks.release, last, earliest])).tolist():
         length = np.minimum(tasks.duration, earliest - begin)
         counts = (length > 0) & (shares > 1e-9)
@@ -209,7 +211,7 @@ MODEL_COST = 0.05
 takes to make and simplify one."""
 
 
-class Found(NamedTuple):
+class SolverResult(NamedTuple):
     """What a solver found: starts (or None), what they are worth, and that nothing is worth more.
 
     ``is_proven`` tells that the search has ended: the starts are the best, or there are none.
@@ -240,12 +242,12 @@ def solve(
     *,
     seconds: float | None = None,
     start: Ints | None = None,
-    intervals: Sequence[Interval] = (),
+    intervals: Sequence[TickInterval] = (),
     all_chosen: bool = False,
     thorough: bool = False,
     seed: int = 1,
     workers: int = 1,
-) -> Found:
+) -> SolverResult:
     """Choose jobs worth the most, and their starts.
 
     Parameters
@@ -322,7 +324,7 @@ def _tell(model: Any, tasks: Tasks, machine: int, all_chosen: bool) -> tuple[lis
 
 def _found(
     solver: Any, status: Any, chosen: list[Any], starts: list[Any], worth: Ints, all_chosen: bool
-) -> Found:
+) -> SolverResult:
     from ortools.sat.python import cp_model
 
     everything = int(worth.sum())
@@ -338,12 +340,12 @@ def _found(
         # The bound is told as a float, and sums are whole numbers.
         bound = everything if all_chosen else int(solver.best_objective_bound + 0.5)
         is_best = status == cp_model.OPTIMAL
-        return Found(dates, reached, reached if is_best else bound, is_best)
+        return SolverResult(dates, reached, reached if is_best else bound, is_best)
     if status == cp_model.INFEASIBLE:
-        return Found(None, 0, 0, True)
+        return SolverResult(None, 0, 0, True)
     if status == cp_model.UNKNOWN:
         # Where time was too short to begin, the solver tells a bound of 0.
-        return Found(None, 0, everything, False)
+        return SolverResult(None, 0, everything, False)
     raise InputError(
         f"the solver calls the model {solver.status_name(status)}; dates and sizes are too large"
     )

@@ -26,19 +26,19 @@ Values = list[float]
 """A number by seed; none where it has no meaning."""
 
 
-def minus(first: Values, second: Values) -> Values:
+def differences(first: Values, second: Values) -> Values:
     """Return the differences; none if one number is missing."""
     return [a - b for a, b in by_seed([first, second])]
 
 
-def percent(first: Values, second: Values) -> Values:
+def percent_changes(first: Values, second: Values) -> Values:
     """Return by how many percent the first exceed the second; none if one of these is 0."""
     if not all(second):
         return []
     return [100.0 * (a / b - 1.0) for a, b in by_seed([first, second])]
 
 
-def averaged(columns: Sequence[Values]) -> Values:
+def averages(columns: Sequence[Values]) -> Values:
     """Return the means by seed; none if one number is missing."""
     return [sum(row) / len(row) for row in by_seed(columns)]
 
@@ -110,16 +110,16 @@ def range_claim(
     *,
     section: str = "",
     paper: float | None = None,
-    alone: bool = False,
+    single_is_fact: bool = False,
 ) -> Claim:
     """Return a claim that a number, or the mean of some by seed, lies between two others.
 
-    It is judged by itself. With ``alone``, a single number is that of all seeds: a fact.
+    It is judged by itself. With ``single_is_fact``, a single number is that of all seeds: a fact.
     """
     if not isinstance(found, Interval):
         if not found:
             return Claim(id=name, text=text, section=section, verdict=NOT_JUDGED, paper=paper)
-        if len(found) == 1 and alone:
+        if len(found) == 1 and single_is_fact:
             value = found[0]
             return plain_claim(name, text, low < value < high, value, paper, section=section)
         found = mean_interval(found)
@@ -195,7 +195,7 @@ def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str
     )
 
 
-def whole(name: str, section: str, text: str, parts: Iterable[Claim]) -> list[Claim]:
+def claim_with_parts(name: str, section: str, text: str, parts: Iterable[Claim]) -> list[Claim]:
     """Return a claim that holds if all its parts do, and these behind it."""
     found = list(parts)
     return [combined_claim(name, text, found, section=section), *found]
@@ -212,7 +212,7 @@ def _chance(claim: Claim) -> float:
     return claim.chance
 
 
-def judged_together(claims: Sequence[Claim]) -> list[Claim]:
+def jointly_judged(claims: Sequence[Claim]) -> list[Claim]:
     """Return the claims of a report with verdicts that hold together.
 
     Counted are claims that are judged by an interval and are no part of another.

@@ -24,9 +24,9 @@ from qops_batsim.experiments.traces import usual_places
 from qops_batsim.papers.claims import METHOD, Claim
 from qops_batsim.version import __version__
 
-Case = TypeVar("Case", bound=Hashable)
-Run = TypeVar("Run")
-Study = TypeVar("Study", bound=msgspec.Struct)
+CaseT = TypeVar("CaseT", bound=Hashable)
+RunT = TypeVar("RunT")
+StudyT = TypeVar("StudyT", bound=msgspec.Struct)
 
 
 class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
     bound: float | None = None
     on_progress: Callable[[int, int], None] | None = None
 
-    def seeded(self, study: Study) -> Study:
+    def seeded(self, study: StudyT) -> StudyT:
         """Return a study, which has ``seeds``, with as many as are asked for."""
         if self.seeds is None:
             return study
@@ -61,18 +61,18 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def run(
         self,
-        work: Callable[[Case], Run],
-        cases: Iterable[Case],
-        kind: type[Run],
+        work: Callable[[CaseT], RunT],
+        cases: Iterable[CaseT],
+        kind: type[RunT],
         made_of: Any,
         *,
-        together: Callable[[Case], Hashable] | None = None,
+        group_by: Callable[[CaseT], Hashable] | None = None,
         before: int = 0,
         total: int | None = None,
-    ) -> dict[Case, Run]:
-        """Run cases (:func:`~qops_batsim.experiments.pool.run_cases`) in the way asked for.
+    ) -> dict[CaseT, RunT]:
+        """RunT cases (:func:`~qops_batsim.experiments.pool.run_cases`) in the way asked for.
 
-        Those for which ``together`` is equal follow each other in one process. Kept runs are of
+        Those for which ``group_by`` is equal follow each other in one process. Kept runs are of
         type ``kind`` and depend on ``made_of``. Where these cases are a part of the work,
         ``before`` have been run, and ``total`` are all.
         """
@@ -81,7 +81,7 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
             cases,
             workers=self.workers,
             kept=None if self.out is None else KeptRuns(self.out / "runs", kind, made_of),
-            together=together,
+            group_by=group_by,
             on_progress=lambda done, part: self.progress(before + done, total or part),
         )
 
@@ -244,7 +244,7 @@ PAPERS = {
 
 
 def run_paper(name: str, request: PaperRequest) -> PaperReport:
-    """Run a paper's reproduction."""
+    """RunT a paper's reproduction."""
     from importlib import import_module
 
     require_one_of("paper", name, PAPERS)
@@ -331,7 +331,9 @@ class Quantity(NamedTuple):
     scale: float = 1.0
 
 
-def line(label: str, points: Iterable[tuple[float | str, Interval]], scale: float = 1.0) -> Series:
+def line_of_means(
+    label: str, points: Iterable[tuple[float | str, Interval]], scale: float = 1.0
+) -> Series:
     """Return a line, or bars, of means with their intervals; a single value is both its ends."""
     rows = [(x, *(scale * end for end in (each.mean, *each.ends))) for x, each in points]
     x_values, y, low, high = zip(*rows, strict=True) if rows else ((), (), (), ())

@@ -79,7 +79,7 @@ def test_an_interrupted_study_keeps_what_it_had(tmp_path: Path) -> None:
 def test_a_group_that_is_interrupted_keeps_what_it_had_in_every_process(tmp_path: Path) -> None:
     kept = KeptRuns(tmp_path, float, "roots")
     with pytest.raises(ValueError, match="domain|nonnegative"):
-        run_cases(math.sqrt, [4, 9, -1], workers=2, kept=kept, together=lambda case: case > 9)
+        run_cases(math.sqrt, [4, 9, -1], workers=2, kept=kept, group_by=lambda case: case > 9)
     assert [kept.find(case) for case in (4, 9)] == [2.0, 3.0]
 
 
@@ -106,7 +106,7 @@ def test_a_failure_is_kept_and_the_rest_goes_on(tmp_path: Path, workers: int) ->
 
 def test_cases_that_go_together_are_run_one_after_the_other() -> None:
     order: list[int] = []
-    run_cases(order.append, [1, 2, 3, 4, 5], together=lambda case: case % 2)
+    run_cases(order.append, [1, 2, 3, 4, 5], group_by=lambda case: case % 2)
     assert order == [1, 3, 5, 2, 4]
 
 

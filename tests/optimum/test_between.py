@@ -54,11 +54,11 @@ def test_each_line_is_a_schedule_and_below_the_bound() -> None:
         exactly, module = admitted_exactly(workload)
         hindsight = first_come_with_hindsight(problem)
         assert is_feasible(problem.strict, hindsight.starts, problem.machine)
-        assert (module.answers.open, hindsight.open) == (0, 0)
+        assert (module.solver_counts.open, hindsight.open) == (0, 0)
         (jobs,) = best_possible(workload, ["jobs"], Limits(seconds=0.3, by_clock=False))
         chosen = int((hindsight.starts != NOT_CHOSEN).sum())
         assert max(chosen, len(exactly)) <= jobs.bound
-        found += module.answers.found
+        found += module.solver_counts.found
     assert found
 
 

@@ -6,7 +6,7 @@ from qops_batsim.experiments.statistics import Interval, mean_interval
 from qops_batsim.papers.claims import (
     Claim,
     combined_claim,
-    judged_together,
+    jointly_judged,
     plain_claim,
     range_claim,
     sign_claim,
@@ -37,7 +37,7 @@ def test_by_itself_a_claim_needs_the_whole_interval(
     assert claim.verdict == verdict
     assert (claim.value, claim.interval, claim.count) == (found.mean, ends, 5)
     assert (claim.paper, claim.section) == (4.0, "5")
-    (judged,) = judged_together([claim])
+    (judged,) = jointly_judged([claim])
     assert (judged.verdict, judged.corrected) == (verdict, claim.chance)
 
 
@@ -60,25 +60,25 @@ def test_a_claim_about_a_size_is_judged_on_the_size(low: float, high: float, ver
 def test_too_few_repetitions_are_not_judged(values: list[float]) -> None:
     claim = sign_claim("a", "", mean_interval(values), +1)
     assert (claim.verdict, claim.chance) == ("not judged", None)
-    assert judged_together([claim]) == [claim]
+    assert jointly_judged([claim]) == [claim]
 
 
 def test_among_many_claims_each_needs_more() -> None:
     near = sign_claim("near", "", NEAR, +1)
     far = sign_claim("far", "", FAR, +1)
-    alone = judged_together([near])[0]
+    alone = jointly_judged([near])[0]
     assert (alone.verdict, alone.corrected) == ("confirmed", near.chance)
     fact = plain_claim("fact", "it holds", False, 1.0)
     few = sign_claim("few", "", mean_interval([1.0]), +1)
     others = [sign_claim(f"open {number}", "", FAR, +1) for number in range(5)]
-    judged = {claim.id: claim for claim in judged_together([near, far, fact, few, *others])}
+    judged = {claim.id: claim for claim in jointly_judged([near, far, fact, few, *others])}
     assert near.chance is not None
     # The greatest of seven: the others are more certain, and only they pay for all.
     assert judged["near"].corrected == near.chance
     assert judged["near"].verdict == "confirmed"
     assert judged["far"].corrected == pytest.approx(7 * far.chance)
     assert (judged["fact"].verdict, judged["few"].verdict) == ("not confirmed", "not judged")
-    both = judged_together([near, sign_claim("too", "", NEAR, +1)])
+    both = jointly_judged([near, sign_claim("too", "", NEAR, +1)])
     assert [claim.verdict for claim in both] == ["inconclusive", "inconclusive"]
 
 
@@ -86,7 +86,7 @@ def test_a_claim_with_parts_holds_if_they_all_do() -> None:
     def verdict(*parts: Claim) -> str:
         whole = combined_claim("a", "all of it", parts, section="6.1")
         assert whole.parts == tuple(part.id for part in parts)
-        judged = judged_together([whole, *parts])[0]
+        judged = jointly_judged([whole, *parts])[0]
         assert judged.section == "6.1"
         return judged.verdict
 
@@ -109,7 +109,7 @@ def test_a_whole_counts_once_and_its_parts_are_judged_by_themselves() -> None:
     # All parts hold: as certain as the least certain of them.
     assert (whole.verdict, whole.chance, whole.decided_by) == ("confirmed", near.chance, "near")
     assert whole.value == near.value
-    judged = {claim.id: claim for claim in judged_together([whole, near, far, other])}
+    judged = {claim.id: claim for claim in jointly_judged([whole, near, far, other])}
     assert near.chance is not None
     assert judged["a"].corrected == pytest.approx(2 * near.chance)
     assert [judged[name].verdict for name in ("a", "b")] == ["inconclusive"] * 2

@@ -16,7 +16,7 @@ from qops_batsim.papers.islam2004 import paper as islam2004
 from qops_batsim.papers.islam2004 import runs as islam2004_runs
 from qops_batsim.papers.islam2004.claims import claims
 from qops_batsim.papers.islam2004.paper import figures
-from qops_batsim.papers.islam2004.runs import Part, Results, Run, run_study
+from qops_batsim.papers.islam2004.runs import CaseMeasures, CategoryMeasures, Results, run_study
 from qops_batsim.papers.islam2004.study import FULL, QUICK, QUICK_JOBS, Case, Study
 from qops_batsim.papers.report import PaperRequest
 from qops_batsim.shipped import find_input
@@ -93,7 +93,7 @@ def test_runs_are_consistent(results: Results) -> None:
 
 
 def test_slack_beyond_tolerance_is_no_tolerance(trace: Workload) -> None:
-    scenario = islam2004_runs.make_scenario(trace, 1.6, 1.0, 1)
+    scenario = islam2004_runs.priced_workload(trace, 1.6, 1.0, 1)
     found = set()
     for factor, slack in ((1.0, 2.0), (2.0, 2.5), (2.0, 6.0), (5.0, 6.0)):
         case = Case(load=1.6, tolerance_factor=factor, slack_factor=slack)
@@ -129,7 +129,7 @@ def test_deadline_jobs_alone_pay_for_quality(results: Results) -> None:
 def test_kept_runs_are_found_again(
     results: Results, trace: Workload, kept: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def never(*arguments: object) -> Run:
+    def never(*arguments: object) -> CaseMeasures:
         raise AssertionError("a kept run is made again")
 
     monkeypatch.setattr(islam2004_runs, "run_case", never)
@@ -210,11 +210,15 @@ JUDGED = msgspec.structs.replace(TINY, seeds=(1, 2, 3))
 """As many seeds as a verdict needs."""
 
 
-def by_category(light: int, heavy: int) -> dict[str, Part]:
+def by_category(light: int, heavy: int) -> dict[str, CategoryMeasures]:
     """So many accepted of 900 light jobs and of 100 heavy ones."""
     return {
-        "short-narrow": Part(jobs=900, work=900.0, accepted_jobs=light, accepted_work=1.0 * light),
-        "long-wide": Part(jobs=100, work=1100.0, accepted_jobs=heavy, accepted_work=11.0 * heavy),
+        "short-narrow": CategoryMeasures(
+            jobs=900, work=900.0, accepted_jobs=light, accepted_work=1.0 * light
+        ),
+        "long-wide": CategoryMeasures(
+            jobs=100, work=1100.0, accepted_jobs=heavy, accepted_work=11.0 * heavy
+        ),
     }
 
 
@@ -232,7 +236,9 @@ def made_up(value: Callable[[Case, int], dict[str, Any]], study: Study = JUDGED)
                 **value(case, seed),
             }
             numbers.setdefault("categories", by_category(800, 50))
-            runs[case, seed] = Run(jobs=1000, work=2000.0, kills=0, wasted_work=0.0, **numbers)
+            runs[case, seed] = CaseMeasures(
+                jobs=1000, work=2000.0, kills=0, wasted_work=0.0, **numbers
+            )
     return Results(study, runs)
 
 
@@ -350,7 +356,7 @@ def test_killing_breaks_no_promise_on_a_real_log(shared: Path, seed: int) -> Non
     log = read_swf(shared / "traces" / islam2004.LOGS[0])
     trace = convert_log(log, processors=430, first=QUICK_JOBS).workload
     case = Case(load=1.6, deadline_share=0.2, tolerance_factor=4.0, kill_and_restart=True)
-    scenario = islam2004_runs.make_scenario(trace, case.load, case.deadline_share, seed)
+    scenario = islam2004_runs.priced_workload(trace, case.load, case.deadline_share, seed)
     # Raises if a promised deadline is missed.
     run = islam2004_runs.run_case(scenario, case, seed)
     assert run.kills > 100

@@ -20,8 +20,8 @@ from qops_batsim.papers.pascal2004 import paper as pascal2004
 from qops_batsim.papers.pascal2004 import runs as pascal2004_runs
 from qops_batsim.papers.pascal2004.claims import claims as judged
 from qops_batsim.papers.pascal2004.runs import (
-    Group,
-    Outcome,
+    ClassMeasures,
+    TrialMeasures,
     outcome_of,
     recorded_wait,
     run_trial,
@@ -47,7 +47,7 @@ from qops_batsim.scheduling.nqs import Nqs
 from qops_batsim.workload.model import Workload
 
 QUEUES = ("express", "high", "normal", "low", "standby")
-TINY = Study(sizes=(25,), alone=(15,), seeds=(1, 2), candidates=(0,))
+TINY = Study(sizes=(25,), dedicated_sizes=(15,), seeds=(1, 2), candidates=(0,))
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +144,7 @@ def test_the_report_is_whole(report: PaperReport) -> None:
 def test_kept_simulations_are_not_made_again(
     traces: Path, kept: Path, report: PaperReport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(trial: Trial, path: Path) -> Outcome:
+    def fail(trial: Trial, path: Path) -> TrialMeasures:
         raise AssertionError(trial)
 
     monkeypatch.setattr(pascal2004_runs, "run_trial", fail)
@@ -181,7 +181,7 @@ def test_workers_do_not_matter(traces: Path) -> None:
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 
-def without_clock(outcome: Outcome) -> dict[str, Any]:
+def without_clock(outcome: TrialMeasures) -> dict[str, Any]:
     plain: dict[str, Any] = msgspec.to_builtins(outcome)
     for group in plain["groups"].values():
         del group["mapping_ms"], group["mapping_p99_ms"]
@@ -219,9 +219,11 @@ def test_an_application_counts_once() -> None:
     nothing_measured = {"mapping_ms": None, "mapping_p99_ms": None}
     assert outcome.groups == {
         # From the start of the last task, at 104, to the end of the last, at 134.
-        "deadline": Group(jobs=1, rejected=0, wait=4.0, stretch=3.0, **nothing_measured),
-        "high_priority": Group(jobs=1, rejected=1, wait=None, stretch=None, **nothing_measured),
-        ALL: Group(jobs=2, rejected=1, wait=4.0, stretch=3.0, **nothing_measured),
+        "deadline": ClassMeasures(jobs=1, rejected=0, wait=4.0, stretch=3.0, **nothing_measured),
+        "high_priority": ClassMeasures(
+            jobs=1, rejected=1, wait=None, stretch=None, **nothing_measured
+        ),
+        ALL: ClassMeasures(jobs=2, rejected=1, wait=4.0, stretch=3.0, **nothing_measured),
     }
     assert (outcome.days, outcome.stopped, outcome.broken) == (1.0, 1, 0)
     module.qos_log.record("w0!a2").admitted_deadline = 133.0
@@ -242,7 +244,7 @@ def ran(
 
 
 def test_numbers_of_the_paper_stand_beside_ours() -> None:
-    study = Study(sizes=(10_000,), together=False)
+    study = Study(sizes=(10_000,), tasks_together=False)
     outcomes = {trial: made_up(trial) for trial in study.trials()}
     recorded = {"usable": 50.0, "usable_jobs": 2, "all": 60.0, "all_jobs": 3}
     rows = table1(outcomes, study, recorded)
@@ -277,9 +279,9 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
     assert claims["high-priority-real"].verdict == "not confirmed"
 
 
-def made_up(trial: Trial) -> Outcome:
+def made_up(trial: Trial) -> TrialMeasures:
     wait = 2_000.0 if trial.scheduler == "nqs" else 1_002.0
-    group = Group(
+    group = ClassMeasures(
         jobs=trial.first or 10,
         rejected=1,
         wait=wait,
@@ -290,7 +292,7 @@ def made_up(trial: Trial) -> Outcome:
     names = ("deadline", "high_priority", "dedicated", "best_effort", ALL)
     if trial.every is not None:
         names = (trial.every, ALL)
-    return Outcome(
+    return TrialMeasures(
         groups=dict.fromkeys(names, group), days=1.0, broken=0, stopped=0, prediction_error=None
     )
 

@@ -21,14 +21,14 @@ from qops_batsim.experiments.statistics import nested_interval
 from qops_batsim.papers.claims import (
     Claim,
     Values,
-    averaged,
+    averages,
     by_seed,
-    minus,
-    percent,
+    claim_with_parts,
+    differences,
+    percent_changes,
     plain_claim,
     range_claim,
     sign_claim,
-    whole,
 )
 from qops_batsim.papers.islam2003.runs import Curve, Results
 from qops_batsim.papers.islam2003.study import (
@@ -87,7 +87,7 @@ class Judge:
         return self.over(loads, lambda load: self._difference(at, first, second, metric, load))
 
     def _difference(self, at: Where, first: str, second: str, metric: str, load: float) -> Values:
-        return minus(*(self.values(at, name, metric, load) for name in (first, second)))
+        return differences(*(self.values(at, name, metric, load) for name in (first, second)))
 
     def change(
         self, at: Where, first: str, second: str, metric: str, loads: Iterable[float]
@@ -95,7 +95,9 @@ class Judge:
         """Return by how many percent the first exceeds the second, averaged over loads."""
 
         def one(load: float) -> Values:
-            return percent(*(self.values(at, name, metric, load) for name in (first, second)))
+            return percent_changes(
+                *(self.values(at, name, metric, load) for name in (first, second))
+            )
 
         return self.over(loads, one)
 
@@ -136,7 +138,7 @@ class Judge:
 
     def over(self, loads: Iterable[float], one: Callable[[float], Values]) -> Values:
         """Return the mean over loads."""
-        return averaged([one(load) for load in loads])
+        return averages([one(load) for load in loads])
 
     def claim(
         self,
@@ -148,8 +150,10 @@ class Judge:
         high: float = math.inf,
     ) -> Claim:
         """Return a claim that the mean of a number lies between two others."""
-        alone = len(self.results.study.seeds) > 1
-        return range_claim(name, text, values, low, high, section=section, alone=alone)
+        several_seeds = len(self.results.study.seeds) > 1
+        return range_claim(
+            name, text, values, low, high, section=section, single_is_fact=several_seeds
+        )
 
 
 _RIVALS = ("msb", "mrt")
@@ -197,7 +201,7 @@ class _Mixed:
                 self._difference(self.at.replaced(share=share), rival) for share in (0.2, 0.8)
             )
             text = f"unadmitted deadline jobs, QoPS less {rival.upper()}: 20 % less 80 % (points)"
-            parts.append(self._claim(f"fig15-more.{rival}", text, minus(*columns), high=0.0))
+            parts.append(self._claim(f"fig15-more.{rival}", text, differences(*columns), high=0.0))
         yield from self._whole("fig15-more", "and by more than with 80 % (S = 0.2)", parts)
 
     def other_traces(self) -> Iterator[Claim]:
@@ -219,7 +223,7 @@ class _Mixed:
         parts = []
         for name in ADMISSION:
             for metric, what in _OTHERS.items():
-                values = averaged(
+                values = averages(
                     [
                         judge.change(at, name, other, metric, judge.loads)
                         for at in settings
@@ -289,12 +293,12 @@ class _Mixed:
         def loss(share: float, other: str) -> Values:
             """Return the mean of both S."""
             each = [self.at.replaced(share=share, stringency=s) for s in (0.2, 0.5)]
-            return averaged(
+            return averages(
                 [judge.difference(at, "qops", other, "utilization", judge.above) for at in each]
             )
 
         both = {
-            name: averaged([loss(share, name) for share in (0.8, 0.2)])
+            name: averages([loss(share, name) for share in (0.8, 0.2)])
             for name in ("msb", "mrt", *REFERENCES)
         }
         said = "utilization, QoPS less {}, mean over Figures 37 and 38 (points)"
@@ -311,7 +315,7 @@ class _Mixed:
         yield self._claim("fig37-loss-80", text.format(80, "-8"), many, -10.5, -5.5)
         yield self._claim("fig37-loss-20", text.format(20, "-2 to -3"), few, -3.0, -2.0)
         text = "the loss is less than with deadlines for all: 80 % less 100 % (points)"
-        yield self._claim("fig37-less", text, minus(many, loss(1.0, "easy")), low=0.0)
+        yield self._claim("fig37-less", text, differences(many, loss(1.0, "easy")), low=0.0)
 
     def by_utilization(self) -> Iterator[Claim]:
         """Figure 43."""
@@ -335,7 +339,7 @@ class _Mixed:
 
             def change(load: float, metric: str = metric) -> Values:
                 columns = (judge.relaxed(at, factors[i], metric, load) for i in (-1, 0))
-                return percent(*columns)
+                return percent_changes(*columns)
 
             goes = "rises" if sign > 0 else "falls"
             yield self._claim(
@@ -369,7 +373,7 @@ class _Mixed:
             "with 80 % the schedulers come closer as S increases: highest less lowest of "
             "unadmitted deadline jobs, S = 0.5 less 0.2 (points)"
         )
-        return self._claim(name, text, minus(*columns), high=0.0)
+        return self._claim(name, text, differences(*columns), high=0.0)
 
     def _change(
         self,
@@ -396,7 +400,7 @@ class _Mixed:
         return self.judge.claim(f"{name}{self.suffix}", section, text, values, low, high)
 
     def _whole(self, name: str, text: str, parts: list[Claim]) -> list[Claim]:
-        return whole(f"{name}{self.suffix}", _SECTION, text, parts)
+        return claim_with_parts(f"{name}{self.suffix}", _SECTION, text, parts)
 
 
 ABOUT = 2.5
@@ -440,41 +444,43 @@ def _packed(results: Results) -> Iterator[Claim]:
             f"packed-strict.{name}", text, whole_set, min(strict), 100.0, section="4.1"
         )
         least.append(found)
-        more = minus(averaged([results.admitted(name, r) for r in laxer]), strict)
+        more = differences(averages([results.admitted(name, r) for r in laxer]), strict)
         rs = ", ".join(f"{r:g}" for r in laxer)
         text = f"admitted jobs, {name.upper()}, mean over r = {rs}, less r = {none:g} (points)"
         # Without a single refusal there is no chance in it.
         more = more if any(more) else [0.0]
         falls.append(
-            range_claim(f"packed-laxer.{name}", text, more, high=0.0, section="4.1", alone=True)
+            range_claim(
+                f"packed-laxer.{name}", text, more, high=0.0, section="4.1", single_is_fact=True
+            )
         )
     text = "all schedulers admit every job of a packed schedule with r = 0"
-    yield from whole("packed-strict", "4.1", text, least)
-    yield from whole("packed-laxer", "4.1", "and fewer, the more r allows", falls)
+    yield from claim_with_parts("packed-strict", "4.1", text, least)
+    yield from claim_with_parts("packed-laxer", "4.1", "and fewer, the more r allows", falls)
 
 
 def _all_deadlines(judge: Judge) -> Iterator[Claim]:
     """Section 5.1."""
-    yield from whole(
+    yield from claim_with_parts(
         "stringency",
         "4.1, 5.1",
         "a higher stringency factor admits fewer jobs",
         _stringency(judge, _JOBS, 0.0, float("inf")),
     )
-    yield from whole(
+    yield from claim_with_parts(
         "fig4",
         "5.1",
         "QoPS refuses less than MSB and MRT at high loads (CTC, S = 0.2)",
         _superior(judge, "fig4", Where(), (_JOBS, _WORK)),
     )
-    yield from whole(
+    yield from claim_with_parts(
         "fig4-especially",
         "5.1",
         "and its advantage is greater there than at lower loads",
         _especially(judge),
     )
     yield from _with_load(judge)
-    yield from whole(
+    yield from claim_with_parts(
         "fig5",
         "5.1",
         "the same holds with S = 0.5",
@@ -493,7 +499,7 @@ def _all_deadlines(judge: Judge) -> Iterator[Claim]:
             )
         ]
         text = f"the trend is the same on {figures}, {log} by {method}"
-        yield from whole(f"{name}-trend", "5.1", text.replace(", SDSC,", ","), parts)
+        yield from claim_with_parts(f"{name}-trend", "5.1", text.replace(", SDSC,", ","), parts)
 
 
 def _superior(judge: Judge, name: str, at: Where, metrics: Sequence[str]) -> Iterator[Claim]:
@@ -520,7 +526,7 @@ def _especially(judge: Judge) -> Iterator[Claim]:
             f"fig4-especially.{rival}",
             "5.1",
             f"unadmitted jobs, QoPS less {rival.upper()}: high loads less others (points)",
-            minus(*columns),
+            differences(*columns),
             high=0.0,
         )
 
@@ -535,30 +541,34 @@ def _with_load(judge: Judge) -> Iterator[Claim]:
         return [share * jobs / 100 for share, jobs in zip(*rows, strict=True)]
 
     text = f"{step} the number of jobs that QoPS refuses falls (jobs)"
-    fewer = minus(refused(last), refused(before)) if before > 1 else []
+    fewer = differences(refused(last), refused(before)) if before > 1 else []
     yield judge.claim("fig4-fewer", "5.1", text, fewer, high=0.0)
     parts = []
     for name in ADMISSION:
         columns = (judge.values(at, name, _WORK, load) for load in (last, before))
         text = f"unadmitted processor-seconds, {name.upper()}, {step} (points)"
-        parts.append(judge.claim(f"fig4-work.{name}", "5.1", text, minus(*columns), high=0.0))
-    yield from whole("fig4-work", "5.1", "unadmitted processor-seconds fall near saturation", parts)
+        parts.append(judge.claim(f"fig4-work.{name}", "5.1", text, differences(*columns), high=0.0))
+    yield from claim_with_parts(
+        "fig4-work", "5.1", "unadmitted processor-seconds fall near saturation", parts
+    )
 
     def weight(load: float) -> Values:
-        return percent(*(judge.values(at, "qops", each, load) for each in (_WORK, _JOBS)))
+        return percent_changes(*(judge.values(at, "qops", each, load) for each in (_WORK, _JOBS)))
 
     text = f"{step} the jobs that QoPS refuses become lighter (mean work in % above that of all)"
-    yield judge.claim("fig4-lighter", "5.1", text, minus(weight(last), weight(before)), high=0.0)
+    yield judge.claim(
+        "fig4-lighter", "5.1", text, differences(weight(last), weight(before)), high=0.0
+    )
 
     mixed = Where(share=0.2)
     first, second = judge.loads[0], judge.loads[0] + (last - before)
     steps = ((last, before), (min(judge.loads, key=lambda load: abs(load - second)), first))
     rises = [
-        minus(*(judge.values(mixed, "easy", "response_time", load) for load in each))
+        differences(*(judge.values(mixed, "easy", "response_time", load) for load in each))
         for each in steps
     ]
     text = "EASY's response times grow faster the higher the load: the last step less the first (s)"
-    yield judge.claim("easy-nonlinear", "5.1", text, minus(*rises), low=0.0)
+    yield judge.claim("easy-nonlinear", "5.1", text, differences(*rises), low=0.0)
 
 
 def _stringency(judge: Judge, metric: str, low: float, high: float) -> Iterator[Claim]:
@@ -569,7 +579,7 @@ def _stringency(judge: Judge, metric: str, low: float, high: float) -> Iterator[
 
         def more(load: float, scheduler: str = scheduler) -> Values:
             each = (Where(stringency=s) for s in (0.5, 0.2))
-            return minus(*(judge.values(at, scheduler, metric, load) for at in each))
+            return differences(*(judge.values(at, scheduler, metric, load) for at in each))
 
         yield judge.claim(
             f"{name}.{scheduler}",
@@ -595,7 +605,7 @@ def _convergence(judge: Judge) -> list[Claim]:
                 "QoPS, MSB and MRT, S = 0.5 less 0.2 (points)"
             )
             found = judge.claim(
-                f"convergence.{name}.{load:g}", "5.1", text, minus(*columns), high=0.0
+                f"convergence.{name}.{load:g}", "5.1", text, differences(*columns), high=0.0
             )
             cells.append(found)
     fewer = sum(cell.value is not None and cell.value < 0 for cell in cells)
@@ -603,7 +613,7 @@ def _convergence(judge: Judge) -> list[Claim]:
         "the schedulers come closer to each other as S increases (the means say so in "
         f"{fewer} of {len(cells)} cells)"
     )
-    return whole("convergence", "5.1", text, cells)
+    return claim_with_parts("convergence", "5.1", text, cells)
 
 
 def _utilization(judge: Judge) -> Iterator[Claim]:
@@ -621,11 +631,11 @@ def _utilization(judge: Judge) -> Iterator[Claim]:
         for name in REFERENCES
     ]
     text = "QoPS loses about 10 % of utilization against EASY and Conservative (S = 0.2)"
-    yield from whole("fig6-loss", "5.1", text, losses)
+    yield from claim_with_parts("fig6-loss", "5.1", text, losses)
     text = "with S = 0.5 the utilization of the deadline schedulers is 5 to 10 % lower"
-    yield from whole("fig6-drop", "5.1", text, _stringency(judge, _USED, -10.0, -5.0))
+    yield from claim_with_parts("fig6-drop", "5.1", text, _stringency(judge, _USED, -10.0, -5.0))
     both = [at.replaced(stringency=s) for s in (0.2, 0.5)]
-    same = averaged([judge.difference(w, "qops", "msb", _USED, judge.above) for w in both])
+    same = averages([judge.difference(w, "qops", "msb", _USED, judge.above) for w in both])
     text = (
         f"QoPS's utilization is comparable to MSB's: within {COMPARABLE:g} point, mean over both S"
     )
@@ -635,13 +645,15 @@ def _utilization(judge: Judge) -> Iterator[Claim]:
             f"fig6-mrt.{name}",
             "5.1",
             f"utilization at load {judge.last:g}, MRT less {name.upper()}, both S (points)",
-            averaged([judge.difference(w, "mrt", name, _USED, [judge.last]) for w in both]),
+            averages([judge.difference(w, "mrt", name, _USED, [judge.last]) for w in both]),
             -5.0,
             -3.0,
         )
         for name in ("qops", "msb")
     ]
-    yield from whole("fig6-mrt", "5.1", "MRT's utilization is 3 to 5 % lower at load 1.6", parts)
+    yield from claim_with_parts(
+        "fig6-mrt", "5.1", "MRT's utilization is 3 to 5 % lower at load 1.6", parts
+    )
 
 
 def _windows(results: Results) -> Iterator[Claim]:
@@ -661,8 +673,10 @@ def _windows(results: Results) -> Iterator[Claim]:
                         for seed in study.window_seeds
                     ]
                     own = results.of([case_of(each, "qops", settings) for each in at], _JOBS)
-                    columns.append(minus(own, results.of([case_of(e, rival) for e in at], _JOBS)))
-                groups.append(averaged(columns))
+                    columns.append(
+                        differences(own, results.of([case_of(e, rival) for e in at], _JOBS))
+                    )
+                groups.append(averages(columns))
             loads = ", ".join(f"{load:g}" for load in study.window_loads)
             text = (
                 f"unadmitted jobs, {name} less {rival.upper()}, on {len(groups)} other windows of "

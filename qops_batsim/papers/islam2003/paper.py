@@ -11,7 +11,7 @@ from typing import Any
 
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.statistics import Interval, mean_interval
-from qops_batsim.papers.claims import judged_together
+from qops_batsim.papers.claims import jointly_judged
 from qops_batsim.papers.islam2003.claims import claims
 from qops_batsim.papers.islam2003.runs import (
     Curve,
@@ -33,7 +33,7 @@ from qops_batsim.papers.islam2003.study import (
     REFERENCES,
     RULES,
     SDSC,
-    Setting,
+    DeadlineSetting,
     Shown,
     Source,
     Study,
@@ -51,7 +51,7 @@ from qops_batsim.papers.report import (
     Series,
     Table,
     find_log,
-    line,
+    line_of_means,
 )
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
@@ -198,7 +198,7 @@ def title_of(shown: Shown) -> str:
     return f"{_TITLES[shown.kind]}, {where}, {said}"
 
 
-def _setting(setting: Setting) -> str:
+def _setting(setting: DeadlineSetting) -> str:
     stringency, share = setting
     return f"S = {stringency:g}, {100 * share:g} % deadline jobs"
 
@@ -229,7 +229,7 @@ def _quantities(shown: Shown) -> tuple[Quantity, ...]:
     return (UTILIZATION,) if shown.kind == "utilization" else OTHERS
 
 
-def _lines(results: Results, shown: Shown, setting: Setting, rule: str) -> Lines:
+def _lines(results: Results, shown: Shown, setting: DeadlineSetting, rule: str) -> Lines:
     where = results, shown.log, shown.method, setting
     if shown.kind == "relaxation":
         factors = results.study.relaxations
@@ -246,7 +246,7 @@ def _series(label: str, curve: Curve, quantity: Quantity, over_utilization: bool
         if values and reached:
             x = mean_interval(reached).mean if over_utilization else load
             points.append((x, mean_interval(values)))
-    return line(label, points, quantity.scale)
+    return line_of_means(label, points, quantity.scale)
 
 
 def _limits(curve: Curve, quantity: Quantity) -> Iterator[Series]:
@@ -293,5 +293,5 @@ def report_on(
         data=all_values(results),
         tables=tables(results),
         figures=figures(results),
-        claims=judged_together(claims(results)),
+        claims=jointly_judged(claims(results)),
     )

@@ -14,7 +14,7 @@ import msgspec
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics
 from qops_batsim.experiments.best_lines import (
     BoundCase,
-    Bounds,
+    BoundSearch,
     Unadmitted,
     bound_case,
     mean_unadmitted,
@@ -28,11 +28,11 @@ from qops_batsim.papers.islam2003.study import (
     PACKED_PROCESSORS,
     REFERENCES,
     RULES,
+    DeadlineSetting,
     Log,
     Method,
     PackedCase,
     Reading,
-    Setting,
     Source,
     Study,
     case_of,
@@ -76,7 +76,7 @@ class Curve:
     results: Results
     log: Log
     method: Method
-    setting: Setting
+    setting: DeadlineSetting
     scheduler: str
     rule: str = "run-time"
     relaxation: float | None = None
@@ -119,7 +119,7 @@ def run_study(traces: Mapping[Source, Workload], study: Study, request: PaperReq
         cases,
         AdmissionMetrics,
         made_of,
-        together=lambda case: case.scenario.without_deadlines(),
+        group_by=lambda case: case.scenario.without_deadlines(),
         total=total,
     )
     size = PACKED_PROCESSORS, PACKED_JOBS
@@ -127,7 +127,7 @@ def run_study(traces: Mapping[Source, Workload], study: Study, request: PaperReq
         run_packed, packed_cases, AdmissionMetrics, size, before=len(cases), total=total
     )
     kind = dict[str, Unadmitted]
-    bounds = request.run(Bounds(runs), searched, kind, made_of, before=simulated, total=total)
+    bounds = request.run(BoundSearch(runs), searched, kind, made_of, before=simulated, total=total)
     return Results(study, found, packed, bounds, units)
 
 

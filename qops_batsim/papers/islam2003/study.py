@@ -14,10 +14,10 @@ import msgspec
 from qops_batsim.experiments.deadline_runs import BLIND, DeadlineCase, Scenario
 from qops_batsim.scheduling.registry import make_scheduler
 
-Kind = Literal["admittance", "utilization", "load", "achieved", "relaxation"]
+FigureKind = Literal["admittance", "utilization", "load", "achieved", "relaxation"]
 Log = Literal["CTC", "SDSC"]
 Method = Literal["duplication", "expansion"]
-Setting = tuple[float, float]
+DeadlineSetting = tuple[float, float]
 """Stringency factor S, and share of the jobs with a deadline of their user."""
 
 
@@ -31,10 +31,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     number: int
-    kind: Kind
+    kind: FigureKind
     log: Log
     method: Method
-    settings: tuple[Setting, ...]
+    settings: tuple[DeadlineSetting, ...]
 
     @property
     def mixed(self) -> bool:
@@ -48,7 +48,7 @@ _TRACES: tuple[tuple[Log, Method], ...] = (
     ("CTC", "expansion"),
 )
 _STRINGENCIES = (0.2, 0.5)
-_MIXED: tuple[tuple[Kind, tuple[float, float]], ...] = (
+_MIXED: tuple[tuple[FigureKind, tuple[float, float]], ...] = (
     ("admittance", (0.8, 0.2)),
     ("load", (0.2, 0.8)),
     ("utilization", (0.8, 0.2)),
@@ -58,7 +58,7 @@ _MIXED: tuple[tuple[Kind, tuple[float, float]], ...] = (
 """Kinds of the figures with mixed jobs, with the shares in their order."""
 
 
-def _captions() -> Iterator[tuple[Kind, Log, Method, tuple[Setting, ...]]]:
+def _captions() -> Iterator[tuple[FigureKind, Log, Method, tuple[DeadlineSetting, ...]]]:
     """Yield kind, log, method and settings of each figure, as the captions say."""
     for trace in _TRACES:
         for stringency in _STRINGENCIES:
@@ -193,7 +193,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
                         yield from self._of_figure(shown, setting, load, seed)
 
     def _of_figure(
-        self, shown: Shown, setting: Setting, load: float, seed: int
+        self, shown: Shown, setting: DeadlineSetting, load: float, seed: int
     ) -> Iterator[DeadlineCase]:
         for rule in RULES if shown.mixed else ("run-time",):
             found = scenario(self.sources[shown.log], shown.method, setting, load, seed, rule)
@@ -229,7 +229,7 @@ def is_bounded(shown: Shown) -> bool:
 def scenario(
     source: Source,
     method: Method,
-    setting: Setting,
+    setting: DeadlineSetting,
     load: float,
     seed: int,
     rule: Rule | str = "run-time",

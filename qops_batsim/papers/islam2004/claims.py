@@ -16,15 +16,15 @@ import msgspec
 
 from qops_batsim.papers.claims import (
     Claim,
-    averaged,
-    minus,
-    percent,
+    averages,
+    claim_with_parts,
+    differences,
+    percent_changes,
     range_claim,
     sign_claim,
-    whole,
 )
 from qops_batsim.papers.islam2004.runs import Results
-from qops_batsim.papers.islam2004.study import Case, Kind
+from qops_batsim.papers.islam2004.study import Case, ToleranceKind
 
 NOTHING = 1.0
 """Changes of less than this (%) count as none."""
@@ -33,7 +33,7 @@ _SECTIONS = {"a": "6.1", "b": "6.1", "c": "6.1", "d": "7", "e": "8", "f": "8", "
 """Sections of the paper by the letter of the claim."""
 
 Pairs = Sequence[tuple[Case, Case]]
-_KINDS: tuple[Kind, ...] = ("fixed", "random")
+_KINDS: tuple[ToleranceKind, ...] = ("fixed", "random")
 
 
 def claims(results: Results, *, suffix: str = "") -> list[Claim]:
@@ -55,7 +55,7 @@ def claims(results: Results, *, suffix: str = "") -> list[Claim]:
         ("f", with_few, judge.kills_pay_with_few_deadlines()),
         ("g", "the jobs lost in the dip are light, and heavy ones gain", judge.heavy_gain()),
     ):
-        found += whole(name, "", text, parts)
+        found += claim_with_parts(name, "", text, parts)
     found += judge.monotone()
     return [
         msgspec.structs.replace(
@@ -91,13 +91,13 @@ class _Judge:
                 "a.dip",
                 f"fewer jobs are accepted at TF = {lowest:g} (the fewest of 1 < TF <= 4) than at "
                 f"TF = {self.first:g}; {where}",
-                minus(least, first),
+                differences(least, first),
                 -1,
             ),
             sign_claim(
                 "a.rise",
                 f"more jobs are accepted at TF = {self.last:g} than at TF = {lowest:g}; {where}",
-                minus(last, least),
+                differences(last, least),
                 +1,
             ),
         ]
@@ -119,7 +119,7 @@ class _Judge:
                 f"than the mean are accepted at TF = {lowest:g} than at TF = {self.first:g}; mean "
                 f"over loads {_listed(self.loads)}, in percentage points of these jobs"
             )
-            found.append(sign_claim(name, text, averaged(columns), sign))
+            found.append(sign_claim(name, text, averages(columns), sign))
         return found
 
     def _dip(self) -> float:
@@ -216,15 +216,15 @@ class _Judge:
         """Return the mean share of accepted jobs (%) over loads for each seed."""
         cases = [Case(load=load, tolerance_factor=factor) for load in self.loads]
         columns = [self.results.values(case, "accepted_share") for case in cases]
-        return averaged(columns)
+        return averages(columns)
 
-    def _steps(self, before: float, after: float, kind: Kind = "fixed") -> Pairs:
+    def _steps(self, before: float, after: float, kind: ToleranceKind = "fixed") -> Pairs:
         def case(load: float, factor: float) -> Case:
             return Case(load=load, tolerance=kind, tolerance_factor=factor)
 
         return [(case(load, after), case(load, before)) for load in self.loads]
 
-    def _tolerance_pairs(self, kind: Kind) -> Pairs:
+    def _tolerance_pairs(self, kind: ToleranceKind) -> Pairs:
         return self._steps(self.first, self.last, kind)
 
     def _kill_pairs(self, share: float, factors: Sequence[float]) -> Pairs:
@@ -240,8 +240,8 @@ class _Judge:
         """Return for each seed the mean relative change (%) over pairs; none if one is from 0."""
         columns = []
         for pair in pairs:
-            columns.append(percent(*(self.results.values(case, metric) for case in pair)))
-        return averaged(columns)
+            columns.append(percent_changes(*(self.results.values(case, metric) for case in pair)))
+        return averages(columns)
 
     def _change(self, name: str, text: str, pairs: Pairs, metric: str, sign: int) -> Claim:
         return sign_claim(name, f"{text}; {_over(pairs)}", self._changes(pairs, metric), sign)

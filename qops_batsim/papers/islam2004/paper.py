@@ -14,7 +14,7 @@ import msgspec
 
 from qops_batsim.economics.charges import PROCESSOR_CLASSES, RUN_TIME_CLASSES
 from qops_batsim.experiments.statistics import Interval
-from qops_batsim.papers.claims import judged_together
+from qops_batsim.papers.claims import jointly_judged
 from qops_batsim.papers.islam2004.claims import claims
 from qops_batsim.papers.islam2004.runs import (
     Results,
@@ -33,8 +33,8 @@ from qops_batsim.papers.islam2004.study import (
     QUICK_JOBS,
     WHOLE_LOG,
     Case,
-    Kind,
     Study,
+    ToleranceKind,
     choices,
 )
 from qops_batsim.papers.report import (
@@ -48,7 +48,7 @@ from qops_batsim.papers.report import (
     Series,
     Table,
     find_log,
-    line,
+    line_of_means,
     number_text,
 )
 from qops_batsim.workload.conversion import convert_log
@@ -206,7 +206,9 @@ def _category_panels(results: Results) -> tuple[Panel, ...]:
     for letter, of_time in zip("abcd", RUN_TIME_CLASSES, strict=True):
         names = [each for each in PROCESSOR_CLASSES if rows[f"{of_time}-{each}"][factors[0]]]
         series = [
-            line(f"TF {factor}", ((each, rows[f"{of_time}-{each}"][factor]) for each in names))
+            line_of_means(
+                f"TF {factor}", ((each, rows[f"{of_time}-{each}"][factor]) for each in names)
+            )
             for factor in factors
         ]
         title = f"({letter}) {of_time.replace('-', ' ').capitalize()} jobs"
@@ -220,11 +222,14 @@ def _bars(title: str, series: tuple[Series, ...]) -> Panel:
 
 
 def _both_tolerances(results: Results, quantity: Quantity) -> tuple[Panel, ...]:
-    kinds: tuple[tuple[Kind, str], ...] = (("fixed", "(a) Fixed TF"), ("random", "(b) Random TF"))
+    kinds: tuple[tuple[ToleranceKind, str], ...] = (
+        ("fixed", "(a) Fixed TF"),
+        ("random", "(b) Random TF"),
+    )
     return tuple(_over_tolerance(results, quantity, *each) for each in kinds)
 
 
-def _over_tolerance(results: Results, quantity: Quantity, kind: Kind, title: str) -> Panel:
+def _over_tolerance(results: Results, quantity: Quantity, kind: ToleranceKind, title: str) -> Panel:
     study = results.study
     lines = {f"load {load:g}": study.tolerance_cases(load, kind) for load in study.loads}
     x = study.tolerance_factors
@@ -269,7 +274,7 @@ def _panel(
     series = []
     for label, cases in lines.items():
         found = (results.interval(case, quantity.metric) for case in cases)
-        series.append(line(label, zip(x, found, strict=True), quantity.scale))
+        series.append(line_of_means(label, zip(x, found, strict=True), quantity.scale))
     return Panel(title=title, x_label=x_label, y_label=quantity.label, series=tuple(series))
 
 
@@ -314,5 +319,5 @@ def report_on(parts: Sequence[tuple[Workload, Study]], request: PaperRequest) ->
         report.figures = [*report.figures, *figures(results, suffix=suffix, machine=machine)]
         report.claims = [*report.claims, *claims(results, suffix=suffix)]
         machines[str(trace.processors)] = all_values(results)
-    report.claims = judged_together(report.claims)
+    report.claims = jointly_judged(report.claims)
     return report

@@ -34,7 +34,7 @@ from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class CategoryMeasures(msgspec.Struct, frozen=True, kw_only=True):
     """Submitted and accepted jobs of a category, and their work."""
 
     jobs: int
@@ -48,7 +48,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
         return 100.0 * getattr(self, f"accepted_{what}") / submitted if submitted else None
 
 
-class Run(Part, frozen=True, kw_only=True):
+class CaseMeasures(CategoryMeasures, frozen=True, kw_only=True):
     """What came out of one simulation.
 
     Work is in processor-seconds, as is the resource charge; a QoS charge is a sum of ratios of
@@ -62,7 +62,7 @@ class Run(Part, frozen=True, kw_only=True):
     bounded_qos_charge: float
     kills: int
     wasted_work: float
-    categories: dict[str, Part]
+    categories: dict[str, CategoryMeasures]
 
     @property
     def accepted_share(self) -> float:
@@ -86,9 +86,9 @@ class Results:
     """All runs of a study."""
 
     study: Study
-    runs: Mapping[tuple[Case, int], Run]
+    runs: Mapping[tuple[Case, int], CaseMeasures]
 
-    def of(self, case: Case) -> list[Run]:
+    def of(self, case: Case) -> list[CaseMeasures]:
         """Return the runs of a case in the order of its seeds."""
         return [self.runs[case.simulated(), seed] for seed in self.study.seeds_of(case)]
 
@@ -115,7 +115,7 @@ def run_study(
     before: int = 0,
     total: int | None = None,
 ) -> Results:
-    """Run every case with every seed on a trace, the jobs of load 1, of type ``delay``.
+    """CaseMeasures every case with every seed on a trace, the jobs of load 1, of type ``delay``.
 
     ``before`` and ``total`` are as of :meth:`~.report.PaperRequest.run`.
     """
@@ -123,7 +123,7 @@ def run_study(
     categories = msgspec.to_builtins(Categories())
     made_of = [STRINGENCY, categories, trace.provenance, trace.processors, len(trace.jobs)]
     work = _Trace(trace)
-    runs = request.run(work, study.runs(), Run, made_of, before=before, total=total)
+    runs = request.run(work, study.runs(), CaseMeasures, made_of, before=before, total=total)
     return Results(study, runs)
 
 
@@ -133,18 +133,18 @@ class _Trace:
     def __init__(self, trace: Workload) -> None:
         self._trace = trace
         self._key: tuple[float, float, int] | None = None
-        self._scenario: Scenario | None = None
+        self._scenario: PricedWorkload | None = None
 
-    def __call__(self, run: tuple[Case, int]) -> Run:
+    def __call__(self, run: tuple[Case, int]) -> CaseMeasures:
         case, seed = run
         key = (case.load, case.deadline_share, seed)
         if self._scenario is None or self._key != key:
-            self._key, self._scenario = key, make_scenario(self._trace, *key)
+            self._key, self._scenario = key, priced_workload(self._trace, *key)
         return run_case(self._scenario, case, seed)
 
 
 @dataclass(frozen=True)
-class Scenario:
+class PricedWorkload:
     """A workload with deadlines, its work by category, and how EASY serves it."""
 
     workload: Workload
@@ -154,7 +154,9 @@ class Scenario:
     bounded_slowdowns: SlowdownTable
 
 
-def make_scenario(trace: Workload, load: float, deadline_share: float, seed: int) -> Scenario:
+def priced_workload(
+    trace: Workload, load: float, deadline_share: float, seed: int
+) -> PricedWorkload:
     """Make the workload of a load and seed.
 
     Duplicates are submitted with their originals and have the same deadline, from EASY on
@@ -175,7 +177,7 @@ def make_scenario(trace: Workload, load: float, deadline_share: float, seed: int
     for job in references.values():
         label = slowdowns.categories.label(job.run_time, job.processors)
         work[label] += job.run_time * job.processors
-    return Scenario(
+    return PricedWorkload(
         workload=workload,
         work=work,
         references=references,
@@ -184,8 +186,8 @@ def make_scenario(trace: Workload, load: float, deadline_share: float, seed: int
     )
 
 
-def run_case(scenario: Scenario, case: Case, seed: int) -> Run:
-    """Run a case, check its schedule and charge its jobs."""
+def run_case(scenario: PricedWorkload, case: Case, seed: int) -> CaseMeasures:
+    """CaseMeasures a case, check its schedule and charge its jobs."""
     workload = scenario.workload
     module = make_scheduler(SCHEDULER, case.settings(seed))
     machine = make_cluster(workload.processors)
@@ -195,7 +197,7 @@ def run_case(scenario: Scenario, case: Case, seed: int) -> Run:
         charge_report(charge_jobs(outcomes, scenario.references, table), table) for table in tables
     )
     plain = charged.total
-    return Run(
+    return CaseMeasures(
         jobs=plain.jobs,
         work=float((outcomes.processors * outcomes.run_time).sum()),
         accepted_jobs=plain.charged_jobs,
@@ -206,7 +208,7 @@ def run_case(scenario: Scenario, case: Case, seed: int) -> Run:
         kills=plain.kills,
         wasted_work=plain.wasted_work,
         categories={
-            each.category: Part(
+            each.category: CategoryMeasures(
                 jobs=each.jobs,
                 work=scenario.work[each.category],
                 accepted_jobs=each.charged_jobs,

@@ -29,7 +29,7 @@ DEADLINE_SHARE = 0.2
 """Share of the jobs with a user's deadline in Figures 10 and 11."""
 
 
-Kind = Literal["fixed", "random"]
+ToleranceKind = Literal["fixed", "random"]
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
     load: float
     deadline_share: float = 1.0
-    tolerance: Kind = "fixed"
+    tolerance: ToleranceKind = "fixed"
     tolerance_factor: float = 1.0
     slack_factor: float = 1.0
     kill_and_restart: bool = False
@@ -87,7 +87,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     deadline_share: float
     seeds: tuple[int, ...]
 
-    def tolerance_cases(self, load: float, kind: Kind = "fixed") -> list[Case]:
+    def tolerance_cases(self, load: float, kind: ToleranceKind = "fixed") -> list[Case]:
         """Return the cases over the tolerance factors."""
         factors = self.tolerance_factors
         return [Case(load=load, tolerance=kind, tolerance_factor=factor) for factor in factors]

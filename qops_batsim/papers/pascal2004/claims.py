@@ -18,12 +18,12 @@ from qops_batsim.papers.claims import (
     INCONCLUSIVE,
     Claim,
     Values,
-    minus,
+    claim_with_parts,
+    differences,
     plain_claim,
     range_claim,
-    whole,
 )
-from qops_batsim.papers.pascal2004.runs import Rows, rejected_percent
+from qops_batsim.papers.pascal2004.runs import TableRows, rejected_percent
 from qops_batsim.papers.pascal2004.study import ALL, ORIGINAL, REBUILT
 
 _TEXTS = {
@@ -42,10 +42,10 @@ _REJECTS = 1.0
 """Deadline applications (%) of which fewer are rejected."""
 
 
-def claims(first: Rows, second: Rows, third: Rows) -> list[Claim]:
+def claims(first: TableRows, second: TableRows, third: TableRows) -> list[Claim]:
     """Return the paper's claims with what the tables say to them."""
     waits = [claim for row in first for claim in _claims_of_row(row)]
-    found = whole(
+    found = claim_with_parts(
         "shorter-waits",
         "4.1",
         "alone on their hosts, applications wait less under AROMA than under NQS (AROMA / NQS)",
@@ -61,14 +61,19 @@ def claims(first: Rows, second: Rows, third: Rows) -> list[Claim]:
         ]
         for number, (name, text) in enumerate(_TEXTS.items() if cases else ()):
             parts = [case[number] for case in cases]
-            found += whole(f"{name}{suffix}", "4.2", f"{text}{behind}", parts)
+            found += claim_with_parts(f"{name}{suffix}", "4.2", f"{text}{behind}", parts)
     if third:
         row = third[-1]
         which = f"the same, {row['candidates']} candidates for each fall-back"
         text = f"{which}: {_TEXTS['deadline-rejects']}"
         values = row["deadline_rejects_percent"]
         claim = range_claim(
-            "deadline-rejects-candidates", text, values, high=_REJECTS, section="4.2", alone=True
+            "deadline-rejects-candidates",
+            text,
+            values,
+            high=_REJECTS,
+            section="4.2",
+            single_is_fact=True,
         )
         found.append(claim)
     return found
@@ -86,7 +91,7 @@ def _claims_of_row(row: Mapping[str, Any]) -> list[Claim]:
         high=1.0,
         paper=paper.get("aroma_to_nqs"),
         section="4.1",
-        alone=True,
+        single_is_fact=True,
     )
     if row["aroma"] >= paper.get("nqs", math.inf):
         # Ours is then a worse NQS than the paper's log tells of.
@@ -114,7 +119,7 @@ def _claims_of_case(mixed: Mapping[str, Any], alike: Mapping[str, Any]) -> list[
     others = zip(*(waits[name] for name in QOS_CLASSES if name != "dedicated"), strict=True)
     next_longest = [max(wait or 0.0 for wait in row) for row in others]
     dedicated = [wait or 0.0 for wait in waits["dedicated"]]
-    longer = minus(dedicated, next_longest)
+    longer = differences(dedicated, next_longest)
     dearer = [own - alike["wait"][ALL] for own in waits[ALL]]
     slowest = [max(own, alike["mapping_ms"][ALL]) for own in mapping[ALL]]
     broken, urgent = mixed["broken_promises"], sum(rejected["high_priority"])
@@ -134,7 +139,7 @@ def _claims_of_case(mixed: Mapping[str, Any], alike: Mapping[str, Any]) -> list[
         else:
             values, low, high = judged[name]
             claim = range_claim(
-                full, text, values, low, high, section="4.2", paper=told, alone=True
+                full, text, values, low, high, section="4.2", paper=told, single_is_fact=True
             )
             found.append(claim)
     return found

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qops_batsim.experiments.statistics import mean_interval
-from qops_batsim.papers.claims import judged_together
+from qops_batsim.papers.claims import jointly_judged
 from qops_batsim.papers.pascal2004.claims import claims
 from qops_batsim.papers.pascal2004.runs import (
-    Rows,
+    TableRows,
     candidates,
     mean,
     recorded_wait,
@@ -42,12 +42,12 @@ from qops_batsim.papers.report import (
     Series,
     Table,
     find_log,
-    line,
+    line_of_means,
     number_text,
 )
 
 
-def tables(first: Rows, second: Rows, third: Rows) -> list[Table]:
+def tables(first: TableRows, second: TableRows, third: TableRows) -> list[Table]:
     """Return Table 1, Table 2 with one row a case and class, guarantees, and candidates."""
     labelled = [{**case, "label": _label(case)} for case in second]
     return [
@@ -184,7 +184,7 @@ _SCHEDULERS = {
 }
 
 
-def figures(first: Rows, second: Rows, third: Rows) -> list[Figure]:
+def figures(first: TableRows, second: TableRows, third: TableRows) -> list[Figure]:
     """Return a picture of each table, and of the candidates if they vary."""
     mixed = [case for case in second if case["classes"] == "by queue"]
     alone = [_panel(f"{row['jobs']:,} jobs", "Scheduler", _of_schedulers(row)) for row in first]
@@ -200,14 +200,14 @@ def figures(first: Rows, second: Rows, third: Rows) -> list[Figure]:
     return [*found, _candidates(third)] if third else found
 
 
-def _candidates(rows: Rows) -> Figure:
+def _candidates(rows: TableRows) -> Figure:
     panels = []
     for key, label in (
         ("deadline_rejects_percent", "Rejected of class deadline (%)"),
         ("mapping_ms", "Mean time of a mapping (ms)"),
     ):
         points = [(row["candidates"], mean_interval(row[key])) for row in rows]
-        series = line("AROMA", points)
+        series = line_of_means("AROMA", points)
         panels.append(Panel(title="", x_label="Candidates", y_label=label, series=(series,)))
     title = "35,000 jobs: candidates for each fall-back"
     return Figure(name="candidates", title=title, panels=tuple(panels))
@@ -228,7 +228,9 @@ def _of_schedulers(row: Mapping[str, Any]) -> tuple[Series, ...]:
 
 def _of_classes(case: Mapping[str, Any]) -> tuple[Series, ...]:
     waits = case["by_seed"]["wait"].items()
-    here = line("AROMA", [(name, mean_interval(each)) for name, each in waits if None not in each])
+    here = line_of_means(
+        "AROMA", [(name, mean_interval(each)) for name, each in waits if None not in each]
+    )
     if not case["paper"]:
         return (here,)
     return here, _bars("paper", case["paper"]["wait"], from_paper=True)
@@ -266,5 +268,5 @@ def run_with(study: Study, request: PaperRequest) -> PaperReport:
         },
         tables=tables(first, second, third),
         figures=figures(first, second, third),
-        claims=judged_together(claims(first, second, third)),
+        claims=jointly_judged(claims(first, second, third)),
     )

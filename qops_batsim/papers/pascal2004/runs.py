@@ -26,9 +26,9 @@ from qops_batsim.papers.pascal2004.study import (
     TABLE_2,
     Study,
     Trial,
-    alone,
-    conservative,
-    nqs,
+    conservative_trial,
+    dedicated_trial,
+    nqs_trial,
 )
 from qops_batsim.papers.report import PaperRequest, relative_difference
 from qops_batsim.platform.generate import make_cluster
@@ -63,7 +63,7 @@ SETTINGS = {"conservative": {"reserve": "processors"}}
 """Options of schedulers that are not their defaults."""
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class ClassMeasures(msgspec.Struct, frozen=True, kw_only=True):
     """What is measured of the applications of one class, or of all: jobs of the log.
 
     Means of those that started: ``wait``, from submission to the start of the last task (s),
@@ -79,7 +79,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     mapping_p99_ms: float | None
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class TrialMeasures(msgspec.Struct, frozen=True, kw_only=True):
     """What is measured of a trial.
 
     ``groups`` are by class, and :data:`~.study.ALL`; ``days`` from the first submission to the
@@ -93,7 +93,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     later jobs on the same hosts change: no error of the model.
     """
 
-    groups: dict[str, Group]
+    groups: dict[str, ClassMeasures]
     days: float
     broken: int
     stopped: int
@@ -145,7 +145,7 @@ def trial_workload(trial: Trial, path: Path) -> Workload:
     return assign_classes(jobs, choices, facts, cpu_times=cpu_times)
 
 
-def run_trial(trial: Trial, path: Path) -> Outcome:
+def run_trial(trial: Trial, path: Path) -> TrialMeasures:
     """Simulate a trial on the jobs of its log, and measure."""
     workload = trial_workload(trial, path)
     kind = TimedAroma if trial.scheduler == "aroma" else scheduler_class(trial.scheduler)
@@ -171,7 +171,9 @@ class _Application:
         self.end = end
 
 
-def outcome_of(workload: Workload, ended: Iterable[JobRecord], module: DecisionModule) -> Outcome:
+def outcome_of(
+    workload: Workload, ended: Iterable[JobRecord], module: DecisionModule
+) -> TrialMeasures:
     """Return what is measured of a simulation that is over."""
     ended = list(ended)
     records = {record.local_id: record for record in ended}
@@ -192,7 +194,7 @@ def outcome_of(workload: Workload, ended: Iterable[JobRecord], module: DecisionM
             members[service].append(application)
     seconds = module.seconds if isinstance(module, TimedAroma) else {}
     dates = [job.submission_time for job in workload.jobs]
-    return Outcome(
+    return TrialMeasures(
         groups={name: _group(part, seconds) for name, part in members.items() if part},
         days=(max(dates) - min(dates)) / 86_400,
         broken=broken,
@@ -211,13 +213,13 @@ def _ends(ended: Iterable[JobRecord], ids: set[str]) -> dict[str, float]:
     return ends
 
 
-def _group(applications: Sequence[_Application], seconds: Mapping[str, float]) -> Group:
+def _group(applications: Sequence[_Application], seconds: Mapping[str, float]) -> ClassMeasures:
     started = [each for each in applications if not each.rejected]
     ids = [record.job.id for each in applications for record in each.records]
     measured = [seconds[job_id] for job_id in ids if job_id in seconds]
     limited = [each for each in started if math.isfinite(each.requested)]
     lasted = [(each.end - each.start) / each.requested for each in limited]
-    return Group(
+    return ClassMeasures(
         jobs=len(applications),
         rejected=len(applications) - len(started),
         wait=_mean([each.start - each.submission_time for each in started]),
@@ -255,19 +257,19 @@ def _prediction_error(module: Aroma) -> dict[str, float] | None:
     return found or None
 
 
-def _run_on_its_log(logs: Mapping[str, Path], trial: Trial) -> Outcome:
+def _run_on_its_log(logs: Mapping[str, Path], trial: Trial) -> TrialMeasures:
     return run_trial(trial, logs[trial.log])
 
 
 def run_trials(
     trials: Sequence[Trial], logs: Mapping[str, Path], request: PaperRequest
-) -> dict[Trial, Outcome]:
+) -> dict[Trial, TrialMeasures]:
     """Make trials on logs.
 
     Schedules do not depend on the number of processes; measured times of mapping do.
     """
     made_of = {name: read_log(path).sha256 for name, path in logs.items()}
-    return request.run(partial(_run_on_its_log, logs), trials, Outcome, made_of)
+    return request.run(partial(_run_on_its_log, logs), trials, TrialMeasures, made_of)
 
 
 def recorded_wait(path: Path, *, usable_only: bool) -> tuple[float, int]:
@@ -282,8 +284,8 @@ def recorded_wait(path: Path, *, usable_only: bool) -> tuple[float, int]:
     return (math.fsum(counted) / len(counted) if counted else math.nan), len(counted)
 
 
-Results = Mapping[Trial, Outcome]
-Rows = Sequence[Mapping[str, Any]]
+Results = Mapping[Trial, TrialMeasures]
+TableRows = Sequence[Mapping[str, Any]]
 
 
 def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -293,10 +295,10 @@ def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[
     """
     rows: list[dict[str, Any]] = []
     places: list[tuple[str, int | None]] = [(ORIGINAL, None)]
-    places += [(REBUILT, first) for first in sorted((*study.sizes, *study.alone))]
+    places += [(REBUILT, first) for first in sorted((*study.sizes, *study.dedicated_sizes))]
     for log, first in places:
-        runs = [results[nqs(log, first, seed)] for seed in study.seeds_of(log)]
-        aroma = results[alone(log, first)]
+        runs = [results[nqs_trial(log, first, seed)] for seed in study.seeds_of(log)]
+        aroma = results[dedicated_trial(log, first)]
         row: dict[str, Any] = {
             "log": log,
             "jobs": aroma.groups[ALL].jobs,
@@ -307,10 +309,10 @@ def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[
             "nqs_by_seed": [run.groups[ALL].wait for run in runs],
             "aroma": aroma.groups[ALL].wait,
             "aroma_cpu_time_field": None,
-            "conservative": results[conservative(log, first)].groups[ALL].wait,
+            "conservative": results[conservative_trial(log, first)].groups[ALL].wait,
         }
         if log == ORIGINAL:
-            measured = results[alone(log, first, MEASURED)]
+            measured = results[dedicated_trial(log, first, MEASURED)]
             row["aroma_cpu_time_field"] = measured.groups[ALL].wait
         row["aroma_to_nqs"] = row["aroma"] / row["nqs"] if row["nqs"] else None
         told = TABLE_1.get(first or 0)
@@ -361,7 +363,7 @@ def rejected_percent(case: Mapping[str, Any]) -> list[float]:
     return [100.0 * part / whole for part, whole in zip(rejected, jobs, strict=True)]
 
 
-def _case(case: Trial, runs: Sequence[Outcome]) -> dict[str, Any]:
+def _case(case: Trial, runs: Sequence[TrialMeasures]) -> dict[str, Any]:
     names = [name for name in (*QOS_CLASSES, ALL) if name in runs[0].groups]
     told = TABLE_2.get((case.first or 0, case.every), {})
     errors = [run.prediction_error for run in runs if run.prediction_error is not None]

@@ -82,17 +82,17 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
-    """What is simulated.
+    """Simulations of a study.
 
     ``sizes`` are numbers of jobs from the beginning of the rebuilt log, for both tables, and
-    ``alone`` further ones for Table 1 only; ``together`` asks for Table 2 also with tasks that
-    progress together. The seeds draw queues for jobs of the rebuilt log. Numbers of ``candidates``
+    ``dedicated_sizes`` further ones for Table 1 only; ``tasks_together`` asks for Table 2 also
+    with tasks that progress together. The seeds draw queues for jobs of the rebuilt log. Numbers of ``candidates``
     are compared in the last of the paper's cases with four classes.
     """
 
     sizes: tuple[int, ...]
-    alone: tuple[int, ...] = ()
-    together: bool = True
+    dedicated_sizes: tuple[int, ...] = ()
+    tasks_together: bool = True
     seeds: tuple[int, ...] = (1,)
     candidates: tuple[int, ...] = ()
 
@@ -108,7 +108,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         kinds: list[tuple[str, int | None, str, str]] = []
         kinds += [(REBUILT, first, RUN_TIME, APART) for first in self.sizes]
         kinds += [(ORIGINAL, None, each, APART) for each in (RUN_TIME, MEASURED)]
-        if self.together:
+        if self.tasks_together:
             kinds.append((ORIGINAL, None, RUN_TIME, TOGETHER))
         classes: tuple[str | None, ...] = (None, "best_effort")
         return [
@@ -146,36 +146,38 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     def _trials(self) -> Iterator[Trial]:
         places: list[tuple[str, int | None]] = [(ORIGINAL, None)]
-        places += [(REBUILT, first) for first in (*self.sizes, *self.alone)]
+        places += [(REBUILT, first) for first in (*self.sizes, *self.dedicated_sizes)]
         for log, first in places:
             for seed in self.seeds_of(log):
-                yield nqs(log, first, seed)
-            yield conservative(log, first)
-            yield alone(log, first)
-        yield alone(ORIGINAL, None, MEASURED)
+                yield nqs_trial(log, first, seed)
+            yield conservative_trial(log, first)
+            yield dedicated_trial(log, first)
+        yield dedicated_trial(ORIGINAL, None, MEASURED)
         for case in self.cases():
             yield from self.trials_of(case)
         for trials in self.trials_by_candidates().values():
             yield from trials
 
 
-def nqs(log: str, first: int | None, seed: int) -> Trial:
+def nqs_trial(log: str, first: int | None, seed: int) -> Trial:
     """Return the trial of our NQS."""
     return Trial(log=log, first=first, scheduler="nqs", seed=seed)
 
 
-def conservative(log: str, first: int | None) -> Trial:
+def conservative_trial(log: str, first: int | None) -> Trial:
     """Return the trial of conservative backfilling with exact estimates."""
     return Trial(log=log, first=first, scheduler="conservative")
 
 
-def alone(log: str, first: int | None, cpu_time: str = RUN_TIME) -> Trial:
+def dedicated_trial(log: str, first: int | None, cpu_time: str = RUN_TIME) -> Trial:
     """Return the trial of AROMA with all applications in the class dedicated."""
     return Trial(log=log, first=first, scheduler="aroma", every="dedicated", cpu_time=cpu_time)
 
 
-QUICK = Study(sizes=(10_000,), together=False)
-FULL = Study(sizes=(10_000, 35_000), alone=(21_752,), seeds=(1, 2, 3, 4, 5), candidates=(0, 2, 64))
+QUICK = Study(sizes=(10_000,), tasks_together=False)
+FULL = Study(
+    sizes=(10_000, 35_000), dedicated_sizes=(21_752,), seeds=(1, 2, 3, 4, 5), candidates=(0, 2, 64)
+)
 """The first 21,752 usable jobs were submitted within 249 days, as the paper's 35,000 were."""
 
 CHOICES = {

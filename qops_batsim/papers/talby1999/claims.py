@@ -15,7 +15,7 @@ from qops_batsim.papers.claims import Claim, plain_claim, range_claim, sign_clai
 from qops_batsim.papers.report import relative_difference
 from qops_batsim.papers.talby1999 import study
 from qops_batsim.papers.talby1999.runs import (
-    Group,
+    JobGroup,
     Year,
     Years,
     fall,
@@ -92,7 +92,7 @@ _SECTIONS = {
 }
 """Sections of the paper, where they are not 5.2."""
 
-_Side = tuple[Case, Group]
+_Side = tuple[Case, JobGroup]
 
 
 class _Longer(NamedTuple):
@@ -244,7 +244,7 @@ def _gap_claims(years: Years, reading: Reading) -> list[Claim]:
 
 
 def _weight_claims(years: Years, reading: Reading) -> list[Claim]:
-    groups: tuple[Group, ...] = ("preferred", "others")
+    groups: tuple[JobGroup, ...] = ("preferred", "others")
     weights = reading.other_weights()
     low, full = weights[0.2], weights[1.0]
     claims = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qops_batsim.papers.claims import Claim, judged_together
+from qops_batsim.papers.claims import Claim, jointly_judged
 from qops_batsim.papers.report import (
     Figure,
     Panel,
@@ -398,7 +398,7 @@ def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
         years |= run_years(log, last, request, before=len(cases), total=total)
     data = monthly_values(years) if quick else all_values(years)
     found = monthly_claims if quick else all_claims
-    claims, literal = (judged_together(found(years, reading)) for reading in BOTH.values())
+    claims, literal = (jointly_judged(found(years, reading)) for reading in BOTH.values())
     data["literal_claims"] = literal
     return PaperReport(
         paper="talby1999",

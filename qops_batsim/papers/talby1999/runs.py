@@ -31,8 +31,8 @@ from qops_batsim.workload.swf import SwfLog
 PREFERRED = 5
 """Every so many-th job is preferred in the experiments with unequal priorities."""
 
-Group = Literal["all", "preferred", "others"]
-GROUPS: tuple[Group, ...] = ("all", "preferred", "others")
+JobGroup = Literal["all", "preferred", "others"]
+GROUPS: tuple[JobGroup, ...] = ("all", "preferred", "others")
 
 
 class Month(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class Month(msgspec.Struct, frozen=True, kw_only=True):
     preferred_wait: float
     late_starts: int
 
-    def of(self, group: Group) -> tuple[float, int]:
+    def of(self, group: JobGroup) -> tuple[float, int]:
         """Return the sum of the waits (seconds) and the number of a group's jobs."""
         if group == "all":
             return self.wait, self.jobs
@@ -56,7 +56,7 @@ class Month(msgspec.Struct, frozen=True, kw_only=True):
             return self.preferred_wait, self.preferred_jobs
         return self.wait - self.preferred_wait, self.jobs - self.preferred_jobs
 
-    def average(self, group: Group = "all") -> float | None:
+    def average(self, group: JobGroup = "all") -> float | None:
         """Return the average wait of a group (seconds); None if it is empty."""
         wait, jobs = self.of(group)
         return wait / jobs if jobs else None
@@ -77,7 +77,7 @@ class Year(msgspec.Struct, frozen=True, kw_only=True):
         """Jobs that started after their latest start."""
         return sum(month.late_starts for month in self.months)
 
-    def average(self, group: Group = "all") -> float:
+    def average(self, group: JobGroup = "all") -> float:
         """Return the average wait of a group (seconds)."""
         each = [month.of(group) for month in self.months]
         return sum(wait for wait, _ in each) / sum(jobs for _, jobs in each)
@@ -91,7 +91,7 @@ class Year(msgspec.Struct, frozen=True, kw_only=True):
         """Return the average wait of each month (seconds)."""
         return [month.wait / month.jobs for month in self.months]
 
-    def shares(self, group: Group = "all") -> list[float]:
+    def shares(self, group: JobGroup = "all") -> list[float]:
         """Return one number a month whose mean is the yearly average (seconds)."""
         each = [month.of(group) for month in self.months]
         jobs = sum(count for _, count in each)

@@ -1,6 +1,6 @@
 """Specification of Talby and Feitelson (1999): numbers of section 5, simulator, cases, choices.
 
-Waits are averages in seconds.
+PaperWaits are averages in seconds.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class SlotClock(DecisionModule):
         return begins
 
 
-class Waits(NamedTuple):
+class PaperWaits(NamedTuple):
     """Average waits of a month, or of the year.
 
     ``conservative`` and ``slack``, the priority scheduler with equal priorities, are of section
@@ -123,23 +123,23 @@ class Waits(NamedTuple):
 
 # November's low cannot be right: it is below both neighbours.
 MONTHS = {
-    "1996-09": Waits(440.6, 440.6, 440.6, 0.0, 550.8),
-    "1996-10": Waits(3062.7, 2504.3, 2783.7, 2295.6, 2906.0),
-    "1996-11": Waits(4887.0, 3774.6, 4797.7, 4460.2, 1882.3),
-    "1996-12": Waits(2157.2, 1904.2, 2026.0, 1814.8, 2078.8),
-    "1997-01": Waits(3302.3, 2531.9, 2777.4, 2603.8, 2820.8),
-    "1997-02": Waits(2624.3, 2373.9, 2728.7, 2369.2, 2818.7),
-    "1997-03": Waits(2644.8, 2196.9, 2220.9, 1687.2, 2354.6),
-    "1997-04": Waits(2220.3, 1905.2, 2056.2, 1797.4, 2120.9),
-    "1997-05": Waits(2093.6, 1779.2, 1889.3, 1491.9, 1988.7),
-    "1997-06": Waits(1443.2, 1282.0, 1374.7, 1323.3, 1387.6),
-    "1997-07": Waits(399.9, 354.1, 372.6, 320.2, 385.8),
-    "1997-08": Waits(1941.5, 1670.8, 1847.1, 1817.5, 1854.5),
+    "1996-09": PaperWaits(440.6, 440.6, 440.6, 0.0, 550.8),
+    "1996-10": PaperWaits(3062.7, 2504.3, 2783.7, 2295.6, 2906.0),
+    "1996-11": PaperWaits(4887.0, 3774.6, 4797.7, 4460.2, 1882.3),
+    "1996-12": PaperWaits(2157.2, 1904.2, 2026.0, 1814.8, 2078.8),
+    "1997-01": PaperWaits(3302.3, 2531.9, 2777.4, 2603.8, 2820.8),
+    "1997-02": PaperWaits(2624.3, 2373.9, 2728.7, 2369.2, 2818.7),
+    "1997-03": PaperWaits(2644.8, 2196.9, 2220.9, 1687.2, 2354.6),
+    "1997-04": PaperWaits(2220.3, 1905.2, 2056.2, 1797.4, 2120.9),
+    "1997-05": PaperWaits(2093.6, 1779.2, 1889.3, 1491.9, 1988.7),
+    "1997-06": PaperWaits(1443.2, 1282.0, 1374.7, 1323.3, 1387.6),
+    "1997-07": PaperWaits(399.9, 354.1, 372.6, 320.2, 385.8),
+    "1997-08": PaperWaits(1941.5, 1670.8, 1847.1, 1817.5, 1854.5),
 }
 FIRST_MONTH = "1996-09"
 """September has 85 jobs only, and no improvement."""
 
-YEAR = Waits(2401.44, 2004.46, 2226.17, 1955.28, 2294.0)
+YEAR = PaperWaits(2401.44, 2004.46, 2226.17, 1955.28, 2294.0)
 
 IMPROVEMENT = 16.5
 """Of the yearly average over conservative backfilling (%)."""
