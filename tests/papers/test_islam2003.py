@@ -18,7 +18,15 @@ from qops_batsim.papers.islam2003 import paper as islam2003
 from qops_batsim.papers.islam2003.claims import Judge, Where, claims
 from qops_batsim.papers.islam2003.paper import figures
 from qops_batsim.papers.islam2003.runs import Results, run_study
-from qops_batsim.papers.islam2003.study import FIGURES, FULL, QUICK, READINGS, Shown, Source, Study
+from qops_batsim.papers.islam2003.study import (
+    FIGURES,
+    FULL,
+    QUICK,
+    READINGS,
+    PaperFigure,
+    Source,
+    Study,
+)
 from qops_batsim.papers.report import PaperReport, PaperRequest
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
@@ -87,7 +95,7 @@ def test_the_table_of_figures_is_that_of_the_captions() -> None:
     assert [shown.number for shown in FIGURES] == list(range(4, 59))
     by_number = {shown.number: shown for shown in FIGURES}
     for number, (kind, log, method, settings) in CAPTIONS.items():
-        expected = Shown(number=number, kind=kind, log=log, method=method, settings=settings)
+        expected = PaperFigure(number=number, kind=kind, log=log, method=method, settings=settings)
         assert by_number[number] == expected
     said = [(each.kind, each.log, each.method, each.settings) for each in FIGURES]
     assert len(set(said)) == len(said)

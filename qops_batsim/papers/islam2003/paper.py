@@ -34,7 +34,7 @@ from qops_batsim.papers.islam2003.study import (
     RULES,
     SDSC,
     DeadlineSetting,
-    Shown,
+    PaperFigure,
     Source,
     Study,
     choices,
@@ -191,7 +191,7 @@ def figures(results: Results) -> list[Figure]:
     ]
 
 
-def title_of(shown: Shown) -> str:
+def title_of(shown: PaperFigure) -> str:
     """Say what a figure shows."""
     where = f"{shown.log}, {shown.method}"
     said = " and ".join(dict.fromkeys(map(_setting, shown.settings)))
@@ -203,7 +203,7 @@ def _setting(setting: DeadlineSetting) -> str:
     return f"S = {stringency:g}, {100 * share:g} % deadline jobs"
 
 
-def _panels(results: Results, shown: Shown) -> Iterator[Panel]:
+def _panels(results: Results, shown: PaperFigure) -> Iterator[Panel]:
     for rule, source in RULES.items() if shown.mixed else [("run-time", "")]:
         behind = f"; artificial deadlines of the {source}" if source else ""
         for setting in shown.settings:
@@ -223,13 +223,13 @@ def _panels(results: Results, shown: Shown) -> Iterator[Panel]:
                 )
 
 
-def _quantities(shown: Shown) -> tuple[Quantity, ...]:
+def _quantities(shown: PaperFigure) -> tuple[Quantity, ...]:
     if shown.kind == "admittance":
         return UNADMITTED_DEADLINE if shown.mixed else UNADMITTED
     return (UTILIZATION,) if shown.kind == "utilization" else OTHERS
 
 
-def _lines(results: Results, shown: Shown, setting: DeadlineSetting, rule: str) -> Lines:
+def _lines(results: Results, shown: PaperFigure, setting: DeadlineSetting, rule: str) -> Lines:
     where = results, shown.log, shown.method, setting
     if shown.kind == "relaxation":
         factors = results.study.relaxations

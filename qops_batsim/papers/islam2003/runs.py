@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,13 +20,19 @@ from qops_batsim.experiments.best_lines import (
     bound_case,
     mean_unadmitted,
 )
-from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, checked_outcomes
+from qops_batsim.experiments.deadline_runs import (
+    DeadlineCase,
+    DeadlineRuns,
+    Settings,
+    checked_outcomes,
+)
 from qops_batsim.experiments.statistics import Interval, mean_interval, paired_difference
 from qops_batsim.papers.islam2003.study import (
     ADMISSION,
     FIGURES,
     PACKED_JOBS,
     PACKED_PROCESSORS,
+    READINGS,
     REFERENCES,
     RULES,
     DeadlineSetting,
@@ -37,6 +44,7 @@ from qops_batsim.papers.islam2003.study import (
     Study,
     case_of,
     scenario,
+    strict_scenario,
 )
 from qops_batsim.papers.report import PaperRequest
 from qops_batsim.platform.generate import make_cluster
@@ -60,6 +68,19 @@ class Results:
         found = dict.fromkeys(case.canonical() for case in cases)
         values = [getattr(self.runs[case], metric) for case in found]
         return [] if None in values else [float(value) for value in values]
+
+    def strict(
+        self,
+        source: Source,
+        load: float,
+        seeds: Sequence[int],
+        metric: str,
+        scheduler: str,
+        settings: Settings | None = None,
+    ) -> list[float]:
+        """Return a number by seed, with deadlines for all jobs and S = 0.2."""
+        scenarios = (strict_scenario(source, load, seed) for seed in seeds)
+        return self.of([case_of(each, scheduler, settings) for each in scenarios], metric)
 
     def admitted(self, scheduler: str, laxity: float) -> list[float]:
         """Return the jobs that are admitted to packed schedules (%), over the seeds."""
@@ -207,10 +228,9 @@ def readings(results: Results) -> Iterator[dict[str, Any]]:
 def windows(results: Results) -> Iterator[dict[str, Any]]:
     """Yield what schedulers refuse on other windows of the logs."""
     study = results.study
-    order = (("order", "earliest_deadline"),)
     compared = (
         *(Reading(name=name, scheduler=name) for name in ADMISSION),
-        Reading(name="qops, order=earliest_deadline", scheduler="qops", settings=order),
+        READINGS[1],
     )
     for source in study.windows:
         for load in study.window_loads:
@@ -219,16 +239,14 @@ def windows(results: Results) -> Iterator[dict[str, Any]]:
 
 
 def _compared(
-    results: Results, source: Source, load: float, reading: Reading, seeds: tuple[int, ...]
+    results: Results, source: Source, load: float, reading: Reading, seeds: Sequence[int]
 ) -> dict[str, Any]:
-    at = [scenario(source, "duplication", (0.2, 1.0), load, seed) for seed in seeds]
-    own = [case_of(each, reading.scheduler, reading.settings) for each in at]
-    msb = [case_of(each, "msb") for each in at]
     found: dict[str, Any] = {"log": source.name, "load": load, "reading": reading.name}
     for metric in ("unadmitted_jobs", "unadmitted_work", "utilization"):
-        values = results.of(own, metric)
+        of = partial(results.strict, source, load, seeds, metric)
+        values = of(reading.scheduler, reading.settings)
         found[metric] = mean_interval(values)
-        found[f"{metric}_less_msb"] = paired_difference(values, results.of(msb, metric))
+        found[f"{metric}_less_msb"] = paired_difference(values, of("msb"))
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from qops_batsim.experiments.deadline_runs import BLIND, DeadlineCase, Scenario
+from qops_batsim.experiments.deadline_runs import BLIND, DeadlineCase, Scenario, Settings
 from qops_batsim.scheduling.registry import make_scheduler
 
 FigureKind = Literal["admittance", "utilization", "load", "achieved", "relaxation"]
@@ -21,8 +21,8 @@ DeadlineSetting = tuple[float, float]
 """Stringency factor S, and share of the jobs with a deadline of their user."""
 
 
-class Shown(msgspec.Struct, frozen=True, kw_only=True):
-    """What a figure shows.
+class PaperFigure(msgspec.Struct, frozen=True, kw_only=True):
+    """Content of a figure of the paper.
 
     Unadmitted jobs and processor-seconds (``admittance``), or utilization, against load; response
     time and slowdown of the non-deadline jobs against load (``load``), against utilization
@@ -38,7 +38,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mixed(self) -> bool:
-        """Whether some jobs have no deadline of their user, so that there are artificial ones."""
+        """True if some jobs have no deadline of their user, so that there are artificial ones."""
         return any(share < 1 for _, share in self.settings)
 
 
@@ -76,10 +76,10 @@ def _captions() -> Iterator[tuple[FigureKind, Log, Method, tuple[DeadlineSetting
 
 
 FIGURES = [
-    Shown(number=number, kind=kind, log=log, method=method, settings=settings)
+    PaperFigure(number=number, kind=kind, log=log, method=method, settings=settings)
     for number, (kind, log, method, settings) in enumerate(_captions(), 4)
 ]
-"""What each figure shows, from the first to the last."""
+"""The figures, from the first to the last."""
 
 LOADS = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6)
 """Section 4.2, and the axes of the talk's pictures."""
@@ -99,8 +99,10 @@ RULES: dict[Rule, str] = {"run-time": "text", "turnaround": "slides"}
 ADMISSION = ("qops", "msb", "mrt")
 REFERENCES = ("easy", "conservative")
 
-SETTINGS: dict[str, tuple[tuple[str, Any], ...]] = {"conservative": (("reserve", "processors"),)}
+SETTINGS: dict[str, Settings] = {"conservative": (("reserve", "processors"),)}
 """Options of schedulers that are not their defaults."""
+
+EARLIEST_DEADLINE: Settings = (("order", "earliest_deadline"),)
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +126,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     scheduler: str
-    settings: tuple[tuple[str, Any], ...] = ()
+    settings: Settings = ()
 
 
 class PackedCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +138,7 @@ class PackedCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
-    """What is simulated.
+    """Simulations of a study.
 
     ``sources`` are those of the figures; ``readings`` are compared on ``reading_sources`` at
     ``reading_loads``, with deadlines for all jobs and S = 0.2. ``windows`` are stretches of logs
@@ -187,13 +189,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     def _figure_cases(self) -> Iterator[DeadlineCase]:
         for shown in FIGURES:
-            for load in self.loads:
-                for seed in self.seeds:
-                    for setting in shown.settings:
-                        yield from self._of_figure(shown, setting, load, seed)
+            for load, seed, setting in product(self.loads, self.seeds, shown.settings):
+                yield from self._cases_of(shown, setting, load, seed)
 
-    def _of_figure(
-        self, shown: Shown, setting: DeadlineSetting, load: float, seed: int
+    def _cases_of(
+        self, shown: PaperFigure, setting: DeadlineSetting, load: float, seed: int
     ) -> Iterator[DeadlineCase]:
         for rule in RULES if shown.mixed else ("run-time",):
             found = scenario(self.sources[shown.log], shown.method, setting, load, seed, rule)
@@ -206,22 +206,16 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
                 yield case_of(found, scheduler)
 
     def _other_cases(self) -> Iterator[DeadlineCase]:
-        for source in self.reading_sources:
-            for load in self.reading_loads:
-                for seed in self.seeds:
-                    found = scenario(source, "duplication", (0.2, 1.0), load, seed)
-                    yield from (
-                        case_of(found, each.scheduler, each.settings) for each in self.readings
-                    )
-        for source in self.windows:
-            for load in self.window_loads:
-                for seed in self.window_seeds:
-                    found = scenario(source, "duplication", (0.2, 1.0), load, seed)
-                    yield from (case_of(found, name) for name in ADMISSION)
-                    yield case_of(found, "qops", (("order", "earliest_deadline"),))
+        for each in product(self.reading_sources, self.reading_loads, self.seeds):
+            found = strict_scenario(*each)
+            yield from (case_of(found, by.scheduler, by.settings) for by in self.readings)
+        for each in product(self.windows, self.window_loads, self.window_seeds):
+            found = strict_scenario(*each)
+            yield from (case_of(found, name) for name in ADMISSION)
+            yield case_of(found, "qops", EARLIEST_DEADLINE)
 
 
-def is_bounded(shown: Shown) -> bool:
+def is_bounded(shown: PaperFigure) -> bool:
     """Return whether a figure's numbers have bounds: unadmitted jobs where all have deadlines."""
     return shown.kind == "admittance" and not shown.mixed
 
@@ -252,9 +246,12 @@ def scenario(
     )
 
 
-def case_of(
-    found: Scenario, scheduler: str, settings: tuple[tuple[str, Any], ...] | None = None
-) -> DeadlineCase:
+def strict_scenario(source: Source, load: float, seed: int) -> Scenario:
+    """Return a workload with load by duplication, deadlines for all jobs and S = 0.2."""
+    return scenario(source, "duplication", (0.2, 1.0), load, seed)
+
+
+def case_of(found: Scenario, scheduler: str, settings: Settings | None = None) -> DeadlineCase:
     """Return the run of a scheduler; that of one which does not look at deadlines is of any."""
     if scheduler in BLIND:
         found = msgspec.structs.replace(
@@ -286,34 +283,27 @@ SDSC_PROCESSORS, KTH_PROCESSORS = 128, 100
 PACKED_PROCESSORS, PACKED_JOBS = 64, 400
 """Size of a packed schedule, which the paper does not tell."""
 
+
+def _reading(scheduler: str, **settings: Any) -> Reading:
+    said = [f"{name}={str(value).lower()}" for name, value in settings.items()]
+    name = ", ".join([scheduler, *said]) if said else f"{scheduler} (defaults)"
+    return Reading(name=name, scheduler=scheduler, settings=tuple(settings.items()))
+
+
 READINGS = (
-    Reading(name="qops (defaults)", scheduler="qops"),
-    Reading(
-        name="qops, order=earliest_deadline",
-        scheduler="qops",
-        settings=(("order", "earliest_deadline"),),
-    ),
-    *(
-        Reading(name=f"qops, k_factor={k}", scheduler="qops", settings=(("k_factor", k),))
-        for k in (0, 1, 20)
-    ),
-    Reading(name="qops, on_failure=reject", scheduler="qops", settings=(("on_failure", "reject"),)),
-    Reading(name="qops, new_job=first", scheduler="qops", settings=(("new_job", "first"),)),
-    *(
-        Reading(name=f"qops, undo={undo}", scheduler="qops", settings=(("undo", undo),))
-        for undo in ("starting_later", "all")
-    ),
-    Reading(name="msb (defaults)", scheduler="msb"),
-    Reading(name="msb, fairness=true", scheduler="msb", settings=(("fairness", True),)),
-    Reading(name="msb, price=delays", scheduler="msb", settings=(("price", "delays"),)),
-    Reading(name="mrt (defaults)", scheduler="mrt"),
-    Reading(
-        name="mrt, order=earliest_deadline",
-        scheduler="mrt",
-        settings=(("order", "earliest_deadline"),),
-    ),
+    _reading("qops"),
+    _reading("qops", order="earliest_deadline"),
+    *(_reading("qops", k_factor=k) for k in (0, 1, 20)),
+    _reading("qops", on_failure="reject"),
+    _reading("qops", new_job="first"),
+    *(_reading("qops", undo=undo) for undo in ("starting_later", "all")),
+    _reading("msb"),
+    _reading("msb", fairness=True),
+    _reading("msb", price="delays"),
+    _reading("mrt"),
+    _reading("mrt", order="earliest_deadline"),
 )
-"""The ways in which the paper may be read, the chosen ones first of each scheduler."""
+"""Ways to read the paper, the chosen ones first of each scheduler."""
 
 _SDSC = Source(file=SDSC, processors=SDSC_PROCESSORS)
 _NARROW = Source(file=CTC, processors=WHOLE_LOG)

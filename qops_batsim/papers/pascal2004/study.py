@@ -86,8 +86,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     ``sizes`` are numbers of jobs from the beginning of the rebuilt log, for both tables, and
     ``dedicated_sizes`` further ones for Table 1 only; ``tasks_together`` asks for Table 2 also
-    with tasks that progress together. The seeds draw queues for jobs of the rebuilt log. Numbers of ``candidates``
-    are compared in the last of the paper's cases with four classes.
+    with tasks that progress together. The seeds draw queues for jobs of the rebuilt log. Numbers of
+    ``candidates`` are compared in the last of the paper's cases with four classes.
     """
 
     sizes: tuple[int, ...]
