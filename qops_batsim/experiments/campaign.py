@@ -88,7 +88,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
 
 
 OF_ESTIMATES = ("deadlines_by", "estimates")
-"""What of a point is only said where estimates have models."""
+"""Fields of a point that are only shown where estimates have models."""
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):

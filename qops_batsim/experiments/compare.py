@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 TRACE = "trace"
-"""What identifies the only log of a grid."""
+"""Identity of the only log of a grid."""
 
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True):

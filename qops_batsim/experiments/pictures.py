@@ -30,7 +30,7 @@ _SCALE = {"response_time": 1 / 3600}
 
 MetricMeans = Mapping[str, Interval | None]
 Curves = Mapping[str, Mapping[float, MetricMeans]]
-"""MetricMeans by contestant, then load, then name of the metric."""
+"""Means by contestant, then load, then name of the metric."""
 
 LimitCurves = Mapping[str, Mapping[str, Mapping[float, float]]]
 """Values by name of the line, then name of the metric, then load."""

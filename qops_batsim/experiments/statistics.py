@@ -65,7 +65,7 @@ def _central(angle: float, freedom: int) -> float:
 
 
 LEVEL = 0.95
-"""How often an interval holds the true mean."""
+"""Probability that an interval holds the true mean."""
 
 LEAST = 3
 """With fewer repetitions there is no verdict: two values, whose interval reaches 6 times their

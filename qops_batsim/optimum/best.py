@@ -178,7 +178,7 @@ ROUNDING = 1e-9
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How long to search, for all objectives together.
+    """Limits of a search, for all objectives together.
 
     ``seconds`` by the clock, or of the solver's deterministic time, with which equal inputs give
     equal results. With more than one ``workers`` (of the solver, for the bound) they need not.

@@ -19,7 +19,7 @@ from qops_batsim.workload.model import Workload
 
 
 class Clairvoyant(SpaceSharingScheduler):
-    """Start jobs at dates that were fixed before, and reject all others as they arrive.
+    """A scheduler that starts jobs at fixed dates, and rejects all others as they arrive.
 
     A job with a deadline is promised it. One whose processors are not free yet at its start
     waits for them, so that a wrong list breaks promises, which ``qops-batsim verify`` tells.

@@ -83,14 +83,14 @@ def _solved(tasks: Tasks, first: Ints, machine: int, units: float) -> JointSched
 
 
 class SolverCounts:
-    """How many questions the solver was asked, and how they ended."""
+    """Numbers of questions to the solver, by how they ended."""
 
     def __init__(self) -> None:
         self.found = self.refused = self.open = 0
 
 
 class ExactFeasibility(SpaceSharingScheduler):
-    """Admit a job whenever any plan keeps all promises; else as QoPS.
+    """A scheduler that admits a job whenever any plan keeps all promises; else as QoPS.
 
     ``solver_counts`` counts the questions that QoPS's search did not find a plan for; those that
     stay open are refused. For ``limit`` see :func:`joint_schedule`.

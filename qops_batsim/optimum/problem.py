@@ -99,7 +99,7 @@ class Problem:
 
     @property
     def is_exact(self) -> bool:
-        """Whether nothing was rounded."""
+        """True if nothing was rounded."""
         return all(map(np.array_equal, self.relaxed, self.strict))
 
     def dates(self, starts: Ints) -> Floats:

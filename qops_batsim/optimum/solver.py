@@ -49,17 +49,17 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """How much is spent."""
+        """Amount that is spent."""
         return time.perf_counter() - self._began if self.by_clock else self._used
 
     @property
     def left(self) -> float:
-        """How much is left, at least 0."""
+        """Amount that is left, at least 0."""
         return max(0.0, self.amount - self.spent)
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left."""
+        """True if nothing is left."""
         return self.left <= 0
 
     def use(self, deterministic: float) -> None:
@@ -212,7 +212,7 @@ takes to make and simplify one."""
 
 
 class SolverResult(NamedTuple):
-    """What a solver found: starts (or None), what they are worth, and that nothing is worth more.
+    """Result of a solver: starts (or None), their worth, and the bound of all worth.
 
     ``is_proven`` tells that the search has ended: the starts are the best, or there are none.
     """

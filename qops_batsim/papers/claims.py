@@ -66,7 +66,7 @@ METHOD = (
     "and intervals (95 %), are each by itself. A claim without interval is a fact, or a number of "
     "one run: it holds or does not."
 )
-"""How verdicts are reached, for reports."""
+"""Method by which verdicts are reached, for reports."""
 
 Ends = tuple[float | None, float | None]
 

@@ -30,7 +30,7 @@ StudyT = TypeVar("StudyT", bound=msgspec.Struct)
 
 
 class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """How to run a reproduction.
+    """Request for a reproduction.
 
     ``quick`` is the part that takes a minute or few, ``traces`` the directory of the logs (None:
     where :func:`~qops_batsim.papers.report.find_log` looks), ``seeds`` their number (None: the
@@ -70,7 +70,7 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
         before: int = 0,
         total: int | None = None,
     ) -> dict[CaseT, RunT]:
-        """RunT cases (:func:`~qops_batsim.experiments.pool.run_cases`) in the way asked for.
+        """Run cases (:func:`~qops_batsim.experiments.pool.run_cases`) in the way asked for.
 
         Those for which ``group_by`` is equal follow each other in one process. Kept runs are of
         type ``kind`` and depend on ``made_of``. Where these cases are a part of the work,
@@ -178,7 +178,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PaperReport(msgspec.Struct, kw_only=True):
-    """Everything a reproduction found out.
+    """Findings of a reproduction.
 
     ``choices`` says in words, by topic, what was chosen where the paper leaves it open;
     ``data`` has all numbers as plain values by the names of the paper's tables.
@@ -240,11 +240,11 @@ PAPERS = {
     "islam2004": "Islam et al. 2004: feedback, user tolerance, artificial slack, kill-and-restart",
     "pascal2004": "Pascal et al. 2004: AROMA, four classes of service on time-shared hosts",
 }
-"""What can be run again, with one line each."""
+"""Papers that can be run again, with one line each."""
 
 
 def run_paper(name: str, request: PaperRequest) -> PaperReport:
-    """RunT a paper's reproduction."""
+    """Run a paper's reproduction."""
     from importlib import import_module
 
     require_one_of("paper", name, PAPERS)

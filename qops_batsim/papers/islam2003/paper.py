@@ -192,7 +192,7 @@ def figures(results: Results) -> list[Figure]:
 
 
 def title_of(shown: PaperFigure) -> str:
-    """Say what a figure shows."""
+    """Return the title of a figure."""
     where = f"{shown.log}, {shown.method}"
     said = " and ".join(dict.fromkeys(map(_setting, shown.settings)))
     return f"{_TITLES[shown.kind]}, {where}, {said}"

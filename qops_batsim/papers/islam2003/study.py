@@ -22,7 +22,7 @@ DeadlineSetting = tuple[float, float]
 
 
 class PaperFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of a figure of the paper.
+    """A figure of the paper.
 
     Unadmitted jobs and processor-seconds (``admittance``), or utilization, against load; response
     time and slowdown of the non-deadline jobs against load (``load``), against utilization

@@ -82,7 +82,7 @@ class _Judge:
         self.span = f"from TF = {self.first:g} to {self.last:g}"
 
     def dip_and_rise(self) -> list[Claim]:
-        """(a): TF* is where fewest jobs are accepted, so the dip is judged at its deepest."""
+        """Return the parts of (a), which judge the dip at its deepest: where fewest are accepted."""
         lowest = self._dip()
         least, first, last = (self._accepted(each) for each in (lowest, self.first, self.last))
         where = f"mean over loads {_listed(self.loads)}, in percentage points of submitted jobs"
@@ -103,7 +103,7 @@ class _Judge:
         ]
 
     def heavy_gain(self) -> list[Claim]:
-        """(g): what section 6.1 says of categories explains the dip, so it is judged there."""
+        """Return the parts of (g), judged at the dip, which categories explain in section 6.1."""
         lowest, found = self._dip(), []
         for name, heavy, sign in (("g.heavy", True, +1), ("g.light", False, -1)):
             columns = [
@@ -128,7 +128,7 @@ class _Judge:
         return min(between, key=lambda factor: sum(self._accepted(factor)))
 
     def work_rises(self) -> list[Claim]:
-        """(b)."""
+        """Return the parts of (b)."""
         fixed, random = (self._tolerance_pairs(kind) for kind in _KINDS)
         work = f"accepted processor-seconds rise {self.span}"
         resource = f"the resource charge rises {self.span}"
@@ -139,7 +139,7 @@ class _Judge:
         ]
 
     def qos_falls(self) -> list[Claim]:
-        """(c)."""
+        """Return the parts of (c)."""
         text, found = f"the QoS charge falls {self.span}", []
         for kind in _KINDS:
             pairs = self._tolerance_pairs(kind)
@@ -147,7 +147,7 @@ class _Judge:
         return found
 
     def slack_acts_against(self) -> list[Claim]:
-        """(d)."""
+        """Return the parts of (d)."""
         least, most = self.study.slack_factors[0], self.study.slack_factors[-1]
         factors = [factor for factor in self.study.slack_tolerance_factors if factor >= most]
         pairs = [
@@ -164,7 +164,7 @@ class _Judge:
         ]
 
     def kills_pay(self) -> list[Claim]:
-        """(e)."""
+        """Return the parts of (e)."""
         factors = self.study.kill_tolerance_factors
         low, high = factors[0], factors[-1]
         raised, lowered = self._kill_pairs(1.0, [high]), self._kill_pairs(1.0, [low])
@@ -178,7 +178,7 @@ class _Judge:
         ]
 
     def kills_pay_with_few_deadlines(self) -> list[Claim]:
-        """(f)."""
+        """Return the parts of (f)."""
         factors = self.study.kill_tolerance_factors
         pairs = self._kill_pairs(self.study.deadline_share, factors)
         rises = f"rises at TF = {_listed(factors)}"
@@ -189,7 +189,7 @@ class _Judge:
         ]
 
     def monotone(self) -> list[Claim]:
-        """Whether charges change in one direction at every step of TF, as the text has it."""
+        """Return claims that charges change in one direction at every step of TF, as the text says."""
         fixed = self._tolerance_pairs("fixed")
         falls = f"with bounded slowdowns (10 s) the QoS charge falls {self.span} (fixed TF)"
         bounded = f"{falls}; not a claim of the paper"
@@ -252,7 +252,7 @@ class _Judge:
 
 
 def _over(pairs: Pairs) -> str:
-    """Say what a relative change is the mean of."""
+    """Return in words what a relative change is the mean of."""
     loads = sorted({first.load for first, _ in pairs})
     slacks = sorted({first.slack_factor for first, _ in pairs})
     where = f"load {loads[0]:g}" if len(loads) == 1 else f"loads {_listed(loads)}"

@@ -49,7 +49,7 @@ class CategoryMeasures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseMeasures(CategoryMeasures, frozen=True, kw_only=True):
-    """What came out of one simulation.
+    """Measures of one simulation.
 
     Work is in processor-seconds, as is the resource charge; a QoS charge is a sum of ratios of
     slowdowns, bounded ones with a threshold of 10 s. Accepted are jobs that were admitted and
@@ -115,7 +115,7 @@ def run_study(
     before: int = 0,
     total: int | None = None,
 ) -> Results:
-    """CaseMeasures every case with every seed on a trace, the jobs of load 1, of type ``delay``.
+    """Run every case with every seed on a trace, the jobs of load 1, of type ``delay``.
 
     ``before`` and ``total`` are as of :meth:`~.report.PaperRequest.run`.
     """
@@ -187,7 +187,7 @@ def priced_workload(
 
 
 def run_case(scenario: PricedWorkload, case: Case, seed: int) -> CaseMeasures:
-    """CaseMeasures a case, check its schedule and charge its jobs."""
+    """Run a case, check its schedule and charge its jobs."""
     workload = scenario.workload
     module = make_scheduler(SCHEDULER, case.settings(seed))
     machine = make_cluster(workload.processors)

@@ -70,7 +70,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
-    """What is simulated.
+    """Simulations of a study.
 
     First what varies in Figures 3 to 5, then in Figures 6 and 7 (the slack factors also in
     Figures 8 to 11), then in Figures 8 to 11 (the share in Figures 10 and 11). Each seed

@@ -36,7 +36,7 @@ _TEXTS = {
     "mapping-time": "mapping takes less than 80 ms on average, also with best effort only (ms, the "
     "slower of both)",
 }
-"""What is claimed of Table 2."""
+"""Claims about Table 2."""
 
 _REJECTS = 1.0
 """Deadline applications (%) of which fewer are rejected."""

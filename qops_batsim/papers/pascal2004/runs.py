@@ -64,7 +64,7 @@ SETTINGS = {"conservative": {"reserve": "processors"}}
 
 
 class ClassMeasures(msgspec.Struct, frozen=True, kw_only=True):
-    """What is measured of the applications of one class, or of all: jobs of the log.
+    """Measures of the applications of one class, or of all: jobs of the log.
 
     Means of those that started: ``wait``, from submission to the start of the last task (s),
     and ``stretch``, (end - start) / CPU time: by how much sharing hosts slows them. Processor
@@ -80,7 +80,7 @@ class ClassMeasures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrialMeasures(msgspec.Struct, frozen=True, kw_only=True):
-    """What is measured of a trial.
+    """Measures of a trial.
 
     ``groups`` are by class, and :data:`~.study.ALL`; ``days`` from the first submission to the
     last; ``broken`` are accepted applications that ended after their deadline or started after
@@ -159,7 +159,7 @@ def run_trial(trial: Trial, path: Path) -> TrialMeasures:
 
 
 class _Application:
-    """What became of the jobs of one application."""
+    """Records of the jobs of one application."""
 
     def __init__(self, records: list[JobRecord], end: float) -> None:
         self.records = records

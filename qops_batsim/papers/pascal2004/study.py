@@ -21,10 +21,10 @@ TABLE_1: Mapping[int, Mapping[str, float]] = {
 """Mean waiting times (s) by number of jobs; NQS are the log's own."""
 
 DAYS = {10_000: 112.0, 35_000: 249.0}
-"""How long the paper's jobs took to be submitted (days)."""
+"""Time from the first to the last submission of the paper's jobs (days)."""
 
 QUANTITIES = ("wait", "mapping_ms", "rejected")
-"""What the paper tells by class: mean wait (s), mean mapping time (ms), rejects."""
+"""Numbers of the paper by class: mean wait (s), mean mapping time (ms), rejects."""
 _NAMES = (*QOS_CLASSES, ALL)
 
 
@@ -60,7 +60,7 @@ ORIGINAL = "SDSC-SP2-1998-first5000.swf.gz"
 """The log's first 4,961 jobs with all that it knows."""
 
 RUN_TIME, MEASURED = "run time", "CPU time field"
-"""What counts as the CPU time that a task requests."""
+"""Fields that may count as the CPU time that a task requests."""
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):

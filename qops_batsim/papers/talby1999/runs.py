@@ -36,7 +36,7 @@ GROUPS: tuple[JobGroup, ...] = ("all", "preferred", "others")
 
 
 class Month(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out of one month (``YYYY-MM``): numbers of jobs, and sums of waits (seconds).
+    """Measures of one month (``YYYY-MM``): numbers of jobs, and sums of waits (seconds).
 
     ``late_starts`` are jobs that started after the latest start promised to them: must be 0.
     """
@@ -84,7 +84,7 @@ class Year(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gap(self) -> float:
-        """By how much preferred jobs wait less than the others (seconds)."""
+        """Difference of the average waits of other and preferred jobs (seconds)."""
         return self.average("others") - self.average("preferred")
 
     def monthly(self) -> list[float]:
@@ -157,7 +157,7 @@ def month_workload(log: SwfLog, records: Records, preferred: float, others: floa
 
 
 def is_preferred(place: int) -> bool:
-    """Whether the job at this place of a month, from 0, is one of every fifth."""
+    """Return whether the job at this place of a month, from 0, is one of every fifth."""
     return place % PREFERRED == PREFERRED - 1
 
 

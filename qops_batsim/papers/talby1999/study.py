@@ -90,7 +90,7 @@ class SlotClock(DecisionModule):
         return decisions
 
     def _slot_begins(self, now: float) -> bool:
-        """Whether a call is due, or the end of a job that the scheduler thinks runs."""
+        """Return whether a call is due, or the end of a job that the scheduler thinks runs."""
         begins = False
         while self._calls and self._calls[0] <= now + PLAN_TOLERANCE:
             heapq.heappop(self._calls)
@@ -152,7 +152,7 @@ SMALLEST_IMPROVEMENT = 9.5
 """Of a month but September (%)."""
 
 AVERAGE_WAIT = 2401.0
-"""What the paper's priorities and slacks rest on (seconds)."""
+"""Average wait that the paper's priorities and slacks rest on (seconds)."""
 
 HEURISTICS = {
     "ascending_scheduled_time": (2004.5, 2226.2, 1955.3, 2294.0),
@@ -227,7 +227,7 @@ CONSERVATIVE = tuple(
 
 _PLAIN: dict[str, Any] = {"months_by": "submission", "notice": "at_once"}
 PLAIN, PLAIN_EASY = conservative(**_PLAIN), easy(**_PLAIN)
-"""What the paper's text leads one to simulate, without its numbers."""
+"""Cases as the paper's text has them, without what its numbers tell of the simulator."""
 
 
 class Reading(NamedTuple):
