@@ -77,7 +77,7 @@ class Occupancy:
 
 
 def is_feasible(tasks: Tasks, starts: Ints, machine: int) -> bool:
-    """Return whether the chosen jobs run within their dates, on no more processors than there are."""
+    """Return whether the chosen jobs run within their dates, on as many processors as there are."""
     chosen = starts != NOT_CHOSEN
     in_time = (starts >= tasks.release) & (starts <= tasks.last_start)
     return bool(

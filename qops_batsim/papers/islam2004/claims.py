@@ -82,7 +82,7 @@ class _Judge:
         self.span = f"from TF = {self.first:g} to {self.last:g}"
 
     def dip_and_rise(self) -> list[Claim]:
-        """Return the parts of (a), which judge the dip at its deepest: where fewest are accepted."""
+        """Return the parts of (a), with the dip at its deepest: where fewest are accepted."""
         lowest = self._dip()
         least, first, last = (self._accepted(each) for each in (lowest, self.first, self.last))
         where = f"mean over loads {_listed(self.loads)}, in percentage points of submitted jobs"
@@ -189,7 +189,7 @@ class _Judge:
         ]
 
     def monotone(self) -> list[Claim]:
-        """Return claims that charges change in one direction at every step of TF, as the text says."""
+        """Return claims that charges change in one direction at every step of TF."""
         fixed = self._tolerance_pairs("fixed")
         falls = f"with bounded slowdowns (10 s) the QoS charge falls {self.span} (fixed TF)"
         bounded = f"{falls}; not a claim of the paper"
