@@ -33,9 +33,7 @@ from qops_batsim.experiments.page import (
     PageFacts,
     PageTable,
     PageText,
-    Section,
     html_page,
-    made_by,
 )
 from qops_batsim.version import __version__
 
@@ -80,13 +78,9 @@ def advice_page(advice: Advice, command: str) -> str:
         "What could be promised, at what price",
         f"Advice on {Path(workload.source).name}, {workload.processors:,} "
         f"processors. Deadlines are set, admitted and charged as Islam et al. (2003, 2004) do.",
-        [
-            *(
-                Section(title=title, content=[each for each in content if each])
-                for title, content in sections.items()
-            ),
-            made_by(command, windows=f"{count}, each drawing duplicates by its number as seed"),
-        ],
+        sections,
+        command,
+        windows=f"{count}, each drawing duplicates by its number as seed",
     )
 
 

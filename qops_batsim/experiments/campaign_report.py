@@ -7,6 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,22 @@ from qops_batsim.experiments.compare import METRICS, heading_of
 from qops_batsim.experiments.page import (
     PageFacts,
     PageTable,
-    Section,
     html_page,
-    made_by,
     pictures_of,
 )
 from qops_batsim.experiments.pictures import draw_comparison
-from qops_batsim.experiments.statistics import LEAST, RISK, Interval, directions, nested_interval
+from qops_batsim.experiments.statistics import (
+    LEAST,
+    RISK,
+    Interval,
+    Means,
+    directions,
+    nested_interval,
+)
 from qops_batsim.files import atomic_write, write_text
 from qops_batsim.version import __version__
 
 SEEDS, WINDOWS = "seeds", "windows"
-
-Metrics = dict[str, Interval | None]
 
 
 class CampaignSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,8 +53,8 @@ class CampaignSummary(msgspec.Struct, frozen=True, kw_only=True):
     over: str
     runs: int
     failed: int
-    metrics: Metrics
-    difference: Metrics
+    metrics: Means
+    difference: Means
     verdict: str = ""
     chance: float | None = None
 
@@ -142,7 +146,7 @@ def _value(outcome: CellOutcome, metric: str) -> float | None:
 
 
 def run_records(runs: CampaignRuns) -> list[dict[str, Any]]:
-    """Return a flat record for each cell: what it is, its metrics, its error."""
+    """Return a flat record for each cell: its parameters, its metrics, its error."""
     names = runs.campaign.known_metrics
     return [
         {
@@ -159,7 +163,7 @@ def run_records(runs: CampaignRuns) -> list[dict[str, Any]]:
 
 
 def _axes(point: Point, has_models: bool) -> dict[str, Any]:
-    """Return what a point is, of estimates only where they have models."""
+    """Return the parameters of a point, of estimates only where they have models."""
     told = msgspec.structs.asdict(point)
     return told if has_models else {k: v for k, v in told.items() if k not in OF_ESTIMATES}
 
@@ -193,19 +197,21 @@ def table_cells(
 ) -> tuple[list[str], list[list[str]]]:
     """Return headings and cells of a table; parameters that do not vary have no column."""
     metrics = runs.campaign.metrics
-    points = [msgspec.structs.asdict(each.point) for each in found]
-    varied = [name for name in Point.__struct_fields__ if len({p[name] for p in points}) > 1]
+    varied = [
+        name
+        for name in Point.__struct_fields__
+        if len({getattr(each.point, name) for each in found}) > 1
+    ]
     names = [heading_of(name) for name in metrics]
     judged = f"{names[0]} less {runs.campaign.base}"
     headings = [*varied, "scheduler", "runs", *names, judged, "verdict"]
     rows = []
-    for point, each in zip(points, found, strict=True):
-        shown = [_plain(point[name]) for name in varied]
+    for each in found:
         known = [each.metrics.get(name) for name in metrics]
         less = each.difference.get(metrics[0])
         rows.append(
             [
-                *shown,
+                *(_axis_text(each.point, name) for name in varied),
                 each.scheduler,
                 str(each.runs) + (f" ({each.failed} failed)" if each.failed else ""),
                 *("-" if value is None else value.text() for value in known),
@@ -272,18 +278,11 @@ def _write_parquet(records: Sequence[Mapping[str, Any]], path: Path) -> None:
         stream.write(content)
 
 
-def _plain(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _latex_line(cells: Iterable[str]) -> str:
     special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
     special |= {each: f"\\{each}" for each in "&%$#_{}"}
     texts = ("".join(special.get(letter, letter) for letter in cell) for cell in cells)
     return " & ".join(texts) + r" \\"
-
-
-Curves = dict[str, dict[float, dict[str, Interval | None]]]
 
 
 def draw_campaign(
@@ -293,23 +292,25 @@ def draw_campaign(
 
     Returns the files, each with a caption.
     """
-    parts: dict[Point, Curves] = {}
+    parts: dict[Point, dict[str, dict[float, Means]]] = {}
     for each in found:
         if each.runs:
             part = msgspec.structs.replace(each.point, load=1.0)
             by_load = parts.setdefault(part, {}).setdefault(each.scheduler, {})
             by_load[each.point.load] = each.metrics
-    fields = [name for name in Point.__struct_fields__ if len({_of(p, name) for p in parts}) > 1]
+    fields = [
+        name for name in Point.__struct_fields__ if len({_axis_text(p, name) for p in parts}) > 1
+    ]
     captions: dict[Path, str] = {}
     used: Counter[str] = Counter()
     for part, curves in parts.items():
-        named = "-".join(f"{name}-{_of(part, name)}" for name in fields)
+        named = "-".join(f"{name}-{_axis_text(part, name)}" for name in fields)
         prefix = re.sub(r"[^\w.-]+", "-", named) + "-" if named else ""
         used[prefix] += 1
         if used[prefix] > 1:  # names that differ only in what a file's name cannot have
             prefix += f"{used[prefix]}-"
         title = ", ".join(
-            [part.log, *(f"{name} {_of(part, name)}" for name in fields if name != "log")]
+            [part.log, *(f"{name} {_axis_text(part, name)}" for name in fields if name != "log")]
         )
         limits = {line: _means(curves.pop(line)) for line in LINES if line in curves}
         captions |= draw_comparison(
@@ -318,7 +319,7 @@ def draw_campaign(
     return captions
 
 
-def _means(by_load: Mapping[float, Mapping[str, Interval | None]]) -> dict[str, dict[float, float]]:
+def _means(by_load: Mapping[float, Means]) -> dict[str, dict[float, float]]:
     """Return a line as means by metric and load."""
     means: dict[str, dict[float, float]] = {}
     for load, metrics in by_load.items():
@@ -328,7 +329,7 @@ def _means(by_load: Mapping[float, Mapping[str, Interval | None]]) -> dict[str, 
     return means
 
 
-def _of(point: Point, name: str) -> str:
+def _axis_text(point: Point, name: str) -> str:
     value = getattr(point, name)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
@@ -343,21 +344,13 @@ def campaign_page(runs: CampaignRuns, command: str) -> str:
     return html_page(
         runs.campaign.name,
         f"{finished:,} runs{f', {failed:,} failed' if failed else ''}. {method_text(runs)}",
-        [
-            Section(
-                title="Means and verdicts",
-                content=[PageTable(title="Means", headings=headings, rows=rows)],
-            ),
-            Section(
-                title="Pictures",
-                content=pictures_of(lambda place: draw_campaign(found, place, ending="svg")),
-            ),
-            Section(
-                title="Choices",
-                content=[
-                    PageFacts(facts={key: msgspec.json.encode(grid[key]).decode() for key in grid})
-                ],
-            ),
-            made_by(command, campaign=runs.description.key),
-        ],
+        {
+            "Means and verdicts": [PageTable(title="Means", headings=headings, rows=rows)],
+            "Pictures": pictures_of(partial(draw_campaign, found, ending="svg")),
+            "Choices": [
+                PageFacts(facts={key: msgspec.json.encode(grid[key]).decode() for key in grid})
+            ],
+        },
+        command,
+        campaign=runs.description.key,
     )

@@ -30,9 +30,9 @@ from qops_batsim.experiments.deadline_runs import (
     contestants_of,
     shared_steps,
 )
-from qops_batsim.experiments.page import PageTable, Section, html_page, made_by, pictures_of
+from qops_batsim.experiments.page import PageTable, html_page, pictures_of
 from qops_batsim.experiments.pool import KeptRuns, Workers, run_cases
-from qops_batsim.experiments.statistics import Interval, mean_interval, paired_difference
+from qops_batsim.experiments.statistics import Interval, Means, mean_interval, paired_difference
 from qops_batsim.file_set import write_report
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
@@ -197,8 +197,8 @@ class ComparisonSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     contestant: str
     load: float
-    metrics: dict[str, Interval | None]
-    difference: dict[str, Interval | None]
+    metrics: Means
+    difference: Means
 
 
 @dataclass(frozen=True, repr=False)
@@ -271,7 +271,7 @@ class Comparison:
         """Draw the pictures; return the files, each with a caption."""
         from qops_batsim.experiments.pictures import draw_comparison
 
-        curves: dict[str, dict[float, dict[str, Interval | None]]] = {}
+        curves: dict[str, dict[float, Means]] = {}
         for each in self.summaries:
             curves.setdefault(each.contestant, {})[each.load] = each.metrics
         return draw_comparison(
@@ -315,8 +315,8 @@ def compare(
     Parameters
     ----------
     schedulers
-        Registered names, or ``"my_file.py:MyScheduler"``; a
-        :class:`~qops_batsim.experiments.compare.Contestant` has a name and options of its own.
+        Registered names, or ``"my_file.py:MyScheduler"``; a :class:`~.deadline_runs.Contestant`
+        has a name and options of its own.
     seeds
         Seeds, or the number N of the seeds 1 to N.
     settings
@@ -375,34 +375,48 @@ def summarize(rows: Sequence[Row], baseline: str) -> list[ComparisonSummary]:
         raise InputError(f"baseline is {baseline!r}; one of {known} is expected")
     result = []
     for (load, name), group in groups.items():
-        metrics: dict[str, Interval | None] = {}
-        difference: dict[str, Interval | None] = {}
-        for metric in METRICS:
-            values, others = _values(group, metric), _values(groups[load, baseline], metric)
-            metrics[metric] = None if values is None else mean_interval(values)
-            known_pair = values is not None and others is not None
-            difference[metric] = paired_difference(values, others) if known_pair else None  # type: ignore[arg-type]
+        columns = {metric: _values(group, metric) for metric in METRICS}
+        others = {metric: _values(groups[load, baseline], metric) for metric in METRICS}
         result.append(
-            ComparisonSummary(contestant=name, load=load, metrics=metrics, difference=difference)
+            ComparisonSummary(
+                contestant=name,
+                load=load,
+                metrics={
+                    metric: mean_interval(values) if values else None
+                    for metric, values in columns.items()
+                },
+                difference={
+                    metric: paired_difference(values, others[metric])
+                    if values and others[metric]
+                    else None
+                    for metric, values in columns.items()
+                },
+            )
         )
     return result
 
 
 def csv_text(rows: Sequence[Row]) -> str:
     """Return the rows as CSV: contestant, load, seed, then the metrics; empty for none."""
-    names = AdmissionMetrics.__struct_fields__
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("scheduler", "load", "seed", *names))
-    for row in rows:
-        values = (getattr(row.metrics, name) for name in names)
-        writer.writerow([row.contestant, f"{row.load:g}", str(row.seed), *map(_cell, values)])
+    csv.writer(text, lineterminator="\n").writerows(_cells_of(rows))
     return text.getvalue()
 
 
-def _values(rows: Iterable[Row], metric: str) -> list[float] | None:
+def _cells_of(rows: Sequence[Row]) -> list[list[str]]:
+    """Return the cells of all rows, headings first."""
+    names = AdmissionMetrics.__struct_fields__
+    found = [["scheduler", "load", "seed", *names]]
+    for row in rows:
+        values = (getattr(row.metrics, name) for name in names)
+        found.append([row.contestant, f"{row.load:g}", str(row.seed), *map(_cell, values)])
+    return found
+
+
+def _values(rows: Iterable[Row], metric: str) -> list[float]:
+    """Return a metric of each row; none if a run lacks it."""
     values = [getattr(row.metrics, metric) for row in rows]
-    return None if any(value is None for value in values) else values
+    return [] if None in values else values
 
 
 def _cell(value: float | None) -> str:
@@ -413,29 +427,22 @@ def _cell(value: float | None) -> str:
 
 def comparison_page(found: Comparison, command: str) -> str:
     """Return a comparison as HTML; ``command`` made it."""
-    headings, *runs = csv.reader(csv_text(found.rows).splitlines())
+    headings, *runs = _cells_of(found.rows)
     grid = found.grid
     return html_page(
         f"{', '.join(grid.names)} compared",
         f"Means over {len(grid.seeds)} seeds with 95 % intervals (Student). Utilization "
         "is from the first submission to the last completion.",
-        [
-            Section(
-                title="Pictures",
-                content=pictures_of(lambda directory: found.captioned(directory, ending="svg")),
-            ),
-            Section(
-                title="Means",
-                content=[
-                    _summaries(found, "Means over seeds", differences=False),
-                    _summaries(found, f"Differences from {found.baseline}", differences=True),
-                ],
-            ),
-            Section(
-                title="Runs", content=[PageTable(title="All runs", headings=headings, rows=runs)]
-            ),
-            made_by(command, seeds=", ".join(map(str, grid.seeds))),
-        ],
+        {
+            "Pictures": pictures_of(partial(found.captioned, ending="svg")),
+            "Means": [
+                _summaries(found, "Means over seeds", differences=False),
+                _summaries(found, f"Differences from {found.baseline}", differences=True),
+            ],
+            "Runs": [PageTable(title="All runs", headings=headings, rows=runs)],
+        },
+        command,
+        seeds=", ".join(map(str, grid.seeds)),
     )
 
 

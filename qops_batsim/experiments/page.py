@@ -95,28 +95,7 @@ class PageFacts(msgspec.Struct, frozen=True, kw_only=True):
     facts: Mapping[str, str]
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a page with a heading of its own; one without content is left out."""
-
-    title: str
-    content: Sequence[Block]
-
-
 Block = PageText | PageTable | PagePicture | PageFacts
-
-
-def made_by(command: str, **facts: str) -> Section:
-    """Return the section on how a report was made: the command, facts, versions."""
-    versions = {
-        "qops-batsim": __version__,
-        "Python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "numba")},
-    }
-    told = ", ".join(f"{name} {number}" for name, number in versions.items())
-    return Section(
-        title="How it was made",
-        content=[PageFacts(facts={"command": command, **facts, "versions": told})],
-    )
 
 
 def pictures_of(draw: Callable[[Path], Mapping[Path, str]]) -> list[PagePicture]:
@@ -128,10 +107,33 @@ def pictures_of(draw: Callable[[Path], Mapping[Path, str]]) -> list[PagePicture]
         ]
 
 
-def html_page(title: str, about: str, sections: Sequence[Section]) -> str:
-    """Return a page as HTML; equal content gives equal text."""
-    named = [(f"part-{i}", each) for i, each in enumerate(sections, 1) if each.content]
-    return _template().render(title=title, about=about, sections=named)
+def html_page(
+    title: str,
+    about: str,
+    sections: Mapping[str, Sequence[Block | None]],
+    command: str,
+    **facts: str,
+) -> str:
+    """Return a page as HTML; equal content gives equal text.
+
+    Sections are blocks by title; None is left out, and so is a section without any. The last one
+    is how the page was made: the command, facts, and versions.
+    """
+    versions = {
+        "qops-batsim": __version__,
+        "Python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "numba")},
+    }
+    told = ", ".join(f"{name} {number}" for name, number in versions.items())
+    made_by = PageFacts(facts={"command": command, **facts, "versions": told})
+    parts = [
+        (f"part-{number}", heading, blocks)
+        for number, (heading, content) in enumerate(
+            [*sections.items(), ("How it was made", [made_by])], 1
+        )
+        if (blocks := [each for each in content if each is not None])
+    ]
+    return _template().render(title=title, about=about, parts=parts)
 
 
 @cache

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
-from qops_batsim.experiments.statistics import Interval
+from qops_batsim.experiments.statistics import Interval, Means
 
 _LABELS = {
     "met_deadlines": "Deadlines met (%)",
@@ -28,8 +28,7 @@ _LABELS = {
 }
 _SCALE = {"response_time": 1 / 3600}
 
-MetricMeans = Mapping[str, Interval | None]
-Curves = Mapping[str, Mapping[float, MetricMeans]]
+Curves = Mapping[str, Mapping[float, Means]]
 """Means by contestant, then load, then name of the metric."""
 
 LimitCurves = Mapping[str, Mapping[str, Mapping[float, float]]]
@@ -244,7 +243,7 @@ def _label_ends(axes: Any, ends: Mapping[str, tuple[tuple[float, float], str]]) 
 
 def _versus_load(
     axes: Any,
-    by_load: Mapping[float, MetricMeans],
+    by_load: Mapping[float, Means],
     metric: str,
     style: dict[str, Any],
     shift: float,
@@ -264,7 +263,7 @@ def _versus_load(
 
 
 def _versus_utilization(
-    axes: Any, by_load: Mapping[float, MetricMeans], metric: str, style: dict[str, Any]
+    axes: Any, by_load: Mapping[float, Means], metric: str, style: dict[str, Any]
 ) -> None:
     """Draw a metric's means versus mean utilization, with bars for both intervals."""
     points = [

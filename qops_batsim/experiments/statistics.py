@@ -128,6 +128,10 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return _mirrored(self).above(-limit)
 
 
+Means = dict[str, Interval | None]
+"""Means by metric; None where a run lacks the metric."""
+
+
 def mean_interval(values: Sequence[float]) -> Interval:
     """Return the mean of a sample, at least one value, with its interval.
 

@@ -12,9 +12,7 @@ from qops_batsim.analysis.plots.drawing import COLORS, MARKERS
 from qops_batsim.experiments.page import (
     PageFacts,
     PageTable,
-    Section,
     html_page,
-    made_by,
     pictures_of,
 )
 from qops_batsim.experiments.pictures import draw_band, error_bars, panels
@@ -104,11 +102,11 @@ def paper_page(report: PaperReport, command: str) -> str:
     return html_page(
         PAPERS[report.paper],
         f"{part}, simulated again. Claims: {verdicts or 'none'}.",
-        [
-            Section(title="Verdicts", content=[claims] if rows else []),
-            Section(title="Figures", content=pictures_of(draw)),
-            Section(title="Tables", content=tables),
-            Section(title="Choices", content=[PageFacts(facts=report.choices)]),
-            made_by(command),
-        ],
+        {
+            "Verdicts": [claims] if rows else [],
+            "Figures": pictures_of(draw),
+            "Tables": tables,
+            "Choices": [PageFacts(facts=report.choices)],
+        },
+        command,
     )
