@@ -55,9 +55,21 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(study, seeds=tuple(range(1, self.seeds + 1)))
 
     def progress(self, done: int, total: int) -> None:
-        """Tell how far the work is."""
+        """Call ``on_progress``, if there is any."""
         if self.on_progress is not None:
             self.on_progress(done, total)
+
+    def in_parts(self, total: int) -> PaperRequest:
+        """Return the request for several runs one after the other, of so many cases in all."""
+        before = 0
+
+        def progress(done: int, part: int) -> None:
+            nonlocal before
+            self.progress(before + done, total)
+            if done == part:
+                before += part
+
+        return msgspec.structs.replace(self, on_progress=progress)
 
     def run(
         self,
@@ -67,14 +79,11 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
         made_of: Any,
         *,
         group_by: Callable[[CaseT], Hashable] | None = None,
-        before: int = 0,
-        total: int | None = None,
     ) -> dict[CaseT, RunT]:
         """Run cases (:func:`~qops_batsim.experiments.pool.run_cases`) in the way asked for.
 
         Those for which ``group_by`` is equal follow each other in one process. Kept runs are of
-        type ``kind`` and depend on ``made_of``. Where these cases are a part of the work,
-        ``before`` have been run, and ``total`` are all.
+        type ``kind`` and depend on ``made_of``.
         """
         return run_cases(
             work,
@@ -82,7 +91,7 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
             workers=self.workers,
             kept=None if self.out is None else KeptRuns(self.out / "runs", kind, made_of),
             group_by=group_by,
-            on_progress=lambda done, part: self.progress(before + done, total or part),
+            on_progress=self.on_progress,
         )
 
 

@@ -158,6 +158,18 @@ def test_pictures_are_drawn_and_equal_for_equal_data(tmp_path: Path) -> None:
     assert again.read_bytes() == before
 
 
+def test_progress_of_several_runs_counts_all_their_cases(tmp_path: Path) -> None:
+    heard: list[tuple[int, int]] = []
+    request = PaperRequest(out=tmp_path, on_progress=lambda *numbers: heard.append(numbers))
+    for _ in range(2):
+        parts = request.in_parts(3)
+        parts.run(abs, [1, 2], int, "first")
+        parts.run(abs, [], int, "none")
+        parts.run(abs, [3], int, "last")
+    # The second time all are kept, and told at once.
+    assert heard == [(1, 3), (2, 3), (3, 3), (2, 3), (3, 3)]
+
+
 def test_relative_difference_is_in_percent() -> None:
     assert relative_difference(2034.0, 2401.0) == pytest.approx(-15.285, abs=1e-3)
 

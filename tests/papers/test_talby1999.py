@@ -18,13 +18,14 @@ from qops_batsim.papers.talby1999 import study as paper
 from qops_batsim.papers.talby1999 import study as study
 from qops_batsim.papers.talby1999.runs import (
     Month,
+    SlotClock,
     Year,
     improvement,
     month_workload,
     months_of,
     run_years,
 )
-from qops_batsim.papers.talby1999.study import CHOSEN, SlotClock, conservative
+from qops_batsim.papers.talby1999.study import CHOSEN, conservative
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.protocol.decisions import CallMeLater
 from qops_batsim.running.simulate import simulate

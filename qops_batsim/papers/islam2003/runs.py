@@ -128,8 +128,7 @@ def run_study(traces: Mapping[Source, Workload], study: Study, request: PaperReq
     cases, packed_cases = study.cases(), study.packed_cases()
     units = request.bound
     searched = [bound_case(each, units) for each in study.admittance_scenarios()] if units else []
-    simulated = len(cases) + len(packed_cases)
-    total = simulated + len(set(searched))
+    request = request.in_parts(len(cases) + len(packed_cases) + len(set(searched)))
     for scheduler in dict.fromkeys(case.scheduler for case in cases):
         make_scheduler(scheduler).prepare()
     logs = {source.name: traces[source] for source in study.all_sources()}
@@ -141,14 +140,10 @@ def run_study(traces: Mapping[Source, Workload], study: Study, request: PaperReq
         AdmissionMetrics,
         made_of,
         group_by=lambda case: case.scenario.without_deadlines(),
-        total=total,
     )
     size = PACKED_PROCESSORS, PACKED_JOBS
-    packed = request.run(
-        run_packed, packed_cases, AdmissionMetrics, size, before=len(cases), total=total
-    )
-    kind = dict[str, Unadmitted]
-    bounds = request.run(BoundSearch(runs), searched, kind, made_of, before=simulated, total=total)
+    packed = request.run(run_packed, packed_cases, AdmissionMetrics, size)
+    bounds = request.run(BoundSearch(runs), searched, dict[str, Unadmitted], made_of)
     return Results(study, found, packed, bounds, units)
 
 

@@ -301,8 +301,7 @@ def report_on(parts: Sequence[tuple[Workload, Study]], request: PaperRequest) ->
     The traces are the jobs of load 1, of type ``delay``. Figures and claims of the first
     have the plain names, those of the others end in ``-PROCESSORS``.
     """
-    total = sum(len(study.runs()) for _, study in parts)
-    before = 0
+    request = request.in_parts(sum(len(study.runs()) for _, study in parts))
     machines: dict[str, Any] = {}
     report = PaperReport(
         paper="islam2004",
@@ -311,8 +310,7 @@ def report_on(parts: Sequence[tuple[Workload, Study]], request: PaperRequest) ->
         data={"machines": machines},
     )
     for trace, study in parts:
-        results = run_study(trace, study, request, before=before, total=total)
-        before += len(results.runs)
+        results = run_study(trace, study, request)
         suffix = f"-{trace.processors}" if machines else ""
         machine = f", {trace.processors} processors" if len(parts) > 1 else ""
         report.tables = [*report.tables, *tables(results, machine=machine)]

@@ -107,23 +107,13 @@ class Results:
         return mean_interval(self.values(case, metric))
 
 
-def run_study(
-    trace: Workload,
-    study: Study,
-    request: PaperRequest,
-    *,
-    before: int = 0,
-    total: int | None = None,
-) -> Results:
-    """Run every case with every seed on a trace, the jobs of load 1, of type ``delay``.
-
-    ``before`` and ``total`` are as of :meth:`~.report.PaperRequest.run`.
-    """
+def run_study(trace: Workload, study: Study, request: PaperRequest) -> Results:
+    """Run every case with every seed on a trace, the jobs of load 1, of type ``delay``."""
     make_scheduler(SCHEDULER).prepare()
     categories = msgspec.to_builtins(Categories())
     made_of = [STRINGENCY, categories, trace.provenance, trace.processors, len(trace.jobs)]
     work = _Trace(trace)
-    runs = request.run(work, study.runs(), CaseMeasures, made_of, before=before, total=total)
+    runs = request.run(work, study.runs(), CaseMeasures, made_of)
     return Results(study, runs)
 
 

@@ -391,11 +391,11 @@ def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
     """Run the experiments on a log of the paper's months, September 1996 to August 1997."""
     cases = first_cases(quick=request.quick)
     quick = request.quick
-    total = len(cases) + len(BOTH) * (not quick)
-    years = run_years(log, cases, request, total=total)
+    request = request.in_parts(len(cases) + len(BOTH) * (not quick))
+    years = run_years(log, cases, request)
     if not quick:
         last = [monthly_average_case(years, reading) for reading in BOTH.values()]
-        years |= run_years(log, last, request, before=len(cases), total=total)
+        years |= run_years(log, last, request)
     data = monthly_values(years) if quick else all_values(years)
     found = monthly_claims if quick else all_claims
     claims, literal = (jointly_judged(found(years, reading)) for reading in BOTH.values())

@@ -6,6 +6,7 @@ simulate the same months, so differences between cases are paired.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -20,13 +21,111 @@ from qops_batsim.papers.report import PaperRequest, relative_difference
 from qops_batsim.papers.talby1999 import study
 from qops_batsim.papers.talby1999.study import MONTHS, PROCESSORS, Case, MonthsBy, Reading
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.model import Platform
+from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob
+from qops_batsim.protocol.events import JobCompleted, Notify
 from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.module import DecisionModule, System
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.conversion import Repairs, convert_log
 from qops_batsim.workload.log import Records
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import SwfLog
+
+
+class SlotClock(DecisionModule):
+    """A scheduler that is woken only when a job arrives or a time slot of its plan begins.
+
+    The paper's simulator works so, as far as its numbers tell: its conservative column is that of a
+    simulator that wakes at arrivals and at the beginnings of the time slots of its plan (``Tick``,
+    section 2.1), and notices only then that a job has ended early. See ``docs/talby1999.md``.
+
+    Time slots begin where running jobs are expected to end, and at the dates at which the
+    scheduler asks to be called because it has planned a start there. A job that ends
+    before that is noticed at the next such date, and its processors are idle until then.
+    The scheduler must start each job on hosts of its own. All else is passed on at once.
+    """
+
+    def __init__(self, scheduler: DecisionModule) -> None:
+        super().__init__(scheduler.options)
+        self._scheduler = scheduler
+        self._jobs: dict[str, Job] = {}
+        self._expected_ends: list[tuple[float, str]] = []
+        self._calls: list[float] = []
+        self._unnoticed: list[JobCompleted] = []
+        self._awake = False
+
+    def use_platform(self, platform: Platform) -> None:
+        self._scheduler.use_platform(platform)
+
+    def begin(self, system: System) -> None:
+        """Start with nothing running."""
+        self._scheduler.qos_log = self.qos_log
+        self._scheduler.begin(system)
+
+    def submitted(self, job: Job) -> None:
+        self._awake = True
+        self._jobs[job.id] = job
+        self._scheduler.submitted(job)
+
+    def completed(self, event: JobCompleted) -> None:
+        """Keep it until the scheduler is woken."""
+        self._unnoticed.append(event)
+
+    def progressed(self, progress: Mapping[str, Mapping[str, Any]]) -> None:
+        self._scheduler.progressed(progress)
+
+    def killed(self, job_ids: list[str]) -> None:
+        self._awake = True
+        self._scheduler.killed(job_ids)
+
+    def notified(self, notification: Notify) -> None:
+        self._scheduler.notified(notification)
+
+    def end(self) -> None:
+        self._scheduler.end()
+
+    def decide(self, now: float) -> list[Decision]:
+        """Let the scheduler decide if this date wakes it."""
+        if not (self._slot_begins(now) or self._awake):
+            return []
+        self._awake = False
+        for event in self._unnoticed:
+            self._jobs.pop(event.job_id)
+            self._scheduler.completed(event)
+        self._unnoticed.clear()
+        decisions = self._scheduler.decide(now)
+        for decision in list(decisions):
+            if isinstance(decision, CallMeLater):
+                heapq.heappush(self._calls, decision.timestamp)
+            elif isinstance(decision, ExecuteJob):
+                end = now + self._jobs[decision.job_id].estimate
+                heapq.heappush(self._expected_ends, (end, decision.job_id))
+                decisions.append(CallMeLater(end))
+        return decisions
+
+    def _slot_begins(self, now: float) -> bool:
+        """Return whether a call is due, or the end of a job that the scheduler thinks runs."""
+        begins = False
+        while self._calls and self._calls[0] <= now + PLAN_TOLERANCE:
+            heapq.heappop(self._calls)
+            self._scheduler.call()
+            begins = True
+        while self._expected_ends and self._expected_ends[0][0] <= now + PLAN_TOLERANCE:
+            _, job_id = heapq.heappop(self._expected_ends)
+            begins = begins or job_id in self._jobs
+        return begins
+
+
+def module_of(case: Case, place: int) -> DecisionModule:
+    """Return the decision module of a case for the month of this number, from 0."""
+    options = dict(case.options)
+    if case.average_waits:
+        options["average_wait"] = case.average_waits[place]
+    module = make_scheduler(case.scheduler, options)
+    return SlotClock(module) if case.notice == "slots" else module
+
 
 PREFERRED = 5
 """Every so many-th job is preferred in the experiments with unequal priorities."""
@@ -163,7 +262,7 @@ def is_preferred(place: int) -> bool:
 
 def run_month(case: Case, place: int, month: str, workload: Workload) -> Month:
     """Simulate a month, which is number ``place`` from 0 (for ``case.average_waits``)."""
-    module = case.module(place)
+    module = module_of(case, place)
     simulation = simulate(workload, make_cluster(PROCESSORS), module)
     preferred = {job.id for index, job in enumerate(workload.jobs) if is_preferred(index)}
     wait = preferred_wait = 0.0
@@ -204,20 +303,13 @@ class _Log:
         )
 
 
-def run_years(
-    log: SwfLog,
-    cases: Sequence[Case],
-    request: PaperRequest,
-    *,
-    before: int = 0,
-    total: int | None = None,
-) -> dict[Case, Year]:
-    """Run cases; ``before`` and ``total`` as of :meth:`~.report.PaperRequest.run`."""
+def run_years(log: SwfLog, cases: Sequence[Case], request: PaperRequest) -> dict[Case, Year]:
+    """Run cases on the paper's year of a log."""
     for name in dict.fromkeys(case.scheduler for case in cases):
         # Also for the workers: they find the compiled kernels in the cache.
         make_scheduler(name).prepare()
     made_of = [log.sha256, len(log)]
-    return request.run(_Log(log), cases, Year, made_of, before=before, total=total)
+    return request.run(_Log(log), cases, Year, made_of)
 
 
 WAITS = ("equal", "unequal", "high_priority", "low_priority")
