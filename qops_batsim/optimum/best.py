@@ -30,7 +30,14 @@ from qops_batsim.optimum.problem import (
     problem_of,
     worth_of,
 )
-from qops_batsim.optimum.search import Occupancy, by_density, filled, improved, is_feasible, largest
+from qops_batsim.optimum.search import (
+    Occupancy,
+    filled,
+    improved,
+    is_feasible,
+    largest,
+    order_by_density,
+)
 from qops_batsim.optimum.solver import (
     Budget,
     EnergyBound,
@@ -241,7 +248,7 @@ def best_possible(
     """Return bound and best known schedule of a workload for each objective.
 
     The jobs are of type ``delay``, on as many interchangeable hosts as the workload is for, and
-    known beforehand with their real run times. ``on_progress`` hears objective and part done.
+    known beforehand with their real run times. ``on_progress`` on_use objective and part done.
     """
     limits = limits or Limits()
     limits.check()
@@ -255,13 +262,15 @@ def best_possible(
     for objective in objectives:
         budget = Budget(limits.seconds / len(objectives), limits.by_clock)
         if on_progress is not None:
-            _listen(budget, objective, on_progress)
+            _report_progress(budget, objective, on_progress)
         found.append(_best(problem, objective, first, limits, budget))
     return found
 
 
-def _listen(budget: Budget, objective: str, on_progress: Callable[[str, float], None]) -> None:
-    budget.hears = lambda _: on_progress(objective, min(1.0, budget.spent / budget.amount))
+def _report_progress(
+    budget: Budget, objective: str, on_progress: Callable[[str, float], None]
+) -> None:
+    budget.on_use = lambda _: on_progress(objective, min(1.0, budget.spent / budget.amount))
 
 
 def schedule_of(problem: Problem, scheduler: str) -> Ints:
@@ -289,7 +298,7 @@ def _best(
     known = {name: _value(problem, real, starts) for name, starts in first.items()}
     found_by = max(known, key=lambda name: known[name])
     machine, tasks = problem.machine, problem.strict
-    order = by_density(tasks, worth)
+    order = order_by_density(tasks, worth)
     nothing = np.full(len(worth), NOT_CHOSEN)
     begun = [nothing, *first.values()]
     starts = max(

@@ -26,7 +26,7 @@ import numpy as np
 
 from qops_batsim.optimum.problem import NOT_CHOSEN, Ints, Problem, Tasks
 from qops_batsim.optimum.search import Subproblem, annealed, filled
-from qops_batsim.optimum.solver import Budget, solve, violated_by
+from qops_batsim.optimum.solver import Budget, solve, violated_intervals
 from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.scheduling.admission.policy import Admission
 from qops_batsim.scheduling.admission.qops_search import QopsSearch
@@ -60,7 +60,7 @@ def joint_schedule(
     if (tasks.release > tasks.last_start).any():
         return JointSchedule(None, True)
     ones = np.ones(len(starts), np.int64)
-    if violated_by(tasks, ones.astype(np.float64), machine):
+    if violated_intervals(tasks, ones.astype(np.float64), machine):
         return JointSchedule(None, True)
     first = filled(tasks, starts, machine, np.argsort(tasks.last_start, kind="stable").tolist())
     if (first != NOT_CHOSEN).all():
@@ -139,7 +139,7 @@ class ExactSearch:
             self._answers.open += not found.is_proven
             return verdict
         self._answers.found += 1
-        _write(q, slots, found.starts[: len(slots)])
+        _write_plan(q, slots, found.starts[: len(slots)])
         return FOUND
 
 
@@ -169,7 +169,7 @@ def _tasks(q: Question, slots: list[int], machine: int) -> tuple[Tasks, int]:
     return Tasks(release // unit, duration // unit, end // unit, processors), unit
 
 
-def _write(q: Question, slots: list[int], starts: Ints) -> None:
+def _write_plan(q: Question, slots: list[int], starts: Ints) -> None:
     """Put a plan where the policy takes it from, each job as early as those before it allow.
 
     So every start but those of now is the end of another job, at which the scheduler is told.
@@ -199,7 +199,7 @@ def first_come_with_hindsight(problem: Problem, limit: float = 1.0) -> FirstCome
     starts = np.full(len(tasks.release), NOT_CHOSEN)
     unknown = 0
     for place in np.argsort(tasks.release, kind="stable").tolist():
-        near = _in_the_way(tasks, starts, place)
+        near = _overlapping_jobs(tasks, starts, place)
         found = joint_schedule(tasks.of(near), starts[near], machine, problem.ticks, limit)
         if found.starts is not None:
             starts[near] = found.starts
@@ -207,7 +207,7 @@ def first_come_with_hindsight(problem: Problem, limit: float = 1.0) -> FirstCome
     return FirstCome(starts, unknown)
 
 
-def _in_the_way(tasks: Tasks, starts: Ints, place: int) -> Ints:
+def _overlapping_jobs(tasks: Tasks, starts: Ints, place: int) -> Ints:
     """Return a job and the chosen ones that may compute beside it, or beside any of these."""
     wanted = starts != NOT_CHOSEN
     wanted[place] = True

@@ -99,7 +99,7 @@ def filled(tasks: Tasks, starts: Ints, machine: int, order: Iterable[int]) -> In
     return starts
 
 
-def by_density(tasks: Tasks, worth: Ints) -> list[int]:
+def order_by_density(tasks: Tasks, worth: Ints) -> list[int]:
     """Return the places of all jobs, those first that are worth the most for their size."""
     size = np.maximum(tasks.duration, 1) * tasks.processors
     order: list[int] = np.lexsort((size, -worth / size)).tolist()
@@ -162,7 +162,7 @@ def improved(
     """Return a schedule worth no less; the search ends early if that is ``enough``."""
     rng = np.random.default_rng(seed)
     tasks, machine = problem.strict, problem.machine
-    order, first = by_density(tasks, worth), starts
+    order, first = order_by_density(tasks, worth), starts
     for number in range(ROUNDS):
         if worth[starts != NOT_CHOSEN].sum() >= enough:
             break
@@ -232,7 +232,7 @@ def annealed(
     while not budget.is_spent and values[1] < enough:
         heat = float(worth.mean()) * HOT * (COLD / HOT) ** (budget.spent / budget.amount)
         rng.random(out=chance.draws)
-        fits = wander(jobs, current, best, profile, trial, chance, heat, values, MOVES)
+        fits = make_moves(jobs, current, best, profile, trial, chance, heat, values, MOVES)
         budget.use(unit * fits)
     return np.where(best == NOT_CHOSEN, NOT_CHOSEN, np.rint(best * ticks)).astype(np.int64)
 
@@ -246,7 +246,7 @@ def draw(chance: Chance) -> float:
 
 
 @lean_kernel
-def wander(
+def make_moves(
     jobs: Candidates,
     starts: Floats,
     best: Floats,
@@ -266,8 +266,8 @@ def wander(
     for _ in range(moves):
         copy_profile(profile, trial.profile)
         before = values[0]
-        count, first, date = take_out(jobs, starts, profile, trial, chance, values)
-        arrange(jobs, trial, count, first, chance)
+        count, first, date = remove_jobs(jobs, starts, profile, trial, chance, values)
+        order_jobs(jobs, trial, count, first, chance)
         fits += count
         for index in range(count):
             place = trial.places[index]
@@ -295,7 +295,7 @@ def wander(
 
 
 @lean_kernel
-def take_out(
+def remove_jobs(
     jobs: Candidates,
     starts: Floats,
     profile: Profile,
@@ -340,7 +340,7 @@ def take_out(
 
 
 @lean_kernel
-def arrange(jobs: Candidates, trial: Move, count: int, first: int, chance: Chance) -> None:
+def order_jobs(jobs: Candidates, trial: Move, count: int, first: int, chance: Chance) -> None:
     """Put the jobs of a move in the order in which they are put back."""
     rule, noise = int(draw(chance) * 5), 0.5 * draw(chance) * count
     for index in range(count):

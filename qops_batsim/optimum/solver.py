@@ -35,17 +35,17 @@ class Budget:
         How much there is.
     by_clock
         Whether the clock counts.
-    hears
+    on_use
         Called now and then with deterministic time that was used.
     """
 
     def __init__(
-        self, amount: float, by_clock: bool, hears: Callable[[float], None] | None = None
+        self, amount: float, by_clock: bool, on_use: Callable[[float], None] | None = None
     ) -> None:
         self.amount, self.by_clock = amount, by_clock
         self._began = time.perf_counter()
         self._used = 0.0
-        self.hears = hears
+        self.on_use = on_use
 
     @property
     def spent(self) -> float:
@@ -65,8 +65,8 @@ class Budget:
     def use(self, deterministic: float) -> None:
         """Count the deterministic time of something that was done."""
         self._used += deterministic
-        if self.hears is not None:
-            self.hears(deterministic)
+        if self.on_use is not None:
+            self.on_use(deterministic)
 
     def part(self, share: float) -> Budget:
         """Return a budget with a share of what is left; what it uses is used here, too."""
@@ -101,7 +101,7 @@ def energies(tasks: Tasks, interval: TickInterval) -> Ints:
     return energy
 
 
-def proven(
+def proven_bound(
     tasks: Tasks, worth: Ints, machine: int, rows: Sequence[tuple[TickInterval, int]]
 ) -> int:
     """Return the bound that multipliers (parts of 10¹⁸) of intervals prove, in whole numbers.
@@ -126,11 +126,11 @@ def energy_bound(tasks: Tasks, worth: Ints, machine: int, budget: Budget) -> Ene
     program = _Program(tasks, worth, machine)
     best = int(worth.sum())
     for _ in range(MOST_ROUNDS):
-        violated = violated_by(tasks, program.solve(), machine)
+        violated = violated_intervals(tasks, program.solve(), machine)
         if not program.add(violated[:ROWS_A_ROUND]) or budget.is_spent:
             break
     program.solve()
-    best = min(best, proven(tasks, worth, machine, program.multipliers()))
+    best = min(best, proven_bound(tasks, worth, machine, program.multipliers()))
     return EnergyBound(best, list(program.rows))
 
 
@@ -178,7 +178,7 @@ class _Program:
         return found
 
 
-def violated_by(tasks: Tasks, shares: Floats, machine: int) -> list[TickInterval]:
+def violated_intervals(tasks: Tasks, shares: Floats, machine: int) -> list[TickInterval]:
     """Return intervals in which the chosen shares need more than there is, the worst first.
 
     For each begin, the energy up to an end is a sum of ramps; it is compared where one ends.
@@ -268,7 +268,7 @@ def solve(
     from ortools.sat.python import cp_model
 
     model: Any = cp_model.CpModel()
-    chosen, starts = _tell(model, tasks, machine, all_chosen)
+    chosen, starts = _add_jobs(model, tasks, machine, all_chosen)
     for interval in intervals:
         energy = energies(tasks, interval).tolist()
         terms = [each * chosen[place] for place, each in enumerate(energy) if each]
@@ -285,7 +285,7 @@ def solve(
     solver = _solver(max(limit, 1e-3), budget.by_clock, thorough, seed, workers)
     status = solver.solve(model)
     budget.use(MODEL_COST + solver.response_proto.deterministic_time)
-    return _found(solver, status, chosen, starts, worth, all_chosen)
+    return _result(solver, status, chosen, starts, worth, all_chosen)
 
 
 def _solver(limit: float, by_clock: bool, thorough: bool, seed: int, workers: int) -> Any:
@@ -305,7 +305,9 @@ def _solver(limit: float, by_clock: bool, thorough: bool, seed: int, workers: in
     return solver
 
 
-def _tell(model: Any, tasks: Tasks, machine: int, all_chosen: bool) -> tuple[list[Any], list[Any]]:
+def _add_jobs(
+    model: Any, tasks: Tasks, machine: int, all_chosen: bool
+) -> tuple[list[Any], list[Any]]:
     """Add jobs and machine to a model; return its variables of choice and of start."""
     chosen, starts, intervals = [], [], []
     last = tasks.last_start.tolist()
@@ -322,7 +324,7 @@ def _tell(model: Any, tasks: Tasks, machine: int, all_chosen: bool) -> tuple[lis
     return chosen, starts
 
 
-def _found(
+def _result(
     solver: Any, status: Any, chosen: list[Any], starts: list[Any], worth: Ints, all_chosen: bool
 ) -> SolverResult:
     from ortools.sat.python import cp_model

@@ -31,7 +31,7 @@ from qops_batsim.optimum.problem import (
     worth_of,
 )
 from qops_batsim.optimum.search import Occupancy, filled, is_feasible
-from qops_batsim.optimum.solver import Budget, energies, energy_bound, proven, solve
+from qops_batsim.optimum.solver import Budget, energies, energy_bound, proven_bound, solve
 
 CASES = int(os.environ.get("QOPS_BOUND_CASES", "60"))
 """Random cases; docs/how-good-is-qops.md tells how many were run for it."""
@@ -237,7 +237,7 @@ def test_any_multipliers_prove_a_bound() -> None:
             begin = int(rng.integers(0, 10 * problem.ticks))
             end = begin + int(rng.integers(1, 12 * problem.ticks))
             rows = [((begin, end), int(rng.integers(0, 10**18)))]
-            assert proven(problem.relaxed, worth, problem.machine, rows) >= best
+            assert proven_bound(problem.relaxed, worth, problem.machine, rows) >= best
         energy = energy_bound(problem.relaxed, worth, problem.machine, Budget(5, False))
         assert best <= energy.value <= worth.sum()
 
