@@ -7,12 +7,10 @@ import pytest
 
 from source_tree import PACKAGE, circles, import_graph, imports, module_files
 
-HEAVY = ("numba", "pandas", "matplotlib", "numpy", "evalys", "pooch")
+HEAVY = ("numba", "pandas", "matplotlib", "numpy", "evalys", "pooch", "polars")
 """Packages that take long to import and that help texts do not need."""
 
 BASE = {
-    "csv_kernels",
-    "csv_rows",
     "dates",
     "errors",
     "file_set",
@@ -20,6 +18,7 @@ BASE = {
     "garbage",
     "kernels",
     "limits",
+    "tables",
     "timing",
     "jobs",
     "shipped",

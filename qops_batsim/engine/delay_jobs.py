@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.csv_rows import Words
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges
 from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, plain_delay
 from qops_batsim.engine.world import World
@@ -26,6 +25,7 @@ from qops_batsim.jobs import (
     SUBMITTED,
 )
 from qops_batsim.platform.host_intervals import HostIntervals
+from qops_batsim.tables import Words
 from qops_batsim.workload.model import JobColumns
 
 

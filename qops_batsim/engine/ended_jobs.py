@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from qops_batsim.csv_rows import Column, Intervals, Words
 from qops_batsim.engine.records import SHORTEST_RUN_TIME, JobRecord
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, FINAL_STATES, REJECTED
 from qops_batsim.platform.host_intervals import HostIntervals
+from qops_batsim.tables import Column, Intervals, Words
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from qops_batsim.csv_rows import Column, General, Words, format_rows
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges, ended_jobs_of
 from qops_batsim.engine.energy import format_consumed_energy, sum_in_order
 from qops_batsim.engine.hosts import NAMES, format_power_state_changes
@@ -20,6 +19,7 @@ from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 from qops_batsim.limits import MAX_END
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.tables import Column, General, Words, format_rows
 from qops_batsim.version import __version__
 
 MACHINE_STATES_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from qops_batsim.csv_rows import Intervals
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.tables import Intervals
 
 
 class HostIntervals(Intervals):

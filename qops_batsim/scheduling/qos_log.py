@@ -18,7 +18,7 @@ from qops_batsim.files import atomic_write
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
 
 if TYPE_CHECKING:
-    from qops_batsim.csv_rows import Column, Words
+    from qops_batsim.tables import Column, Words
 
 QOS_COLUMNS = (
     "job_id",
@@ -215,13 +215,13 @@ class QosLog:
 
         A job that was registered again is in the row of the original. O(jobs).
         """
-        from qops_batsim.csv_rows import cells
+        from qops_batsim.tables import cells
 
         return zip(*map(cells, self.table().values()), strict=True)
 
     def table(self) -> dict[str, Column]:
         """Return the cells of all jobs by column: see :meth:`rows`."""
-        from qops_batsim.csv_rows import Words
+        from qops_batsim.tables import Words
 
         ids, requests, decisions = self._told()
         found, kills = self._records, self._all_kills()
@@ -292,7 +292,7 @@ def format_qos(log: QosLog) -> Iterator[bytes]:
 
     Dates (seconds, absolute) and charges have six decimals, as in Batsim's files.
     """
-    from qops_batsim.csv_rows import format_rows
+    from qops_batsim.tables import format_rows
 
     table = log.table()
     columns = [_quoted(column) for column in table.values()]

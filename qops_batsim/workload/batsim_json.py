@@ -1,11 +1,18 @@
-"""Batsim workload JSON, with our ``qos`` object in each job."""
+"""Batsim workload JSON, with our ``qos`` object in each job.
+
+A workload is decoded into typed columns at once. Only where that fails, or where a name may be
+given twice, does a second pass look through everything to tell what is wrong and where.
+"""
 
 from __future__ import annotations
 
 import codecs
+import json
+import math
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,13 +21,19 @@ import msgspec
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored, text_of, write_text
-from qops_batsim.jobs import is_amount, is_number, is_whole_number
-from qops_batsim.limits import MAX_AMOUNT, MAX_PROCESSORS, MAX_SECONDS
+from qops_batsim.garbage import without_garbage_collection
+from qops_batsim.jobs import Job, QosRequest, is_amount, is_number, is_whole_number
+from qops_batsim.limits import (
+    LETTERS_OF_LIST,
+    LETTERS_OF_OBJECT,
+    MAX_AMOUNT,
+    MAX_PROCESSORS,
+    MAX_SECONDS,
+)
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.job_table import JobTable
+from qops_batsim.workload.job_table import JobColumns, JobTable, WrittenJobs
 from qops_batsim.workload.log_formats import command_for, log_format
 from qops_batsim.workload.model import Profile, Workload, read_jobs, split_provenance
-from qops_batsim.workload.strict_json import json_writer, load_json, nesting_is_limited
 
 PROFILE_TYPES: dict[str, tuple[str, ...]] = {
     "delay": ("delay",),
@@ -73,10 +86,51 @@ def read_workload_file(path: str | Path) -> Workload:
     return workload_in(read_stored(path, what=_WHAT), str(path))
 
 
+_MAX_DIGITS = 300
+"""Digits of a whole number that surely fits into a float."""
+
+_FEW = 100_000
+
+_LEAST_BEYOND = 10**_MAX_DIGITS
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""What half a character may look like."""
+
+
+class _Document(msgspec.Struct):
+    nb_res: int
+    jobs: msgspec.Raw
+    profiles: msgspec.Raw
+    qops_batsim: msgspec.Raw = msgspec.Raw(b"")
+
+
+class _Job(msgspec.Struct, gc=False):
+    id: int | str
+    subtime: float
+    res: int
+    profile: str
+    walltime: float | None = None
+    qos: QosRequest | None = None
+    extra_data: Any = None
+    # Known so that they can be counted.
+    user: Any = None
+    group: Any = None
+    executable: Any = None
+    qos_name: Any = None
+    queue: Any = None
+
+
+_documents = msgspec.json.Decoder(_Document)
+_job_lists = msgspec.json.Decoder(list[_Job])
+_profile_maps = msgspec.json.Decoder(dict[str, Profile])
+_UNASKED = msgspec.structs.astuple(QosRequest())
+
+_NAMES_OF_DELAY = 3
+"""Names of a profile that is a delay: its own, its type and its delay."""
+
+
 def workload_in(stored: Stored, source: str) -> Workload:
     """Return the Batsim workload in a file that was read; see :func:`read_workload`."""
-    from qops_batsim.workload.bulk_json import read_in_bulk
-
     content, digest = stored
     kind = log_format(content)
     if kind != "batsim" and (kind != "swf" or _LOG.search(source)):
@@ -86,81 +140,164 @@ def workload_in(stored: Stored, source: str) -> Workload:
             f"{source}: is a log; a Batsim workload (JSON) is expected, which "
             f"`qops-batsim {command_for(kind)} {shlex.quote(source)} {made}` makes of it"
         )
-    workload = read_in_bulk(content.removeprefix(codecs.BOM_UTF8), source)
-    workload = workload or parse_workload(text_of(content, source, what=_WHAT), source=source)
+    with without_garbage_collection():
+        workload = _decode(content.removeprefix(codecs.BOM_UTF8), source)
     workload.sha256 = digest
     return workload
 
 
 def parse_workload(text: str, *, source: str) -> Workload:
-    """Read a workload from JSON text, job by job; see :func:`read_workload`."""
-    with nesting_is_limited(source):
-        return _read_workload(load_json(text, source), source)
+    """Read a workload from JSON text; see :func:`read_workload`."""
+    return _decode(text.encode(errors="surrogatepass"), source)
 
 
-def _read_workload(data: Any, source: str) -> Workload:
+def _decode(content: bytes, source: str) -> Workload:
+    """Return the workload in JSON; InputError tells what is wrong, and where."""
+    try:
+        document = _documents.decode(content)
+        written, bodies = bytes(document.jobs), bytes(document.profiles)
+        profiles = _profile_maps.decode(bodies)
+        jobs = _job_lists.decode(written)
+        told = bytes(document.qops_batsim)
+        with _nesting_is_limited(source):
+            provenance = _load_json(told.decode(), source, "qops_batsim") if told else {}
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        _refuse(content, source, str(error))
+    except RecursionError:
+        _refuse(content, source, "JSON nested too deeply")
+    rows = zip(*map(msgspec.structs.astuple, jobs), strict=True)
+    values = dict(zip(_Job.__struct_fields__, rows, strict=False)) if jobs else _NO_JOBS
+    del jobs, rows
+    with _nesting_is_limited(source):
+        if _may_have_twins(written, _names_of_jobs(values)):
+            _load_json(written.decode(), source, "jobs")
+        if _may_have_twins(bodies, _NAMES_OF_DELAY * len(profiles)):
+            _load_json(bodies.decode(), source, "profiles")
+    top = content.count(b":") - sum(part.count(b":") for part in (written, bodies, told))
+    fits = 1 <= document.nb_res <= MAX_PROCESSORS and isinstance(provenance, dict)
+    if top != 3 + bool(told) or not fits:
+        _check(content, source)
+    _check_profiles(profiles, source)
+    columns = _columns(values, list(profiles), source)
+    if columns is None:
+        _refuse(content, source, "the jobs cannot be used")
+    # The identifiers lie scattered among all that was decoded. Without them it goes as a whole.
+    joined = "\n".join(columns.ids)
+    columns = columns._replace(ids=[])
+    values = {}
+    columns = columns._replace(ids=joined.split("\n") if joined else [])
+    table = JobTable(columns, WrittenJobs(written, columns.ids))
+    provenance, calendar = split_provenance(provenance, source)
+    return Workload(table, profiles, document.nb_res, provenance, source, calendar=calendar)
+
+
+_NO_JOBS: dict[str, tuple[Any, ...]] = dict.fromkeys(_Job.__struct_fields__, ())
+
+
+def _names_of_jobs(values: Mapping[str, Sequence[Any]]) -> int:
+    """Return how many names jobs have if none is given twice, unknown, or of nothing."""
+    count = sum(len(column) - column.count(None) for column in values.values())
+    for request in values["qos"]:
+        if request is not None:
+            given = msgspec.structs.astuple(request)
+            count += sum(each is not other for each, other in zip(given, _UNASKED, strict=True))
+    return count
+
+
+def _may_have_twins(written: bytes, names: int) -> bool:
+    """Tell whether JSON may have other names than so many different ones, or huge numbers."""
+    step = _MAX_DIGITS // 2
+    parts = (written[begin : begin + step] for begin in range(0, len(written) - step + 1, step))
+    return written.count(b":") != names or any(map(bytes.isdigit, parts))
+
+
+def _columns(
+    values: Mapping[str, Sequence[Any]], profile_names: list[str], source: str
+) -> JobColumns | None:
+    """Return the jobs in columns; None if one of them is not as it should be."""
+    import numpy as np
+
+    count = len(values["id"])
+    names = {name: index for index, name in enumerate(profile_names)}
+    processors = np.array(values["res"], None if count else np.int64)
+    requests = _requests(values, source)
+    if processors.dtype != np.int64 or not names.keys() >= set(values["profile"]):
+        return None
+    if any(each is not None and each.problem() for each in requests or ()):
+        return None
+    # None becomes NaN.
+    limits = np.array(values["walltime"], float)
+    limits[np.isnan(limits) | (limits == -1)] = math.inf
+    estimates = limits
+    if requests is not None:
+        estimates = limits.copy()
+        for index, request in enumerate(requests):
+            if request is not None and request.estimated_runtime is not None:
+                estimates[index] = request.estimated_runtime
+    columns = JobColumns(
+        ids=list(map(str, values["id"])),
+        submission_times=np.array(values["subtime"], float),
+        processors=processors,
+        walltimes=limits,
+        estimates=estimates,
+        profiles=np.fromiter(map(names.__getitem__, values["profile"]), np.int64, count),
+        profile_names=profile_names,
+        requests=requests,
+    )
+    return columns if columns.are_usable else None
+
+
+def _requests(values: Mapping[str, Sequence[Any]], source: str) -> list[QosRequest | None] | None:
+    """Return what users ask for, told as ``qos`` or as Batsim v5's ``extra_data``."""
+    requests = list(values["qos"])
+    others = values["extra_data"]
+    if others.count(None) < len(others):
+        for index, other in enumerate(others):
+            if other is not None and requests[index] is None:
+                fields = {name: values[name][index] for name in ("id", "subtime", "res", "profile")}
+                where = f"{source}: jobs[{index}]"
+                requests[index] = Job.from_fields({**fields, "extra_data": other}, where=where).qos
+    return requests if requests.count(None) < len(requests) else None
+
+
+def _refuse(content: bytes, source: str, problem: str) -> NoReturn:
+    """Raise an InputError about a workload that cannot be used: what is wrong, and where."""
+    _check(content, source)
+    raise InputError(f"{source}: {problem}; {_WHAT} is expected")
+
+
+def _check(content: bytes, source: str) -> None:
+    """Raise an InputError if anything is wrong with a workload: the second pass."""
+    text = text_of(content, source, what=_WHAT)
+    with _nesting_is_limited(source):
+        _check_document(_load_json(text, source), source)
+
+
+def _check_document(data: Any, source: str) -> None:
+    """Raise an InputError if anything is wrong with the JSON value of a workload."""
     if not isinstance(data, dict):
         raise InputError(f"{source}: a JSON object with nb_res, jobs and profiles is expected")
     processors = data.get("nb_res")
     if not is_whole_number(processors) or not 1 <= processors <= MAX_PROCESSORS:
         _wrong(data, "nb_res", f"a whole number of processors from 1 to {MAX_PROCESSORS}", source)
-    raw_jobs = data.get("jobs")
-    if not isinstance(raw_jobs, list):
+    jobs, profiles = data.get("jobs"), data.get("profiles")
+    if not isinstance(jobs, list):
         _wrong(data, "jobs", "a list of jobs", source)
-    profiles = data.get("profiles")
     if not isinstance(profiles, dict):
         _wrong(data, "profiles", "an object of profiles by name", source)
+    _check_profiles(profiles, source)
+    read_jobs(jobs, profiles, source)
+    provenance = data.get("qops_batsim", {})
+    if not isinstance(provenance, dict):
+        _wrong(data, "qops_batsim", "an object that tells how the workload was made", source)
+    split_provenance(provenance, source)
+
+
+def _check_profiles(profiles: dict[str, Any], source: str) -> None:
     for name, profile in profiles.items():
         if not _is_usual(profile):
             _check_profile(name, profile, profiles, source)
     _check_composition(profiles, source)
-    jobs = read_jobs(raw_jobs, profiles, source)
-    provenance = data.get("qops_batsim", {})
-    if not isinstance(provenance, dict):
-        _wrong(data, "qops_batsim", "an object that tells how the workload was made", source)
-    provenance, calendar = split_provenance(provenance, source)
-    return Workload(jobs, profiles, processors, provenance, source, calendar=calendar)
-
-
-def write_workload(workload: Workload, path: str | Path) -> None:
-    """Write a Batsim workload: one job and one profile a line, gzip if named ``.gz``.
-
-    The same workload always gives the same bytes; see :func:`format_workload`.
-    """
-    write_text(path, format_workload(workload))
-
-
-def format_workload(workload: Workload) -> str:
-    """Return the JSON text that :func:`write_workload` writes.
-
-    What :func:`read_workload` would refuse is refused here, in the same words.
-    """
-    rows = workload.jobs.written if isinstance(workload.jobs, JobTable) else None
-    if rows is not None and not workload.columns.are_usable:
-        rows = None  # Job by job it turns out what is wrong.
-    jobs = [job.fields for job in workload.jobs] if rows is None else []
-    told = workload.provenance
-    if workload.calendar is not None:
-        told = {**told, "calendar": msgspec.to_builtins(workload.calendar)}
-    data: dict[str, Any] = {"nb_res": workload.processors, "qops_batsim": told}
-    data |= {"jobs": jobs, "profiles": workload.profiles}
-    with nesting_is_limited(workload.source):
-        _read_workload(data, workload.source)
-        encode = json_writer(data, workload.source)
-        head = [f'"{name}": {encode(data[name])},' for name in ("nb_res", "qops_batsim")]
-        rows = ",\n".join(map(encode, jobs)) if rows is None else rows
-        profiles = _profile_lines(workload.profiles, encode)
-    lines = ["{", *head[: 2 if told else 1]]
-    lines += ['"jobs": [', rows, "],", '"profiles": {', profiles, "}", "}"]
-    return "\n".join(lines) + "\n"
-
-
-def _profile_lines(profiles: Mapping[str, Any], encode: Callable[[Any], str]) -> str:
-    """Return profiles as JSON, one a line, all at once where each has one brace, at its end."""
-    text = encode(profiles)
-    if text.count("}") == len(profiles) + 1:
-        return text[1:-1].replace("}, ", "},\n")
-    return ",\n".join(encode({name: body})[1:-1] for name, body in profiles.items())
 
 
 def _wrong(data: dict[str, Any], name: str, accepted: str, source: str) -> NoReturn:
@@ -233,3 +370,165 @@ def _check_composition(profiles: dict[str, Profile], source: str) -> None:
             f"{source}: profile {shown(error.args[1][0])} contains itself and would never end: "
             f"{shown(' in '.join(error.args[1]))}"
         ) from None
+
+
+def write_workload(workload: Workload, path: str | Path) -> None:
+    """Write a Batsim workload: one job and one profile a line, gzip if named ``.gz``.
+
+    The same workload always gives the same bytes; see :func:`format_workload`.
+    """
+    write_text(path, format_workload(workload))
+
+
+def format_workload(workload: Workload) -> str:
+    """Return the JSON text that :func:`write_workload` writes.
+
+    What :func:`read_workload` would refuse is refused here, in the same words.
+    """
+    rows = workload.jobs.written if isinstance(workload.jobs, JobTable) else None
+    if rows is not None and not workload.columns.are_usable:
+        rows = None  # Job by job it turns out what is wrong.
+    jobs = [job.fields for job in workload.jobs] if rows is None else []
+    told = workload.provenance
+    if workload.calendar is not None:
+        told = {**told, "calendar": msgspec.to_builtins(workload.calendar)}
+    data: dict[str, Any] = {"nb_res": workload.processors, "qops_batsim": told}
+    data |= {"jobs": jobs, "profiles": workload.profiles}
+    with _nesting_is_limited(workload.source):
+        _check_document(data, workload.source)
+        encode = _json_writer(data, workload.source)
+        head = [f'"{name}": {encode(data[name])},' for name in ("nb_res", "qops_batsim")]
+        rows = ",\n".join(map(encode, jobs)) if rows is None else rows
+        profiles = _profile_lines(workload.profiles, encode)
+    lines = ["{", *head[: 2 if told else 1]]
+    lines += ['"jobs": [', rows, "],", '"profiles": {', profiles, "}", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def _json_writer(whole: Any, source: str) -> Callable[[Any], str]:
+    """Return what writes parts of a JSON value that :func:`_load_json` can read."""
+    encoder = json.JSONEncoder(allow_nan=False)
+
+    def encode(part: Any) -> str:
+        try:
+            text = encoder.encode(part)
+        except ValueError:
+            text = None
+        if text is None or _is_suspicious(text):
+            _refuse_unusable(whole, source)
+        return text or ""
+
+    return encode
+
+
+def _profile_lines(profiles: Mapping[str, Any], encode: Callable[[Any], str]) -> str:
+    """Return profiles as JSON, one a line, all at once where each has one brace, at its end."""
+    text = encode(profiles)
+    if text.count("}") == len(profiles) + 1:
+        return text[1:-1].replace("}, ", "},\n")
+    return ",\n".join(encode({name: body})[1:-1] for name, body in profiles.items())
+
+
+@contextmanager
+def _nesting_is_limited(source: str) -> Iterator[None]:
+    """Raise an InputError where JSON in the block is nested more deeply than can be followed."""
+    try:
+        yield
+    except RecursionError:
+        raise InputError(f"{source}: JSON nested too deeply for a Batsim workload") from None
+
+
+def _load_json(text: str, source: str, place: str = "") -> Any:
+    """Return the JSON value, in which every number is finite and every text is encodable.
+
+    The second pass: it knows the line of what is no JSON, and a name that is given twice.
+    ``place`` is where the value is in the workload.
+    """
+    for letter, least in (("{", LETTERS_OF_OBJECT), ("[", LETTERS_OF_LIST)):
+        if text.count(letter) > _FEW + len(text) // least:
+            raise InputError(
+                f"{source}: {text.count(letter)} times {letter!r} in {len(text)} letters; a Batsim "
+                "workload is expected"
+            )
+    beyond = False
+
+    def read_float(digits: str) -> float:
+        nonlocal beyond
+        value = float(digits)
+        beyond = beyond or not math.isfinite(value)
+        return value
+
+    def read_int(digits: str) -> float:
+        return int(digits) if len(digits) <= _MAX_DIGITS else read_float("inf")
+
+    try:
+        data = json.loads(
+            text,
+            object_pairs_hook=lambda pairs: _object_without_twins(pairs, source),
+            parse_constant=read_float,
+            parse_float=read_float,
+            parse_int=read_int,
+        )
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{source}: line {error.lineno}, column {error.colno}: not JSON ({error.msg}); "
+            "a Batsim workload is expected"
+        ) from None
+    # Looking for the place costs a walk through everything, so only when there is a reason.
+    if beyond or _is_suspicious(text):
+        _refuse_unusable(data, source, place)
+    return data
+
+
+def _is_suspicious(text: str) -> bool:
+    """Tell whether half a character, or a number that is none, may be in a text."""
+    step = _MAX_DIGITS // 2  # Twice as many digits fill at least one of these parts.
+    parts = (text[begin : begin + step] for begin in range(0, len(text) - step + 1, step))
+    return bool(_HALF.search(text)) or any(map(str.isdigit, parts))
+
+
+def _refuse_unusable(data: Any, source: str, place: str = "") -> None:
+    problem = _first_unusable(data, place)
+    if problem:
+        raise InputError(f"{source}: {problem}")
+
+
+def _first_unusable(value: Any, place: str) -> str | None:
+    """Return where a number is that is none, or half a character; None if all is well."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return f"field {shown(place)} is {shown(value)}; half a surrogate pair is no character"
+    elif isinstance(value, float) and math.isnan(value):
+        return f"field {shown(place)} is NaN; a finite number is expected"
+    elif (isinstance(value, float) and math.isinf(value)) or (
+        isinstance(value, int) and abs(value) >= _LEAST_BEYOND
+    ):
+        return f"field {shown(place)} is out of the range of numbers; at most 1e308 is expected"
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            problem = _first_unusable(item, f"{place}[{index}]")
+            if problem:
+                return problem
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            inner = f"{place}.{name}" if place else name
+            problem = _first_unusable(name, inner) or _first_unusable(item, inner)
+            if problem:
+                return problem
+    return None
+
+
+def _object_without_twins(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                job = f" in job {shown(result['id'])}" if "id" in result else ""
+                raise InputError(
+                    f"{source}: field {shown(name)} is given twice{job}; once is expected"
+                )
+            seen.add(name)
+    return result

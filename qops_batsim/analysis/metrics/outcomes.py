@@ -15,7 +15,6 @@ from typing import NamedTuple, Protocol
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.results.csv_table import Choices
 from qops_batsim.analysis.results.restarts import original_id
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Booleans, Decisions, Floats, Integers
@@ -28,6 +27,7 @@ from qops_batsim.jobs import (
     REJECTED,
     Job,
 )
+from qops_batsim.tables import Choices
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.model import JobColumns, Workload

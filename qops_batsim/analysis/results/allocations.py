@@ -8,14 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.analysis.results.cell_kernels import read_intervals
-from qops_batsim.analysis.results.csv_cells import SHORT
-from qops_batsim.analysis.results.csv_table import Texts
 from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
 from qops_batsim.errors import InputError
-from qops_batsim.kernels import interpreted
 from qops_batsim.limits import MAX_HOST_ID
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.tables import Texts
 
 
 class Allocations(NamedTuple):
@@ -59,20 +56,30 @@ def read_allocations(texts: Sequence[str]) -> Allocations:
 
     Raises :class:`AllocationError`.
     """
-    written = texts.written if isinstance(texts, Texts) else None
-    found = _as_batsim_writes(written) if written else None
+    found = _as_batsim_writes(texts) if isinstance(texts, Texts) else None
     return _of_each(texts) if found is None else found
 
 
-def _as_batsim_writes(written: bytes) -> Allocations | None:
-    """Read allocations, a line each, if they are ascending maximal intervals."""
-    most = written.count(b" ") + written.count(b"\n")
-    found = Allocations(*(np.empty(most, np.int64) for _ in range(3)))
-    if len(written) < SHORT:
-        count = interpreted(read_intervals)(written, *found, MAX_HOST_ID)
-    else:
-        count = read_intervals(np.frombuffer(written, np.uint8), *found, MAX_HOST_ID)
-    return None if count < 0 else Allocations(*(each[:count] for each in found))
+def _as_batsim_writes(texts: Texts) -> Allocations | None:
+    """Read allocations by Polars, if they are ascending maximal intervals."""
+    import polars as pl
+
+    written = pl.DataFrame({"row": np.arange(len(texts)), "text": texts.series})
+    if written["text"].str.contains("[^0-9 -]").any():
+        return None
+    each = written.filter(pl.col("text") != "").with_columns(pl.col("text").str.split(" "))
+    parts = each.explode("text").with_columns(pl.col("text").str.splitn("-", 2)).unnest("text")
+    first, last = (pl.col(name).cast(pl.Int64, strict=False) for name in ("field_0", "field_1"))
+    single = pl.col("field_1").is_null()
+    found = parts.select("row", first=first, last=pl.when(single).then(first).otherwise(last))
+    if found.null_count().sum_horizontal()[0]:
+        return None
+    rows, low, high = (column.to_numpy() for column in found)
+    if (low > high).any() or (high > MAX_HOST_ID).any():
+        return None
+    if ((rows[1:] == rows[:-1]) & (low[1:] <= high[:-1] + 1)).any():
+        return None
+    return Allocations(rows, low, high)
 
 
 def on_hosts(allocations: Allocations, hosts: Integers) -> tuple[Integers, Integers]:

@@ -25,7 +25,6 @@ from qops_batsim.analysis.results.allocations import (
     on_hosts,
     read_allocations,
 )
-from qops_batsim.analysis.results.csv_table import Chosen, Texts
 from qops_batsim.analysis.results.occupancy import Occupancy, occupancy
 from qops_batsim.analysis.results.restarts import rows_before
 from qops_batsim.analysis.results.run_files import Name, RunFiles, RunInfo, find_run
@@ -47,6 +46,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED
 from qops_batsim.limits import MAX_OCCUPATIONS
 from qops_batsim.platform.model import Outage
+from qops_batsim.tables import Chosen, Texts
 
 if TYPE_CHECKING:
     import pandas as pd

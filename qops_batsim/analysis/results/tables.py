@@ -5,8 +5,6 @@ Every reader raises :class:`~qops_batsim.errors.InputError` that names file, row
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.analysis.results.csv_table import Choices, Form, Table, read_table
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import FINAL_STATES, QOS_ACCEPTED, QOS_REJECTED, REJECTED
 from qops_batsim.limits import MAX_AMOUNT, MAX_SPAN, MAX_STRETCH
+from qops_batsim.tables import Choices, Form, Table, number_in, read_table
 
 EXECUTION_COLUMNS = (
     "starting_time",
@@ -164,29 +162,13 @@ def read_schedule(path: Path) -> dict[str, float]:
         for column in needed:
             _check_numbers(table, column)
         return {
-            name: _number(table.texts[name][0])
+            name: number_in(table.texts[name][0])
             if name in table.texts
             else float(table.numbers[name][0])
             for name in table.names
         }
 
     return read_table(path, form, values_of)
-
-
-def _number(text: str) -> float:
-    """Return a text as a number, NaN if it is none."""
-    if _NUMBER.fullmatch(text):
-        return float(text)
-    if _NO_NUMBER.search(text):
-        return math.nan
-    import pandas as pd
-
-    return float(pd.to_numeric(pd.Series([text], dtype=str), errors="coerce").iloc[0])
-
-
-_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
-_NO_NUMBER = re.compile("[b-dg-hj-mo-su-xzB-DG-HJ-MO-SU-XZ]")
-"""Letters that are neither in an exponent nor in a word for a number."""
 
 
 _MACHINE_STATES = Form(

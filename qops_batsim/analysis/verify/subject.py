@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from qops_batsim.analysis.results.allocations import Stays
-from qops_batsim.analysis.results.csv_cells import whole_numbers
-from qops_batsim.analysis.results.csv_table import Texts
 from qops_batsim.analysis.results.restarts import without_number
 from qops_batsim.analysis.results.rounding import real_ends
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
+from qops_batsim.tables import Texts
 from qops_batsim.workload.model import JobColumns, Workload
 
 
@@ -83,32 +82,12 @@ class Identities:
     def _in_bulk(self, texts: Sequence[str], prefix: str = "") -> Integers:
         """Return the numbers of identifiers behind a prefix, -1 for those not found in bulk.
 
-        Found are whole numbers, where there is one workload.
+        Found are those of a long table, where there is one workload.
         """
-        written = texts.written if isinstance(texts, Texts) else None
-        if len(self._ids) != 1 or not written:
+        if len(self._ids) != 1 or not isinstance(texts, Texts):
             return self._not_found(len(texts))
-        jobs, order = self._whole_numbers
-        wanted = whole_numbers(written, prefix.encode())
-        if not len(jobs):
-            return self._not_found(len(texts))
-        place = np.searchsorted(jobs, wanted, side="right") - 1
-        found: Integers = order[np.maximum(place, 0)]
-        found[(jobs[place] != wanted) | (wanted < 0)] = -1
-        return found
-
-    @cached_property
-    def _whole_numbers(self) -> tuple[Integers, Integers]:
-        """Identifiers that are whole numbers, ascending, and the number of the job of each.
-
-        Of a single workload; none if that is of no use.
-        """
-        (ids,) = self._ids.values()
-        jobs = whole_numbers("\n".join([*ids, ""]).encode())
-        if len(jobs) != len(ids):
-            jobs = jobs[:0]
-        order = np.argsort(jobs, kind="stable")
-        return jobs[order], order
+        (known,) = self._ids.values()
+        return texts.places(known, prefix)
 
     def _not_found(self, rows: int) -> Integers:
         return np.full(rows, -1)

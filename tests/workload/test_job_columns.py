@@ -1,4 +1,4 @@
-"""Reading in bulk against the plain reader: the same workload, or left to that one."""
+"""Typed decoding against jobs that are made one by one: the same workload, or an error."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.shipped import find_input
-from qops_batsim.workload import Workload, format_workload
+from qops_batsim.workload import Workload, batsim_json, format_workload
 from qops_batsim.workload.batsim_json import parse_workload, read_workload_file
-from qops_batsim.workload.bulk_json import read_in_bulk
 from qops_batsim.workload.job_table import JobColumns, JobTable
 
 DELAY = {"type": "delay", "delay": 10}
@@ -60,23 +59,61 @@ def same(one: Workload, other: Workload) -> None:
             assert found == wanted
 
 
-def check(text: str) -> bool:
-    """Check what is read in bulk against the plain reader; tell whether it was read so."""
-    found = read_in_bulk(text.encode(), "w.json")
-    if found is None:
-        return False
-    same(found, parse_workload(text, source="w.json"))
-    return True
+def plain(text: str) -> Workload:
+    """Return a workload of which each job was made by itself, or raise what is wrong with it."""
+    batsim_json._check(text.encode(), "w.json")
+    data = json.loads(text)
+    jobs = [Job.from_fields(fields, where="here") for fields in data["jobs"]]
+    told = data.get("qops_batsim", {})
+    return Workload(jobs, data["profiles"], data["nb_res"], told, "w.json")
+
+
+def check(text: str) -> None:
+    """Check that a text is read, or refused, as job by job."""
+    problem, expected = "", None
+    try:
+        expected = plain(text)
+    except InputError as error:
+        problem = str(error)
+    if expected is not None:
+        same(parse_workload(text, source="w.json"), expected)
+        return
+    with pytest.raises(InputError) as caught:
+        parse_workload(text, source="w.json")
+    assert str(caught.value) == problem
+
+
+@pytest.fixture
+def no_second_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: object) -> None:
+        raise AssertionError("a second pass")
+
+    load = batsim_json._load_json
+    monkeypatch.setattr(batsim_json, "_check", fail)
+    monkeypatch.setattr(
+        batsim_json,
+        "_load_json",
+        lambda text, source, place: load(text, source) if place == "qops_batsim" else fail(),
+    )
 
 
 @pytest.mark.parametrize("data", [GOOD, FULL, GOOD | {"jobs": []}, {**GOOD, "jobs": [JOB] * 1}])
 @pytest.mark.parametrize("indent", [None, 2])
-def test_usual_workloads_are_read_in_bulk(data: Any, indent: int | None) -> None:
-    assert check(json.dumps(data, indent=indent, ensure_ascii=False))
+def test_usual_workloads_are_read(data: Any, indent: int | None) -> None:
+    check(json.dumps(data, indent=indent, ensure_ascii=False))
+
+
+@pytest.mark.parametrize("data", [GOOD, FULL])
+@pytest.mark.usefixtures("no_second_pass")
+def test_usual_workloads_are_read_at_once(data: Any) -> None:
+    # What is null is not counted.
+    text = json.dumps(data).replace(', "political_priority": null', "")
+    assert len(parse_workload(text, source="w.json").jobs) == len(data["jobs"])
 
 
 @pytest.mark.parametrize("name", ["tiny_8", "kth_sp2_1000"])
-def test_shipped_workloads_are_read_in_bulk(name: str) -> None:
+@pytest.mark.usefixtures("no_second_pass")
+def test_shipped_workloads_are_read_at_once(name: str) -> None:
     path = find_input(name, "workloads")
     found = read_workload_file(path)
     assert isinstance(found.jobs, JobTable)
@@ -115,7 +152,7 @@ FIELDS = st.fixed_dictionaries(
 
 
 @given(st.lists(FIELDS, max_size=4), st.data())
-def test_jobs_are_those_of_the_plain_reader(jobs: list[dict[str, Any]], data: Any) -> None:
+def test_jobs_are_those_made_one_by_one(jobs: list[dict[str, Any]], data: Any) -> None:
     if jobs and data.draw(st.booleans()):
         fields = data.draw(st.sampled_from(jobs))
         fields[data.draw(st.sampled_from(sorted(fields)))] = data.draw(ODD)
@@ -123,7 +160,7 @@ def test_jobs_are_those_of_the_plain_reader(jobs: list[dict[str, Any]], data: An
 
 
 @given(st.sampled_from(["type", "delay", "ret"]), ODD | st.just("composed"))
-def test_profiles_are_those_of_the_plain_reader(field: str, value: Any) -> None:
+def test_odd_profiles_are_read_or_refused(field: str, value: Any) -> None:
     check(json.dumps(GOOD | {"profiles": {"d": DELAY, "e": DELAY | {field: value}}}))
 
 
@@ -135,17 +172,9 @@ PIECES = ['"id": ', '"1"', '"jobs": []', '"res": 3, ', ",", "{", "}", "]", "0", 
 @example(len('{"nb_res": 4, '), 0, '"jobs": [], ')
 @example(len('{"nb_res": 4, "jobs": [{'), 0, '"res": 2, ')
 @example(len('{"nb_res": 4, "jobs": [{'), 0, '"res" : 2, ')
-def test_texts_that_the_plain_reader_refuses_are_left_to_it(
-    place: int, dropped: int, piece: str
-) -> None:
+def test_changed_texts_are_read_or_refused(place: int, dropped: int, piece: str) -> None:
     text = json.dumps(GOOD)
-    changed = text[:place] + piece + text[place + dropped :]
-    try:
-        parse_workload(changed, source="w.json")
-    except InputError:
-        assert read_in_bulk(changed.encode(), "w.json") is None
-    else:
-        check(changed)
+    check(text[:place] + piece + text[place + dropped :])
 
 
 @pytest.mark.parametrize(
@@ -160,13 +189,12 @@ def test_texts_that_the_plain_reader_refuses_are_left_to_it(
         ("{}", '{"a": 1, "a": 1}'),
     ],
 )
-def test_what_is_given_twice_is_left_to_the_plain_reader(once: str, twice: str) -> None:
+def test_what_is_given_twice_is_refused(once: str, twice: str) -> None:
     data = {"qops_batsim": {}, **GOOD, "jobs": [JOB | {"qos": {}}]}
     text = json.dumps(data)
     assert once in text
-    assert check(text)
+    check(text)
     changed = text.replace(once, twice, 1)
-    assert read_in_bulk(changed.encode(), "w.json") is None
     with pytest.raises(InputError, match="given twice"):
         parse_workload(changed, source="w.json")
 
@@ -209,9 +237,7 @@ def test_other_jobs_have_other_columns() -> None:
 
 
 def parse(data: Any) -> Workload:
-    found = read_in_bulk(json.dumps(data, ensure_ascii=False).encode(), "w.json")
-    assert found is not None
-    return found
+    return parse_workload(json.dumps(data, ensure_ascii=False), source="w.json")
 
 
 def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
@@ -219,4 +245,4 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
     path.write_text(json.dumps(GOOD), encoding="utf-8-sig")
     assert isinstance(read_workload_file(path).jobs, JobTable)
     path.write_text(json.dumps(GOOD | {"more": 1}), encoding="utf-8-sig")
-    assert isinstance(read_workload_file(path).jobs, list)
+    assert isinstance(read_workload_file(path).jobs, JobTable)

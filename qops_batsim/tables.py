@@ -1,0 +1,516 @@
+"""Tables as CSV files: columns written with the digits of C's ``printf``, and read back.
+
+Long tables go through Polars, short ones through plain Python: a table of a few thousand rows is
+written and read before Polars is imported. Both give the same bytes and the same columns, and
+whatever is wrong with a file is found by the plain reader, which names row and column.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.files import read_bytes, text_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ROWS_AT_ONCE = 1 << 17
+"""Rows of a table that are formatted at once."""
+
+FEW_ROWS = 4_096
+"""Rows below which plain Python writes a table before Polars is imported."""
+
+FEW_BYTES = 1 << 19
+"""Bytes below which plain Python reads a table before Polars is imported."""
+
+NOT_FINITE = ("inf", "-inf", "nan", "-nan")
+"""Words for what is no finite number."""
+
+_LONGEST_HEADER = 100_000
+"""Letters of a line with the names of columns."""
+
+_FEW_LINES = 100_000
+
+_CELLS_OF_LETTER = 0.85
+"""Most cells in a letter of a long table: even one of nearly empty rows has fewer."""
+
+_EXACT = 2.0**53
+"""Up to here floats hold every whole number."""
+
+_IN_NUMBERS = frozenset("0123456789+-.eE")
+
+Floats = npt.NDArray[np.float64]
+Booleans = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+Choices = npt.NDArray[np.int8]
+_Content = TypeVar("_Content")
+
+
+class Words(NamedTuple):
+    """A column of few different texts, and which of them each row has."""
+
+    words: Sequence[str]
+    which: np.ndarray
+
+    @classmethod
+    def one(cls, word: str, rows: int) -> Words:
+        """Return a column of the same text in so many rows."""
+        return cls([word], np.zeros(rows, np.int64))
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> Words:
+        """Return a column of texts, many of which are equal."""
+        words: dict[str, int] = {}
+        which = (words.setdefault(text, len(words)) for text in texts)
+        column = np.fromiter(which, np.int64, len(texts))
+        return cls(list(words), column)
+
+    def texts(self) -> list[str]:
+        """Return the text of each row."""
+        return [self.words[index] for index in self.which.tolist()]
+
+
+class General(NamedTuple):
+    """A column of dates (float64, seconds) to write as ``%g`` does."""
+
+    values: np.ndarray
+
+    def texts(self) -> list[str]:
+        """Return the dates with six digits."""
+        return [f"{value:g}" for value in self.values.tolist()]
+
+
+class Intervals(NamedTuple):
+    """A column of sets of whole numbers, as maximal intervals that ascend within a set.
+
+    Attributes
+    ----------
+    offsets
+        Where the intervals of each set begin, and where those of the last one end (int64).
+    first, last
+        The lowest and the highest number of each interval (int64).
+    """
+
+    offsets: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+
+    def texts(self) -> list[str]:
+        """Return the sets as Batsim writes those of hosts: ``"0-3 5"``."""
+        bounds = self.offsets.tolist()
+        every = slice(bounds[0], bounds[-1])
+        pairs = zip(self.first[every].tolist(), self.last[every].tolist(), strict=True)
+        each = [str(low) if low == high else f"{low}-{high}" for low, high in pairs]
+        return [
+            " ".join(each[a - bounds[0] : b - bounds[0]]) for a, b in itertools.pairwise(bounds)
+        ]
+
+
+Column = Sequence[str] | np.ndarray | Words | General | Intervals
+"""Texts, written as they are; whole numbers; numbers to write as ``%.6f``, nothing for NaN."""
+
+
+def format_rows(columns: Sequence[Column], rows: int) -> Iterator[bytes]:
+    """Yield the rows of a table as CSV, many thousands at a time; nothing is quoted."""
+    if rows < FEW_ROWS:
+        lines = map(",".join, zip(*map(cells, columns), strict=True))
+        yield "".join(f"{line}\n" for line in lines).encode()
+        return
+    import polars as pl
+
+    shared = [pl.Series(each.words) if isinstance(each, Words) else None for each in columns]
+    for since in range(0, rows, ROWS_AT_ONCE):
+        part = slice(since, min(since + ROWS_AT_ONCE, rows))
+        pairs = enumerate(zip(columns, shared, strict=True))
+        series = {str(place): _series(*column, part) for place, column in pairs}
+        buffer = io.BytesIO()
+        pl.DataFrame(series).write_csv(
+            buffer, include_header=False, float_precision=6, quote_style="never"
+        )
+        yield buffer.getvalue()
+
+
+def cells(column: Column) -> Sequence[str]:
+    """Return the texts of a column as CSV has them."""
+    if isinstance(column, (Words, Intervals, General)):
+        return column.texts()
+    if not isinstance(column, np.ndarray):
+        return column
+    if column.dtype.kind == "f":
+        return ["" if value != value else f"{value:.6f}" for value in column.tolist()]
+    return list(map(str, column.tolist()))
+
+
+def _series(column: Column, words: pl.Series | None, rows: slice) -> pl.Series:
+    """Return some rows of a column for Polars, null where a cell is to be empty."""
+    import polars as pl
+
+    if isinstance(column, Words) and words is not None:
+        return words.gather(column.which[rows].astype(np.int64))
+    if isinstance(column, Intervals):
+        return _interval_texts(column, rows)
+    if isinstance(column, General):
+        values = column.values[rows].tolist()
+        return _lines("%g\n" * len(values) % tuple(values))
+    part = column[rows]
+    if not isinstance(part, np.ndarray):
+        return pl.Series(part, dtype=pl.String)
+    if part.dtype.kind != "f":
+        return pl.Series(np.ascontiguousarray(part))
+    series = pl.Series(np.ascontiguousarray(part), nan_to_null=True)
+    whole = (part == np.floor(part)) & (np.abs(part) < _EXACT) & ((part != 0) | ~np.signbit(part))
+    if (whole | np.isnan(part)).all():
+        # The same digits, several times as fast.
+        return series.cast(pl.Int64).cast(pl.Decimal(38, 6))
+    return series
+
+
+def _lines(text: str) -> pl.Series:
+    """Return the lines of a text, each of which has an end."""
+    import polars as pl
+
+    return pl.Series([text.removesuffix("\n")]).str.split("\n").explode()
+
+
+def _interval_texts(column: Intervals, rows: slice) -> pl.Series:
+    """Return some sets as :meth:`Intervals.texts` does, null for an empty one."""
+    import polars as pl
+
+    offsets = column.offsets[rows.start : rows.stop + 1]
+    every, counts = slice(offsets[0], offsets[-1]), np.diff(offsets)
+    first, last = column.first[every], column.last[every]
+    is_end = np.zeros(len(first), np.bool_)
+    is_end[offsets[1:][counts > 0] - offsets[0] - 1] = True
+    bounds = pl.DataFrame({"first": first, "last": last, "is_end": is_end})
+    several = pl.col("first") < pl.col("last")
+    text = bounds.select(
+        pl.concat_str(
+            pl.col("first"),
+            pl.when(several).then(pl.concat_str(pl.lit("-"), "last")).otherwise(pl.lit("")),
+            pl.when("is_end").then(pl.lit("\n")).otherwise(pl.lit(" ")),
+        ).str.join("")
+    )
+    place = pl.Series(np.cumsum(counts > 0) - 1)
+    return _lines(text.item()).gather(place.set(pl.Series(counts == 0), None))
+
+
+class Texts(Sequence[str]):
+    """A column of texts in Polars, made Python's when a cell is asked for."""
+
+    def __init__(self, series: pl.Series) -> None:
+        self.series = series
+
+    def __contains__(self, text: object) -> bool:
+        return bool((self.series == text).any())
+
+    def mention(self, letters: str) -> bool:
+        """Tell whether any cell has such letters in it."""
+        return bool(self.series.str.contains(letters, literal=True).any())
+
+    def are_all(self, text: str) -> bool:
+        """Tell whether all cells are this text."""
+        return bool((self.series == text).all())
+
+    def places(self, known: Sequence[str], prefix: str = "") -> Integers:
+        """Return which of some texts, all different, is behind a prefix in each cell, else -1."""
+        return _places(self.series, known, prefix)
+
+    def __len__(self) -> int:
+        return len(self.series)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return self.series[index].to_list()
+        return str(self.series[index])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.series.to_list())
+
+
+def _places(series: pl.Series, known: Sequence[str], prefix: str) -> Integers:
+    import polars as pl
+
+    if prefix:
+        behind = pl.DataFrame({"text": series}).select(
+            pl.when(pl.col("text").str.starts_with(prefix)).then(
+                pl.col("text").str.strip_prefix(prefix)
+            )
+        )
+        series = behind.to_series()
+    wanted = pl.DataFrame({"text": series})
+    places = pl.DataFrame(
+        {"text": pl.Series(known, dtype=pl.String), "place": np.arange(len(known))}
+    )
+    found = wanted.join(places, on="text", how="left", maintain_order="left")
+    numbers: Integers = found["place"].fill_null(-1).to_numpy().copy()
+    return numbers
+
+
+class Chosen(Sequence[str]):
+    """A column of words, each by its position among a few."""
+
+    def __init__(self, words: Sequence[str], which: Choices) -> None:
+        self._words = words
+        self._which = which
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self._words[each] for each in self._which[index].tolist()]
+        return str(self._words[self._which[index]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self[:])
+
+
+@dataclass(frozen=True)
+class Table:
+    """A CSV file in columns.
+
+    Attributes
+    ----------
+    names
+        All columns, in the order of the file.
+    size
+        Number of rows.
+    numbers
+        Columns of numbers: NaN where a cell is none.
+    empty, words
+        Which cells of each column of numbers are empty, and which are ``inf`` or ``nan``.
+    choices
+        Columns of a few words: their positions among them, -1 for any other text.
+    texts
+        All other columns that were asked for.
+    refuse
+        Raises an error about the first row of some, if any.
+    """
+
+    names: list[str]
+    size: int
+    numbers: dict[str, Floats]
+    empty: dict[str, Booleans]
+    words: dict[str, Booleans]
+    choices: dict[str, Choices]
+    texts: dict[str, Sequence[str]]
+    refuse: Callable[[str, Booleans, str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Form:
+    """The columns of a kind of file: ``what`` it is, which it must have, and their kinds.
+
+    ``choices`` are columns of certain words, ``others`` tells whether all further columns
+    are read as texts.
+    """
+
+    what: str
+    needed: tuple[str, ...]
+    numbers: tuple[str, ...] = ()
+    choices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    texts: tuple[str, ...] = ()
+    others: bool = False
+
+    def kinds(self, header: list[str]) -> tuple[list[str], dict[str, tuple[str, ...]], list[str]]:
+        """Return which columns of a file are numbers, words and texts."""
+        texts = [
+            name
+            for name in header
+            if name in self.texts
+            or (self.others and name not in self.numbers and name not in self.choices)
+        ]
+        choices = {name: words for name, words in self.choices.items() if name in header}
+        return [name for name in self.numbers if name in header], choices, texts
+
+
+def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Content:
+    """Return what ``make`` makes of a CSV file; InputError names the file and what is wrong."""
+    content = read_bytes(path, what=form.what)
+    table = _read_long(content, form) if len(content) >= FEW_BYTES else None
+    if table is not None:
+        try:
+            return make(table)
+        except _Unusable:
+            pass
+    return make(_read_short(path, text_of(content, path, what=form.what), form))
+
+
+class _Unusable(Exception):
+    """A table has a cell that cannot be used: the plain reader tells which."""
+
+
+def _read_long(content: bytes, form: Form) -> Table | None:
+    """Read a table by Polars; None if it is not as tables usually are."""
+    import polars as pl
+    from polars.exceptions import PolarsError
+
+    line = content[:_LONGEST_HEADER].partition(b"\n")[0].rstrip(b"\r")
+    header = line.decode("utf-8-sig", "replace").split(",")
+    # Polars takes an empty line for a row.
+    if b"\n\n" in content or b"\n\r\n" in content or len(set(header)) < len(header):
+        return None
+    if not set(form.needed) <= set(header) or not all(map(str.isidentifier, header)):
+        return None
+    if _is_out_of_proportion(len(header), content.count(b"\n"), len(content)):
+        return None
+    numbers, choices, texts = form.kinds(header)
+    kinds = {name: pl.Float64 if name in numbers else pl.String for name in header}
+    try:
+        frame = pl.read_csv(content, schema=kinds, empty_string_is_null=False)
+    except (PolarsError, UnicodeDecodeError):
+        return None
+    wanted = {*numbers, *choices, *texts}
+    frame = frame.select(name for name in header if name in wanted)
+    found = {name: frame[name].to_numpy() for name in numbers}
+    empty = {name: frame[name].is_null().to_numpy() for name in numbers}
+    if any((~np.isfinite(found[name]) & ~empty[name]).any() for name in numbers):
+        return None
+    nowhere = np.zeros(len(frame), np.bool_)
+
+    def refuse(column: str, wrong: Booleans, accepted: str) -> None:
+        if wrong.any():
+            raise _Unusable
+
+    return Table(
+        names=header,
+        size=len(frame),
+        numbers=found,
+        empty=empty,
+        words=dict.fromkeys(numbers, nowhere),
+        choices={name: _positions(frame[name], words) for name, words in choices.items()},
+        texts={name: Texts(frame[name]) for name in texts},
+        refuse=refuse,
+    )
+
+
+def _is_out_of_proportion(columns: int, lines: int, letters: int) -> bool:
+    """Tell whether a text would become far more cells than it has letters."""
+    return lines > _FEW_LINES and columns * lines > _CELLS_OF_LETTER * letters
+
+
+def _positions(series: pl.Series, words: Sequence[str]) -> Choices:
+    import polars as pl
+
+    found = series.replace_strict(
+        list(words), list(range(len(words))), default=-1, return_dtype=pl.Int8
+    )
+    positions: Choices = found.to_numpy()
+    return positions
+
+
+def _read_short(path: Path, text: str, form: Form) -> Table:
+    """Read a table by plain Python, whatever it looks like, or tell what is wrong with it."""
+    if not text.strip():
+        raise InputError(f"{path}: empty (did the simulation abort?); {form.what} is expected")
+    header = next(csv.reader(io.StringIO(text[:_LONGEST_HEADER], newline="")), [])
+    missing = [name for name in form.needed if name not in header]
+    if missing:
+        found = " ".join(", ".join(header).split())[:200]
+        raise InputError(
+            f"{path}: column{'s' if len(missing) > 1 else ''} {', '.join(missing)} missing "
+            f"(found: {found or 'nothing'}); {form.what} is expected"
+        )
+    lines = text.count("\n")
+    if _is_out_of_proportion(len(header), lines, len(text)):
+        raise InputError(
+            f"{path}: {lines} lines of {len(header)} columns in {len(text)} letters; "
+            f"{form.what} is expected"
+        )
+    columns = _plain_columns(path, text, form)
+    numbers, choices, texts = form.kinds(header)
+
+    def refuse(column: str, wrong: Booleans, accepted: str) -> None:
+        if not wrong.any():
+            return
+        row = int(np.argmax(wrong))
+        job = f" (job {shown(columns['job_id'][row])})" if "job_id" in columns else ""
+        raise InputError(
+            f"{path}: row {row + 1}{job}: {column} is {shown(columns[column][row])}; "
+            f"{accepted} is expected"
+        )
+
+    def where(name: str, accepted: Sequence[str]) -> Booleans:
+        return np.array([cell in accepted for cell in columns[name]], np.bool_)
+
+    return Table(
+        names=list(columns),
+        size=len(next(iter(columns.values()))),
+        numbers={name: _numbers(columns[name]) for name in numbers},
+        empty={name: where(name, ("",)) for name in numbers},
+        words={name: where(name, NOT_FINITE) for name in numbers},
+        choices={
+            name: np.array(
+                [words.index(cell) if cell in words else -1 for cell in columns[name]], np.int8
+            )
+            for name, words in choices.items()
+        },
+        texts={name: columns[name] for name in texts},
+        refuse=refuse,
+    )
+
+
+def _plain_columns(path: Path, text: str, form: Form) -> dict[str, list[str]]:
+    """Return the cells of a table by column; a row may lack its last cells, not have more."""
+    reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
+    csv.field_size_limit(max(csv.field_size_limit(), len(text)))
+    rows: list[list[str]] = []
+    problem = ""
+    try:
+        names = next(reader)
+        for cells_of_row in reader:
+            if len(cells_of_row) != len(names) and cells_of_row:
+                if len(cells_of_row) > len(names):
+                    problem = f"{len(names)} cells are expected, {len(cells_of_row)} found"
+                    break
+                cells_of_row += [""] * (len(names) - len(cells_of_row))
+            if cells_of_row:
+                rows.append(cells_of_row)
+    except csv.Error as error:
+        problem = str(error)
+    if problem:
+        raise InputError(
+            f"{path}: not a table (line {reader.line_num}: {problem}); {form.what} is expected"
+        )
+    columns: Any = zip(*rows, strict=True) if rows else ([] for _ in names)
+    named: dict[str, list[str]] = {}
+    for name, column in zip(names, columns, strict=True):
+        named.setdefault(name, list(column))
+    return named
+
+
+def _numbers(texts: list[str]) -> Floats:
+    """Return texts as numbers, NaN for one that is none."""
+    if _IN_NUMBERS.issuperset("".join(texts)):
+        try:
+            return np.array([float(text) if text else math.nan for text in texts])
+        except ValueError:
+            pass
+    return np.array([number_in(text) for text in texts], np.float64)
+
+
+def number_in(text: str) -> float:
+    """Return a text as a number, NaN if it is none: only Python has ``1_000`` and other digits."""
+    try:
+        return float(text) if text.isascii() and "_" not in text else math.nan
+    except ValueError:
+        return math.nan
