@@ -15,7 +15,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns
 from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.islam2003 import paper as islam2003
-from qops_batsim.papers.islam2003.claims import Judge, Where, claims
+from qops_batsim.papers.islam2003.claims import Judge, WorkloadKind, claims
 from qops_batsim.papers.islam2003.paper import figures
 from qops_batsim.papers.islam2003.runs import Results, run_study
 from qops_batsim.papers.islam2003.study import (
@@ -306,7 +306,7 @@ def test_curves_are_compared_at_equal_utilization() -> None:
         return {"utilization": used, "response_time": 100 * case.scenario.load}
 
     judge = Judge(made_up(value))
-    found = judge.at_equal_utilization(Where(share=0.2), "qops", "easy", "response_time")
+    found = judge.at_equal_utilization(WorkloadKind(share=0.2), "qops", "easy", "response_time")
     assert found == pytest.approx([25.0] * 3)
 
 

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -32,7 +31,7 @@ from qops_batsim.papers.claims import (
     range_claim,
     sign_claim,
 )
-from qops_batsim.papers.islam2003.runs import Curve, Results
+from qops_batsim.papers.islam2003.runs import Results, WorkloadKind
 from qops_batsim.papers.islam2003.study import (
     ADMISSION,
     EARLIEST_DEADLINE,
@@ -58,20 +57,6 @@ _TRACES: dict[str, tuple[Log, Method]] = {
     "fig10": ("CTC", "expansion"),
 }
 """The three traces, by the first figure of each."""
-
-
-class Where(NamedTuple):
-    """A workload but for its load."""
-
-    log: Log = "CTC"
-    method: Method = "duplication"
-    stringency: float = 0.2
-    share: float = 1.0
-    rule: str = "run-time"
-
-    def replaced(self, **changes: object) -> Where:
-        """Return another one."""
-        return self._replace(**changes)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -105,28 +90,24 @@ class Judge:
         """Loads above 1 that are not high, or the first one."""
         return tuple(load for load in self.above if load not in self.high) or self.loads[:1]
 
-    def values(
-        self, at: Where, scheduler: str, metric: str, load: float, relaxation: float | None = None
-    ) -> Values:
-        """Return a number at a load, of QoPS also with a relaxation factor."""
-        setting = at.stringency, at.share
-        where = self.results, at.log, at.method, setting
-        return Curve(*where, scheduler, at.rule, relaxation).values(load, metric)
+    def values(self, at: WorkloadKind, scheduler: str, metric: str, load: float) -> Values:
+        """Return a number of a scheduler at a load."""
+        return self.results.values(at, scheduler, metric, load)
 
     def difference(
-        self, at: Where, first: str, second: str, metric: str, loads: Iterable[float]
+        self, at: WorkloadKind, first: str, second: str, metric: str, loads: Iterable[float]
     ) -> Values:
         """Return the difference of two schedulers, averaged over loads."""
         return self._compared(differences, at, (first, second), metric, loads)
 
     def change(
-        self, at: Where, first: str, second: str, metric: str, loads: Iterable[float]
+        self, at: WorkloadKind, first: str, second: str, metric: str, loads: Iterable[float]
     ) -> Values:
         """Return by how many percent the first exceeds the second, averaged over loads."""
         return self._compared(percent_changes, at, (first, second), metric, loads)
 
     def spread(
-        self, at: Where, metric: str, names: Sequence[str], loads: Iterable[float]
+        self, at: WorkloadKind, metric: str, names: Sequence[str], loads: Iterable[float]
     ) -> Values:
         """Return the distance between the highest and lowest of some schedulers."""
 
@@ -138,7 +119,7 @@ class Judge:
     def _compared(
         self,
         compare: Callable[..., Values],
-        at: Where,
+        at: WorkloadKind,
         names: Sequence[str],
         metric: str,
         loads: Iterable[float],
@@ -147,7 +128,9 @@ class Judge:
             [compare(*(self.values(at, name, metric, load) for name in names)) for load in loads]
         )
 
-    def at_equal_utilization(self, at: Where, first: str, second: str, metric: str) -> Values:
+    def at_equal_utilization(
+        self, at: WorkloadKind, first: str, second: str, metric: str
+    ) -> Values:
         """Return by how many percent the first exceeds the second where both are as utilized.
 
         Between loads, both numbers are interpolated; the mean is over the range of utilization
@@ -164,7 +147,7 @@ class Judge:
             found.append(100.0 * float((one / other - 1.0).mean()))
         return found
 
-    def _curve(self, at: Where, name: str, metric: str, seed: int) -> tuple[Values, Values]:
+    def _curve(self, at: WorkloadKind, name: str, metric: str, seed: int) -> tuple[Values, Values]:
         rows = sorted(
             tuple(self.values(at, name, each, load)[seed] for each in (_USED, metric))
             for load in self.loads
@@ -196,7 +179,7 @@ def claims(results: Results) -> list[Claim]:
     found = [*_packed(judge), *_stringent(judge), *_all_deadlines(judge)]
     for rule, source in RULES.items():
         suffix = "" if source == "text" else f"-{source}"
-        mixed, at = Judge(results, "5.2", suffix), Where(rule=rule)
+        mixed, at = Judge(results, "5.2", suffix), WorkloadKind(rule=rule)
         found += _mixed_admittance(mixed, at)
         if source == "text":
             # With both rules, correction for the number of claims would leave little of them.
@@ -249,7 +232,10 @@ def _stringency(
     for scheduler in ADMISSION:
         by_load = [
             differences(
-                *(judge.values(Where(stringency=s), scheduler, metric, load) for s in (0.5, 0.2))
+                *(
+                    judge.values(WorkloadKind(stringency=s), scheduler, metric, load)
+                    for s in (0.5, 0.2)
+                )
             )
             for load in judge.above
         ]
@@ -264,7 +250,7 @@ def _all_deadlines(judge: Judge) -> Iterator[Claim]:
     yield from judge.combined(
         "fig4",
         "QoPS refuses less than MSB and MRT at high loads (CTC, S = 0.2)",
-        _superior(judge, "fig4", Where(), (_JOBS, _WORK)),
+        _superior(judge, "fig4", WorkloadKind(), (_JOBS, _WORK)),
     )
     yield from judge.combined(
         "fig4-especially",
@@ -272,7 +258,7 @@ def _all_deadlines(judge: Judge) -> Iterator[Claim]:
         _especially(judge),
     )
     yield from _with_load(judge)
-    strict = Where(stringency=0.5)
+    strict = WorkloadKind(stringency=0.5)
     parts = _superior(judge, "fig5", strict, (_JOBS,))
     yield from judge.combined("fig5", "the same holds with S = 0.5", parts)
     yield from _convergence(judge)
@@ -283,14 +269,17 @@ def _all_deadlines(judge: Judge) -> Iterator[Claim]:
             part
             for number, stringency in ((0, 0.2), (1, 0.5))
             for part in _superior(
-                judge, f"fig{int(name[3:]) + number}", Where(log, method, stringency), (_JOBS,)
+                judge,
+                f"fig{int(name[3:]) + number}",
+                WorkloadKind(log, method, stringency),
+                (_JOBS,),
             )
         ]
         text = f"the trend is the same on {figures}, {log} by {method}"
         yield from judge.combined(f"{name}-trend", text.replace(", SDSC,", ","), both)
 
 
-def _superior(judge: Judge, name: str, at: Where, metrics: Sequence[str]) -> Iterator[Claim]:
+def _superior(judge: Judge, name: str, at: WorkloadKind, metrics: Sequence[str]) -> Iterator[Claim]:
     """Yield the claims of QoPS against the other two at high loads."""
     for rival in RIVALS:
         for metric in metrics:
@@ -306,7 +295,7 @@ def _superior(judge: Judge, name: str, at: Where, metrics: Sequence[str]) -> Ite
 def _especially(judge: Judge) -> Iterator[Claim]:
     for rival in RIVALS:
         columns = (
-            judge.difference(Where(), "qops", rival, _JOBS, loads)
+            judge.difference(WorkloadKind(), "qops", rival, _JOBS, loads)
             for loads in (judge.high, judge.low)
         )
         text = f"unadmitted jobs, QoPS less {rival.upper()}: high loads less others (points)"
@@ -315,7 +304,7 @@ def _especially(judge: Judge) -> Iterator[Claim]:
 
 def _with_load(judge: Judge) -> Iterator[Claim]:
     """Yield the claims about loads near saturation."""
-    last, at = judge.loads[-1], Where()
+    last, at = judge.loads[-1], WorkloadKind()
     before = max([load for load in judge.loads if load <= 1.4], default=judge.loads[0])
     step = f"from load {before:g} to {last:g}"
 
@@ -343,7 +332,7 @@ def _with_load(judge: Judge) -> Iterator[Claim]:
 
     first, second = judge.loads[0], judge.loads[0] + (last - before)
     steps = ((last, before), (min(judge.loads, key=lambda load: abs(load - second)), first))
-    mixed = Where(share=0.2)
+    mixed = WorkloadKind(share=0.2)
     rises = [
         differences(*(judge.values(mixed, "easy", "response_time", load) for load in each))
         for each in steps
@@ -358,7 +347,7 @@ def _convergence(judge: Judge) -> list[Claim]:
     for name, (log, method) in _TRACES.items():
         for load in judge.above:
             columns = (
-                judge.spread(Where(log, method, stringency), _JOBS, ADMISSION, [load])
+                judge.spread(WorkloadKind(log, method, stringency), _JOBS, ADMISSION, [load])
                 for stringency in (0.5, 0.2)
             )
             text = (
@@ -377,7 +366,7 @@ def _convergence(judge: Judge) -> list[Claim]:
 
 def _used(judge: Judge) -> Iterator[Claim]:
     """Yield the claims of Figure 6, about utilization."""
-    at, last = Where(), judge.loads[-1]
+    at, last = WorkloadKind(), judge.loads[-1]
     losses = [
         judge.claim(
             f"fig6-loss.{name}",
@@ -414,7 +403,7 @@ def _used(judge: Judge) -> Iterator[Claim]:
 # Sections 5.2 and 5.3: mixed jobs, with one rule for artificial deadlines
 
 
-def _mixed_admittance(judge: Judge, at: Where) -> Iterator[Claim]:
+def _mixed_admittance(judge: Judge, at: WorkloadKind) -> Iterator[Claim]:
     """Yield the claims of Figures 13 to 16."""
     texts = {
         (13, 0.8, 0.2): "QoPS refuses fewer deadline jobs than MSB and MRT at high loads, 80 %",
@@ -439,7 +428,7 @@ def _mixed_admittance(judge: Judge, at: Where) -> Iterator[Claim]:
     yield from judge.combined("fig15-more", "and by more than with 80 % (S = 0.2)", parts)
 
 
-def _mixed_traces(judge: Judge, at: Where) -> Iterator[Claim]:
+def _mixed_traces(judge: Judge, at: WorkloadKind) -> Iterator[Claim]:
     """Yield the claims of Figures 17 to 24."""
     for first, log, method in ((17, "SDSC", "duplication"), (21, "CTC", "expansion")):
         there = at.replaced(log=log, method=method)
@@ -450,7 +439,7 @@ def _mixed_traces(judge: Judge, at: Where) -> Iterator[Claim]:
         yield from judge.combined(f"fig{first}-trend", text, parts)
 
 
-def _mixed_superior(judge: Judge, name: str, at: Where) -> list[Claim]:
+def _mixed_superior(judge: Judge, name: str, at: WorkloadKind) -> list[Claim]:
     return [
         judge.claim(
             f"{name}.{rival}",
@@ -462,7 +451,7 @@ def _mixed_superior(judge: Judge, name: str, at: Where) -> list[Claim]:
     ]
 
 
-def _mixed_convergence(judge: Judge, name: str, at: Where) -> Claim:
+def _mixed_convergence(judge: Judge, name: str, at: WorkloadKind) -> Claim:
     columns = (
         judge.spread(at.replaced(share=0.8, stringency=s), _DEADLINE_JOBS, ADMISSION, judge.above)
         for s in (0.5, 0.2)
@@ -474,7 +463,7 @@ def _mixed_convergence(judge: Judge, name: str, at: Where) -> Claim:
     return judge.claim(name, text, differences(*columns), high=0.0)
 
 
-def _others(judge: Judge, at: Where) -> Iterator[Claim]:
+def _others(judge: Judge, at: WorkloadKind) -> Iterator[Claim]:
     """Yield the claims of Figures 25 to 28: the jobs without deadlines."""
     settings = [at.replaced(share=share, stringency=s) for share in (0.2, 0.8) for s in (0.2, 0.5)]
     parts = []
@@ -505,7 +494,7 @@ def _others(judge: Judge, at: Where) -> Iterator[Claim]:
     yield from _few_deadlines(judge, few)
 
 
-def _few_deadlines(judge: Judge, at: Where) -> Iterator[Claim]:
+def _few_deadlines(judge: Judge, at: WorkloadKind) -> Iterator[Claim]:
     """Yield the claims of Figure 25."""
     below = [load for load in judge.loads if load < judge.loads[-1]]
     text = "response time, QoPS against MSB with 20 %: at most 5 % more but at the last load (%)"
@@ -532,7 +521,7 @@ def _few_deadlines(judge: Judge, at: Where) -> Iterator[Claim]:
 def _others_change(
     judge: Judge,
     name: str,
-    at: Where,
+    at: WorkloadKind,
     rival: str,
     metric: str,
     low: float = -math.inf,
@@ -543,7 +532,7 @@ def _others_change(
     return judge.claim(f"{name}.{metric}", text, values, low, high)
 
 
-def _mixed_used(judge: Judge, at: Where) -> Iterator[Claim]:
+def _mixed_used(judge: Judge, at: WorkloadKind) -> Iterator[Claim]:
     """Yield the claims of Figures 37 and 38, about utilization."""
 
     def loss(share: float, other: str) -> Values:
@@ -572,7 +561,7 @@ def _mixed_used(judge: Judge, at: Where) -> Iterator[Claim]:
     yield judge.claim("fig37-less", text, differences(many, loss(1.0, "easy")), low=0.0)
 
 
-def _others_by_utilization(judge: Judge, at: Where) -> Iterator[Claim]:
+def _others_by_utilization(judge: Judge, at: WorkloadKind) -> Iterator[Claim]:
     """Yield the claims of Figure 43."""
     at = at.replaced(share=0.2)
     texts = {
@@ -594,7 +583,7 @@ def _others_by_utilization(judge: Judge, at: Where) -> Iterator[Claim]:
         yield from judge.combined(f"fig43-{which}", text, parts)
 
 
-def _relaxation(judge: Judge, at: Where) -> Iterator[Claim]:
+def _relaxation(judge: Judge, at: WorkloadKind) -> Iterator[Claim]:
     """Yield the claims of Figure 57."""
     factors = judge.results.study.relaxations
     least, most = factors[0], factors[-1]
@@ -603,7 +592,12 @@ def _relaxation(judge: Judge, at: Where) -> Iterator[Claim]:
         ("slowdown", "falls", (-math.inf, 0.0)),
     ):
         changes = [
-            percent_changes(*(judge.values(at, "qops", metric, load, r) for r in (most, least)))
+            percent_changes(
+                *(
+                    judge.values(at.replaced(relaxation=r), "qops", metric, load)
+                    for r in (most, least)
+                )
+            )
             for load in judge.loads
         ]
         text = (

@@ -14,8 +14,8 @@ from qops_batsim.experiments.statistics import Interval, mean_interval
 from qops_batsim.papers.claims import jointly_judged
 from qops_batsim.papers.islam2003.claims import claims
 from qops_batsim.papers.islam2003.runs import (
-    Curve,
     Results,
+    WorkloadKind,
     all_values,
     packed,
     readings,
@@ -56,6 +56,44 @@ from qops_batsim.papers.report import (
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import SwfLog, read_swf
+
+ARCHIVE_NAMES = {
+    CTC: ("CTC-SP2-1996-3.1-cln.swf.gz", "ctc-sp2"),
+    SDSC: ("SDSC-SP2-1998-4.2-cln.swf.gz", "sdsc-sp2"),
+    KTH: ("KTH-SP2-1996-2.swf.gz", "kth-sp2"),
+}
+"""The archive's files, by ours, with the names by which they are fetched."""
+
+
+def run(request: PaperRequest) -> PaperReport:
+    """Run the experiments; the quick part has fewer jobs, loads and seeds."""
+    study = request.seeded(QUICK if request.quick else FULL)
+    logs: dict[str, SwfLog] = {}
+    traces: dict[Source, Workload] = {}
+    for source in study.all_sources():
+        if source.file not in logs:
+            archived, name = ARCHIVE_NAMES[source.file]
+            logs[source.file] = read_swf(find_log(request, source.file, archived, fetch=name))
+        log, processors = logs[source.file], source.processors
+        window = convert_log(log, processors=processors, skip=source.skip, first=source.first)
+        traces[source] = window.workload
+    return report_on(traces, study, request)
+
+
+def report_on(
+    traces: Mapping[Source, Workload], study: Study, request: PaperRequest
+) -> PaperReport:
+    """Run a study on traces, the jobs of load 1 (type ``delay``) by where they are from."""
+    results = run_study(traces, study, request)
+    return PaperReport(
+        paper="islam2003",
+        quick=request.quick,
+        choices=choices(study),
+        data=all_values(results),
+        tables=tables(results),
+        figures=figures(results),
+        claims=jointly_judged(claims(results)),
+    )
 
 
 def tables(results: Results) -> list[Table]:
@@ -176,26 +214,24 @@ _TITLES = {
     "relaxation": "QoPS by relaxation factor",
 }
 
-Lines = Mapping[str, Curve]
-
 
 def figures(results: Results) -> list[Figure]:
     """Return all figures, by the paper's numbers."""
     return [
         Figure(
-            name=str(shown.number),
-            title=f"Figure {shown.number}: {title_of(shown)}",
-            panels=tuple(_panels(results, shown)),
+            name=str(figure.number),
+            title=f"Figure {figure.number}: {title_of(figure)}",
+            panels=tuple(_panels(results, figure)),
         )
-        for shown in FIGURES
+        for figure in FIGURES
     ]
 
 
-def title_of(shown: PaperFigure) -> str:
+def title_of(figure: PaperFigure) -> str:
     """Return the title of a figure."""
-    where = f"{shown.log}, {shown.method}"
-    said = " and ".join(dict.fromkeys(map(_setting, shown.settings)))
-    return f"{_TITLES[shown.kind]}, {where}, {said}"
+    where = f"{figure.log}, {figure.method}"
+    said = " and ".join(dict.fromkeys(map(_setting, figure.settings)))
+    return f"{_TITLES[figure.kind]}, {where}, {said}"
 
 
 def _setting(setting: DeadlineSetting) -> str:
@@ -203,95 +239,56 @@ def _setting(setting: DeadlineSetting) -> str:
     return f"S = {stringency:g}, {100 * share:g} % deadline jobs"
 
 
-def _panels(results: Results, shown: PaperFigure) -> Iterator[Panel]:
-    for rule, source in RULES.items() if shown.mixed else [("run-time", "")]:
+def _panels(results: Results, figure: PaperFigure) -> Iterator[Panel]:
+    for rule, source in RULES.items() if figure.mixed else [("run-time", "")]:
         behind = f"; artificial deadlines of the {source}" if source else ""
-        for setting in shown.settings:
-            lines = _lines(results, shown, setting, rule)
-            for quantity in _quantities(shown):
+        for setting in figure.settings:
+            at = WorkloadKind(figure.log, figure.method, *setting, rule)
+            for quantity in _quantities(figure):
                 yield Panel(
                     title=f"{_setting(setting)}{behind}",
-                    x_label="Utilization (%)" if shown.kind == "achieved" else "Load",
+                    x_label="Utilization (%)" if figure.kind == "achieved" else "Load",
                     y_label=quantity.label,
                     series=(
-                        *(
-                            _series(label, curve, quantity, shown.kind == "achieved")
-                            for label, curve in lines.items()
-                        ),
-                        *(_limits(lines["qops"], quantity) if is_bounded(shown) else ()),
+                        *_lines(results, figure, at, quantity),
+                        *(_limits(results, at, quantity) if is_bounded(figure) else ()),
                     ),
                 )
 
 
-def _quantities(shown: PaperFigure) -> tuple[Quantity, ...]:
-    if shown.kind == "admittance":
-        return UNADMITTED_DEADLINE if shown.mixed else UNADMITTED
-    return (UTILIZATION,) if shown.kind == "utilization" else OTHERS
+def _quantities(figure: PaperFigure) -> tuple[Quantity, ...]:
+    if figure.kind == "admittance":
+        return UNADMITTED_DEADLINE if figure.mixed else UNADMITTED
+    return (UTILIZATION,) if figure.kind == "utilization" else OTHERS
 
 
-def _lines(results: Results, shown: PaperFigure, setting: DeadlineSetting, rule: str) -> Lines:
-    where = results, shown.log, shown.method, setting
-    if shown.kind == "relaxation":
+def _lines(
+    results: Results, figure: PaperFigure, at: WorkloadKind, quantity: Quantity
+) -> Iterator[Series]:
+    """Yield lines of means over seeds; loads at which the number has no meaning are left out."""
+    if figure.kind == "relaxation":
         factors = results.study.relaxations
-        return {f"R = {each:g}": Curve(*where, "qops", rule, each) for each in factors}
-    names = ADMISSION if shown.kind == "admittance" else (*ADMISSION, *REFERENCES)
-    return {name: Curve(*where, name, rule) for name in names}
+        curves = {f"R = {r:g}": (at.replaced(relaxation=r), "qops") for r in factors}
+    else:
+        names = ADMISSION if figure.kind == "admittance" else (*ADMISSION, *REFERENCES)
+        curves = {name: (at, name) for name in names}
+    for label, (kind, scheduler) in curves.items():
+        points = []
+        for load in results.study.loads:
+            values, reached = (
+                results.values(kind, scheduler, each, load)
+                for each in (quantity.metric, "utilization")
+            )
+            if values and reached:
+                x = mean_interval(reached).mean if figure.kind == "achieved" else load
+                points.append((x, mean_interval(values)))
+        yield line_of_means(label, points, quantity.scale)
 
 
-def _series(label: str, curve: Curve, quantity: Quantity, over_utilization: bool) -> Series:
-    """Return a line of means over seeds; loads at which the number has no meaning are left out."""
-    points = []
-    for load in curve.results.study.loads:
-        values, reached = (curve.values(load, each) for each in (quantity.metric, "utilization"))
-        if values and reached:
-            x = mean_interval(reached).mean if over_utilization else load
-            points.append((x, mean_interval(values)))
-    return line_of_means(label, points, quantity.scale)
-
-
-def _limits(curve: Curve, quantity: Quantity) -> Iterator[Series]:
-    """Yield the best known schedule and the bound on the workloads of a curve, if searched for."""
-    loads = curve.results.study.loads if curve.results.bound else ()
+def _limits(results: Results, at: WorkloadKind, quantity: Quantity) -> Iterator[Series]:
+    """Yield the best known schedule and the bound on the workloads, if searched for."""
+    loads = results.study.loads if results.bound else ()
     for name, dashes in zip(LINES, ("--", ":"), strict=True):
-        values = tuple(curve.limits(load, name)[quantity.metric] for load in loads)
+        values = tuple(results.limits(at, load, name)[quantity.metric] for load in loads)
         if values:
             yield Series(label=name, x=loads, y=values, limit=dashes)
-
-
-ARCHIVE_NAMES = {
-    CTC: ("CTC-SP2-1996-3.1-cln.swf.gz", "ctc-sp2"),
-    SDSC: ("SDSC-SP2-1998-4.2-cln.swf.gz", "sdsc-sp2"),
-    KTH: ("KTH-SP2-1996-2.swf.gz", "kth-sp2"),
-}
-"""The archive's files, by ours, with the names by which they are fetched."""
-
-
-def run(request: PaperRequest) -> PaperReport:
-    """Run the experiments; the quick part has fewer jobs, loads and seeds."""
-    study = request.seeded(QUICK if request.quick else FULL)
-    logs: dict[str, SwfLog] = {}
-    traces: dict[Source, Workload] = {}
-    for source in study.all_sources():
-        if source.file not in logs:
-            archived, name = ARCHIVE_NAMES[source.file]
-            logs[source.file] = read_swf(find_log(request, source.file, archived, fetch=name))
-        log, processors = logs[source.file], source.processors
-        window = convert_log(log, processors=processors, skip=source.skip, first=source.first)
-        traces[source] = window.workload
-    return report_on(traces, study, request)
-
-
-def report_on(
-    traces: Mapping[Source, Workload], study: Study, request: PaperRequest
-) -> PaperReport:
-    """Run a study on traces, the jobs of load 1 (type ``delay``) by where they are from."""
-    results = run_study(traces, study, request)
-    return PaperReport(
-        paper="islam2003",
-        quick=request.quick,
-        choices=choices(study),
-        data=all_values(results),
-        tables=tables(results),
-        figures=figures(results),
-        claims=jointly_judged(claims(results)),
-    )

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from itertools import product
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,7 +27,7 @@ from qops_batsim.experiments.deadline_runs import (
     Settings,
     checked_outcomes,
 )
-from qops_batsim.experiments.statistics import Interval, mean_interval, paired_difference
+from qops_batsim.experiments.statistics import mean_interval, paired_difference
 from qops_batsim.papers.islam2003.study import (
     ADMISSION,
     FIGURES,
@@ -35,7 +36,6 @@ from qops_batsim.papers.islam2003.study import (
     READINGS,
     REFERENCES,
     RULES,
-    DeadlineSetting,
     Log,
     Method,
     PackedCase,
@@ -53,6 +53,21 @@ from qops_batsim.workload.model import Workload
 from qops_batsim.workload.packed import packed_workload
 
 
+class WorkloadKind(NamedTuple):
+    """Workloads of a figure but for their loads and seeds; a relaxation factor if not the usual."""
+
+    log: Log = "CTC"
+    method: Method = "duplication"
+    stringency: float = 0.2
+    share: float = 1.0
+    rule: str = "run-time"
+    relaxation: float | None = None
+
+    def replaced(self, **changes: object) -> WorkloadKind:
+        """Return another one."""
+        return self._replace(**changes)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
 class Results:
     """All runs of a study, by canonical case."""
@@ -68,6 +83,25 @@ class Results:
         found = dict.fromkeys(case.canonical() for case in cases)
         values = [getattr(self.runs[case], metric) for case in found]
         return [] if None in values else [float(value) for value in values]
+
+    def values(self, at: WorkloadKind, scheduler: str, metric: str, load: float) -> list[float]:
+        """Return a number of a scheduler at a load over the seeds that differ."""
+        return self.of(self._cases(at, scheduler, load), metric)
+
+    def limits(self, at: WorkloadKind, load: float, line: str) -> dict[str, float]:
+        """Return the means of a line of bounds over the seeds, by metric."""
+        cases = self._cases(at, "qops", load)
+        searched = dict.fromkeys(bound_case(each.scenario, self.bound or 0.0) for each in cases)
+        return mean_unadmitted(self.bounds, list(searched), line)
+
+    def _cases(self, at: WorkloadKind, scheduler: str, load: float) -> list[DeadlineCase]:
+        source, found = self.study.sources[at.log], []
+        for seed in self.study.seeds:
+            it = scenario(source, at.method, (at.stringency, at.share), load, seed, at.rule)
+            if at.relaxation is not None:
+                it = msgspec.structs.replace(it, relaxation=at.relaxation)
+            found.append(case_of(it, scheduler))
+        return found
 
     def strict(
         self,
@@ -88,39 +122,6 @@ class Results:
             PackedCase(scheduler=scheduler, laxity=laxity, seed=seed) for seed in self.study.seeds
         )
         return [100.0 - (self.packed[case].unadmitted_jobs or 0.0) for case in cases]
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A scheduler on the workloads of a figure, over loads: its numbers by seed."""
-
-    results: Results
-    log: Log
-    method: Method
-    setting: DeadlineSetting
-    scheduler: str
-    rule: str = "run-time"
-    relaxation: float | None = None
-
-    def values(self, load: float, metric: str) -> list[float]:
-        """Return a number over the seeds that differ."""
-        return self.results.of(self._cases(load), metric)
-
-    def limits(self, load: float, line: str) -> dict[str, float]:
-        """Return the means of a line of bounds over the seeds, by metric."""
-        units = self.results.bound or 0.0
-        cases = dict.fromkeys(bound_case(each.scenario, units) for each in self._cases(load))
-        return mean_unadmitted(self.results.bounds, list(cases), line)
-
-    def _cases(self, load: float) -> list[DeadlineCase]:
-        study = self.results.study
-        source, found = study.sources[self.log], []
-        for seed in study.seeds:
-            it = scenario(source, self.method, self.setting, load, seed, self.rule)
-            if self.relaxation is not None:
-                it = msgspec.structs.replace(it, relaxation=self.relaxation)
-            found.append(case_of(it, self.scheduler))
-        return found
 
 
 def run_study(traces: Mapping[Source, Workload], study: Study, request: PaperRequest) -> Results:
@@ -188,36 +189,32 @@ def packed(results: Results) -> Iterator[dict[str, Any]]:
 
 def rows(results: Results) -> Iterator[dict[str, Any]]:
     """Yield the numbers of every scheduler by trace, setting, rule and load, each once."""
-    seen = set()
-    for shown in FIGURES:
-        for setting in shown.settings:
-            for rule in RULES if shown.mixed else ("run-time",):
-                key = shown.log, shown.method, setting, rule
-                if shown.kind in ("relaxation",) or key in seen:
-                    continue
-                seen.add(key)
-                for load in results.study.loads:
-                    for name in (*ADMISSION, *REFERENCES):
-                        curve = Curve(results, shown.log, shown.method, setting, name, rule)
-                        yield {
-                            "log": shown.log,
-                            "method": shown.method,
-                            "stringency": setting[0],
-                            "share": setting[1],
-                            "rule": rule,
-                            "load": load,
-                            "scheduler": name,
-                            **{each: _interval(curve.values(load, each)) for each in METRICS},
-                        }
+    kinds = dict.fromkeys(
+        WorkloadKind(figure.log, figure.method, *setting, rule)
+        for figure in FIGURES
+        if figure.kind != "relaxation"
+        for setting in figure.settings
+        for rule in (RULES if figure.mixed else ("run-time",))
+    )
+    for at, load, name in product(kinds, results.study.loads, (*ADMISSION, *REFERENCES)):
+        numbers = {each: results.values(at, name, each, load) for each in METRICS}
+        yield {
+            "log": at.log,
+            "method": at.method,
+            "stringency": at.stringency,
+            "share": at.share,
+            "rule": at.rule,
+            "load": load,
+            "scheduler": name,
+            **{each: mean_interval(found) if found else None for each, found in numbers.items()},
+        }
 
 
 def readings(results: Results) -> Iterator[dict[str, Any]]:
     """Yield what each reading refuses, and how that differs from MSB with its defaults."""
     study = results.study
-    for source in study.reading_sources:
-        for load in study.reading_loads:
-            for reading in study.readings:
-                yield _compared(results, source, load, reading, study.seeds)
+    for each in product(study.reading_sources, study.reading_loads, study.readings):
+        yield _compared(results, *each, study.seeds)
 
 
 def windows(results: Results) -> Iterator[dict[str, Any]]:
@@ -227,10 +224,8 @@ def windows(results: Results) -> Iterator[dict[str, Any]]:
         *(Reading(name=name, scheduler=name) for name in ADMISSION),
         READINGS[1],
     )
-    for source in study.windows:
-        for load in study.window_loads:
-            for reading in compared:
-                yield _compared(results, source, load, reading, study.window_seeds)
+    for each in product(study.windows, study.window_loads, compared):
+        yield _compared(results, *each, study.window_seeds)
 
 
 def _compared(
@@ -243,7 +238,3 @@ def _compared(
         found[metric] = mean_interval(values)
         found[f"{metric}_less_msb"] = paired_difference(values, of("msb"))
     return found
-
-
-def _interval(values: list[float]) -> Interval | None:
-    return mean_interval(values) if values else None

@@ -55,6 +55,48 @@ from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import read_swf
 
+LOGS = ("CTC-SP2-1996-rebuilt.swf.gz", "CTC-SP2-1996-3.1-cln.swf.gz")
+
+
+def run(request: PaperRequest) -> PaperReport:
+    """Run the experiments; the quick part is one machine, two seeds and a coarse grid."""
+    log = read_swf(find_log(request, *LOGS, fetch="ctc-sp2"))
+    jobs = QUICK_JOBS if request.quick else FULL_JOBS
+    studies = {BATCH_PARTITION: FULL, WHOLE_LOG: COARSE}
+    if request.quick:
+        studies = {BATCH_PARTITION: QUICK}
+    parts = []
+    for processors, study in studies.items():
+        workload = convert_log(log, processors=processors, first=jobs).workload
+        parts.append((workload, request.seeded(study)))
+    return report_on(parts, request)
+
+
+def report_on(parts: Sequence[tuple[Workload, Study]], request: PaperRequest) -> PaperReport:
+    """Run studies on traces, one for each machine, and report.
+
+    The traces are the jobs of load 1, of type ``delay``. Figures and claims of the first
+    have the plain names, those of the others end in ``-PROCESSORS``.
+    """
+    request = request.in_parts(sum(len(study.runs()) for _, study in parts))
+    machines: dict[str, Any] = {}
+    report = PaperReport(
+        paper="islam2004",
+        quick=request.quick,
+        choices=choices(parts),
+        data={"machines": machines},
+    )
+    for trace, study in parts:
+        results = run_study(trace, study, request)
+        suffix = f"-{trace.processors}" if machines else ""
+        machine = f", {trace.processors} processors" if len(parts) > 1 else ""
+        report.tables = [*report.tables, *tables(results, machine=machine)]
+        report.figures = [*report.figures, *figures(results, suffix=suffix, machine=machine)]
+        report.claims = [*report.claims, *claims(results, suffix=suffix)]
+        machines[str(trace.processors)] = all_values(results)
+    report.claims = jointly_judged(report.claims)
+    return report
+
 
 def tables(results: Results, *, machine: str = "") -> list[Table]:
     """Return the tables; ``machine`` goes behind their titles."""
@@ -276,46 +318,3 @@ def _panel(
         found = (results.interval(case, quantity.metric) for case in cases)
         series.append(line_of_means(label, zip(x, found, strict=True), quantity.scale))
     return Panel(title=title, x_label=x_label, y_label=quantity.label, series=tuple(series))
-
-
-LOGS = ("CTC-SP2-1996-rebuilt.swf.gz", "CTC-SP2-1996-3.1-cln.swf.gz")
-
-
-def run(request: PaperRequest) -> PaperReport:
-    """Run the experiments; the quick part is one machine, two seeds and a coarse grid."""
-    log = read_swf(find_log(request, *LOGS, fetch="ctc-sp2"))
-    jobs = QUICK_JOBS if request.quick else FULL_JOBS
-    studies = {BATCH_PARTITION: FULL, WHOLE_LOG: COARSE}
-    if request.quick:
-        studies = {BATCH_PARTITION: QUICK}
-    parts = []
-    for processors, study in studies.items():
-        workload = convert_log(log, processors=processors, first=jobs).workload
-        parts.append((workload, request.seeded(study)))
-    return report_on(parts, request)
-
-
-def report_on(parts: Sequence[tuple[Workload, Study]], request: PaperRequest) -> PaperReport:
-    """Run studies on traces, one for each machine, and report.
-
-    The traces are the jobs of load 1, of type ``delay``. Figures and claims of the first
-    have the plain names, those of the others end in ``-PROCESSORS``.
-    """
-    request = request.in_parts(sum(len(study.runs()) for _, study in parts))
-    machines: dict[str, Any] = {}
-    report = PaperReport(
-        paper="islam2004",
-        quick=request.quick,
-        choices=choices(parts),
-        data={"machines": machines},
-    )
-    for trace, study in parts:
-        results = run_study(trace, study, request)
-        suffix = f"-{trace.processors}" if machines else ""
-        machine = f", {trace.processors} processors" if len(parts) > 1 else ""
-        report.tables = [*report.tables, *tables(results, machine=machine)]
-        report.figures = [*report.figures, *figures(results, suffix=suffix, machine=machine)]
-        report.claims = [*report.claims, *claims(results, suffix=suffix)]
-        machines[str(trace.processors)] = all_values(results)
-    report.claims = jointly_judged(report.claims)
-    return report

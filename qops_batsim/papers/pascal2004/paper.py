@@ -47,6 +47,37 @@ from qops_batsim.papers.report import (
 )
 
 
+def run(request: PaperRequest) -> PaperReport:
+    """Run the experiments."""
+    return run_with(request.seeded(QUICK if request.quick else FULL), request)
+
+
+def run_with(study: Study, request: PaperRequest) -> PaperReport:
+    """Run the experiments with other numbers of jobs or seeds."""
+    logs = {name: find_log(request, name) for name in (REBUILT, ORIGINAL)}
+    results = run_trials(study.trials(), logs, request)
+    recorded: dict[str, float] = {}
+    for name, usable in (("usable", True), ("all", False)):
+        wait, jobs = recorded_wait(logs[ORIGINAL], usable_only=usable)
+        recorded |= {name: wait, f"{name}_jobs": jobs}
+    first = table1(results, study, recorded)
+    second = table2(results, study)
+    third = candidates(results, study)
+    return PaperReport(
+        paper="pascal2004",
+        quick=request.quick,
+        choices=CHOICES | {"seeds": ", ".join(map(str, study.seeds))},
+        data={
+            "table1": {"rows": first, "recorded_waits": recorded},
+            "table2": {"cases": second},
+            "candidates": third,
+        },
+        tables=tables(first, second, third),
+        figures=figures(first, second, third),
+        claims=jointly_judged(claims(first, second, third)),
+    )
+
+
 def tables(first: TableRows, second: TableRows, third: TableRows) -> list[Table]:
     """Return Table 1, Table 2 with one row a case and class, guarantees, and candidates."""
     labelled = [{**case, "label": _label(case)} for case in second]
@@ -239,34 +270,3 @@ def _of_classes(case: Mapping[str, Any]) -> tuple[Series, ...]:
 def _bars(label: str, waits: Mapping[str, float | None], *, from_paper: bool = False) -> Series:
     known = {name: value for name, value in waits.items() if value is not None}
     return Series(label=label, x=tuple(known), y=tuple(known.values()), from_paper=from_paper)
-
-
-def run(request: PaperRequest) -> PaperReport:
-    """Run the experiments."""
-    return run_with(request.seeded(QUICK if request.quick else FULL), request)
-
-
-def run_with(study: Study, request: PaperRequest) -> PaperReport:
-    """Run the experiments with other numbers of jobs or seeds."""
-    logs = {name: find_log(request, name) for name in (REBUILT, ORIGINAL)}
-    results = run_trials(study.trials(), logs, request)
-    recorded: dict[str, float] = {}
-    for name, usable in (("usable", True), ("all", False)):
-        wait, jobs = recorded_wait(logs[ORIGINAL], usable_only=usable)
-        recorded |= {name: wait, f"{name}_jobs": jobs}
-    first = table1(results, study, recorded)
-    second = table2(results, study)
-    third = candidates(results, study)
-    return PaperReport(
-        paper="pascal2004",
-        quick=request.quick,
-        choices=CHOICES | {"seeds": ", ".join(map(str, study.seeds))},
-        data={
-            "table1": {"rows": first, "recorded_waits": recorded},
-            "table2": {"cases": second},
-            "candidates": third,
-        },
-        tables=tables(first, second, third),
-        figures=figures(first, second, third),
-        claims=jointly_judged(claims(first, second, third)),
-    )

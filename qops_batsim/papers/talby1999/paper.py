@@ -35,6 +35,43 @@ from qops_batsim.papers.talby1999.runs import (
 from qops_batsim.papers.talby1999.study import BOTH, CHOICES, first_cases
 from qops_batsim.workload.swf import SwfLog, read_swf
 
+LOG = "KTH-SP2-1996-2.swf.gz"
+ARCHIVE_NAME = "kth-sp2"
+
+
+def run(request: PaperRequest) -> PaperReport:
+    """Run the experiments; the quick part is the monthly table."""
+    log = read_swf(find_log(request, LOG, fetch=ARCHIVE_NAME))
+    return report_on(log, request)
+
+
+def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
+    """Run the experiments on a log of the paper's months, September 1996 to August 1997."""
+    cases = first_cases(quick=request.quick)
+    quick = request.quick
+    request = request.in_parts(len(cases) + len(BOTH) * (not quick))
+    years = run_years(log, cases, request)
+    if not quick:
+        last = [monthly_average_case(years, reading) for reading in BOTH.values()]
+        years |= run_years(log, last, request)
+    data = monthly_values(years) if quick else all_values(years)
+    found = monthly_claims if quick else all_claims
+    claims, literal = (jointly_judged(found(years, reading)) for reading in BOTH.values())
+    data["literal_claims"] = literal
+    return PaperReport(
+        paper="talby1999",
+        quick=quick,
+        choices=CHOICES,
+        data=data,
+        tables=[
+            *(monthly_tables(data) if quick else all_tables(data)),
+            claims_in_both_readings(claims, literal),
+        ],
+        figures=monthly_figures(data) if quick else all_figures(data),
+        claims=claims,
+    )
+
+
 Data = Mapping[str, Any]
 
 
@@ -375,40 +412,3 @@ def _curve(name: str, title: str, labels: tuple[str, str, str], *series: Series)
     """Return a figure of one panel, with the labels of its top and of both axes."""
     panel = Panel(title=labels[0], x_label=labels[1], y_label=labels[2], series=series)
     return Figure(name=name, title=title, panels=(panel,))
-
-
-LOG = "KTH-SP2-1996-2.swf.gz"
-ARCHIVE_NAME = "kth-sp2"
-
-
-def run(request: PaperRequest) -> PaperReport:
-    """Run the experiments; the quick part is the monthly table."""
-    log = read_swf(find_log(request, LOG, fetch=ARCHIVE_NAME))
-    return report_on(log, request)
-
-
-def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
-    """Run the experiments on a log of the paper's months, September 1996 to August 1997."""
-    cases = first_cases(quick=request.quick)
-    quick = request.quick
-    request = request.in_parts(len(cases) + len(BOTH) * (not quick))
-    years = run_years(log, cases, request)
-    if not quick:
-        last = [monthly_average_case(years, reading) for reading in BOTH.values()]
-        years |= run_years(log, last, request)
-    data = monthly_values(years) if quick else all_values(years)
-    found = monthly_claims if quick else all_claims
-    claims, literal = (jointly_judged(found(years, reading)) for reading in BOTH.values())
-    data["literal_claims"] = literal
-    return PaperReport(
-        paper="talby1999",
-        quick=quick,
-        choices=CHOICES,
-        data=data,
-        tables=[
-            *(monthly_tables(data) if quick else all_tables(data)),
-            claims_in_both_readings(claims, literal),
-        ],
-        figures=monthly_figures(data) if quick else all_figures(data),
-        claims=claims,
-    )
