@@ -138,27 +138,27 @@ def _of_class(case: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _label(case: Mapping[str, Any]) -> str:
-    return f"{case['case']}: {_whole(case['jobs'][ALL]):,} jobs, {case['classes']}"
+    return f"{case['case']}: {_without_fraction(case['jobs'][ALL]):,} jobs, {case['classes']}"
 
 
-def _whole(value: float) -> int | float:
+def _without_fraction(value: float) -> int | float:
     """Return a mean of counts without fraction where it has none."""
     return int(value) if float(value).is_integer() else value
 
 
-def _over_seeds(values: Sequence[float | None]) -> str:
+def _interval_text(values: Sequence[float | None]) -> str:
     """Return the mean with its interval, if there is more than one seed."""
     known = [value for value in values if value is not None]
     return mean_interval(known).text() if known else "-"
 
 
-def _count(values: Sequence[float]) -> str:
-    return _over_seeds(values) if len(values) > 1 else number_text(_whole(values[0]))
+def _count_text(values: Sequence[float]) -> str:
+    return _interval_text(values) if len(values) > 1 else number_text(_without_fraction(values[0]))
 
 
-def _mean(values: Sequence[float | None]) -> str:
+def _mean_text(values: Sequence[float | None]) -> str:
     known = mean(values)
-    return "-" if known is None else number_text(_whole(known))
+    return "-" if known is None else number_text(_without_fraction(known))
 
 
 _TABLE_1: Columns = {
@@ -166,7 +166,7 @@ _TABLE_1: Columns = {
     "jobs": "jobs",
     "days": "days",
     "recorded": "as recorded",
-    "nqs_by_seed": Column("our NQS", _over_seeds),
+    "nqs_by_seed": Column("our NQS", _interval_text),
     "paper.nqs": "paper: NQS (log)",
     "aroma": "AROMA, run time",
     "aroma_cpu_time_field": "AROMA, CPU time field",
@@ -177,24 +177,24 @@ _TABLE_1: Columns = {
 _TABLE_2: Columns = {
     "label": "case",
     "class": "class",
-    "jobs": Column("jobs", _mean),
-    "wait": Column("wait (s)", _over_seeds),
+    "jobs": Column("jobs", _mean_text),
+    "wait": Column("wait (s)", _interval_text),
     "paper.wait": "paper",
-    "mapping_ms": Column("mapping (ms)", _mean),
-    "mapping_p99_ms": Column("p99 (ms)", _mean),
+    "mapping_ms": Column("mapping (ms)", _mean_text),
+    "mapping_p99_ms": Column("p99 (ms)", _mean_text),
     "paper.mapping_ms": "paper",
-    "rejected": Column("rejects", _count),
+    "rejected": Column("rejects", _count_text),
     "paper.rejected": "paper",
-    "stretch": Column("stretch", _mean),
+    "stretch": Column("stretch", _mean_text),
 }
 _CANDIDATES: Columns = {
     "candidates": "candidates",
-    "deadline_rejects": Column("deadline rejects", _count),
-    "deadline_rejects_percent": Column("%", _over_seeds),
-    "high_priority_rejects": Column("high priority rejects", _count),
-    "wait": Column("wait (s), all", _over_seeds),
-    "mapping_ms": Column("mapping (ms)", _mean),
-    "mapping_p99_ms": Column("p99 (ms)", _mean),
+    "deadline_rejects": Column("deadline rejects", _count_text),
+    "deadline_rejects_percent": Column("%", _interval_text),
+    "high_priority_rejects": Column("high priority rejects", _count_text),
+    "wait": Column("wait (s), all", _interval_text),
+    "mapping_ms": Column("mapping (ms)", _mean_text),
+    "mapping_p99_ms": Column("p99 (ms)", _mean_text),
     "broken_promises": "broken guarantees",
 }
 _GUARANTEES: Columns = {

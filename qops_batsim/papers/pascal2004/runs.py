@@ -222,15 +222,11 @@ def _group(applications: Sequence[_Application], seconds: Mapping[str, float]) -
     return ClassMeasures(
         jobs=len(applications),
         rejected=len(applications) - len(started),
-        wait=_mean([each.start - each.submission_time for each in started]),
-        stretch=_mean(lasted),
-        mapping_ms=_mean([1e3 * each for each in measured]),
+        wait=mean([each.start - each.submission_time for each in started]),
+        stretch=mean(lasted),
+        mapping_ms=mean([1e3 * each for each in measured]),
         mapping_p99_ms=1e3 * float(np.percentile(measured, 99)) if measured else None,
     )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
 
 
 def _is_broken(application: _Application, module: DecisionModule) -> bool:
