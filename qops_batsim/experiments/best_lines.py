@@ -36,7 +36,7 @@ class Unadmitted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BoundSearch:
-    """Searches workloads for both lines; returns what each is, by its name."""
+    """Search of workloads for both lines, by their names."""
 
     def __init__(self, runs: DeadlineRuns) -> None:
         self._runs = runs

@@ -361,7 +361,7 @@ def campaign_of(given: dict[str, Any], *, source: str) -> Campaign:
         campaign = msgspec.convert(values, Campaign)
         campaign.check()
     except msgspec.ValidationError as error:
-        raise InputError(f"{source}: {_told(error, values)}") from None
+        raise InputError(f"{source}: {_error_text(error, values)}") from None
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
     return campaign
@@ -394,7 +394,7 @@ def _model(given: Any) -> Any:
     return {"model": given} if isinstance(given, str) else given
 
 
-def _told(error: msgspec.ValidationError, values: Any) -> str:
+def _error_text(error: msgspec.ValidationError, values: Any) -> str:
     """Return what is wrong with a value, and where."""
     message, _, where = str(error).partition(" - at `$")
     where = where.rstrip("`").lstrip(".")

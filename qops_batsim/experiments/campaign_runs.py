@@ -62,7 +62,7 @@ class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class CampaignRuns:
-    """A campaign with what is known of its runs, in the order of its cells."""
+    """A campaign with the outcomes so far, in the order of its cells."""
 
     description: Description
     outcomes: Sequence[CellOutcome]
@@ -132,7 +132,7 @@ def run_campaign(
 
 
 def read_campaign_runs(directory: str | Path) -> CampaignRuns:
-    """Return what is known of the runs of a campaign's directory."""
+    """Return the finished and failed runs of a campaign's directory."""
     found = read_description(directory)
     kept, failures = _stores(Path(directory))
     cases = [case_of(found.campaign, cell, found.identities) for cell in found.campaign.cells()]
@@ -141,7 +141,7 @@ def read_campaign_runs(directory: str | Path) -> CampaignRuns:
 
 
 def read_description(directory: str | Path) -> Description:
-    """Return what is run in a directory."""
+    """Return the description of a campaign's directory."""
     path = Path(directory) / DESCRIPTION
     what = "the description that `campaign run` writes"
     content = read_bytes(path, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
@@ -155,7 +155,7 @@ def read_description(directory: str | Path) -> Description:
 
 
 def status_of(directory: str | Path) -> Status:
-    """Return how far a campaign is, without reading its runs. O(cells)."""
+    """Return the progress of a campaign, without reading its runs. O(cells)."""
     found = read_description(directory)
     cells = list(found.campaign.cells())
     cases = dict.fromkeys(case_of(found.campaign, cell, found.identities) for cell in cells)
@@ -166,7 +166,7 @@ def status_of(directory: str | Path) -> Status:
 
 
 def _inputs(campaign: Campaign, directory: Path) -> tuple[InputIdentities, dict[str, Workload]]:
-    """Return what identifies the inputs, and the logs by it."""
+    """Return the identities of the inputs, and the logs by identity."""
     names: dict[str, str] = {}
     traces: dict[str, Workload] = {}
     for log in campaign.logs:

@@ -140,7 +140,7 @@ class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class DeadlineRuns:
-    """Makes the runs of cases on some logs, jobs of type ``delay``, by what identifies each.
+    """Runs of cases on some logs (jobs of type ``delay``), by the identity of each log.
 
     Without platform there are as many equal hosts as a log is for. Remembered are the last
     workload, the one that it was made of with its EASY schedule, and what schedulers that do not
@@ -209,7 +209,7 @@ class DeadlineRuns:
         return with_estimates(workload, choices, requests=requests, ends=self._ends)
 
     def _measure(self, scenario: Scenario) -> Measured:
-        """Return the workload of a scenario before it gets deadlines, and what EASY does."""
+        """Return the workload of a scenario before it gets deadlines, with its EASY schedule."""
         same = scenario.without_estimates()
         if self._measured is None or self._measured[0] != same:
             scaled = scaled_workload(
@@ -232,7 +232,7 @@ class DeadlineRuns:
 
 
 def shared_steps(case: DeadlineCase) -> Scenario:
-    """Return what a case shares with others that should be run by the same process."""
+    """Return the scenario that a case shares with others, to be run by the same process."""
     return case.scenario.without_estimates()
 
 
@@ -292,7 +292,7 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
         return self.case_of(scenario, *self.identity())
 
     def case_of(self, scenario: Scenario, settings: Settings, code: str) -> DeadlineCase:
-        """Return the same, given what :meth:`identity` returns."""
+        """Return the case of a run on a scenario, given the contestant's :meth:`identity`."""
         return DeadlineCase(
             scenario=scenario, scheduler=self.scheduler, settings=settings, code=code
         )

@@ -43,7 +43,7 @@ def give_deadlines(
 
 @dataclass(frozen=True)
 class Measured:
-    """A workload whose EASY schedule is known: what all deadlines of it are derived from."""
+    """A workload with its EASY schedule, from which all its deadlines are derived."""
 
     workload: Workload
     prepared: Workload

@@ -94,7 +94,7 @@ def draw_comparison(
 def panels(
     path: str | Path | None, count: int, size: tuple[float, float], margin: tuple[float, float]
 ) -> Iterator[tuple[Any, Sequence[Any]]]:
-    """Give a picture and its panels, two in a row; panels have a size, the picture a margin.
+    """Yield a picture and its panels, two in a row; panels have a size, the picture a margin.
 
     Sizes are in inches; a panel that is left over is not shown.
     """

@@ -152,14 +152,14 @@ def run_cases(
 
 @dataclass(frozen=True)
 class _Maker(Generic[CaseT, RunT]):
-    """Makes runs, and keeps them or why there are none."""
+    """Maker of runs, which keeps them or the reasons why there are none."""
 
     work: Callable[[CaseT], RunT]
     kept: KeptRuns[RunT] | None
     failures: KeptRuns[Failure] | None
 
     def make(self, case: CaseT) -> RunT | Failure:
-        """Return the run of a case, or why there is none."""
+        """Return the run of a case, or its failure."""
         try:
             return self.work(case)
         except Exception as error:
@@ -169,7 +169,7 @@ class _Maker(Generic[CaseT, RunT]):
             return Failure(_error_text(error))
 
     def keep(self, case: CaseT, run: RunT | Failure) -> None:
-        """Keep what came out."""
+        """Keep a run or a failure."""
         if isinstance(run, Failure):
             if self.failures is not None:
                 self.failures.add(case, run)
@@ -191,7 +191,7 @@ def _error_text(error: Exception) -> str:
 def _runs(
     maker: _Maker[CaseT, RunT], groups: Sequence[Sequence[CaseT]], workers: Workers
 ) -> Generator[tuple[CaseT, RunT | Failure], None, None]:
-    """Yield cases with what came out, kept; closed before the end, leave nothing running."""
+    """Yield cases with runs or failures, kept; closed before the end, leave nothing running."""
     if isinstance(workers, str):
         for case, run in results_on_cluster(workers, make_group, maker, groups):
             # The machines of a cluster need not see our files.
@@ -226,7 +226,7 @@ def _runs(
 def make_group(
     maker: _Maker[CaseT, RunT], cases: Sequence[CaseT]
 ) -> list[tuple[CaseT, RunT | Failure]]:
-    """Return cases with what came out."""
+    """Return cases with their runs or failures."""
     return [(case, maker.make(case)) for case in cases]
 
 

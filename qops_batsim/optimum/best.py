@@ -274,7 +274,7 @@ def _report_progress(
 
 
 def schedule_of(problem: Problem, scheduler: str) -> Ints:
-    """Return what a scheduler does with a problem, without the jobs that end late."""
+    """Return the schedule of a scheduler, without the jobs that end late."""
     workload = problem.workload
     simulation = simulate(workload, make_cluster(workload.processors), scheduler)
     outcomes = outcomes_of_simulation(simulation.ended, workload)

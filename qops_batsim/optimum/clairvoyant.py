@@ -74,7 +74,7 @@ class Clairvoyant(SpaceSharingScheduler):
 
 
 def write_best(best: Best, workload: Workload, prefix: str, name: str | None = None) -> Run:
-    """Execute a schedule, write it as a run's files, and check that it is worth what is said.
+    """Execute a schedule, write it as a run's files, and check its worth.
 
     ``name`` is what the run's description calls the workload: the file that it was read from.
     """

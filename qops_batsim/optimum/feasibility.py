@@ -42,7 +42,7 @@ solver again."""
 
 
 class JointSchedule(NamedTuple):
-    """A schedule of all jobs (ticks), or None; and whether that is proven."""
+    """A schedule of all jobs (ticks), or None; ``is_proven`` if that is certain."""
 
     starts: Ints | None
     is_proven: bool
@@ -76,7 +76,7 @@ def joint_schedule(
 
 
 def _solved(tasks: Tasks, first: Ints, machine: int, units: float) -> JointSchedule:
-    """Return what the solver finds, beginning with a schedule of some."""
+    """Return the schedule that the solver finds, beginning with one of some jobs."""
     worth, budget = np.ones(len(first), np.int64), Budget(units, False)
     found = solve(tasks, worth, machine, budget, start=first, all_chosen=True)
     return JointSchedule(found.starts, found.is_proven)
@@ -114,7 +114,7 @@ class ExactFeasibility(SpaceSharingScheduler):
 
 
 class ExactSearch:
-    """Asks a search, and the solver where that finds no plan."""
+    """A search that asks another one, and the solver where that finds no plan."""
 
     def __init__(
         self, search: Search, machine_size: int, solver_counts: SolverCounts, limit: float

@@ -40,7 +40,7 @@ class Occupancy:
 
     @classmethod
     def of(cls, tasks: Tasks, starts: Ints, machine: int) -> Occupancy:
-        """Return what a schedule uses."""
+        """Return the occupancy of a schedule."""
         room = cls(machine)
         chosen = np.flatnonzero(starts != NOT_CHOSEN)
         begins, ends = starts[chosen], starts[chosen] + tasks.duration[chosen]

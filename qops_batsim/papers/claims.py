@@ -72,7 +72,7 @@ Ends = tuple[float | None, float | None]
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim of a paper, in our words, and what came out here.
+    """One claim of a paper, in our words, with its verdict.
 
     ``section`` is where the paper has it. ``value`` is the number that it was judged by, with its
     unit in ``text``, and a 95 % confidence interval if there is one, of ``count`` repetitions;
@@ -150,7 +150,7 @@ def sign_claim(
     *,
     section: str = "",
 ) -> Claim:
-    """Return such a claim, that a number is above 0 (sign +1) or below (-1)."""
+    """Return a claim that a number, or a mean, is above 0 (sign +1) or below (-1)."""
     low, high = (0.0, math.inf) if sign > 0 else (-math.inf, 0.0)
     return range_claim(name, text, found, low, high, section=section, paper=paper)
 

@@ -169,7 +169,7 @@ METRICS = (
 
 
 def all_values(results: Results) -> dict[str, Any]:
-    """Return what was run and what each figure shows; its numbers are in the figures."""
+    """Return the study, its rows, and the settings of each figure, whose numbers it has."""
     return {
         "study": results.study,
         "shown": {str(each.number): msgspec.structs.asdict(each) for each in FIGURES},
@@ -181,7 +181,7 @@ def all_values(results: Results) -> dict[str, Any]:
 
 
 def packed(results: Results) -> Iterator[dict[str, Any]]:
-    """Yield what each scheduler admits to packed schedules (%), by laxity."""
+    """Yield the jobs that each scheduler admits to packed schedules (%), by laxity."""
     for laxity in results.study.laxities:
         found = {name: mean_interval(results.admitted(name, laxity)) for name in ADMISSION}
         yield {"laxity": laxity, **found}
@@ -211,14 +211,14 @@ def rows(results: Results) -> Iterator[dict[str, Any]]:
 
 
 def readings(results: Results) -> Iterator[dict[str, Any]]:
-    """Yield what each reading refuses, and how that differs from MSB with its defaults."""
+    """Yield the refusals of each reading, and the differences to MSB with its defaults."""
     study = results.study
     for each in product(study.reading_sources, study.reading_loads, study.readings):
         yield _compared(results, *each, study.seeds)
 
 
 def windows(results: Results) -> Iterator[dict[str, Any]]:
-    """Yield what schedulers refuse on other windows of the logs."""
+    """Yield the refusals of schedulers on other windows of the logs."""
     study = results.study
     compared = (
         *(Reading(name=name, scheduler=name) for name in ADMISSION),

@@ -252,7 +252,7 @@ def strict_scenario(source: Source, load: float, seed: int) -> Scenario:
 
 
 def case_of(found: Scenario, scheduler: str, settings: Settings | None = None) -> DeadlineCase:
-    """Return the run of a scheduler; that of one which does not look at deadlines is of any."""
+    """Return the case of a scheduler, the same for all deadlines if it does not look at them."""
     if scheduler in BLIND:
         found = msgspec.structs.replace(
             found, stringency=0.2, artificial="run-time", relaxation=RELAXATIONS[0]
@@ -262,7 +262,7 @@ def case_of(found: Scenario, scheduler: str, settings: Settings | None = None) -
 
 
 def _order(case: DeadlineCase) -> tuple[Any, ...]:
-    """Sort by workload before deadlines, the longest first, then by what deadlines are of."""
+    """Return the rank of a case: by workload, the longest first, then by deadlines."""
     it = case.scenario
     workload = -it.load, it.method, it.log, it.without_deadlines().seed
     return *workload, it.seed, it.share, it.stringency, it.artificial, it.relaxation, case.scheduler
@@ -345,7 +345,7 @@ QUICK = Study(
 
 
 def choices(study: Study) -> dict[str, str]:
-    """Return what was chosen for a study, in words."""
+    """Return the choices of a study, in words."""
     machines = ", ".join(
         f"{log}: the first {source.first:,} jobs of {source.file} on {source.processors} processors"
         for log, source in study.sources.items()

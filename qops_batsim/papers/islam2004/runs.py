@@ -118,7 +118,7 @@ def run_study(trace: Workload, study: Study, request: PaperRequest) -> Results:
 
 
 class _Trace:
-    """Runs cases on the workloads of one trace; remembers the last workload."""
+    """Runs of cases on the workloads of one trace; remembers the last workload."""
 
     def __init__(self, trace: Workload) -> None:
         self._trace = trace
@@ -135,7 +135,7 @@ class _Trace:
 
 @dataclass(frozen=True)
 class PricedWorkload:
-    """A workload with deadlines, its work by category, and how EASY serves it."""
+    """A workload with deadlines, its work by category, and its slowdowns under EASY."""
 
     workload: Workload
     work: Mapping[str, float]
@@ -228,7 +228,7 @@ def all_values(results: Results) -> dict[str, Any]:
 
 
 def category_values(results: Results) -> list[dict[str, Any]]:
-    """Return what is accepted of each category (%) at the highest load, by fixed TF.
+    """Return the accepted share of each category (%) at the highest load, by fixed TF.
 
     ``jobs`` and ``work`` are the category's part of all that is submitted (%).
     """

@@ -174,7 +174,7 @@ QUICK = COARSE
 
 
 def choices(parts: Sequence[tuple[Workload, Study]]) -> dict[str, str]:
-    """Return what was chosen for studies on traces, in words."""
+    """Return the choices of studies on traces, in words."""
     options = msgspec.to_builtins(make_scheduler(SCHEDULER).options)
     varied = Case(load=1.0, kill_and_restart=True).settings(0)
     fixed = {name: value for name, value in options.items() if name not in varied}

@@ -174,7 +174,7 @@ class _Application:
 def outcome_of(
     workload: Workload, ended: Iterable[JobRecord], module: DecisionModule
 ) -> TrialMeasures:
-    """Return what is measured of a simulation that is over."""
+    """Return the measures of a simulation that is over."""
     ended = list(ended)
     records = {record.local_id: record for record in ended}
     ends = _ends(ended, {job.id for job in workload.jobs})
@@ -333,7 +333,7 @@ def table2(results: Results, study: Study) -> list[dict[str, Any]]:
 
 
 def candidates(results: Results, study: Study) -> list[dict[str, Any]]:
-    """Return what a number of candidates for fall-backs brings in the paper's last case."""
+    """Return the measures by the number of candidates for fall-backs, in the paper's last case."""
     rows = []
     for number, trials in study.trials_by_candidates().items():
         found = _case(trials[0], [results[trial] for trial in trials])

@@ -108,7 +108,7 @@ class _Longer(NamedTuple):
     paper: float | None = None
 
     def judged(self, years: Years) -> Claim:
-        """Return the claim with what came out."""
+        """Return the claim with its verdict."""
         longer, shorter = (years[case].shares(group) for case, group in self[1:3])
         found = paired_difference(longer, shorter)
         if self.of is not None:

@@ -207,7 +207,7 @@ def monthly_tables(data: Data) -> list[Table]:
 
 
 def claims_in_both_readings(chosen: Sequence[Claim], literal: Sequence[Claim]) -> Table:
-    """Return what each claim comes to in the reading chosen and in the literal one."""
+    """Return the table of claims in the reading chosen and in the literal one."""
     rows = [
         {
             "text": f"{one.text} ({one.section})",

@@ -285,7 +285,7 @@ def run_month(case: Case, place: int, month: str, workload: Workload) -> Month:
 
 
 class _Log:
-    """Simulates the year of a case; remembers the months that it has cut."""
+    """Simulation of a case's year; remembers the months that it has cut."""
 
     def __init__(self, log: SwfLog) -> None:
         self._log = log
@@ -545,7 +545,7 @@ def monthly_average_case(years: Years, reading: Reading) -> study.Case:
 
 
 def monthly_average_wait(years: Years, reading: Reading) -> dict[str, Any]:
-    """Return what an average wait of each month brings."""
+    """Return the improvement by an average wait of each month."""
     year, base = years[monthly_average_case(years, reading)], years[study.BASELINE]
     return {
         "average": year.average(),
