@@ -12,7 +12,6 @@ import textwrap
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import zip_longest
 from pathlib import Path
 from threading import Lock, Timer
 from typing import IO, Any
@@ -232,28 +231,55 @@ def print_table(
 ) -> None:
     """Print a table; columns of numbers are right-aligned.
 
-    What is wider than the terminal is folded: texts at blanks, then columns that do not fit
+    Where it is wider than the terminal, texts are folded at blanks, then columns that do not fit
     follow below, beside the first so many ``keys`` again. No cell is cut. Written to a pipe or a
     file, the table keeps its full width, unless COLUMNS is set.
     """
-    cells = [[*map(printable, row)] for row in (columns, *rows)]
-    numbers = [all(map(_NUMBER.match, column[1:])) for column in zip(*cells, strict=True)]
-    width = columns_of_output(sys.stdout)
+    from rich import box
+    from rich.console import Console
+    from rich.table import Column, Table
+    from rich.text import Text
+
+    console = Console(width=columns_of_output(sys.stdout), highlight=False)
+    cells = [[*map(printable, column)] for column in zip(columns, *rows, strict=True)]
+    wide = sum(max(map(len, column)) + 3 for column in cells) - 3 > console.width
+
+    def column(place: int) -> Column:
+        # A number stays in one piece, with its interval, and so does a short key.
+        head, *texts = cells[place]
+        number = all(map(_NUMBER.match, texts))
+        longest = max(map(len, [*texts, *head.split()]), default=1)
+        word = max((len(each) for text in cells[place] for each in text.split()), default=1)
+        whole = number or (place < keys and longest <= console.width // (2 * keys))
+        return Column(
+            Text(textwrap.fill(head, longest or 1) if wide and whole else head),
+            justify="right" if number else "left",
+            min_width=longest if whole else min(word, console.width // (2 * keys)),
+            no_wrap=whole,
+            overflow="fold",
+        )
+
+    def table(places: Sequence[int]) -> Table:
+        part = Table(*map(column, places), box=box.MINIMAL, show_edge=False, pad_edge=False)
+        for row in zip(*(cells[place][1:] for place in places), strict=True):
+            part.add_row(*map(Text, row))
+        return part
+
+    least = [console.measure(table([place])).minimum for place in range(len(cells))]
+    parts = [[*range(keys)]]
+    for place in range(keys, len(cells)):
+        together = sum(least[each] + 3 for each in (*parts[-1], place)) - 3
+        if together > console.width and len(parts[-1]) > keys:
+            parts.append([*range(keys)])
+        parts[-1].append(place)
     if title:
         typer.echo(typer.style(printable(title), bold=True))
-    for number, part in enumerate(_parts(cells, numbers, keys, width)):
+    for number, places in enumerate(parts):
         if number:
             typer.echo()
-        for place, row in enumerate(cells):
-            folded = [_lines(row[column], room) for column, room in part.items()]
-            for line in zip_longest(*folded, fillvalue=""):
-                sides = [
-                    text.rjust(room) if numbers[column] else text.ljust(room)
-                    for text, (column, room) in zip(line, part.items(), strict=True)
-                ]
-                typer.echo(" │ ".join(sides).rstrip())
-            if not place:
-                typer.echo("─┼─".join("─" * room for room in part.values()))
+        with console.capture() as printed:
+            console.print(table(places), crop=False)
+        typer.echo("\n".join(map(str.rstrip, printed.get().splitlines())))
 
 
 _NUMBER = re.compile(r"$|-$|[-+]?(\d|inf|nan)")
@@ -263,50 +289,3 @@ def columns_of_output(stream: IO[str]) -> int:
     """Return how many columns a stream has: those of the terminal, or no end of them in a file."""
     limited = stream.isatty() or "COLUMNS" in os.environ
     return shutil.get_terminal_size().columns if limited else 10_000
-
-
-_PIECE = 32
-"""Longer pieces of cells are folded at any character."""
-
-
-def _lines(text: str, room: int) -> list[str]:
-    """Return a cell's text in lines."""
-    if len(text) <= room:
-        return [text]
-    return textwrap.wrap(text, room, break_on_hyphens=False)
-
-
-def _parts(
-    cells: Sequence[Sequence[str]], numbers: Sequence[bool], keys: int, width: int
-) -> Iterator[dict[int, int]]:
-    """Yield the columns that fit beside each other with their widths, the keys in each."""
-    least, most = [], []
-    for place, (head, *texts) in enumerate(zip(*cells, strict=True)):
-        # A number stays in one piece, with its interval, and so does a short key.
-        whole = numbers[place] or place < keys
-        pieces = texts if whole else " ".join(texts).split()
-        longest = width // (2 * keys) if place < keys else _PIECE
-        least.append(min(max(map(len, [*head.split(), *pieces]), default=1), longest) or 1)
-        most.append(max(map(len, [head, *texts])))
-    first = [*range(keys)]
-    part, used = first, sum(least[:keys]) + 3 * keys
-    for place in range(keys, len(least)):
-        if used + least[place] > width and len(part) > keys:
-            yield _shared(part, least, most, width)
-            part, used = first, sum(least[:keys]) + 3 * keys
-        part = [*part, place]
-        used += least[place] + 3
-    yield _shared(part, least, most, width)
-
-
-def _shared(
-    part: Sequence[int], least: Sequence[int], most: Sequence[int], width: int
-) -> dict[int, int]:
-    """Return the widths of columns; what is left over goes to those that want the least of it."""
-    widths = {place: least[place] for place in part}
-    rest = width - 3 * (len(part) - 1) - sum(widths.values())
-    for left, place in enumerate(sorted(part, key=lambda each: most[each] - least[each])):
-        more = max(0, min(most[place] - least[place], rest // (len(part) - left)))
-        widths[place] += more
-        rest -= more
-    return widths
