@@ -243,33 +243,29 @@ def print_table(
     console = Console(width=columns_of_output(sys.stdout), highlight=False)
     cells = [[*map(printable, column)] for column in zip(columns, *rows, strict=True)]
     wide = sum(max(map(len, column)) + 3 for column in cells) - 3 > console.width
-
-    def column(place: int) -> Column:
+    described, least = [], []
+    for place, (head, *texts) in enumerate(cells):
         # A number stays in one piece, with its interval, and so does a short key.
-        head, *texts = cells[place]
         number = all(map(_NUMBER.match, texts))
-        longest = max(map(len, [*texts, *head.split()]), default=1)
-        word = max((len(each) for text in cells[place] for each in text.split()), default=1)
+        longest = max(map(len, [*texts, *head.split()]), default=1) or 1
         whole = number or (place < keys and longest <= console.width // (2 * keys))
-        return Column(
-            Text(textwrap.fill(head, longest or 1) if wide and whole else head),
-            justify="right" if number else "left",
-            min_width=longest if whole else min(word, console.width // (2 * keys)),
-            no_wrap=whole,
-            overflow="fold",
+        word = max(map(len, " ".join(cells[place]).split()), default=1)
+        least.append(longest if whole else min(word, console.width // (2 * keys)))
+        described.append(
+            Column(
+                Text(textwrap.fill(head, longest) if wide and whole else head),
+                justify="right" if number else "left",
+                no_wrap=whole,
+                overflow="fold",
+            )
         )
 
-    def table(places: Sequence[int]) -> Table:
-        part = Table(*map(column, places), box=box.MINIMAL, show_edge=False, pad_edge=False)
-        for row in zip(*(cells[place][1:] for place in places), strict=True):
-            part.add_row(*map(Text, row))
-        return part
+    def room(places: Sequence[int]) -> int:
+        return sum(least[place] + 3 for place in places) - 3
 
-    least = [console.measure(table([place])).minimum for place in range(len(cells))]
     parts = [[*range(keys)]]
     for place in range(keys, len(cells)):
-        together = sum(least[each] + 3 for each in (*parts[-1], place)) - 3
-        if together > console.width and len(parts[-1]) > keys:
+        if room([*parts[-1], place]) > console.width and len(parts[-1]) > keys:
             parts.append([*range(keys)])
         parts[-1].append(place)
     if title:
@@ -277,8 +273,13 @@ def print_table(
     for number, places in enumerate(parts):
         if number:
             typer.echo()
+        heads = [described[place].copy() for place in places]
+        table = Table(*heads, box=box.MINIMAL, show_edge=False, pad_edge=False)
+        for row in zip(*(cells[place][1:] for place in places), strict=True):
+            table.add_row(*map(Text, row))
+        console.width = max(console.width, room(places))
         with console.capture() as printed:
-            console.print(table(places), crop=False)
+            console.print(table)
         typer.echo("\n".join(map(str.rstrip, printed.get().splitlines())))
 
 
