@@ -270,8 +270,8 @@ def print_table(
         parts[-1].append(place)
     if title:
         typer.echo(typer.style(printable(title), bold=True))
-    for number, places in enumerate(parts):
-        if number:
+    for places in parts:
+        if places is not parts[0]:
             typer.echo()
         heads = [described[place].copy() for place in places]
         table = Table(*heads, box=box.MINIMAL, show_edge=False, pad_edge=False)
