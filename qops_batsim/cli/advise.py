@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from qops_batsim.cli import console, options
-from qops_batsim.cli.manual import manual
+from qops_batsim.cli.options import manual
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -65,13 +65,14 @@ def advise(
     deadlines could be promised, how early, who is refused, what it costs, and which settings a
     centre would choose. The page needs no other file and no network; docs/advise.md explains it.
 
-    **Examples**
+    Examples:
 
-    - `qops-batsim advise kth_sp2_1000 --out report.html`
-
-    - `qops-batsim advise sacct.txt --processors 1024 --rate 0.03 --currency EUR`
-
-    - Ten stretches of a long log: `qops-batsim advise log.swf.gz --windows 10`
+    \b
+        qops-batsim advise kth_sp2_1000 --out report.html
+        qops-batsim advise sacct.txt --processors 1024 --rate 0.03 \\
+          --currency EUR
+        # Ten stretches of a long log:
+        qops-batsim advise log.swf.gz --windows 10
     """
     from qops_batsim.advice.advise import AdviceChoices
     from qops_batsim.experiments.deadline_runs import contestant_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from qops_batsim.cli import console, options
-from qops_batsim.cli.manual import manual
+from qops_batsim.cli.options import manual
 from qops_batsim.errors import require_one_of
 
 if TYPE_CHECKING:
@@ -50,13 +50,12 @@ def bound(
     docs/how-good-is-qops.md tells what is proven by what. Needs the extra `bound`:
     `pip install 'qops-batsim[bound]'`.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim bound sdsc_sp2_deadlines_500 --time 60`
-
-    `qops-batsim bound ctc-1.3-s02.json --objective work --json`
-
-    `qops-batsim diff out/qops out/clairvoyant-jobs`
+    \b
+        qops-batsim bound sdsc_sp2_deadlines_500 --time 60
+        qops-batsim bound ctc-1.3-s02.json --objective work --json
+        qops-batsim diff out/qops out/clairvoyant-jobs
     """
     from qops_batsim.files import check_writable
     from qops_batsim.optimum.best import Limits

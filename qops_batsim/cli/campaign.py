@@ -10,7 +10,7 @@ import typer
 
 from qops_batsim.cli import console, options
 from qops_batsim.cli.inputs import check_format
-from qops_batsim.cli.manual import manual
+from qops_batsim.cli.options import manual
 
 if TYPE_CHECKING:
     from qops_batsim.experiments.campaign_runs import CampaignRuns
@@ -71,9 +71,10 @@ app = typer.Typer(
 def example() -> None:
     """Print an example of a campaign file, which runs within a minute.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim campaign example > campaign.toml`
+    \b
+        qops-batsim campaign example > campaign.toml
     """
     typer.echo(EXAMPLE.rstrip("\n"))
 
@@ -95,11 +96,13 @@ def run(
 
     Writes to DIR runs.csv, a row a run, and table.csv, means with intervals and verdicts.
 
-    **Examples**
+    Examples:
 
-    - `qops-batsim campaign run campaign.toml --out out/first --workers 2`
-
-    - On a Dask cluster: `qops-batsim campaign run campaign.toml -o out/first --dask tcp://head:8786`
+    \b
+        qops-batsim campaign run campaign.toml --out out/first --workers 2
+        # On a Dask cluster:
+        qops-batsim campaign run campaign.toml -o out/first \\
+          --dask tcp://head:8786
     """
     from qops_batsim.experiments.campaign import read_campaign
     from qops_batsim.experiments.campaign_report import write_table
@@ -134,9 +137,10 @@ def run(
 def status(directory: _Directory, as_json: options.AsJson = False) -> None:
     """Tell how far a campaign is, also while it runs, and what failed.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim campaign status out/first`
+    \b
+        qops-batsim campaign status out/first
     """
     import msgspec
 
@@ -170,11 +174,12 @@ def table(
 ) -> None:
     """Print means, intervals and verdicts of the runs that are finished, or write them to a file.
 
-    **Examples**
+    Examples:
 
-    - `qops-batsim campaign table out/first`
-
-    - For a paper: `qops-batsim campaign table out/first --save table.tex`
+    \b
+        qops-batsim campaign table out/first
+        # For a paper:
+        qops-batsim campaign table out/first --save table.tex
     """
     from qops_batsim.errors import InputError
     from qops_batsim.experiments.campaign_report import document_of, summaries, write_table
@@ -200,9 +205,10 @@ def plot(
 ) -> None:
     """Draw the runs that are finished: refused jobs and work, utilization, response times.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim campaign plot out/first --format svg`
+    \b
+        qops-batsim campaign plot out/first --format svg
     """
     from qops_batsim.experiments.campaign_report import draw_campaign, summaries
 
@@ -221,9 +227,10 @@ def report(
 ) -> None:
     """Write the table and the pictures of the runs that are finished into one page.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim campaign report out/first --html first.html`
+    \b
+        qops-batsim campaign report out/first --html first.html
     """
     from qops_batsim.experiments.campaign_report import campaign_page
     from qops_batsim.files import write_text

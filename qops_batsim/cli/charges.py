@@ -6,8 +6,7 @@ import math
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import note, print_json, print_table, say
-from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import AsJson, Run, WorkloadsOfRun
+from qops_batsim.cli.options import AsJson, Run, WorkloadsOfRun, manual
 from qops_batsim.cli.texts import number_text
 from qops_batsim.errors import InputError
 
@@ -58,14 +57,15 @@ def charges(
     user asked for a deadline, and it was promised and kept. One that was missed, promised or
     not, costs its QoS charge (`--penalty`). A job that was killed and started anew is charged once.
 
-    **Examples**
+    Examples:
 
-    - What users of a run (`qops-batsim run qops`) pay: `qops-batsim charges out/qops`
-
-    - Two policies, and a QoS charge worth an hour of 64 processors:
-      `qops-batsim charges out/qops --against out/msb --weights 1,230400`
-
-    - For scripts: `qops-batsim charges out/qops --json`
+    \b
+        # What users of a run (qops-batsim run qops) pay:
+        qops-batsim charges out/qops
+        # Two policies, and a QoS charge worth an hour of 64 processors:
+        qops-batsim charges out/qops --against out/msb --weights 1,230400
+        # For scripts:
+        qops-batsim charges out/qops --json
     """
     from qops_batsim.advice.charges import ChargeChoices, charge_runs
     from qops_batsim.economics.charges import Categories, Weights, islam2004, load_price

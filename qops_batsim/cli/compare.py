@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from qops_batsim.cli import console, options
 from qops_batsim.cli.inputs import check_format
-from qops_batsim.cli.manual import manual
+from qops_batsim.cli.options import manual
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.files import check_writable
 
@@ -80,13 +80,15 @@ def compare(
     again. Writes to DIR compare.csv, one row a run; compare.json, means over the seeds with 95 %
     intervals (Student), and paired differences to the baseline; and pictures.
 
-    **Examples**
+    Examples:
 
-    - A first impression: `qops-batsim compare --loads 1,1.3,1.6 --seeds 3`
-
-    - Figures 4 and 6: `qops-batsim compare easy conservative msb mrt qops -w ctc.json`
-
-    - Several settings of one scheduler: `qops-batsim compare qops qops:k_factor=20 --html k.html`
+    \b
+        # A first impression:
+        qops-batsim compare --loads 1,1.3,1.6 --seeds 3
+        # Figures 4 and 6:
+        qops-batsim compare easy conservative msb mrt qops -w ctc.json
+        # Several settings of one scheduler:
+        qops-batsim compare qops qops:k_factor=20 --html k.html
     """
     from qops_batsim.experiments.compare import Grid
     from qops_batsim.workload.deadlines import DeadlineChoices

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qops_batsim.cli.console import print_json, print_table, say
-from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import A_RUN, AsJson, rows_to_list
+from qops_batsim.cli.options import A_RUN, AsJson, manual, rows_to_list
 from qops_batsim.cli.texts import number_text
 
 if TYPE_CHECKING:
@@ -42,13 +41,13 @@ def diff(
     Prints the first differences in the order of time, a summary and a verdict.
     Exit code 0: the runs are equal; 1: they differ.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim diff out/kth_easy out/kth_conservative`
-
-    `qops-batsim diff out/easy expe/out --latency`
-
-    `qops-batsim diff out/easy out/batsched_jobs.csv --ignore-hosts --tolerance 1`
+    \b
+        qops-batsim diff out/kth_easy out/kth_conservative
+        qops-batsim diff out/easy expe/out --latency
+        qops-batsim diff out/easy out/batsched_jobs.csv --ignore-hosts \\
+          --tolerance 1
     """
     from qops_batsim.analysis.results.difference import compare_runs
     from qops_batsim.analysis.results.run import read_run

@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import say, warn
 from qops_batsim.cli.inputs import moment, read_runs, warn_of_other_workloads
-from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import Begin, End, Hosts, Picture, Run, Runs, WorkloadsOfRun
+from qops_batsim.cli.options import Begin, End, Hosts, Picture, Run, Runs, WorkloadsOfRun, manual
 
 if TYPE_CHECKING:
     from qops_batsim.analysis.results.run import RunResult
 
 _about = manual(
     """
-    --engine: How to draw: evalys (labelled rectangles), image (any number of jobs), or auto
+    --engine NAME: How to draw: evalys (labelled rectangles), image (any number of jobs), or auto
         (evalys while it stays readable).
     --color deadline|state: What colours tell. Default: deadlines, if there are any.
     """
@@ -36,13 +35,13 @@ def gantt(
     Colours tell deadlines met, with how much to spare, and missed, where users have set some; else
     how jobs ended. Jobs that were refused are marked above the hosts, when they were submitted.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim gantt out/kth_easy -o kth.png`
-
-    `qops-batsim gantt out/kth_easy --from 100d --to 101d -o day100.svg`
-
-    `qops-batsim gantt out/kth_easy --from 1996-12-24 --to 1996-12-27 -o christmas.png`
+    \b
+        qops-batsim gantt out/kth_easy -o kth.png
+        qops-batsim gantt out/kth_easy --from 100d --to 101d -o day100.svg
+        qops-batsim gantt out/kth_easy --from 1996-12-24 --to 1996-12-27 \\
+          -o christmas.png
     """
     from qops_batsim.analysis.plots.drawing import output_format
     from qops_batsim.analysis.plots.gantt import gantt as draw
@@ -69,11 +68,11 @@ def occupation(
     For runs in which jobs share hosts: a host has a lane for each task that it runs at once.
     The workload tells the classes.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim occupation out/mixed -o mixed.png`
-
-    `qops-batsim occupation out/mixed --from 1h --to 2h -o hour.svg`
+    \b
+        qops-batsim occupation out/mixed -o mixed.png
+        qops-batsim occupation out/mixed --from 1h --to 2h -o hour.svg
     """
     from qops_batsim.analysis.plots.drawing import output_format
     from qops_batsim.analysis.plots.occupation import draw
@@ -92,11 +91,12 @@ def occupation(
 def plot(runs: Runs, out: Picture, hosts: Hosts = None) -> None:
     """Draw utilization and queue length over time, of one run or several.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim plot out/kth_easy -o kth.png`
-
-    `qops-batsim plot out/kth_easy out/kth_conservative out/kth_fcfs -o compared.pdf`
+    \b
+        qops-batsim plot out/kth_easy -o kth.png
+        qops-batsim plot out/kth_easy out/kth_conservative out/kth_fcfs \\
+          -o compared.pdf
     """
     from qops_batsim.analysis.plots.drawing import output_format
     from qops_batsim.analysis.plots.over_time import draw

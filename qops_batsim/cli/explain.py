@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import note, print_answer, print_json, print_table, say
-from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import AsJson, PricedWorkload, Run, rows_to_list
+from qops_batsim.cli.options import AsJson, PricedWorkload, Run, manual, rows_to_list
 from qops_batsim.cli.texts import (
     date_text,
     duration_text,
@@ -52,13 +51,12 @@ def explain(
     the cheapest one that the user would have taken, and each move of its start. For
     other runs, what PREFIX_jobs.csv tells. docs/operators.md has more.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim run qops`
-
-    `qops-batsim explain out/qops 29`
-
-    `qops-batsim explain out/qops 'w0!29' --tolerance 4 --json`
+    \b
+        qops-batsim run qops
+        qops-batsim explain out/qops 29
+        qops-batsim explain out/qops 'w0!29' --tolerance 4 --json
     """
     import msgspec
 

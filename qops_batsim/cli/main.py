@@ -1,4 +1,4 @@
-"""The ``qops-batsim`` command: wiring and error handling only.
+"""The ``qops-batsim`` command: its commands, their help, and errors.
 
 Every command lives in a module of this folder, which is imported when the command is named,
 and imports what it needs when it runs, so that ``--help`` is fast and commands start soon.
@@ -9,41 +9,63 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from qops_batsim.cli.console import print_error, print_failure
-from qops_batsim.cli.help import WIDEST, Command, Group
 from qops_batsim.errors import require_utf8
 from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
 from qops_batsim.version import __version__
 
-COMMANDS = {
-    "run": "run",
-    "schedulers": "schedulers",
-    "metrics": "metrics",
-    "verify": "verify",
-    "gantt": "draw",
-    "occupation": "draw",
-    "plot": "draw",
-    "diff": "diff",
-    "compare": "compare",
-    "bound": "bound",
-    "charges": "charges",
-    "advise": "advise",
-    "explain": "explain",
-    "quote": "quote",
-    "serve": "serve",
-    "engine": "shim",
-    "shim": "shim",
+COMMANDS: dict[str, dict[str, str]] = {
+    "Simulate": {
+        "run": "Run a scheduler on a workload, with the embedded engine or the real Batsim.",
+        "schedulers": "List the schedulers, or describe one and its options, or check it.",
+        "workload": "Read, check, convert and make workloads.",
+        "platform": "Make and show platforms (SimGrid XML).",
+    },
+    "Look at runs": {
+        "metrics": "Print the metrics of runs side by side, ours or real Batsim's.",
+        "verify": "Check that a run's files describe a possible schedule, ours or real Batsim's.",
+        "diff": "Compare two runs job by job: start, finish, state, hosts, and what was requested.",
+        "gantt": "Draw which host ran which job, when.",
+        "plot": "Draw utilization and queue length over time, of one run or several.",
+        "occupation": "Draw how many tasks each host runs over time, coloured by class of service.",
+    },
+    "Answers for centres and their users": {
+        "advise": "Tell what completion times could have been promised on a trace, and at what "
+        "price.",
+        "quote": "Tell what could be promised to a new job, at a moment of a run or in a queue as "
+        "it is now.",
+        "explain": "Tell why a job was refused, delayed or killed, and what could have been "
+        "promised.",
+        "charges": "Print what the jobs of a finished run pay, by category and in total.",
+    },
+    "Experiments": {
+        "compare": "Compare schedulers on deadline workloads over loads and seeds (Islam et al. "
+        "2003).",
+        "campaign": "Run a grid of logs, loads, deadlines, schedulers and seeds; kept, resumed, "
+        "judged.",
+        "bound": "Bound what any scheduler could admit, and search for the best schedule.",
+        "papers": "Run the experiments of the source papers again, beside the papers' numbers.",
+    },
+    "With Batsim": {
+        "serve": "Let a scheduler decide for Batsim 3.1 to 4.2, or any engine that speaks its "
+        "protocol.",
+        "engine": "Simulate as Batsim 4 does: its options, its protocol, its files.",
+        "shim": "Write an executable named batsim that runs the embedded engine.",
+    },
 }
-"""The module of every command."""
+"""The commands with their summaries, under the headings of ``--help``."""
 
-GROUPS = ("workload", "platform", "campaign", "papers")
-"""Commands that have commands, each a module."""
+MODULES = {"gantt": "draw", "plot": "draw", "occupation": "draw", "engine": "shim"}
+"""Modules of commands that are not named like these."""
 
 # The engine reads its command line itself, as Batsim does.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -54,8 +76,39 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def command_line(only: str | None = None) -> typer.Typer:
-    """Return the command line, with all commands or only one of them, which is there sooner."""
+class _Plain:
+    """Help without the marks of code, and values checked only where they may need it."""
+
+    def get_help(self, ctx: Any) -> str:
+        """Return the help text for a terminal."""
+        text: str = super().get_help(ctx)  # type: ignore[misc]
+        return text.replace("`", "")
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Parse the command line."""
+        _skip_checks(self.get_params(ctx))  # type: ignore[attr-defined]
+        return super().parse_args(ctx, args)  # type: ignore[misc]
+
+
+class Command(_Plain, TyperCommand):
+    """Command of the package."""
+
+
+class Group(_Plain, TyperGroup):
+    """Group of commands."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands under their headings, each with its whole summary; Typer cuts it."""
+        sections = {"Commands": self.commands} if ctx.parent else COMMANDS
+        for heading, names in sections.items():
+            commands = [self.commands[name] for name in names]
+            texts = [(each.short_help or each.help or "").split("\n\n")[0] for each in commands]
+            with formatter.section(heading):
+                formatter.write_dl([*zip(names, texts, strict=True)])
+
+
+def command_line(names: Iterable[str] | None = None) -> typer.Typer:
+    """Return the command line; commands not among the names, if given, can only be listed."""
     app = typer.Typer(
         name="qops-batsim",
         help="Deadline and quality-of-service batch scheduling on Batsim workloads.",
@@ -63,23 +116,42 @@ def command_line(only: str | None = None) -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        context_settings={
-            "help_option_names": ["-h", "--help"],
-            "max_content_width": WIDEST,
-        },
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback()(_root)
-    for name, module in COMMANDS.items():
-        if only in (None, name):
-            function = getattr(import_module(f"qops_batsim.cli.{module}"), name)
-            app.command(name, cls=Command, **SETTINGS.get(name, {}))(function)
-    for name in GROUPS:
-        if only in (None, name):
-            group = import_module(f"qops_batsim.cli.{name}").app
-            for each in group.registered_commands:
+    for name, summary in (each for section in COMMANDS.values() for each in section.items()):
+        if names is not None and name not in names:
+            app.command(name, short_help=summary)(lambda: None)
+            continue
+        module = import_module(f"qops_batsim.cli.{MODULES.get(name, name)}")
+        if hasattr(module, "app"):
+            for each in module.app.registered_commands:
                 each.cls = Command
-            app.add_typer(group, name=name, cls=Group)
+            app.add_typer(module.app, name=name, cls=Group, short_help=summary)
+        else:
+            settings = SETTINGS.get(name, {})
+            function = getattr(module, name)
+            app.command(name, cls=Command, short_help=summary, **settings)(function)
     return app
+
+
+def _skip_checks(parameters: Iterable[Any]) -> None:
+    """Keep Typer from loading a large package to check texts, and options that are not given."""
+    for each in parameters:
+        # Older versions of Typer have no descriptors, and no such package.
+        if hasattr(each, "type_descriptor") and "process_value" not in vars(each):
+            each.process_value = partial(_value, each, each.process_value)
+
+
+def _value(parameter: Any, check: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+    """Return the value of a parameter, as the check would."""
+    if value is None and not parameter.required:
+        value = () if parameter.multiple or parameter.nargs == -1 else None
+    elif type(value) not in (str, int, float) or (
+        type(value) is not parameter.type_descriptor.annotation
+    ):
+        return check(context, value)
+    return parameter.callback(context, parameter, value) if parameter.callback else value
 
 
 def _show_version(value: bool) -> None:
@@ -135,10 +207,9 @@ def _run() -> int:
     """Run the command line; return the exit code, errors told."""
     try:
         require_utf8(sys.argv[1:])
-        named = sys.argv[1] if len(sys.argv) > 1 else None
-        known = named in COMMANDS or named in GROUPS
+        completing = "_QOPS_BATSIM_COMPLETE" in os.environ
         with ending_signals_raise():
-            code = command_line(named if known else None)(standalone_mode=False)
+            code = command_line(None if completing else sys.argv[1:])(standalone_mode=False)
     except _CommandLineError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message())  # type: ignore[attr-defined]

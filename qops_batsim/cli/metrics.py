@@ -40,11 +40,11 @@ def metrics(
     times, slowdowns, utilization, loss of capacity and queue length; docs/metrics.md defines each.
     Means are over the jobs that ran.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim metrics out/kth_easy out/kth_conservative`
-
-    `qops-batsim metrics out/kth_easy --json`
+    \b
+        qops-batsim metrics out/kth_easy out/kth_conservative
+        qops-batsim metrics out/kth_easy --json
     """
     import msgspec
 

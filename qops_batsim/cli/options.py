@@ -1,16 +1,56 @@
 """Arguments and options that several commands have, each with its help text, stated once.
 
 A command names them in its signature (``run: Run, as_json: AsJson = False``); what only one
-command has stands in that command's file.
+command has stands in that command's file. They are described as on a manual page:
+
+    _about = manual(
+        '''
+        --out, -o PREFIX: Where to write.
+        --from DATE: Take jobs submitted from this date on: an ISO date, or seconds since the
+            log's start.
+        JOB: The job: w0!12, or 12 where that is clear.
+        '''
+    )
+    Start = Annotated[str | None, _about("--from")]
 """
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from qops_batsim.cli.manual import manual
+import typer
+
 from qops_batsim.limits import MAX_HOSTS
+
+
+def manual(page: str) -> Callable[..., Any]:
+    """Return a function that makes Typer's option or argument of an entry, given its first name.
+
+    An entry begins with what the user writes, up to the first colon and blank: an option with its
+    other names and the name of its value, or an argument. Its further lines are indented. Limits
+    of the value (``min``, ``max`` …) are passed on to Typer.
+    """
+    entries: dict[str, tuple[list[str], str, str]] = {}
+    for entry in re.split(r"\n(?=\S)", inspect.cleandoc(page)):
+        head, text = " ".join(entry.split()).split(": ", 1)
+        flags = re.findall(r"(?:^|(?<=, ))-[^ ,]+", head)
+        value = head.removeprefix(", ".join(flags)).strip()
+        name = flags[0] if flags else value
+        assert name not in entries, f"{name} is described twice"
+        entries[name] = (flags, value, text)
+
+    def about(name: str, **limits: Any) -> Any:
+        flags, value, text = entries[name]
+        if not flags:
+            return typer.Argument(metavar=value, help=text, **limits)
+        return typer.Option(*flags, metavar=value or None, help=text, **limits)
+
+    return about
+
 
 A_RUN = "its PREFIX (of PREFIX_jobs.csv …), a directory with one run, or a _jobs.csv (also .gz)."
 
@@ -52,7 +92,7 @@ _to_run = manual(
         what the scheduler is meant for.
     --message-delays/--no-message-delays: Whether Batsim's own messages take their time on
         platforms with latencies, as in the real Batsim, which always has them.
-    --engine: What simulates: embedded (this package) or batsim (the real one, as a child
+    --engine NAME: What simulates: embedded (this package) or batsim (the real one, as a child
         process).
     --batsim PATH: The batsim to start; only with --engine batsim. Default: the one on PATH.
     --batsim-log LEVEL: How much batsim says: quiet, network-only, information or debug.
@@ -85,7 +125,7 @@ _of_workloads = manual(
     --skip N: Leave out N jobs before those.
     --stringency S: A user's deadline is submission + max(run time, (1 - S) x EASY response
         time).
-    --deadline-share: Share of the jobs, 0 to 1, whose users set a deadline.
+    --deadline-share X: Share of the jobs, 0 to 1, whose users set a deadline.
     --relaxation R: Factor of the artificial deadlines of the other jobs.
     --artificial run-time|turnaround|none: Artificial deadlines: the greater of 24 hours and R x
         run time, or R x EASY response time, after the submission; or none at all.
@@ -107,7 +147,7 @@ _of_output = manual(
     """
     --json: Print JSON instead of text.
     --quiet, -q: Print nothing but errors.
-    --out, -o: Picture to write: a .png, .pdf or .svg file.
+    --out, -o FILE: Picture to write: a .png, .pdf or .svg file.
     --from TIME: Left edge: seconds since the start of the simulation, or with a unit: 90m, 12h,
         100d; or a date where the workload has a calendar: 1996-12-24. Default: the first
         submission.

@@ -10,7 +10,7 @@ import typer
 
 from qops_batsim.cli import console, options
 from qops_batsim.cli.inputs import check_format
-from qops_batsim.cli.manual import manual
+from qops_batsim.cli.options import manual
 from qops_batsim.cli.texts import number_text
 from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.files import check_writable
@@ -54,9 +54,10 @@ app = typer.Typer(
 def list_papers(as_json: options.AsJson = False) -> None:
     """List the papers.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim papers list`
+    \b
+        qops-batsim papers list
     """
     from qops_batsim.papers.report import PAPERS
 
@@ -86,17 +87,19 @@ def run(
     A claim that the simulations do not confirm is reported as not confirmed. What was
     chosen where the paper leaves it open is printed as well.
 
-    **Examples**
+    Examples:
 
-    - The monthly table of the slack-based scheduler: `qops-batsim papers run talby1999 --quick`
-
-    - Everything, with pictures: `qops-batsim papers run islam2004 --out out/islam2004`
-
-    - One page to look at or to send: `qops-batsim papers run talby1999 --quick --html talby.html`
-
-    - Numbers for a notebook: `qops-batsim papers run pascal2004 --quick --json > pascal.json`
-
-    - The quick part of every paper: `qops-batsim papers run all --quick --out out/papers`
+    \b
+        # The monthly table of the slack-based scheduler:
+        qops-batsim papers run talby1999 --quick
+        # Everything, with pictures:
+        qops-batsim papers run islam2004 --out out/islam2004
+        # One page to look at or to send:
+        qops-batsim papers run talby1999 --quick --html talby.html
+        # Numbers for a notebook:
+        qops-batsim papers run pascal2004 --quick --json > pascal.json
+        # The quick part of every paper:
+        qops-batsim papers run all --quick --out out/papers
     """
     from qops_batsim.papers.report import PAPERS, PaperRequest
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.console import print_json, print_table, say
-from qops_batsim.cli.manual import manual
+from qops_batsim.cli.options import manual
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,16 +25,16 @@ _about = manual(
     """
     out: Platform to write (XML; compressed if named .gz).
     --hosts N: Number of compute hosts.
-    --speed: Speed of one core: f is flop/s, with k, M, G, T … before it.
+    --speed SPEED: Speed of one core: f is flop/s, with k, M, G, T … before it.
     --cores N: Cores of each host.
-    --prefix: What the names of the hosts begin with.
-    --bandwidth: Bandwidth of each host's link, each way: Bps is bytes/s, bps bits/s. Default:
+    --prefix TEXT: What the names of the hosts begin with.
+    --bandwidth RATE: Bandwidth of each host's link, each way: Bps is bytes/s, bps bits/s. Default:
         no network at all; communications take no time.
-    --latency: Latency of each host's link (a message crosses two): s, ms, us … Default: 0s.
-    --memory: Memory of each host, as in 256MiB: its property memory, in bytes.
+    --latency TIME: Latency of each host's link (a message crosses two): s, ms, us … Default: 0s.
+    --memory SIZE: Memory of each host, as in 256MiB: its property memory, in bytes.
     FILE|NAME: A platform file, or a shipped platform.
     --json: Print everything as JSON, host by host.
-    --master-host: Name of the host that is the master without saying so.
+    --master-host NAME: Name of the host that is the master without saying so.
     """
 )
 Speed = Annotated[str, _about("--speed")]
@@ -60,13 +60,14 @@ def cluster(
     The hosts are numbered with leading zeros, so that Batsim's host ids follow the numbers.
     Without a network, dates are the same in the embedded engine and in the real Batsim.
 
-    **Examples**
+    Examples:
 
-    - `qops-batsim platform cluster kth.xml --hosts 100`
-
-    - `qops-batsim platform cluster fat.xml --hosts 64 --cores 8 --speed 2Gf --memory 16GiB`
-
-    - `qops-batsim platform cluster net.xml --hosts 128 --bandwidth 125MBps --latency 50us`
+    \b
+        qops-batsim platform cluster kth.xml --hosts 100
+        qops-batsim platform cluster fat.xml --hosts 64 --cores 8 \\
+          --speed 2Gf --memory 16GiB
+        qops-batsim platform cluster net.xml --hosts 128 --bandwidth 125MBps \\
+          --latency 50us
     """
     from qops_batsim.platform.generate import make_cluster
     from qops_batsim.platform.simgrid_write import write_platform
@@ -97,11 +98,11 @@ def show(
 
     Equal hosts share a line. Ids are those of Batsim: compute hosts by name, then storage hosts.
 
-    **Examples**
+    Examples:
 
-    - `qops-batsim platform show aroma_grid`
-
-    - `qops-batsim platform show my_platform.xml --json`
+    \b
+        qops-batsim platform show aroma_grid
+        qops-batsim platform show my_platform.xml --json
     """
     from qops_batsim.platform.model import host_groups, platform_as_data
     from qops_batsim.platform.simgrid_read import read_platform
@@ -124,9 +125,10 @@ def list_platforms() -> None:
 
     Commands that want a platform take such a name in place of a file.
 
-    **Examples**
+    Examples:
 
-    - `qops-batsim platform list`
+    \b
+        qops-batsim platform list
     """
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import find_input, shipped_names

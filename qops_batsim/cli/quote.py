@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import note, print_answer, print_json
 from qops_batsim.cli.inputs import duration, moment
-from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import AsJson, PricedWorkload, Settings
+from qops_batsim.cli.options import AsJson, PricedWorkload, Settings, manual
 from qops_batsim.cli.texts import (
     duration_text,
     moment_text,
@@ -76,15 +75,16 @@ def quote(
     asked, so the answer is what the scheduler would have said. Of a queue (`--queue`), running and
     waiting jobs become such a plan. Nothing is changed by asking. docs/operators.md has more.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim run qops`
-
-    `qops-batsim quote --state out/qops@2d --processors 64 --runtime 2h --deadline 6h`
-
-    `squeue --json | qops-batsim quote --queue - --machine 1024 --ask 64x2h,128x30m`
-
-    `qops-batsim quote --queue squeue.json --machine 1024 --listen 127.0.0.1:8080`
+    \b
+        qops-batsim run qops
+        qops-batsim quote --state out/qops@2d --processors 64 --runtime 2h \\
+          --deadline 6h
+        squeue --json | qops-batsim quote --queue - --machine 1024 \\
+          --ask 64x2h,128x30m
+        qops-batsim quote --queue squeue.json --machine 1024 \\
+          --listen 127.0.0.1:8080
     """
     if (state is None) == (queue is None and listen is None):
         raise InputError("--state PREFIX@TIME or --queue FILE is expected, one of the two")

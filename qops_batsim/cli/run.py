@@ -21,7 +21,7 @@ from qops_batsim.cli.console import (
     say,
     warn,
 )
-from qops_batsim.cli.manual import manual
+from qops_batsim.cli.options import manual
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import PICTURE
 from qops_batsim.garbage import without_garbage_collection
@@ -82,19 +82,17 @@ def run(
     PREFIX_decisions.jsonl, for `explain` and `quote`. Verifies the schedule and prints
     its metrics.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim run qops`
-
-    `qops-batsim run easy --workload kth.json --platform kth_sp2_100 --out out/kth`
-
-    `qops-batsim run conservative --set reserve=processors --workload kth_sp2_1000`
-
-    `qops-batsim run my_file.py:MyScheduler --workload kth_sp2_1000`
-
-    `qops-batsim run easy --engine batsim --out out/real`
-
-    `qops-batsim run --again out/easy_run.json`
+    \b
+        qops-batsim run qops
+        qops-batsim run easy --workload kth.json --platform kth_sp2_100 \\
+          --out out/kth
+        qops-batsim run conservative --set reserve=processors \\
+          --workload kth_sp2_1000
+        qops-batsim run my_file.py:MyScheduler --workload kth_sp2_1000
+        qops-batsim run easy --engine batsim --out out/real
+        qops-batsim run --again out/easy_run.json
     """
     from qops_batsim.scheduling.registry import parse_settings
 

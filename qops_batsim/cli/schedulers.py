@@ -31,13 +31,12 @@ def schedulers(
 ) -> None:
     """List the schedulers, or describe one and its options, or check it.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim schedulers`
-
-    `qops-batsim schedulers conservative`
-
-    `qops-batsim schedulers my_file.py:MyScheduler --check`
+    \b
+        qops-batsim schedulers
+        qops-batsim schedulers conservative
+        qops-batsim schedulers my_file.py:MyScheduler --check
     """
     from qops_batsim.scheduling.registry import scheduler_class, scheduler_names
 

@@ -16,8 +16,7 @@ from qops_batsim.cli.console import (
     print_failure,
     print_table,
 )
-from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import Quiet, Scheduler
+from qops_batsim.cli.options import Quiet, Scheduler, manual
 from qops_batsim.errors import QopsError
 from qops_batsim.signals import EndingSignal
 
@@ -78,13 +77,13 @@ def serve(
     Exit codes: 0 when the simulation has ended, 3 when the engine has gone before
     (what was decided so far is written), 2 on errors, 130 and 143 when interrupted.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim serve easy`
-
-    `qops-batsim serve conservative --set reserve=processors --socket tcp://127.0.0.1:28001`
-
-    `qops-batsim serve easy --loop --timeout 60 --out out/campaign`
+    \b
+        qops-batsim serve easy
+        qops-batsim serve conservative --set reserve=processors \\
+          --socket tcp://127.0.0.1:28001
+        qops-batsim serve easy --loop --timeout 60 --out out/campaign
     """
     from qops_batsim.files import check_writable
     from qops_batsim.protocol.zeromq import listen

@@ -28,9 +28,10 @@ def engine(
     Any Batsim decision process can be at the other end of the socket.
     `qops-batsim engine --help` lists the options; `qops-batsim-engine` is the same.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim engine -p platform.xml -w workload.json -e out/run`
+    \b
+        qops-batsim engine -p platform.xml -w workload.json -e out/run
     """
     from qops_batsim.cli.engine import run_engine
 
@@ -47,9 +48,10 @@ def shim(
     For tools that look Batsim up on PATH: put DIR in front of it. A file named
     batsim that is something else is never overwritten.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim shim ~/shim && PATH=~/shim:$PATH batsim --version`
+    \b
+        qops-batsim shim ~/shim && PATH=~/shim:$PATH batsim --version
     """
     from qops_batsim.files import write_text
 

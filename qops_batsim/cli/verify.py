@@ -9,8 +9,7 @@ import typer
 
 from qops_batsim.cli.console import note, progress_bar, say, warn
 from qops_batsim.cli.inputs import read_runs
-from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import Hosts, Run, WorkloadsOfRun, rows_to_list
+from qops_batsim.cli.options import Hosts, Run, WorkloadsOfRun, manual, rows_to_list
 from qops_batsim.cli.texts import lateness_text
 
 if TYPE_CHECKING:
@@ -47,11 +46,12 @@ def verify(
     scheduler's grace where Batsim's messages take their time; prints the greatest
     lateness. Exit code 0: all rules hold; 1: some do not.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim verify out/kth_easy`
-
-    `qops-batsim verify out/expe --workload kth.json --platform cluster.xml`
+    \b
+        qops-batsim verify out/kth_easy
+        qops-batsim verify out/expe --workload kth.json \\
+          --platform cluster.xml
     """
     from qops_batsim.analysis.results.workloads import workloads_of_run
     from qops_batsim.analysis.verify.verifier import lateness, rules_checked, rules_unchecked

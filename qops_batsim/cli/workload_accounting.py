@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from qops_batsim.cli.inputs import refuse_same_file
-from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import WorkloadOut
+from qops_batsim.cli.options import WorkloadOut, manual
 from qops_batsim.cli.workload_logs import (
     FirstJobs,
     Month,
@@ -118,17 +117,18 @@ def from_sacct(
     partition and QOS. Steps are left out, and the components of a heterogeneous job become one
     job. What was left out and why is told in numbers. docs/accounting.md has more.
 
-    **Examples**
+    Examples:
 
-    - `sacct -aDP -S 2024-03-01 -o
-      JobID,User,Account,Partition,QOS,State,Submit,Start,End,Elapsed,ReqTRES,Timelimit
-      > mar.txt`
-
-    - `qops-batsim workload from-sacct mar.txt march.json --time-zone Europe/Stockholm`
-
-    - `qops-batsim workload from-sacct march.txt.gz nodes.json --by nodes --processors 60`
-
-    - `qops-batsim workload from-sacct march.json.gz ok.json.gz --states completed,timeout`
+    \b
+        sacct -aDP -S 2024-03-01 \\
+          -o JobID,User,Account,Partition,QOS,State,Submit,Start,End,Elapsed,ReqTRES,Timelimit \\
+          > mar.txt
+        qops-batsim workload from-sacct mar.txt march.json \\
+          --time-zone Europe/Stockholm
+        qops-batsim workload from-sacct march.txt.gz nodes.json --by nodes \\
+          --processors 60
+        qops-batsim workload from-sacct march.json.gz ok.json.gz \\
+          --states completed,timeout
     """
     further = {"state_name": state_name, "submission": waits_from, "date_format": date_format}
     _convert("sacct", file, out, None, given | further)
@@ -140,11 +140,12 @@ def from_pbs(records: Annotated[Path, _about("records")], out: WorkloadOut, **gi
 
     Jobs keep their ids, and the names of user, account (else group) and queue.
 
-    **Examples**
+    Examples:
 
-    - `cat server_priv/accounting/202403* > march.pbs`
-
-    - `qops-batsim workload from-pbs march.pbs march.json --time-zone Europe/Paris`
+    \b
+        cat server_priv/accounting/202403* > march.pbs
+        qops-batsim workload from-pbs march.pbs march.json \\
+          --time-zone Europe/Paris
     """
     _convert("pbs", records, out, None, given)
 
@@ -163,14 +164,15 @@ def from_csv(
 ) -> None:
     """Convert a table of jobs, a row each, to a Batsim workload of `delay` jobs.
 
-    **Examples**
+    Examples:
 
-    - `qops-batsim workload from-csv jobs.csv jobs.json --map
-      id=job,submit=created,start=started,end=finished,processors=cores`
-
-    - `qops-batsim workload from-csv jobs.csv jobs.json --map
-      id=job,submit=created,run_time=minutes,processors=cores,state=status
-      --unit run_time=min --state-name ok=COMPLETED --date-format '%d.%m.%Y %H:%M'`
+    \b
+        qops-batsim workload from-csv jobs.csv jobs.json \\
+          --map id=job,submit=created,start=started,end=finished,processors=cores
+        qops-batsim workload from-csv jobs.csv jobs.json \\
+          --map id=job,submit=created,run_time=minutes,processors=cores,state=status \\
+          --unit run_time=min --state-name ok=COMPLETED \\
+          --date-format '%d.%m.%Y %H:%M'
     """
     from qops_batsim.workload.accounting_tables import CsvForm
 

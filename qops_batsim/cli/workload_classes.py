@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import say
 from qops_batsim.cli.inputs import read_source
-from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import WorkloadIn, WorkloadOut
+from qops_batsim.cli.options import WorkloadIn, WorkloadOut, manual
 from qops_batsim.errors import InputError, require_one_of
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ RUN_TIME, LOG = "run-time", "log"
 
 _about = manual(
     """
-    --log: Log (SWF) the jobs come from: names of its queues, and CPU times if wanted.
+    --log FILE: Log (SWF) the jobs come from: names of its queues, and CPU times if wanted.
     --cpu-time run-time|log: CPU time of each task: the job's run time, or what the log
         measured where it did (--log).
     --every CLASS: One class for all jobs: deadline, high_priority, dedicated or best_effort.
@@ -27,14 +26,14 @@ _about = manual(
         rate, or becomes n jobs of one processor, the tasks of one application.
     --deadline-factor F: Deadlines are submission + F x CPU time.
     --speed FLOPS: Flop/s of the host on which CPU times were measured.
-    --seed: Seed of the queues that jobs without one draw.
+    --seed N: Seed of the queues that jobs without one draw.
     """
 )
 
 _of_mixed = manual(
     """
     --applications N: Number of applications.
-    --seed: Seed of all random choices.
+    --seed N: Seed of all random choices.
     --processors N: Hosts of the machine; the default is aroma_grid's.
     """
 )
@@ -57,14 +56,16 @@ def classes(
     best_effort. Jobs without a queue draw one, with the frequencies of the SDSC SP2 log. Each
     task computes for its CPU time. Walltimes are removed.
 
-    **Examples**
+    Examples:
 
-    - By queue, all queues drawn: `qops-batsim workload classes sdsc.json four.json --seed 1`
-
-    - With the log's own queues and CPU times:
-      `qops-batsim workload classes sdsc.json four.json --log SDSC-SP2-1998.swf.gz --cpu-time log`
-
-    - One class for all: `qops-batsim workload classes sdsc.json alone.json --every dedicated`
+    \b
+        # By queue, all queues drawn:
+        qops-batsim workload classes sdsc.json four.json --seed 1
+        # With the log's own queues and CPU times:
+        qops-batsim workload classes sdsc.json four.json \\
+          --log SDSC-SP2-1998.swf.gz --cpu-time log
+        # One class for all:
+        qops-batsim workload classes sdsc.json alone.json --every dedicated
     """
     from qops_batsim.workload.service_classes import ClassChoices, LogFacts, assign_classes
     from qops_batsim.workload.swf import read_swf
@@ -91,9 +92,10 @@ def mixed(
 
     Meant for unequal hosts that are shared, such as the shipped platform aroma_grid.
 
-    **Examples**
+    Examples:
 
-    `qops-batsim workload mixed mixed.json --applications 200 --seed 3`
+    \b
+        qops-batsim workload mixed mixed.json --applications 200 --seed 3
     """
     from qops_batsim.workload.mixed_classes import mixed_workload
 

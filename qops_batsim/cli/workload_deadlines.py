@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from qops_batsim.cli import options
 from qops_batsim.cli.console import announce_compiling, announce_slow, say, warn
 from qops_batsim.cli.inputs import read_source
-from qops_batsim.cli.manual import manual
+from qops_batsim.cli.options import manual
 from qops_batsim.cli.texts import load_text
 
 if TYPE_CHECKING:
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 _about = manual(
     """
-    --load: Relative load: 1 is the trace itself, 1.3 offers 30 % more work.
-    --seed: Seed of the sample; with one seed, greater loads hold smaller ones.
+    --load X: Relative load: 1 is the trace itself, 1.3 offers 30 % more work.
+    --seed N: Seed of the sample; with one seed, greater loads hold smaller ones.
     --same-time: Submit duplicates with their originals. Default: at random times.
     """
 )
 _of_deadlines = manual(
     """
-    --seed: Seed of the share; with one seed, greater shares hold smaller ones.
+    --seed N: Seed of the share; with one seed, greater shares hold smaller ones.
     --reference scaled|unscaled: Run EASY on the workload as it is, or without duplicates, which
         then get the response times of their originals.
     --at-least run-time|estimate: A user's deadline is no earlier than submission + run time, or
@@ -49,13 +49,14 @@ def scale(
     first duplicate of job 15 is 15d1 and tells so (`qos.origin`). Deadlines are for
     `workload deadlines`, afterwards.
 
-    **Examples**
+    Examples:
 
-    - The first 5,000 jobs of a log, and 1,500 duplicates:
-      `qops-batsim workload scale ctc.json ctc-1.3.json --load 1.3 --seed 1`
-
-    - The next 5,000 jobs, each running 30 % longer:
-      `qops-batsim workload scale ctc.json long.json --skip 5000 --load 1.3 --method expansion`
+    \b
+        # The first 5,000 jobs of a log, and 1,500 duplicates:
+        qops-batsim workload scale ctc.json ctc-1.3.json --load 1.3 --seed 1
+        # The next 5,000 jobs, each running 30 % longer:
+        qops-batsim workload scale ctc.json long.json --skip 5000 --load 1.3 \\
+          --method expansion
     """
     from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.generate import summarise
@@ -90,13 +91,15 @@ def deadlines(
     Runs EASY backfilling on the workload, on a machine of its size. Deadlines the jobs had are
     replaced.
 
-    **Examples**
+    Examples:
 
-    - A deadline for every job:
-      `qops-batsim workload deadlines ctc-1.3.json ctc-1.3-s02.json --stringency 0.2`
-
-    - For a fifth of them, and lax artificial ones for the rest:
-      `qops-batsim workload deadlines ctc-1.3.json mixed.json --deadline-share 0.2 --relaxation 5`
+    \b
+        # A deadline for every job:
+        qops-batsim workload deadlines ctc-1.3.json ctc-1.3-s02.json \\
+          --stringency 0.2
+        # For a fifth of them, and lax artificial ones for the rest:
+        qops-batsim workload deadlines ctc-1.3.json mixed.json \\
+          --deadline-share 0.2 --relaxation 5
     """
     from qops_batsim.experiments.deadline_workload import give_deadlines
     from qops_batsim.workload.batsim_json import write_workload

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from qops_batsim.cli import options
 from qops_batsim.cli.console import announce_compiling, announce_slow, say, warn
 from qops_batsim.cli.inputs import read_source
-from qops_batsim.cli.manual import manual
+from qops_batsim.cli.options import manual
 
 if TYPE_CHECKING:
     from qops_batsim.workload.model import Workload
@@ -24,7 +24,7 @@ _about = manual(
     --overrun run|kill: What outlives its prediction runs up to its walltime, or is killed.
     --badness F: f of the f-model; 0 is exact.
     --spread SIGMA: Standard deviation of the logarithm of the error.
-    --seed: Seed of f-model, modal and error.
+    --seed N: Seed of f-model, modal and error.
     --requests FILE: Workload of the same jobs that has the users' walltimes, if IN has none:
         `workload deadlines` leaves them out unless it is told --keep-estimates.
     """
@@ -50,19 +50,19 @@ def estimates(
     prediction is never above the walltime. When a job's run time is known to those who predict is
     its end under EASY backfilling with the walltimes.
 
-    **Examples**
+    Examples:
 
-    - Promise on what users request, which is never too short; asked.json are the jobs of ctc.json
-      after `workload deadlines`:
-      `qops-batsim workload estimates asked.json users.json --model users --requests ctc.json`
-
-    - Promise on predictions, twice as long as the last two jobs of a user:
-      `qops-batsim workload estimates asked.json doubled.json --model predicted --margin 2
-      --requests ctc.json`
-
-    - Let 1 % of the predictions be too short, and kill what outlives its own:
-      `qops-batsim workload estimates asked.json strict.json --model predicted --risk 0.01
-      --overrun kill --requests ctc.json`
+    \b
+        # Promise on what users request, which is never too short;
+        # asked.json are the jobs of ctc.json after workload deadlines:
+        qops-batsim workload estimates asked.json users.json --model users \\
+          --requests ctc.json
+        # Promise on predictions, twice as long as the last two jobs of a user:
+        qops-batsim workload estimates asked.json doubled.json \\
+          --model predicted --margin 2 --requests ctc.json
+        # Let 1 % of the predictions be too short, and kill what outlives its own:
+        qops-batsim workload estimates asked.json strict.json \\
+          --model predicted --risk 0.01 --overrun kill --requests ctc.json
     """
     from qops_batsim.experiments.deadline_workload import give_estimates
     from qops_batsim.workload.batsim_json import write_workload

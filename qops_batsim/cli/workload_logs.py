@@ -12,8 +12,7 @@ import typer
 
 from qops_batsim.cli.console import print_json, print_table, say
 from qops_batsim.cli.inputs import refuse_same_file
-from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import WorkloadOut
+from qops_batsim.cli.options import WorkloadOut, manual
 from qops_batsim.cli.texts import load_text
 from qops_batsim.errors import InputError
 
@@ -25,7 +24,7 @@ _about = manual(
     """
     log: Log in the Standard Workload Format, plain or .gz.
     any: Log in the Standard Workload Format, or the accounting of Slurm or PBS, plain or .gz.
-    --processors: Size of the machine. Default: the header's MaxProcs, else MaxNodes.
+    --processors N: Size of the machine. Default: the header's MaxProcs, else MaxNodes.
     --first N: Write the first N usable jobs (after window and repairs).
     --skip N: Leave out N usable jobs before those.
     --from DATE: Take jobs submitted from this date on: an ISO date or date and time in the
@@ -98,13 +97,15 @@ def from_swf(
     without submit time are left out, and jobs are sorted by submit time. Batsim kills a job
     whose run time equals its walltime, so a job clipped to it counts as killed.
 
-    **Examples**
+    Examples:
 
-    - `qops-batsim workload from-swf KTH-SP2-1996-2.swf.gz kth.json --processors 100`
-
-    - `qops-batsim workload from-swf KTH-SP2-1996-2.swf.gz oct.json --month 1996-10 --rebase`
-
-    - `qops-batsim workload from-swf SDSC-SP2-1998.swf.gz sdsc.json.gz --on-overrun clip`
+    \b
+        qops-batsim workload from-swf KTH-SP2-1996-2.swf.gz kth.json \\
+          --processors 100
+        qops-batsim workload from-swf KTH-SP2-1996-2.swf.gz oct.json \\
+          --month 1996-10 --rebase
+        qops-batsim workload from-swf SDSC-SP2-1998.swf.gz sdsc.json.gz \\
+          --on-overrun clip
     """
     from qops_batsim.workload.conversion import Bounds, Repairs, convert_log
     from qops_batsim.workload.swf import read_swf
@@ -146,13 +147,13 @@ def lint(
     or PBS, for what is no job that ran. Nothing is changed; `from-swf`, `from-sacct` and `from-pbs`
     repair.
 
-    **Examples**
+    Examples:
 
-    - `qops-batsim workload lint KTH-SP2-1996-2.swf.gz`
-
-    - `qops-batsim workload lint KTH-SP2-1996-2.swf.gz --processors 64 --json`
-
-    - `qops-batsim workload lint march.txt --time-zone Europe/Stockholm`
+    \b
+        qops-batsim workload lint KTH-SP2-1996-2.swf.gz
+        qops-batsim workload lint KTH-SP2-1996-2.swf.gz --processors 64 \\
+          --json
+        qops-batsim workload lint march.txt --time-zone Europe/Stockholm
     """
     from qops_batsim.workload.lint import lint_file, report_as_data
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.console import note, say
-from qops_batsim.cli.manual import manual
-from qops_batsim.cli.options import WorkloadOut
+from qops_batsim.cli.options import WorkloadOut, manual
 from qops_batsim.cli.texts import load_text
 
 if TYPE_CHECKING:
@@ -21,20 +20,20 @@ if TYPE_CHECKING:
 
 _about = manual(
     """
-    --preset: Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs,
+    --preset NAME: Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs,
         lublin-batch are the published ones.
-    --load: Offered load to bring about, by one factor on the gaps between submissions. Default:
+    --load X: Offered load to bring about, by one factor on the gaps between submissions. Default:
         that of the log; as sampled for lublin-batch.
     --exact-estimates: Estimates equal run times: each job carries its run time in qos and has
         no walltime.
-    --deadline-share: Share of the jobs, 0 to 1, that get a deadline: submission + stretch x run
+    --deadline-share X: Share of the jobs, 0 to 1, that get a deadline: submission + stretch x run
         time. Above 0, estimates are exact.
     --stretch LOW HIGH: Range in which each deadline's stretch is drawn, from 1 up.
-    --out, -o: File to copy the log to, or directory. Default: leave it in the cache.
-    --cache: Directory to keep downloads in. Default: the user's cache directory.
-    --jobs: Number of jobs.
-    --seed: Seed; the same seed gives the same file.
-    --processors: Size of the machine. Default: the preset's.
+    --out, -o FILE: File to copy the log to, or directory. Default: leave it in the cache.
+    --cache DIR: Directory to keep downloads in. Default: the user's cache directory.
+    --jobs N: Number of jobs.
+    --seed N: Seed; the same seed gives the same file.
+    --processors N: Size of the machine. Default: the preset's.
     log: kth-sp2, sdsc-sp2 or ctc-sp2.
     """
 )
@@ -58,16 +57,17 @@ def generate(
     Sizes, run times, arrivals with a daily cycle, and run-time estimates as users
     give them. The file records every parameter and the seed.
 
-    **Examples**
+    Examples:
 
-    - 5,000 jobs like those of the CTC SP2:
-      `qops-batsim workload generate ctc.json --preset ctc-sp2 --jobs 5000 --seed 1`
-
-    - A 256-processor machine at load 0.9:
-      `qops-batsim workload generate big.json --processors 256 --load 0.9`
-
-    - A fifth of the jobs with deadlines:
-      `qops-batsim workload generate mixed.json --preset kth-sp2 --deadline-share 0.2`
+    \b
+        # 5,000 jobs like those of the CTC SP2:
+        qops-batsim workload generate ctc.json --preset ctc-sp2 --jobs 5000 \\
+          --seed 1
+        # A 256-processor machine at load 0.9:
+        qops-batsim workload generate big.json --processors 256 --load 0.9
+        # A fifth of the jobs with deadlines:
+        qops-batsim workload generate mixed.json --preset kth-sp2 \\
+          --deadline-share 0.2
     """
     from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.generate import DeadlineRule, generate_workload
@@ -111,11 +111,13 @@ def fetch(
     checksum of kth-sp2 is known to this package. For the other two, that of the first
     download is recorded beside the file, and later downloads must agree with it.
 
-    **Examples**
+    Examples:
 
-    - Into the cache: `qops-batsim workload fetch kth-sp2`
-
-    - And a copy here: `qops-batsim workload fetch sdsc-sp2 --out .`
+    \b
+        # Into the cache:
+        qops-batsim workload fetch kth-sp2
+        # And a copy here:
+        qops-batsim workload fetch sdsc-sp2 --out .
     """
     from qops_batsim.workload.archive import copy_log, fetch_log
 

@@ -11,9 +11,9 @@ import typer
 
 import qops_batsim
 from qops_batsim.cli import console, schedulers
-from qops_batsim.cli.help import SECTIONS
+from qops_batsim.cli.main import COMMANDS as SECTIONS
 from qops_batsim.cli.main import command_line
-from qops_batsim.cli.manual import manual
+from qops_batsim.cli.options import manual
 from qops_batsim.errors import InputError, SimulationError
 
 Cli = Callable[..., Any]
@@ -75,8 +75,8 @@ def test_every_command_has_an_example_and_describes_its_options(
     cli: Cli, words: tuple[str, ...]
 ) -> None:
     command = ALL[words]
-    assert "**Examples**" in command.help
-    assert f"`qops-batsim {' '.join(words)}" in command.help
+    assert "\n\nExamples:\n\n\b\n" in command.help
+    assert f"qops-batsim {' '.join(words)}" in command.help.partition("\nExamples:\n")[2]
     result = cli(*words, "--help")
     assert (result.exit_code, result.err) == (0, "")
     for text in ("Usage", "Examples", f"qops-batsim {' '.join(words)}"):
@@ -92,13 +92,26 @@ def test_help_fits_80_columns(
     text = cli(*words, "--help").out
     # A value that cannot be broken stays whole, on a line of its own.
     assert [line for line in text.splitlines() if len(line) > 80 and len(line.split()) > 3] == []
-    assert not re.search(r"<\w+>|`|\*\*", text)
+    assert not re.search(r"^ +-.*<[a-z ]+>|`|\*\*|\x08", text, re.MULTILINE)
 
 
 def test_commands_are_listed_under_headings(cli: Cli) -> None:
     text = cli("--help").out
     for heading in SECTIONS:
         assert f"{heading}:\n" in text
+
+
+def test_summaries_are_the_first_sentences_of_the_commands() -> None:
+    for summaries in SECTIONS.values():
+        for name, summary in summaries.items():
+            first = " ".join(ALL[(name,)].help.split("\n\n")[0].split())
+            assert first.replace("`", "") == summary
+
+
+def test_commands_that_are_not_named_are_not_imported(cli: Cli) -> None:
+    commands = typer.main.get_command(command_line(["verify"])).commands
+    assert [name for name, each in commands.items() if each.params] == ["verify"]
+    assert [*commands] == [name for names in SECTIONS.values() for name in names]
 
 
 def test_a_letter_stands_for_one_option_everywhere() -> None:
