@@ -12,6 +12,7 @@ from admission_oracles import Asking, Case, Seconds, seconds_with
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.scheduling.admission.search import Draft, Question, Search
 from qops_batsim.scheduling.profile import new_profile, new_queue, running_profile
+from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.table import JobTable
 
 
@@ -20,7 +21,7 @@ class Found(NamedTuple):
 
     starts: dict[int, float] | None
     blamed: int
-    detail: str
+    refusal: Refusal | None
     free: list[int]
 
 
@@ -107,10 +108,10 @@ def ask(search: Search, case: Case, *, whole: bool = True) -> Found:
     question = question_of(case)
     verdict = search(question)
     if not verdict.found:
-        return Found(None, verdict.blamed, verdict.detail, [])
+        return Found(None, verdict.blamed, verdict.refusal, [])
     plan = starts_in(question.draft)
     free = free_by_second(question.draft, case) if whole else []
-    return Found(plan, -1, verdict.detail, free)
+    return Found(plan, -1, verdict.refusal, free)
 
 
 def starts_in(draft: Draft) -> dict[int, float]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from qops_batsim.advice.advise import (
     FEW,
     HOUR,
@@ -27,6 +25,7 @@ from qops_batsim.advice.trace_runs import (
 )
 from qops_batsim.economics.charges import Categories
 from qops_batsim.experiments.page import PageTable
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 MEASURES = {
     "promised (%)": promised,
@@ -178,7 +177,7 @@ def refusals_table(advice: Advice) -> PageTable | None:
             f"{each.processors:,}",
             hours(each.estimate),
             f"{each.work / HOUR:,.0f}",
-            _why(each.reason),
+            _why(each.refusal),
         ]
         for each in largest
     ]
@@ -202,10 +201,11 @@ def refusals_table(advice: Advice) -> PageTable | None:
     )
 
 
-def _why(text: str) -> str:
+def _why(refusal: Refusal) -> str:
     """Return why a job was refused, with the trace's id of the one that stood in the way."""
-    blamed = re.match(r"the deadline of \S*?!(\S+) ", text)
-    return f"the promise to {blamed[1]} would be broken" if blamed else WORDS[reason_of(text)]
+    if refusal.kind is RefusalKind.OTHER_DEADLINE and refusal.blamed is not None:
+        return f"the promise to {refusal.blamed.partition('!')[2]} would be broken"
+    return WORDS[reason_of(refusal)]
 
 
 def reasons_table(advice: Advice) -> PageTable:

@@ -16,6 +16,7 @@ from qops_batsim.advice.replay import ENDED, JobStory, KilledRun, PlannedStart
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.scheduling.decision_events import Submitted
+from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
@@ -34,7 +35,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """What has become of it at the end of the log: a constant of
     :mod:`~qops_batsim.advice.replay`."""
     reason: str = ""
-    """Why the requested deadline was refused, in the scheduler's words."""
+    """Why the requested deadline was refused, in words."""
+    refusal: Refusal | None = None
+    """Why, typed."""
     blamed: Commitment | None = None
     """The commitment that stood in the way, if it was not the job's own deadline."""
     offered_deadline: float | None = None
@@ -114,6 +117,7 @@ def explain_job(
         requested_deadline=asked.deadline,
         outcome=story.outcome,
         reason=story.reason,
+        refusal=story.refusal,
         blamed=next((each for each in commitments if each.job == story.blamed), None),
         offered_deadline=story.offered,
         admitted_deadline=story.promise,

@@ -25,6 +25,7 @@ from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.plugins import digest_of_file
+from qops_batsim.scheduling.refusal import Refusal, sentence
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.timing import duration_on_grid, on_grid
@@ -60,8 +61,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it takes the job, with the requested deadline or an offered one."""
     offered: float | None = None
     """Deadline offered instead of the requested one."""
-    reason: str = ""
-    """Why it does not take the job, or not as requested, in the scheduler's words."""
+    refusal: Refusal | None = None
+    """Why it does not take the job, or not as requested."""
     blamed: str | None = None
     """The job whose deadline stood in the way, if it is not the new job's own."""
     start: float | None = None
@@ -71,6 +72,11 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Full ids of the running jobs that would be killed, to be run again."""
     moved: dict[str, tuple[float | None, float | None]] = {}
     """Promised start before and after of the waiting jobs that would be moved."""
+
+    @property
+    def reason(self) -> str:
+        """The refusal in words, empty for none."""
+        return "" if self.refusal is None else sentence(self.refusal)
 
 
 class PlanAsker:
@@ -130,7 +136,7 @@ class PlanAsker:
         """Return the answer to a request; O(jobs²) and a search."""
         impossible = self._capacity.never_fits(asked.processors)
         if impossible:
-            return Answer(admitted=False, reason=impossible)
+            return Answer(admitted=False, refusal=impossible)
         plan = self._empty_plan()
         if plan is None:
             raise InputError(
@@ -150,16 +156,16 @@ class PlanAsker:
         dying = sum(each.asked.processors for each in self.state.dying.values())
         plan.decide(self.now, HostSet.first(self.free_processors + dying))
         answer, starts = plan.answers[slot], plan.jobs.starts
-        offered, why = answer.offered, "" if answer.offer is None else answer.offer.reason
+        offered, why = answer.offered, None if answer.offer is None else answer.offer.refusal
         own = answer.blamed in (-1, slot)
         blamed = None if own else plan.table.jobs[answer.blamed].id
         if answer.refusal:
-            return Answer(admitted=False, offered=offered, reason=answer.refusal, blamed=blamed)
+            return Answer(admitted=False, offered=offered, refusal=answer.refusal, blamed=blamed)
         start = float(starts[slot])
         return Answer(
             admitted=True,
             offered=offered,
-            reason=why,
+            refusal=why,
             blamed=None if offered is None else blamed,
             start=_finite(start),
             end=_finite(start + job.estimate),

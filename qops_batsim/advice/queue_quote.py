@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
@@ -16,13 +15,10 @@ from qops_batsim.errors import InputError, require
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.scheduling.admission.feedback import promise
-from qops_batsim.scheduling.admission.policy import (
-    Admission,
-    impossible_deadline,
-    in_words,
-)
+from qops_batsim.scheduling.admission.policy import Admission, impossible_deadline
 from qops_batsim.scheduling.answers import Held
 from qops_batsim.scheduling.plan import Plan
+from qops_batsim.scheduling.refusal import Refusal, sentence
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 
 WITHIN, SHARE = 60.0, 0.01
@@ -102,16 +98,16 @@ class QueueAsker:
             jobs.processors[slot] = jobs.reserved[slot] = asked.processors
             jobs.estimates[slot] = duration_on_grid(asked.time)
             promise(jobs, slot, math.inf, 0.0)
-            reason = "" if asked.deadline is None else self._dated(self._reason(asked.deadline))
+            refusal = None if asked.deadline is None else self._refusal(asked.deadline)
             found = earliest_promise(self._plan, 0.0, slot, within=WITHIN, share=SHARE)
-        return self._answer(asked, reason, found)
+        return self._answer(asked, refusal, found)
 
     def ask_all(self, asked: Sequence[Ask]) -> list[QueueAnswer]:
         """Return the answer to each, as if none of the others were there."""
         return [self.ask(each) for each in asked]
 
-    def _reason(self, deadline: float) -> str:
-        """Return why a deadline cannot be promised, empty if it can."""
+    def _refusal(self, deadline: float) -> Refusal | None:
+        """Return why a deadline cannot be promised, None if it can."""
         plan, slot = self._plan, self._slot
         promise(plan.jobs, slot, deadline, 0.0)
         try:
@@ -120,20 +116,9 @@ class QueueAsker:
                 return impossible
             policy = plan.policy
             assert isinstance(policy, Admission)
-            verdict = policy.search(policy.question(plan, 0.0, slot))
-            if verdict.found:
-                return ""
-            return verdict.reason or in_words(plan, slot, verdict)
+            return policy.search(policy.question(plan, 0.0, slot)).refusal
         finally:
             promise(plan.jobs, slot, math.inf, 0.0)
-
-    def _dated(self, reason: str) -> str:
-        """Return a reason with a date in place of its seconds from now."""
-
-        def date(found: re.Match[str]) -> str:
-            return f"({date_text(self.state.now + float(found[1]))}) would"
-
-        return re.sub(r"\((\S+) s\) would", date, reason)
 
     def _check(self, asked: Ask) -> None:
         size = self.state.processors
@@ -143,14 +128,18 @@ class QueueAsker:
             accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
             require(value is None or 0 < value <= MAX_SECONDS, name, value, accepted)
 
-    def _answer(self, asked: Ask, reason: str, found: Promised) -> QueueAnswer:
+    def _answer(self, asked: Ask, refusal: Refusal | None, found: Promised) -> QueueAnswer:
         now, known = self.state.now, found.end < math.inf
+
+        def date(seconds: float) -> str:
+            return date_text(now + seconds)
+
         return QueueAnswer(
             processors=asked.processors,
             time=asked.time,
             deadline=None if asked.deadline is None else now + asked.deadline,
-            admitted=None if asked.deadline is None else not reason,
-            reason=reason,
+            admitted=None if asked.deadline is None else refusal is None,
+            reason="" if refusal is None else sentence(refusal, date),
             start=now + found.start if known else None,
             end=now + found.end if known else None,
             wait=found.start if known else None,

@@ -14,6 +14,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.scheduling.decision_events import Submitted
+from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
@@ -94,7 +95,9 @@ class Quotation(msgspec.Struct, frozen=True, kw_only=True):
     admitted: bool
     """Whether the job would be admitted as requested."""
     reason: str = ""
-    """Why not, in the scheduler's words."""
+    """Why not, in words."""
+    refusal: Refusal | None = None
+    """Why not, typed."""
     blamed: str | None = None
     """The job whose deadline stood in the way, if it is not the new job's own."""
     granted: Possible | None = None
@@ -181,6 +184,7 @@ def _quotation(asker: PlanAsker, asked: Submitted, prices: PriceList) -> Quotati
         requested_deadline=asked.deadline,
         admitted=as_requested,
         reason=answer.reason,
+        refusal=answer.refusal,
         blamed=None if as_requested else answer.blamed,
         granted=granted,
         offered=offered,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from qops_batsim.scheduling import decision_events as log
+from qops_batsim.scheduling.refusal import Refusal
 
 ASKING, REFUSED, WAITING, RUNNING, ENDED = "asking", "refused", "waiting", "running", "ended"
 """What has become of a job; ``ASKING`` until the scheduler has answered."""
@@ -48,8 +49,10 @@ class JobStory:
     """Full id under which it waits or runs now: another one after a kill."""
     outcome: str = ASKING
     reason: str = ""
+    refusal: Refusal | None = None
+    """Why the requested deadline was refused; the reason has it in words."""
     blamed: str | None = None
-    """Whose deadline stood in the way of the requested one; the reason has it in words."""
+    """Whose deadline stood in the way of the requested one."""
     offered: float | None = None
     """Deadline that was offered instead."""
     promise: float | None = None
@@ -155,6 +158,7 @@ class PlanState:
             case log.Dropped():
                 job = self._job(event.job, WAITING)
                 job.outcome, job.reason = REFUSED, event.reason
+                job.refusal = log.refusal_of(event)
             case log.Resized():
                 self.present, self._under = event.present, dict(event.under)
                 self.is_final = event.final
@@ -172,6 +176,7 @@ class PlanState:
 
     def _answered(self, job: JobStory, event: log.Admitted | log.Refused) -> None:
         job.reason, job.blamed = event.reason, event.blamed
+        job.refusal = log.refusal_of(event)
         if isinstance(event, log.Refused):
             job.outcome, job.offered = REFUSED, event.offered
             return

@@ -24,6 +24,7 @@ from qops_batsim.economics.charges import Categories, SlowdownTable, category_sl
 from qops_batsim.experiments.deadline_runs import Settings, outcomes_of
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.deadlines import DAY, users_with_deadline
@@ -89,7 +90,7 @@ class Promise(msgspec.Struct, frozen=True, array_like=True):
     """From its submission to the earliest end; None if none could be promised."""
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+class RefusedJob(msgspec.Struct, frozen=True, kw_only=True):
     """A job that was refused; dates and durations in seconds."""
 
     id: str
@@ -98,7 +99,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     estimate: float
     work: float
     """Processor-seconds that it would have used."""
-    reason: str
+    refusal: Refusal
     queue: str
     user: str
 
@@ -113,7 +114,7 @@ class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
     charges: tuple[CategoryCharges, ...]
     total: CategoryCharges
     promises: tuple[Promise, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[RefusedJob, ...] = ()
     """Where promises were asked for: the largest of the refused jobs, by work."""
     queues: dict[str, GroupCount] = {}
     """Likewise: the groups by the queues that the trace tells."""
@@ -268,7 +269,7 @@ def _groups(
         if outcomes.refused[row]:
             group.refused += 1
             group.refused_work += float(work[row])
-            kind = reason_of(module.qos_log.record(f"w0!{outcomes.ids[row]}").reason)
+            kind = reason_of(refusal_of(module, outcomes.ids[row]))
             group.reasons[kind] = group.reasons.get(kind, 0) + 1
             continue
         group.promised += bool(promised[row])
@@ -279,19 +280,19 @@ def _groups(
 
 def _refusals(
     outcomes: JobOutcomes, workload: Workload, module: DecisionModule
-) -> Iterator[Refusal]:
+) -> Iterator[RefusedJob]:
     work = np.where(outcomes.refused, outcomes.processors * outcomes.run_time, -1.0)
     for row in np.argsort(-work, kind="stable")[:MOST_REFUSALS].tolist():
         job = workload.jobs[row]
         if not outcomes.refused[row]:
             break
-        yield Refusal(
+        yield RefusedJob(
             id=job.id,
             submission=job.submission_time,
             processors=job.processors,
             estimate=job.estimate,
             work=float(work[row]),
-            reason=module.qos_log.record(f"w0!{job.id}").reason,
+            refusal=refusal_of(module, job.id),
             queue=str(job.fields.get("queue", "")),
             user=str(job.fields.get("user", "")),
         )
@@ -302,10 +303,22 @@ def _told(workload: Workload, field: str) -> list[str]:
     return [str(job.fields.get(field, "-")) for job in workload.jobs]
 
 
-def reason_of(text: str) -> str:
-    """Return which of :data:`REASONS` a scheduler tells."""
-    beginnings = {"its own deadline": "own", "the deadline of": "others", "needs": "impossible"}
-    return next((kind for words, kind in beginnings.items() if text.startswith(words)), "other")
+def refusal_of(module: DecisionModule, job_id: str) -> Refusal:
+    """Return why a job was refused."""
+    reasons = module.qos_log.record(f"w0!{job_id}").reasons
+    return reasons[0] if reasons else Refusal(kind=RefusalKind.FREE_TEXT)
+
+
+def reason_of(refusal: Refusal) -> str:
+    """Return to which of :data:`REASONS` a refusal belongs."""
+    return _REASONS.get(refusal.kind, "other")
+
+
+_REASONS = {
+    RefusalKind.OWN_DEADLINE: "own",
+    RefusalKind.OTHER_DEADLINE: "others",
+    RefusalKind.NO_TIME: "impossible",
+}
 
 
 def _promises(

@@ -97,9 +97,8 @@ def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
         asked += f" by {_date_and_age(found.requested_deadline, found)}"
     yield "submitted", moment_text(found.submission, found.calendar)
     yield "asked for", asked
-    if found.reason:
-        missed = found.requested_deadline if found.blamed is None else found.blamed.deadline
-        yield "refused because", reason_text(found.reason, missed, found.calendar)
+    if found.refusal is not None:
+        yield "refused because", reason_text(found.refusal, found.calendar)
     if found.blamed is not None:
         yield "in the way", _commitment_text(found.blamed, found.calendar)
     if found.offered_deadline is not None:

@@ -196,8 +196,7 @@ def _rows(found: Quotation) -> Iterator[tuple[str, str]]:
         left = duration_text(found.requested_deadline - found.time)
         wish += f" by {moment_text(found.requested_deadline, found.calendar)} ({left} from then)"
     yield "request", wish
-    own = found.requested_deadline if found.blamed is None else None
-    reason = reason_text(found.reason, own, found.calendar)
+    reason = "" if found.refusal is None else reason_text(found.refusal, found.calendar)
     yield "answer", "admitted" if found.admitted else f"refused: {reason}"
     if found.blamed is not None:
         yield "in the way", f"qops-batsim explain {found.run} '{found.blamed}'"

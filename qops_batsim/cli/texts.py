@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics
     from qops_batsim.analysis.verify.rules_qos import Lateness
     from qops_batsim.dates import Calendar
+    from qops_batsim.scheduling.refusal import Refusal
 
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
@@ -53,16 +53,11 @@ def moment_text(seconds: float | None, calendar: Calendar | None) -> str:
     return f"{date_text(seconds)} s" if calendar is None else calendar.text(seconds)
 
 
-def reason_text(reason: str, deadline: float | None, calendar: Calendar | None) -> str:
-    """Return why a job was refused, with the date that would be missed told as others are.
+def reason_text(refusal: Refusal, calendar: Calendar | None) -> str:
+    """Return why a job was refused, its dates told by the calendar if there is one."""
+    from qops_batsim.scheduling.refusal import sentence
 
-    ``deadline`` is that date, None if only the reason tells it.
-    """
-    found = re.search(r"\(([0-9.e+]+) s\) would be missed", reason)
-    if found is None or (calendar is None and "e" not in found[1]):
-        return reason
-    date = moment_text(float(found[1]) if deadline is None else deadline, calendar)
-    return f"{reason[: found.start(1)]}{date}{reason[found.end(1) + 2 :]}"
+    return sentence(refusal) if calendar is None else sentence(refusal, calendar.text)
 
 
 def number_text(value: float | None, factor: float = 1.0, *, decimals: int = 2) -> str:

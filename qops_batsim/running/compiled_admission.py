@@ -14,6 +14,7 @@ from qops_batsim.scheduling.admission.msb import Msb
 from qops_batsim.scheduling.admission.qops import Qops
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import QosLog
+from qops_batsim.scheduling.refusal import Refusal, missed_deadline, no_time
 from qops_batsim.timing import SAME_DATE
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class AdmissionLoop:
         )
         self.run = _loop(module, jobs, hosts, self._state)
 
-    def log(self, log: QosLog) -> dict[int, str]:
+    def log(self, log: QosLog) -> dict[int, Refusal]:
         """Log what was promised; return why jobs were refused, by position."""
         jobs, state = self._jobs, self._state
         name, ids, places = jobs.name, jobs.columns.ids, jobs.places.tolist()
@@ -62,28 +63,25 @@ class AdmissionLoop:
             record.admitted_deadline = float(deadlines[index])
         return refused
 
-    def _refusals(self) -> Iterator[tuple[int, str]]:
+    def _refusals(self) -> Iterator[tuple[int, Refusal]]:
         from qops_batsim.running.admission_kernels import TOO_DEAR, TOO_SHORT
         from qops_batsim.scheduling.admission.foresight_search import too_dear
-        from qops_batsim.scheduling.admission.policy import missed, too_short
 
         jobs, answers = self._jobs, self._state.answers
-        estimates = self._state.plan.jobs.estimates
-        where = _where_it_failed(self._module)
+        estimates, targets = self._state.plan.jobs.estimates, self._state.plan.jobs.targets
         for index in np.flatnonzero(answers.verdicts).tolist():
             date = float(answers.dates[index])
             if answers.verdicts[index] == TOO_SHORT:
-                yield index, too_short(float(estimates[index]), date)
+                yield index, no_time(float(estimates[index]), date, float(targets[index]))
                 continue
             if answers.verdicts[index] == TOO_DEAR:
                 price = self._module.options.admission_price  # type: ignore[attr-defined]
                 yield index, too_dear(date, float(answers.worths[index]), price)
                 continue
-            blamed, whose = int(answers.blamed[index]), None
-            if blamed != index:
-                whose = f"{jobs.name}!{jobs.columns.ids[jobs.places[blamed]]}"
-            place = where(int(answers.places[index]), int(answers.waiting[index]))
-            yield index, missed(whose, date, place)
+            blamed = int(answers.blamed[index])
+            place = _place(self._module, int(answers.places[index]), int(answers.waiting[index]))
+            whose = f"{jobs.name}!{jobs.columns.ids[jobs.places[blamed]]}"
+            yield index, missed_deadline(whose, date, own=blamed == index, **place)
 
 
 def _deadlines(jobs: DelayJobs) -> np.ndarray:
@@ -127,12 +125,8 @@ def _loop(
     return lambda events: kernels.run_mrt(events, state, hosts, by_laxity, most, notes)
 
 
-def _where_it_failed(module: DecisionModule) -> Callable[[int, int], str]:
-    """Return what says where the search of a scheduler gave up: of its place and who waited."""
-    from qops_batsim.scheduling.admission import mrt_search, msb_search, qops_search
-
+def _place(module: DecisionModule, place: int, waiting: int) -> dict[str, int]:
+    """Return where the search of a scheduler gave up, as fields of a refusal."""
     if type(module) in (Qops, Foresight):
-        return qops_search.where_it_failed
-    if type(module) is Msb:
-        return lambda _, waiting: msb_search.where_it_failed(waiting)
-    return lambda steps, _: mrt_search.where_it_failed(steps)
+        return {"insertion_point": place, "waiting": waiting}
+    return {"positions": waiting + 1} if type(module) is Msb else {"steps_back": place}

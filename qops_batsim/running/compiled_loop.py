@@ -28,6 +28,7 @@ from qops_batsim.workload.model import Workload
 if TYPE_CHECKING:
     from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
     from qops_batsim.running.event_kernels import Events
+    from qops_batsim.scheduling.refusal import Refusal
 
 MESSAGES_AT_A_TIME = 20_000
 """After so many messages progress is reported, and an interrupt is noticed."""
@@ -122,11 +123,11 @@ def _outcome(jobs: DelayJobs, events: Events) -> Outcome:
 
 
 def _log(
-    log: QosLog, workload: Workload, outcome: Outcome, hosts: int, refusals: Mapping[int, str]
+    log: QosLog, workload: Workload, outcome: Outcome, hosts: int, refusals: Mapping[int, Refusal]
 ) -> None:
     """Log what was decided about the jobs, and say why those were rejected that were.
 
-    ``refusals`` are reasons by position; the others are too wide.
+    ``refusals`` are by position; the others are too wide.
     """
     places, name, columns = outcome.jobs.places.tolist(), outcome.jobs.name, outcome.jobs.columns
     capacity = Capacity(hosts)
@@ -134,8 +135,9 @@ def _log(
     for index in outcome.ended[np.isnan(outcome.starts[outcome.ended])].tolist():
         job_id = f"{name}!{columns.ids[places[index]]}"
         rejected[job_id] = None
-        reason = refusals.get(index) or capacity.never_fits(int(outcome.jobs.processors[index]))
-        log.record(job_id).reason = reason
+        wide = capacity.never_fits(int(outcome.jobs.processors[index]))
+        refusal = refusals.get(index, wide)
+        log.record(job_id).reasons = () if refusal is None else (refusal,)
 
     def fill(log: QosLog) -> None:
         for job in map(workload.jobs.__getitem__, places):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from qops_batsim.jobs import Job
+from qops_batsim.scheduling.refusal import Refusal
 
 
 class Offer(NamedTuple):
@@ -12,7 +13,7 @@ class Offer(NamedTuple):
 
     deadline: float
     taken: bool
-    reason: str
+    refusal: Refusal
 
 
 class Kill(NamedTuple):
@@ -44,7 +45,7 @@ class Answer(NamedTuple):
     Attributes
     ----------
     refusal
-        Why it was not taken, in words; empty if it was.
+        Why it was not taken; None if it was.
     blamed
         Slot of the job whose deadline stood in the way of the requested one, or -1.
     offer
@@ -53,7 +54,7 @@ class Answer(NamedTuple):
         What is to be killed for it, if anything.
     """
 
-    refusal: str = ""
+    refusal: Refusal | None = None
     blamed: int = -1
     offer: Offer | None = None
     kill: Kill | None = None

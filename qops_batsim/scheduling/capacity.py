@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 
 class Capacity:
@@ -30,17 +31,14 @@ class Capacity:
         """Number of hosts that are there, free or not. O(hosts / 64)."""
         return self.machine_size - len(self.away)
 
-    def never_fits(self, processors: int) -> str:
-        """Say why a job of so many processors can never run, if so."""
+    def never_fits(self, processors: int) -> Refusal | None:
+        """Return why a job of so many processors can never run, if so."""
         size = self.machine_size
         if not 1 <= processors <= size:
-            wanted = "no processor" if processors == 0 else f"{processors} processors"
-            return f"asks for {wanted}, the machine has {size}"
+            return Refusal(kind=RefusalKind.TOO_WIDE, processors=processors, machine_size=size)
         if self.is_final and processors > self.present:
             gone = len(self.away)
-            are = "is" if gone == 1 else "are"
-            return (
-                f"asks for {processors} processors; {gone} of {size} hosts {are} gone and will "
-                "not return"
+            return Refusal(
+                kind=RefusalKind.HOSTS_GONE, processors=processors, machine_size=size, hosts=gone
             )
-        return ""
+        return None

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from qops_batsim.limits import MAX_PROCESSORS
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text, sentence
 
 FORMAT = "qops-batsim decisions"
 VERSION = 1
@@ -72,12 +73,26 @@ class Submitted(_Event, frozen=True, kw_only=True):
     user_deadline: bool | None = None
 
 
+def told(refusal: Refusal | None) -> dict[str, Any]:
+    """Return a refusal as fields of an event: in words, and typed."""
+    return {} if refusal is None else {"reason": sentence(refusal), "refusal": refusal}
+
+
+def refusal_of(event: Admitted | Refused | Dropped | Late) -> Refusal | None:
+    """Return the refusal that an event tells; one of another version only in words."""
+    found = event.refusal
+    if found is not None and found.kind is not RefusalKind.FREE_TEXT:
+        return found
+    return free_text(event.reason) if event.reason else None
+
+
 class Admitted(_Event, frozen=True, kw_only=True):
     """A job was taken into the plan, with a promised start and deadline (seconds, absolute).
 
     Where the deadline is an offer rather than the requested one, ``reason`` says why that was
-    refused, and ``blamed`` names the job whose deadline stood in the way. ``target`` is what the
-    plan aims at, if not the deadline: where news of the job was late, it is later by as much.
+    refused, ``refusal`` the same typed, and ``blamed`` names the job whose deadline stood in the
+    way. ``target`` is what the plan aims at, if not the deadline: where news of the
+    job was late, it is later by as much.
     """
 
     job: str
@@ -87,6 +102,7 @@ class Admitted(_Event, frozen=True, kw_only=True):
     offered: bool = False
     reason: str = ""
     blamed: str | None = None
+    refusal: Refusal | None = None
 
 
 class Refused(_Event, frozen=True, kw_only=True):
@@ -96,6 +112,7 @@ class Refused(_Event, frozen=True, kw_only=True):
     reason: str
     blamed: str | None = None
     offered: float | None = None
+    refusal: Refusal | None = None
 
 
 class Moved(_Event, frozen=True, kw_only=True):
@@ -143,6 +160,7 @@ class Dropped(_Event, frozen=True, kw_only=True):
 
     job: str
     reason: str
+    refusal: Refusal | None = None
 
 
 class Resized(_Event, frozen=True, kw_only=True):
@@ -203,6 +221,7 @@ class Late(_Event, frozen=True, kw_only=True):
     job: str
     deadline: float | None = None
     reason: str = ""
+    refusal: Refusal | None = None
 
 
 class Ended(_Event, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ from qops_batsim.scheduling.decision_events import (
     Started,
     Submitted,
     Withdrawn,
+    told,
 )
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.version import __version__
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from qops_batsim.scheduling.capacity import Capacity
     from qops_batsim.scheduling.plan import Plan
     from qops_batsim.scheduling.profile import Floats, Ints
+    from qops_batsim.scheduling.refusal import Refusal
 
 _NO_REQUEST = QosRequest()
 
@@ -77,7 +79,7 @@ class DecisionLog:
         )
         # What happened since the last decision, and is dated at the next one.
         self._gone: list[tuple[str, float]] = []
-        self._refused_at_once: list[tuple[Job, str]] = []
+        self._refused_at_once: list[tuple[Job, Refusal]] = []
         self._withdrawn: list[str] = []
         self._present = machine_size
         self._resized: Resized | None = None
@@ -90,9 +92,9 @@ class DecisionLog:
 
     # Called by the scheduler
 
-    def refused_at_once(self, job: Job, reason: str) -> None:
+    def refused_at_once(self, job: Job, refusal: Refusal) -> None:
         """Note a job that the plan is not asked about."""
-        self._refused_at_once.append((job, reason))
+        self._refused_at_once.append((job, refusal))
 
     def left(self, job_id: str) -> None:
         """Note an end, before the plan is told."""
@@ -102,9 +104,9 @@ class DecisionLog:
         """Note that a killed job is not run again, because it had ended before."""
         self._withdrawn.append(job_id)
 
-    def dropped(self, now: float, job_id: str, reason: str) -> None:
+    def dropped(self, now: float, job_id: str, refusal: Refusal) -> None:
         """Note that a waiting job was given up."""
-        self.note(Dropped(date=now, job=job_id, reason=reason))
+        self.note(Dropped(date=now, job=job_id, **told(refusal)))
 
     def resized(self, capacity: Capacity, running: Mapping[str, HostSet]) -> None:
         """Note which hosts are there, and on which each job runs, by its id."""
@@ -125,9 +127,9 @@ class DecisionLog:
                 self._note_ends(now, slots)
             self._note_moves(now, "late_start", [], slots)
         self._looked = False
-        for job, reason in self._refused_at_once:
+        for job, refusal in self._refused_at_once:
             self._note_submission(now, job)
-            self.note(Refused(date=now, job=job.id, reason=reason))
+            self.note(Refused(date=now, job=job.id, **told(refusal)))
         self._refused_at_once.clear()
         for job_id, slot in zip(started, slots, strict=True):
             end = self._ends[slot] = plan.jobs.ends[slot]
@@ -149,8 +151,8 @@ class DecisionLog:
         job_id, offer, kill = jobs[slot].id, answer.offer, answer.kill
         blamed = jobs[answer.blamed].id if answer.blamed >= 0 else None
         if answer.refusal:
-            why, offered = answer.refusal, answer.offered
-            self.note(Refused(date=now, job=job_id, reason=why, blamed=blamed, offered=offered))
+            why, offered = told(answer.refusal), answer.offered
+            self.note(Refused(date=now, job=job_id, blamed=blamed, offered=offered, **why))
             return
         self._make_room()
         self._starts[slot] = numbers.starts[slot]
@@ -163,8 +165,8 @@ class DecisionLog:
                 deadline=_finite(numbers.promises[slot]),
                 target=_other(numbers.targets[slot], numbers.promises[slot]),
                 offered=offer is not None,
-                reason="" if offer is None else offer.reason,
                 blamed=None if offer is None else blamed,
+                **told(None if offer is None else offer.refusal),
             )
         )
         if kill is not None:
@@ -231,9 +233,9 @@ class DecisionLog:
             self.note(Moved(date=now, cause=cause, by=by, moves=moves))
         for slot in sorted(_changed(waiting, targets, self._targets)):
             self._targets[slot] = targets[slot]
-            reason = self._plan.resizing.reason(slot)
+            loss = told(self._plan.resizing.loss(slot))
             deadline = _finite(targets[slot])
-            self.note(Late(date=now, job=jobs[slot].id, deadline=deadline, reason=reason))
+            self.note(Late(date=now, job=jobs[slot].id, deadline=deadline, **loss))
 
     def _note_submission(self, now: float, job: Job) -> None:
         asked = job.qos or _NO_REQUEST

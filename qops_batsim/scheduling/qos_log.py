@@ -16,6 +16,7 @@ import msgspec
 
 from qops_batsim.files import atomic_write
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text, sentences
 
 if TYPE_CHECKING:
     from qops_batsim.tables import Column, Words
@@ -26,6 +27,9 @@ QOS_COLUMNS = (
     "offered_deadline",
     "decision",
     "reason",
+    "reason_kind",
+    "blamed_job",
+    "blamed_date",
     "admitted_deadline",
     "category",
     "resource_charge",
@@ -67,9 +71,8 @@ class QosRecord(msgspec.Struct, kw_only=True):
     decision
         :data:`QOS_ACCEPTED` or :data:`QOS_REJECTED`. A job that starts is accepted and
         one that gets REJECT_JOB is rejected without any record.
-    reason
-        Why, in a few words for a reader: ``"asks for 5 processors, the machine
-        has 4"``.
+    reasons
+        Why: a refusal, and every loss of hosts for which the promise was replaced.
     category
         Label of the job's class, for reports.
     resource_charge, qos_charge
@@ -83,13 +86,13 @@ class QosRecord(msgspec.Struct, kw_only=True):
         Work that was lost when the job was killed to be run again from scratch.
     new_promises
         How often the promise (deadline or latest start) was replaced by a later one because
-        hosts had left; the reason says why.
+        hosts had left; the reasons say why.
     """
 
     requested_deadline: float | None = None
     offered_deadline: float | None = None
     decision: str = ""
-    reason: str = ""
+    reasons: tuple[Refusal, ...] = ()
     admitted_deadline: float | None = None
     category: str = ""
     resource_charge: float | None = None
@@ -99,14 +102,26 @@ class QosRecord(msgspec.Struct, kw_only=True):
     wasted_processor_seconds: float | None = None
     new_promises: int = 0
 
-    def note_renewal(self, broken: float, reason: str) -> None:
+    @property
+    def reason(self) -> str:
+        """The reasons in words for a reader: ``"asks for 5 processors, the machine has 4"``.
+
+        A text that is set here is the only reason.
+        """
+        return sentences(self.reasons)
+
+    @reason.setter
+    def reason(self, text: str) -> None:
+        self.reasons = (free_text(text),) if text else ()
+
+    def note_renewal(self, broken: float, loss: Refusal) -> None:
         """Note that a promise (seconds) gave way to a new one, and why."""
         self.new_promises += 1
-        said = f"{reason}; the promise of {broken:.6f} s could not be kept"
-        self.reason = f"{self.reason}; {said}" if self.reason else said
+        self.reasons += (msgspec.structs.replace(loss, broken=broken),)
 
 
 _NOTHING_NOTED = QosRecord()
+_NO_REFUSAL = Refusal(kind=RefusalKind.NONE)
 
 
 class ToldJobs(NamedTuple):
@@ -244,7 +259,11 @@ class QosLog:
         ]
         for name in _NUMBERS:
             table[name] = _numbers([getattr(record, name) for record in records])
-        table["reason"] = [record.reason for record in records]
+        table["reason"] = [record.reason if record.reasons else "" for record in records]
+        first = [record.reasons[0] if record.reasons else _NO_REFUSAL for record in records]
+        table["reason_kind"] = [each.kind.value for each in first]
+        table["blamed_job"] = [each.blamed or "" for each in first]
+        table["blamed_date"] = _numbers([each.date for each in first])
         counts = zip(ids, records, strict=True)
         table["kills"] = [str(kills.get(job_id, 0) + record.kills) for job_id, record in counts]
         if NEW_PROMISES in table:

@@ -19,6 +19,7 @@ from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.host_words import words_of
 from qops_batsim.scheduling.plan_kernels import EVER, Given, compress, reserve_all
 from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Profile, Queue
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.scheduling.table import JobTable
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of
 
@@ -29,14 +30,14 @@ class Renewal(NamedTuple):
     slot: int
     broken: float
     promise: float
-    reason: str
+    loss: Refusal
 
 
 class Suspension(NamedTuple):
     """A promise (seconds) of a job without a start, and why it has none."""
 
     promise: float
-    reason: str
+    loss: Refusal
 
 
 class ResizedPlan(Protocol):
@@ -130,13 +131,12 @@ class Resizing:
             line = np.sort(waiting) if self._words else waiting
             compress(date, plan.profile, plan.jobs, plan.waiting, line, plan.given)
         if self._lost and self._promises:
-            are = "host" if self._lost == 1 else "hosts"
-            reason = f"machine lost {self._lost} {are} at {now:g} s"
+            loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=now, hosts=self._lost)
             finite = before < math.inf
             for slot, promise in zip(
                 waiting[finite].tolist(), before[finite].tolist(), strict=True
             ):
-                self.suspended[slot] = Suspension(promise, reason)
+                self.suspended[slot] = Suspension(promise, loss)
         self.is_due, self._lost = False, 0
         self.settle(plan)
 
@@ -144,7 +144,7 @@ class Resizing:
         """Renew the suspended promises that cannot be kept, as far as there is a start."""
         promised = self.promised(plan)
         waiting = set(plan.waiting_slots.tolist())
-        for slot, (promise, reason) in list(self.suspended.items()):
+        for slot, (promise, loss) in list(self.suspended.items()):
             planned = self.planned(plan, slot)
             if slot in waiting and planned == math.inf:
                 promised[slot] = math.inf
@@ -155,15 +155,15 @@ class Resizing:
             promised[slot] = promise
             if planned > promise + DEADLINE_TOLERANCE:
                 promised[slot] = planned
-                self.renewals.append(Renewal(slot, promise, planned, reason))
+                self.renewals.append(Renewal(slot, promise, planned, loss))
                 self.renewed(plan, slot, planned)
 
-    def reason(self, slot: int) -> str:
-        """Say why a promise was suspended, or renewed just now, if it was."""
+    def loss(self, slot: int) -> Refusal | None:
+        """Return why a promise was suspended, or renewed just now, if it was."""
         suspended = self.suspended.get(slot)
         if suspended is not None:
-            return suspended.reason
-        return next((each.reason for each in self.renewals if each.slot == slot), "")
+            return suspended.loss
+        return next((each.loss for each in self.renewals if each.slot == slot), None)
 
     def restore(
         self, plan: ResizedPlan, now: float, present: int, under: Mapping[int, int]

@@ -19,6 +19,7 @@ from qops_batsim.protocol.events import (
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
 from qops_batsim.scheduling.news import LATE, News
+from qops_batsim.scheduling.refusal import Refusal, free_text
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.answers import Answer
@@ -131,14 +132,14 @@ class SpaceSharingScheduler(DecisionModule):
         """Queue a job that fits the machine, reject one that never will."""
         capacity = self.capacity
         fits = 1 <= job.processors <= capacity.machine_size and not capacity.is_final
-        reason = "" if fits else capacity.never_fits(job.processors)
-        if fits or not reason:
+        refusal = None if fits else capacity.never_fits(job.processors)
+        if refusal is None:
             self._newest = job
             self.arrived(job)
             return
         if self.decision_log is not None and self._plan is not None:
-            self.decision_log.refused_at_once(job, reason)
-        self.reject(job, reason)
+            self.decision_log.refused_at_once(job, refusal)
+        self.reject(job, refusal)
 
     def completed(self, event: JobCompleted) -> None:
         """Take the job's hosts back."""
@@ -220,9 +221,10 @@ class SpaceSharingScheduler(DecisionModule):
         self._running[job.id] = (job, self._now, hosts)
         self._decisions.append(ExecuteJob(job.id, hosts))
 
-    def reject(self, job: Job, reason: str) -> None:
+    def reject(self, job: Job, reason: str | Refusal) -> None:
         """Reject a job that waits; the reason goes to the QoS log."""
-        self.qos_log.record(job.id).reason = reason
+        refusal = free_text(reason) if isinstance(reason, str) else reason
+        self.qos_log.record(job.id).reasons = (refusal,)
         self._decisions.append(RejectJob(job.id))
 
     def running_jobs(self) -> list[RunningJob]:
@@ -304,7 +306,7 @@ class SpaceSharingScheduler(DecisionModule):
         """Note a promise that was made anew because hosts have left."""
         record = self.qos_log.record(self.original_id(renewal.slot))
         record.admitted_deadline = renewal.promise
-        record.note_renewal(renewal.broken, renewal.reason)
+        record.note_renewal(renewal.broken, renewal.loss)
 
     def original_id(self, slot: int) -> str:
         """Return the id under which the job in a slot of the plan was submitted."""
@@ -319,10 +321,11 @@ class SpaceSharingScheduler(DecisionModule):
 
     def _reject_wider(self) -> None:
         for job in self.withdraw_wider(self.capacity.present):
-            reason = self.capacity.never_fits(job.processors)
+            refusal = self.capacity.never_fits(job.processors)
+            assert refusal is not None
             if self.decision_log is not None and self._plan is not None:
-                self.decision_log.dropped(self._now, job.id, reason)
-            self.reject(job, reason)
+                self.decision_log.dropped(self._now, job.id, refusal)
+            self.reject(job, refusal)
 
     def _note_renewals(self) -> None:
         """Note what promises the plan has made anew."""

@@ -16,6 +16,7 @@ from qops_batsim.running.run import run
 ON_TIME = '''
 from qops_batsim.scheduling.module import SchedulerOptions
 from qops_batsim.scheduling.plan import Answer, Plan, Policy
+from qops_batsim.scheduling.refusal import free_text
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 
@@ -37,7 +38,7 @@ class Behind(Policy):
         if end <= plan.jobs.deadlines[slot]:
             return Answer()
         plan.withdraw(slot)
-        return Answer(f"would end at {end:g} s")
+        return Answer(free_text(f"would end at {end:g} s"))
 
 
 class OnTime(SpaceSharingScheduler):

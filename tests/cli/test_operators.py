@@ -13,6 +13,7 @@ import pytest
 
 from qops_batsim.cli.texts import date_text, duration_text, reason_text, spare_text
 from qops_batsim.dates import Calendar
+from qops_batsim.scheduling.refusal import free_text, missed_deadline
 from qops_batsim.workload import read_workload, write_workload
 
 Cli = Callable[..., Any]
@@ -226,14 +227,14 @@ def test_dates() -> None:
 
 def test_reasons_tell_whole_dates() -> None:
     calendar = Calendar(953982000, "Europe/Stockholm")
-    cut = "its own deadline (1.23457e+06 s) would be missed after 1 steps back"
-    whole = "its own deadline (1,234,567 s) would be missed after 1 steps back"
-    assert reason_text(cut, 1_234_567, None) == whole
-    of_another = "the deadline of w0!B (3600 s) would be missed"
+    own = missed_deadline("w0!A", 1_234_567.891, own=True, steps_back=1)
+    whole = "its own deadline (1234567.891 s) would be missed after 1 steps back"
+    assert reason_text(own, None) == whole
+    of_another = missed_deadline("w0!B", 3600.0, own=False)
     dated = "the deadline of w0!B (2000-03-25 13:00:00) would be missed"
-    assert reason_text(of_another, None, calendar) == dated
-    assert reason_text(of_another, None, None) == of_another
-    assert reason_text("needs 7 s", 3, calendar) == "needs 7 s"
+    assert reason_text(of_another, calendar) == dated
+    assert reason_text(of_another, None) == "the deadline of w0!B (3600 s) would be missed"
+    assert reason_text(free_text("needs 7 s"), calendar) == "needs 7 s"
 
 
 def test_a_deadline_holds_for_all_jobs_that_a_queue_is_asked_about(

@@ -154,6 +154,7 @@ def test_a_promise_that_cannot_be_kept_is_renewed(scheduler: str) -> None:
         {
             "event": "late", "date": 5, "job": "w0!c", "deadline": 21,
             "reason": "machine lost 2 hosts at 5 s",
+            "refusal": {"kind": "hosts_lost", "date": 5, "hosts": 2},
         },
     ]  # fmt: skip
 

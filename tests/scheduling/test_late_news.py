@@ -16,6 +16,7 @@ from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.scheduling.admission.policy import Admission
 from qops_batsim.scheduling.admission.qops_search import QopsSearch
 from qops_batsim.scheduling.plan import Plan
+from qops_batsim.scheduling.refusal import sentence
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
@@ -59,7 +60,7 @@ def test_a_job_told_late_is_judged_as_if_it_had_been_told_at_once() -> None:
     plan = late_plan(admits=True)
     slot = arrive(plan, "A", 5.0, 10.0, deadline=15.0)
     assert started(plan, 5 + LAG, 1) == ["A"]
-    assert plan.answers[slot].refusal == ""
+    assert plan.answers[slot].refusal is None
     assert plan.jobs.promises[slot] == 15
     assert plan.jobs.targets[slot] == pytest.approx(15 + LAG)
 
@@ -68,7 +69,9 @@ def test_a_deadline_that_was_out_of_reach_at_once_still_is() -> None:
     plan = late_plan(admits=True)
     slot = arrive(plan, "A", 5.0, 10.0, deadline=14.99)
     assert started(plan, 5 + LAG, 1) == []
-    assert "needs 10 s" in plan.answers[slot].refusal
+    refusal = plan.answers[slot].refusal
+    assert refusal is not None
+    assert "needs 10 s" in sentence(refusal)
 
 
 def test_what_news_holds_up_keeps_its_place() -> None:
@@ -82,7 +85,7 @@ def test_what_news_holds_up_keeps_its_place() -> None:
     assert started(plan, 0.0, 1) == ["A"]
     c = arrive(plan, "C", 10 + LAG, 5.0, deadline=25 + LAG)
     assert started(plan, 10 + LAG, 0) == []
-    assert plan.answers[c].refusal == ""
+    assert plan.answers[c].refusal is None
     assert plan.jobs.starts[b] == 10
     plan.left("A")
     assert started(plan, 10 + 2 * LAG, 1) == ["B"]

@@ -25,6 +25,7 @@ from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import QOS_COLUMNS, QosLog, QosRecord, write_qos_log
+from qops_batsim.scheduling.refusal import free_text, missed_deadline, sentence
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
@@ -124,6 +125,9 @@ def test_a_module_volunteers_what_it_knows():
         "offered_deadline": "90.000000",
         "decision": "accepted",
         "reason": 'tolerance 1.5, "late"',
+        "reason_kind": "free_text",
+        "blamed_job": "",
+        "blamed_date": "",
         "admitted_deadline": "90.000000",
         "category": "short-wide",
         "resource_charge": "12.500000",
@@ -224,7 +228,10 @@ def plain_rows(log):
             number(asked.deadline if requested is None else requested),
             number(record.offered_deadline),
             decisions.get(job.id, ""),
-            record.reason,
+            "; ".join(map(sentence, record.reasons)),
+            record.reasons[0].kind.value if record.reasons else "",
+            (record.reasons[0].blamed or "") if record.reasons else "",
+            number(record.reasons[0].date if record.reasons else None),
             number(record.admitted_deadline),
             record.category or asked.category or "",
             number(record.resource_charge),
@@ -246,6 +253,10 @@ JOBS = st.lists(
         st.sampled_from(["waits", "starts", "is rejected", "is killed"]),
     )
 )
+REFUSALS = st.builds(free_text, TEXTS) | st.builds(
+    missed_deadline, TEXTS, st.floats(0, 1e12), own=st.booleans()
+)
+REASONS = st.lists(REFUSALS, max_size=2).map(tuple)
 RECORDS = st.dictionaries(
     st.integers(0, 5),
     st.builds(
@@ -253,7 +264,7 @@ RECORDS = st.dictionaries(
         requested_deadline=NUMBERS,
         offered_deadline=NUMBERS,
         decision=st.sampled_from(["", "accepted", "rejected"]),
-        reason=TEXTS,
+        reasons=REASONS,
         category=TEXTS,
         resource_charge=NUMBERS,
         latest_start=NUMBERS,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import msgspec
+
 from qops_batsim.economics.tolerance import FactorTolerance, Tolerance, arrival_of
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
@@ -13,6 +15,7 @@ from qops_batsim.scheduling.admission.search import Draft, Question, Search, mee
 from qops_batsim.scheduling.answers import Answer, Offer
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import Jobs, earliest_fit
+from qops_batsim.scheduling.refusal import OfferOutcome
 from qops_batsim.timing import end_of
 
 
@@ -122,18 +125,21 @@ class Offers:
     ) -> Answer:
         """Offer a refused job a later deadline; take it in if that will do."""
         job, slack = plan.table.jobs[slot], self._slack_factor
-        reason, blamed = refused.refusal, refused.blamed
+        refusal = refused.refusal
+        assert refusal is not None
+
+        def made(outcome: OfferOutcome, offer: Offer | None = None, **more: float) -> Answer:
+            why = msgspec.structs.replace(refusal, offer=outcome, **more)
+            return Answer(why, refused.blamed, offer)
+
         if isinstance(self._tolerance, FactorTolerance):
             factor = self._tolerance.factor_of(job)
             if factor < slack:
-                return Answer(
-                    f"{reason}; no offer is worth making: the tolerance factor {factor:g} "
-                    f"is below the slack factor {slack:g}",
-                    blamed,
-                )
+                none = OfferOutcome.NOT_WORTH_MAKING
+                return made(none, tolerance=factor, slack_factor=slack)
         soonest = self._earliest(admission, plan, now, slot)
         if soonest == math.inf:
-            return Answer(f"{reason}; no deadline can be offered", blamed)
+            return made(OfferOutcome.NO_DATE)
         if soonest <= float(plan.jobs.deadlines[slot]):
             # The plan made for a job without deadline happens to keep the requested one.
             admission.install(plan)
@@ -143,14 +149,12 @@ class Offers:
         if slack == 1:
             offered = soonest  # not rounded anew
         if offered > MAX_SECONDS:
-            reason += f"; no deadline can be offered: {offered:g} s is later than any date"
-            return Answer(reason, blamed)
+            return made(OfferOutcome.TOO_LATE, offered=offered)
         if not self._tolerance(job, offered):
-            offer = Offer(offered, False, reason)
-            reason += f"; the offered deadline {offered:g} s was not taken"
-            return Answer(reason, blamed, offer)
+            offer = Offer(offered, False, refusal)
+            return made(OfferOutcome.NOT_TAKEN, offer, offered=offered)
         self._admit(admission, plan, now, slot, soonest, offered)
-        return Answer("", blamed, Offer(offered, True, reason))
+        return Answer(None, refused.blamed, Offer(offered, True, refusal))
 
     def _admit(
         self, admission: Admission, plan: Plan, now: float, slot: int, soonest: float, by: float

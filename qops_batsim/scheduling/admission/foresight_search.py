@@ -28,7 +28,6 @@ from qops_batsim.scheduling.admission.qops_search import (
     leave_share,
     rules_of,
     try_points,
-    where_it_failed,
 )
 from qops_batsim.scheduling.admission.search import (
     FOUND,
@@ -36,8 +35,10 @@ from qops_batsim.scheduling.admission.search import (
     Draft,
     Question,
     Verdict,
+    missed,
 )
 from qops_batsim.scheduling.profile import Jobs, Profile, Queue
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import DEADLINE_TOLERANCE
 
 
@@ -107,8 +108,8 @@ class ForesightSearch:
         if found:
             return FOUND
         if blamed == NO_PLAN:
-            return Verdict(False, NO_PLAN, "", too_dear(cost, worth, terms.admission_price))
-        return Verdict(False, blamed, where_it_failed(point, int(q.waiting.size[0])))
+            return Verdict(False, NO_PLAN, too_dear(cost, worth, terms.admission_price))
+        return missed(q, blamed, insertion_point=int(point), waiting=int(q.waiting.size[0]))
 
     def recall(self, past: Iterable[tuple[float, int, float, float]], now: float) -> None:
         """Know of earlier arrivals, as the search does that was asked about them: O(arrivals).
@@ -127,8 +128,6 @@ class ForesightSearch:
             count(processors, estimate, left, market, terms)
 
 
-def too_dear(cost: float, worth: float, price: float) -> str:
-    """Say that a job would turn away too many others."""
-    times = "" if price == 1 else f", each counted {price:g} times"
-    turned_away = f"admitting it now is expected to turn away {cost:.2g} jobs{times}"
-    return f"{turned_away}; it is worth {worth:.2g}"
+def too_dear(cost: float, worth: float, price: float) -> Refusal:
+    """Return that a job would turn away too many others."""
+    return Refusal(kind=RefusalKind.TOO_DEAR, cost=cost, worth=worth, price=price)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from qops_batsim.economics.tolerance import FixedTolerance, RandomTolerance, Tolerance
 from qops_batsim.jobs import COMPLETED_KILLED, QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
 from qops_batsim.protocol.decisions import KillJob, RegisterJob, SetJobMetadata
@@ -12,6 +14,7 @@ from qops_batsim.protocol.events import NO_MORE_STATIC_JOBS, JobCompleted, Notif
 from qops_batsim.scheduling.admission.options import FqopsOptions
 from qops_batsim.scheduling.engine_needs import EngineNeeds
 from qops_batsim.scheduling.module import SchedulerOptions, System
+from qops_batsim.scheduling.refusal import OfferOutcome, Refusal, RefusalKind
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
@@ -154,7 +157,8 @@ class Fqops(SpaceSharingScheduler):
         record = self.qos_log.record(original)
         wasted = kill.victim.processors * (now - kill.since)
         record.wasted_processor_seconds = (record.wasted_processor_seconds or 0.0) + wasted
-        self.qos_log.record(sake).reason = f"{kill.victim.id} was killed for it"
+        killed = Refusal(kind=RefusalKind.KILLED_FOR_IT, blamed=kill.victim.id)
+        self.qos_log.record(sake).reasons = (killed,)
         self._decisions += (
             RegisterJob(kill.again.id, kill.again),
             SetJobMetadata(kill.again.id, f"restart_of={original};killed_for={sake}"),
@@ -163,13 +167,13 @@ class Fqops(SpaceSharingScheduler):
         # Hosts may have gone for ever since the kill.
         self._may_be_too_wide = self.capacity.is_final
 
-    def reject(self, job: Job, reason: str) -> None:
+    def reject(self, job: Job, reason: str | Refusal) -> None:
         """Reject a job that waits, also one that has been run before."""
         super().reject(job, reason)
         if job.id in self._restarted:
             original = self.original_id(self._planned().table.slot_of(job.id))
             record = self.qos_log.record(original)
-            record.decision, record.reason = QOS_REJECTED, reason
+            record.decision, record.reasons = QOS_REJECTED, self.qos_log.record(job.id).reasons
 
     def original_id(self, slot: int) -> str:
         """Return the id under which a job was submitted, which may be run again."""
@@ -190,7 +194,8 @@ class Fqops(SpaceSharingScheduler):
             self._decisions.append(SetJobMetadata(job.id, text))
         super().answered(slot, answer)
         if offer is not None and offer.taken:
-            self.qos_log.record(job.id).reason = f"{offer.reason}; the offer was taken"
+            taken = msgspec.structs.replace(offer.refusal, offer=OfferOutcome.TAKEN)
+            self.qos_log.record(job.id).reasons = (taken,)
         if kill is not None:
             self._kills[kill.victim.id] = kill
             self._victims.append(kill.victim.id)

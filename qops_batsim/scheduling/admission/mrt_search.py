@@ -17,6 +17,7 @@ from qops_batsim.scheduling.admission.search import (
     lift,
     line_up,
     meets,
+    missed,
     set_keys,
 )
 from qops_batsim.scheduling.plan_kernels import sort_slots
@@ -211,9 +212,4 @@ class MrtSearch:
         )  # fmt: skip
         if found:
             return FOUND
-        return Verdict(False, blamed, where_it_failed(backtracks))
-
-
-def where_it_failed(backtracks: int) -> str:
-    """Say where the search gave up."""
-    return f" after {backtracks} steps back"
+        return missed(q, blamed, steps_back=int(backtracks))

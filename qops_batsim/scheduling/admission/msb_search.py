@@ -15,6 +15,7 @@ from qops_batsim.scheduling.admission.search import (
     Verdict,
     keep_up_to,
     meets,
+    missed,
     new_draft,
 )
 from qops_batsim.scheduling.profile import (
@@ -207,7 +208,7 @@ class MsbSearch:
         if found:
             return FOUND
         # At the last position no waiting job stands in the way.
-        return Verdict(False, q.new, where_it_failed(int(q.waiting.size[0])))
+        return missed(q, q.new, positions=int(q.waiting.size[0]) + 1)
 
     def _prices_of(self, q: Question) -> Prices:
         """Return the prices, with room for the question and the arrivals of all its jobs."""
@@ -224,8 +225,3 @@ class MsbSearch:
             self._prices.arrivals[self._arrived : len(q.table.jobs)] = arrived
             self._arrived = len(q.table.jobs)
         return self._prices
-
-
-def where_it_failed(waiting: int) -> str:
-    """Say where the search gave up."""
-    return f" at each of {waiting + 1} positions"

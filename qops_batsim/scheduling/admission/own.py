@@ -11,6 +11,7 @@ from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 if TYPE_CHECKING:
     from qops_batsim.scheduling.admission.request import Request
     from qops_batsim.scheduling.plan import Plan
+    from qops_batsim.scheduling.refusal import Refusal
 
 
 class DeadlineScheduler(SpaceSharingScheduler):
@@ -43,8 +44,10 @@ class DeadlineScheduler(SpaceSharingScheduler):
     keeps_decisions = True
     needs_deadlines = True
 
-    def admit(self, request: Request) -> Mapping[str, float] | str:
+    def admit(self, request: Request) -> Mapping[str, float] | str | Refusal:
         """Return a start (seconds) for the new job and every waiting one, or why it is refused.
+
+        A refusal is told in words, or as a :class:`~qops_batsim.scheduling.refusal.Refusal`.
 
         Starts are by the jobs' ids. Every job has to end by its target, and the processors
         have to be free; else :class:`~qops_batsim.errors.SimulationError` is raised. Equal

@@ -9,6 +9,7 @@ from qops_batsim.scheduling.admission.request import PlannedJob, Request
 from qops_batsim.scheduling.admission.search import FOUND, NO_PLAN, Question, Verdict, meets
 from qops_batsim.scheduling.availability import AvailabilityProfile
 from qops_batsim.scheduling.profile import copy_profile, reserve
+from qops_batsim.scheduling.refusal import Refusal, free_text
 from qops_batsim.timing import on_grid
 
 
@@ -16,7 +17,10 @@ class OwnSearch:
     """Passes questions on to a scheduler's ``admit``."""
 
     def __init__(
-        self, name: str, admit: Callable[[Request], Mapping[str, float] | str], machine_size: int
+        self,
+        name: str,
+        admit: Callable[[Request], Mapping[str, float] | str | Refusal],
+        machine_size: int,
     ) -> None:
         self._name = name
         self._admit = admit
@@ -36,7 +40,10 @@ class OwnSearch:
             )
         )
         if isinstance(answer, str):
-            return Verdict(False, NO_PLAN, "", answer or "refused without a reason")
+            return Verdict(False, NO_PLAN, free_text(answer or "refused without a reason"))
+        if isinstance(answer, Refusal):
+            blamed = (slot for slot in (*slots, q.new) if table[slot].id == answer.blamed)
+            return Verdict(False, next(blamed, NO_PLAN), answer)
         if not isinstance(answer, Mapping):
             raise self._error(
                 q,

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from qops_batsim.kernels import Steady
-from qops_batsim.scheduling.admission.search import Question, Search, Verdict, new_draft
+from qops_batsim.scheduling.admission.search import Question, Search, new_draft
 from qops_batsim.scheduling.answers import Answer, Held, Kill
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.plan_kernels import adopt, aim_again
 from qops_batsim.scheduling.profile import new_profile, running_profile
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.timing import DEADLINE_TOLERANCE
 
 
@@ -86,14 +87,12 @@ class Admission:
             self.restarts.resume(jobs)
 
     def attempt(self, plan: Plan, now: float, slot: int) -> Answer:
-        """Take a job into the plan by one search, or say which target stands in the way."""
+        """Take a job into the plan by one search, or tell which target stands in the way."""
         verdict = self.search(self.question(plan, now, slot))
         if verdict.found:
             self.install(plan)
             return Answer()
-        if verdict.reason:
-            return Answer(verdict.reason)
-        return Answer(in_words(plan, slot, verdict), verdict.blamed)
+        return Answer(verdict.refusal, verdict.blamed)
 
     def question(self, plan: Plan, now: float, slot: int) -> Question:
         """Return what a search is asked about a job, with a fresh profile of the running ones."""
@@ -118,34 +117,19 @@ class Admission:
             self.draft = new_draft(steps, jobs)
 
 
-def impossible_deadline(plan: Plan, now: float, slot: int) -> str:
-    """Say why a job could not end in time on an empty machine, if so."""
-    left = float(plan.jobs.targets[slot]) - now
-    estimate = float(plan.jobs.estimates[slot])
-    return too_short(estimate, left) if estimate > left + DEADLINE_TOLERANCE else ""
+def impossible_deadline(plan: Plan, now: float, slot: int) -> Refusal | None:
+    """Return why a job could not end in time on an empty machine, if so."""
+    target, estimate = float(plan.jobs.targets[slot]), float(plan.jobs.estimates[slot])
+    left = target - now
+    return no_time(estimate, left, target) if estimate > left + DEADLINE_TOLERANCE else None
 
 
-def _too_wide(plan: Plan, slot: int) -> str:
-    """Say why a job with a deadline has no start at present, if it is wider than what is there."""
+def _too_wide(plan: Plan, slot: int) -> Refusal | None:
+    """Return why a job with a deadline has no start at present, if it is too wide for that."""
     needed, present = int(plan.jobs.processors[slot]), plan.resizing.present
     if needed <= present or plan.jobs.targets[slot] == math.inf:
-        return ""
-    gone = plan.machine_size - present
-    return f"asks for {needed} processors; {gone} of {plan.machine_size} hosts are away"
-
-
-def in_words(plan: Plan, slot: int, verdict: Verdict) -> str:
-    """Say why a search found no plan for a job."""
-    blamed = None if verdict.blamed == slot else plan.table.jobs[verdict.blamed].id
-    return missed(blamed, float(plan.jobs.targets[verdict.blamed]), verdict.detail)
-
-
-def too_short(estimate: float, left: float) -> str:
-    """Say that a job needs more time (seconds) than is left until its deadline."""
-    return f"needs {estimate:g} s and its deadline is {left:g} s away"
-
-
-def missed(blamed: str | None, date: float, detail: str) -> str:
-    """Say whose deadline would be missed (None: that of the job itself), and where."""
-    whose = "its own deadline" if blamed is None else f"the deadline of {blamed}"
-    return f"{whose} ({date:g} s) would be missed{detail}"
+        return None
+    size = plan.machine_size
+    return Refusal(
+        kind=RefusalKind.HOSTS_AWAY, processors=needed, machine_size=size, hosts=size - present
+    )

@@ -18,6 +18,7 @@ from qops_batsim.scheduling.admission.search import (
     lift,
     line_up,
     meets,
+    missed,
     set_keys,
 )
 from qops_batsim.scheduling.plan_kernels import sort_slots
@@ -218,9 +219,4 @@ class QopsSearch:
         )
         if found:
             return FOUND
-        return Verdict(False, blamed, where_it_failed(point, int(q.waiting.size[0])))
-
-
-def where_it_failed(point: int, waiting: int) -> str:
-    """Say where the search gave up."""
-    return f" at insertion point {point} of {waiting} waiting jobs"
+        return missed(q, blamed, insertion_point=int(point), waiting=int(q.waiting.size[0]))

@@ -19,6 +19,7 @@ from qops_batsim.scheduling.profile import (
     new_profile,
     reserve,
 )
+from qops_batsim.scheduling.refusal import Refusal, missed_deadline
 from qops_batsim.scheduling.table import JobTable
 from qops_batsim.timing import DEADLINE_TOLERANCE
 
@@ -78,23 +79,42 @@ class Verdict(NamedTuple):
     found
         Whether the draft holds a plan.
     blamed
-        If not, slot of the job whose target stood in the way.
-    detail
-        If not, where the search gave up, in words.
-    reason
-        If not, why, in words of its own; then no job is blamed.
+        If not, slot of the job whose target stood in the way, if one did.
+    refusal
+        If not, why, and where the search gave up.
     """
 
     found: bool
-    blamed: int
-    detail: str
-    reason: str = ""
+    blamed: int = NO_PLAN
+    refusal: Refusal | None = None
 
 
-FOUND = Verdict(True, NO_PLAN, "")
+FOUND = Verdict(True)
 
 Search = Callable[[Question], Verdict]
 """Proposes a plan for a new job, or tells which target stands in the way."""
+
+
+def missed(
+    question: Question,
+    blamed: int,
+    *,
+    insertion_point: int | None = None,
+    waiting: int | None = None,
+    positions: int | None = None,
+    steps_back: int | None = None,
+) -> Verdict:
+    """Return that a search gave up at a place, where the target of a job stood in the way."""
+    refusal = missed_deadline(
+        question.table.jobs[blamed].id,
+        float(question.jobs.targets[blamed]),
+        own=blamed == question.new,
+        insertion_point=insertion_point,
+        waiting=waiting,
+        positions=positions,
+        steps_back=steps_back,
+    )
+    return Verdict(False, blamed, refusal)
 
 
 @lean_kernel

@@ -29,6 +29,7 @@ from qops_batsim.scheduling.aroma.nominal import Nominal
 from qops_batsim.scheduling.aroma.presence import Presence
 from qops_batsim.scheduling.aroma.recurrence import Ints
 from qops_batsim.scheduling.news import News
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
@@ -50,7 +51,7 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
     application: Application
     broken: float
     promise: float
-    reason: str
+    loss: Refusal
 
 
 class Planner:
@@ -79,7 +80,7 @@ class Planner:
         self._hosts_changed = False
         self._lost = 0
         # What hosts' leaving broke and no start is known to renew it with, by job.
-        self._suspended: dict[str, tuple[float, str]] = {}
+        self._suspended: dict[str, tuple[float, Refusal]] = {}
         # Whether ends have to be predicted anew before the next look at them.
         self._outdated = False
         # Whether anything was mapped or started since the last conclusion.
@@ -154,7 +155,7 @@ class Planner:
         self._outdated = True
         broken = changed or ((late or self._relaxed) and not book.is_kept())
         if broken:
-            self._map_anew(self._reason_of_loss(now))
+            self._map_anew(self._loss(now))
         elif self._relaxed:
             self._refresh()
             self._relax()
@@ -252,14 +253,14 @@ class Planner:
         suspended = self._suspended.pop(application.job.id, None)
         if suspended is None:
             return
-        broken, reason = suspended
+        broken, loss = suspended
         row = self.book.mapped[self.book.slot_of[application.job.id]]
         if application.service_class == DEADLINE:
             promise = application.deadline = row["deadline"] = float(row["end"])
         else:
             promise = application.latest_start = float(row["start"])
         self.renewals.append(
-            Renewal(application=application, broken=broken, promise=promise, reason=reason)
+            Renewal(application=application, broken=broken, promise=promise, loss=loss)
         )
 
     def _let_go_elsewhere(self, application: Application) -> None:
@@ -313,12 +314,12 @@ class Planner:
             book.mapped["left"][slot] = book.mapped["rate"][slot] * again
         return self._nominal.give_up(now) or bool(slots)
 
-    def _reason_of_loss(self, now: float) -> str:
-        """Say how many hosts have left since the last message, if any."""
+    def _loss(self, now: float) -> Refusal | None:
+        """Return how many hosts have left since the last message, if any."""
         lost, self._lost = self._lost, 0
-        return f"machine lost {lost} host{'s' * (lost > 1)} at {now:g} s" if lost else ""
+        return Refusal(kind=RefusalKind.HOSTS_LOST, date=now, hosts=lost) if lost else None
 
-    def _map_anew(self, loss: str) -> None:
+    def _map_anew(self, loss: Refusal | None) -> None:
         """Map anew what is planned and cannot stay so, the most important class first.
 
         What was promised to it and cannot be kept any more, because an estimate was wrong
@@ -340,7 +341,7 @@ class Planner:
                     continue
                 promised = application.deadline < math.inf
                 broken = min(application.deadline, application.latest_start)
-                if loss and broken < math.inf:
+                if loss is not None and broken < math.inf:
                     self._suspended[application.job.id] = broken, loss
                 application.deadline = application.latest_start = math.inf
                 self._map_or_wait(application)

@@ -22,6 +22,7 @@ from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.engine_needs import EngineNeeds
 from qops_batsim.scheduling.module import DecisionModule, System
 from qops_batsim.scheduling.news import News
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import PLAN_TOLERANCE
 
 if TYPE_CHECKING:
@@ -131,13 +132,13 @@ class Aroma(DecisionModule):
         """Note the job; it is mapped or refused at the next decision."""
         if job.id in self._rests:
             return  # Registered by this module, and planned already.
-        reason = self._capacity.never_fits(job.processors)
-        if not reason:
+        refusal = self._capacity.never_fits(job.processors)
+        if refusal is None:
             self._arrived.append(self._application(job))
             return
         if job.qos is not None and job.qos.application is not None:
             self._too_wide.add(job.qos.application)
-        self._reject(job.id, reason)
+        self._reject(job.id, refusal)
 
     def completed(self, event: JobCompleted) -> None:
         """Note the end; what it leaves is given away at the next decision."""
@@ -246,7 +247,7 @@ class Aroma(DecisionModule):
             qos = part.job.qos
             name = None if qos is None else qos.application
             if name in too_wide:
-                self._reject(part.job.id, f"another job of application {name} is too wide")
+                self._reject(part.job.id, Refusal(kind=RefusalKind.PART_TOO_WIDE, name=name or ""))
                 continue
             if name is not None:
                 whole = first.setdefault((part.service_class, name), part)
@@ -268,7 +269,7 @@ class Aroma(DecisionModule):
             record = self.qos_log.record(part.job.id)
             record.category = part.service_class
             if stops is None:
-                self._reject(part.job.id, _reason(parts))
+                self._reject(part.job.id, _refusal(parts))
             elif part.deadline < math.inf:
                 record.admitted_deadline = part.deadline
             elif part.latest_start < math.inf:
@@ -277,8 +278,10 @@ class Aroma(DecisionModule):
             job = each.stopped.application.job
             self._stopped[job.id] = each
             self._rests.add(each.rest.job.id)
-            reason = f"stopped for {application.job.id}, goes on as {each.rest.job.id}"
-            self.qos_log.record(job.id).reason = reason
+            stopped = Refusal(
+                kind=RefusalKind.STOPPED, blamed=application.job.id, name=each.rest.job.id
+            )
+            self.qos_log.record(job.id).reasons = (stopped,)
         if stops:
             self._decisions.append(KillJob([each.stopped.application.job.id for each in stops]))
         return stops is not None
@@ -318,7 +321,7 @@ class Aroma(DecisionModule):
         """Note new promises, and reject what is wider than the machine will ever be again."""
         for renewal in self._planner.renewals:
             record = self.qos_log.record(renewal.application.job.id)
-            record.note_renewal(renewal.broken, renewal.reason)
+            record.note_renewal(renewal.broken, renewal.loss)
             if renewal.application.service_class == "deadline":
                 record.admitted_deadline = renewal.promise
             else:
@@ -326,11 +329,12 @@ class Aroma(DecisionModule):
         self._planner.renewals.clear()
         if self._capacity.is_final and self._capacity.away:
             for application in self._planner.withdraw_wider(self._capacity.present):
-                job_id = application.job.id
-                self._reject(job_id, self._capacity.never_fits(application.tasks))
+                refusal = self._capacity.never_fits(application.tasks)
+                assert refusal is not None
+                self._reject(application.job.id, refusal)
 
-    def _reject(self, job_id: str, reason: str) -> None:
-        self.qos_log.record(job_id).reason = reason
+    def _reject(self, job_id: str, refusal: Refusal) -> None:
+        self.qos_log.record(job_id).reasons = (refusal,)
         self._decisions.append(RejectJob(job_id))
 
     def _ask_for_call(self, now: float) -> None:
@@ -349,9 +353,9 @@ class Aroma(DecisionModule):
             self._decisions.append(CallMeLater(asked))
 
 
-def _reason(parts: Sequence[Application]) -> str:
+def _refusal(parts: Sequence[Application]) -> Refusal:
     tasks = sum(part.tasks for part in parts)
     deadline = min(part.deadline for part in parts)
     if deadline < math.inf:
-        return f"no start lets {tasks} tasks end by {deadline:g} s and keeps every promise"
-    return f"no hosts for {tasks} tasks at once without breaking a promise"
+        return Refusal(kind=RefusalKind.NO_START, date=deadline, processors=tasks)
+    return Refusal(kind=RefusalKind.NO_HOSTS, processors=tasks)

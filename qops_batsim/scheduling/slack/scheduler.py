@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.protocol.decisions import CallMeLater, KillJob
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.scheduling.slack.options import SlackOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -81,7 +82,7 @@ class Slack(SpaceSharingScheduler):
         """Note a latest start that was promised anew because hosts have left."""
         record = self.qos_log.record(self.original_id(renewal.slot))
         record.latest_start = renewal.promise if renewal.promise < MAX_SECONDS else None
-        record.note_renewal(renewal.broken, renewal.reason)
+        record.note_renewal(renewal.broken, renewal.loss)
 
     def _call_at(self, date: float, now: float) -> None:
         asked = self.news.reachable(date, now, len(self._decisions))
@@ -93,12 +94,13 @@ class Slack(SpaceSharingScheduler):
         if not overrun.killed:
             self._call_at(self._slack_plan.watch(job), now)
             return
-        reason = f"killed at its estimate of {estimate:g} s"
-        if overrun.run_time > estimate + 2 * self.news.tolerance:
-            reason = (
-                f"killed at {overrun.run_time:g} s, extended from its estimate of {estimate:g} s"
-            )
-        self.qos_log.record(job.id).reason = reason
+        extended = overrun.run_time > estimate + 2 * self.news.tolerance
+        killed = Refusal(
+            kind=RefusalKind.KILLED_AT_ESTIMATE,
+            estimate=estimate,
+            run_time=overrun.run_time if extended else None,
+        )
+        self.qos_log.record(job.id).reasons = (killed,)
         self._decisions.append(KillJob([job.id]))
 
 

@@ -102,10 +102,11 @@ def test_a_running_job_is_killed_for_an_urgent_one_and_run_again() -> None:
     assert run(1, URGENT, module) == {"A": (0, 2), "B": (2, 5), "A#1": (5, 15)}
     rows = rows_of(module)
     assert list(rows) == ["w0!A", "w0!B"]
-    assert rows["w0!A"][3:6] == ("accepted", "", "30.000000")
-    assert rows["w0!A"][9:] == ("1", "", "2.000000")
-    assert rows["w0!B"][2:6] == ("", "accepted", "w0!A was killed for it", "6.000000")
-    assert rows["w0!B"][9:] == ("0", "", "")
+    assert rows["w0!A"][3:9] == ("accepted", "", "", "", "", "30.000000")
+    assert rows["w0!A"][12:] == ("1", "", "2.000000")
+    assert rows["w0!B"][2:5] == ("", "accepted", "w0!A was killed for it")
+    assert rows["w0!B"][5:9] == ("killed_for_it", "w0!A", "", "6.000000")
+    assert rows["w0!B"][12:] == ("0", "", "")
     # Without, B is offered the end behind A.
     module = Fqops()
     assert run(1, URGENT, module) == {"A": (0, 10), "B": None}
@@ -161,7 +162,7 @@ def test_kills_of_one_job_are_counted_and_can_be_limited() -> None:
         "C": (7, 9),
         "A#2": (9, 19),
     }
-    assert rows_of(module)["w0!A"][9:] == ("2", "", "4.000000")
+    assert rows_of(module)["w0!A"][12:] == ("2", "", "4.000000")
     module = killer(max_kills_per_job=1)
     assert run(1, TWICE, module) == {"A": (0, 2), "B": (2, 5), "A#1": (5, 15), "C": None}
     assert "A#1" not in run(1, URGENT, killer(max_kills_per_job=0))
@@ -302,8 +303,8 @@ def test_a_job_that_ends_before_its_kill_arrives_is_not_run_again() -> None:
     done = JobCompleted("w0!B", COMPLETED_SUCCESSFULLY, 0, ONE)
     assert engine.tell(5.0, done) == [ExecuteJob("w0!W", ONE)]
     rows = rows_of(module)
-    assert rows["w0!A"][9:] == ("0", "", "")
-    assert rows["w0!B"][3:6] == ("accepted", "", "6.000000")
+    assert rows["w0!A"][12:] == ("0", "", "")
+    assert rows["w0!B"][3:9] == ("accepted", "", "", "", "", "6.000000")
     # W can be killed and gets the number 1; A is forgotten.
     (kill,) = engine.submit(7.0, job("C", 7, 1, 1, 8))
     assert kill == KillJob(["w0!W"])
@@ -410,7 +411,7 @@ def test_no_promise_is_broken_killed_jobs_included(seed: int, options: dict[str,
         row = rows[f"w0!{each.id}"]
         record = module.qos_log.record(f"w0!{each.id}")
         runs = [r for r in simulation.ended if r.local_id.partition("#")[0] == each.id]
-        kills = int(row[9])
+        kills = int(row[12])
         assert kills == len(runs) - 1
         assert [r.state for r in runs[:-1]] == [COMPLETED_KILLED] * kills
         if options["max_kills_per_job"] is not None:

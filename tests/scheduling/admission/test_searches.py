@@ -16,6 +16,7 @@ from qops_batsim.scheduling.admission.mrt_search import MrtSearch
 from qops_batsim.scheduling.admission.msb_search import MsbSearch
 from qops_batsim.scheduling.admission.options import MrtOptions, MsbOptions, QopsOptions
 from qops_batsim.scheduling.admission.qops_search import QopsSearch
+from qops_batsim.scheduling.refusal import sentence
 
 ORDERS = ("least_laxity", "earliest_deadline")
 
@@ -127,7 +128,8 @@ def test_mrt_agrees_with_its_oracle(order: str) -> None:
         found = ask(MrtSearch(MrtOptions(order=order, max_backtracks=limit)), case)
         check(case, found, expected)
         if expected.starts is None:
-            assert found.detail == f" after {expected.tried} steps back"
+            assert found.refusal is not None
+            assert found.refusal.steps_back == expected.tried
             verdicts.add("refused" if expected.tried <= limit else "gave up")
         else:
             verdicts.add("taken back" if expected.tried else "straight on")
@@ -158,7 +160,9 @@ def test_qops_admits_what_mrt_refuses() -> None:
     plan = {2: 8, 0: 10, 1: 10, 3: 10}
     assert ask(QopsSearch(QopsOptions()), WIDE_LAST).starts == plan
     assert ask(QopsSearch(QopsOptions(on_failure="reject")), WIDE_LAST).starts is None
-    assert ask(MrtSearch(MrtOptions()), WIDE_LAST).detail == " after 11 steps back"
+    refusal = ask(MrtSearch(MrtOptions()), WIDE_LAST).refusal
+    assert refusal is not None
+    assert sentence(refusal).endswith(" after 11 steps back")
     assert ask(MrtSearch(MrtOptions(max_backtracks=100)), WIDE_LAST).starts == plan
 
 

