@@ -105,6 +105,11 @@ class Column(NamedTuple):
 Columns = Mapping[str, str | Column]
 
 
+def interval_column(heading: str, scale: float = 1.0) -> Column:
+    """Return a column of means with intervals, times a factor to another unit."""
+    return Column(heading, lambda value: value.text(scale))
+
+
 @dataclass(frozen=True)
 class Table:
     """A table, declared once and rendered as text or Markdown; its rows are the report's data.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from qops_batsim.experiments.best_lines import LINES
-from qops_batsim.experiments.statistics import Interval, mean_interval
+from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.papers.claims import jointly_judged
 from qops_batsim.papers.islam2003.claims import claims
 from qops_batsim.papers.islam2003.runs import (
@@ -51,6 +51,7 @@ from qops_batsim.papers.report import (
     Series,
     Table,
     find_log,
+    interval_column,
     line_of_means,
 )
 from qops_batsim.workload.conversion import convert_log
@@ -152,7 +153,7 @@ _WHERE: Columns = {
 
 
 def _numbers(**headings: str) -> Columns:
-    return {key: Column(heading, Interval.text) for key, heading in headings.items()}
+    return {key: interval_column(heading) for key, heading in headings.items()}
 
 
 _ALL: Columns = {
@@ -176,7 +177,7 @@ _MIXED: Columns = {
         utilization="utilization (%)",
         slowdown="slowdown",
     ),
-    "response_time": Column("response (h)", lambda value: value.text(1 / 3600)),
+    "response_time": interval_column("response (h)", 1 / 3600),
 }
 _COMPARED: Columns = {
     "log": "log",

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from qops_batsim.economics.charges import PROCESSOR_CLASSES, RUN_TIME_CLASSES
-from qops_batsim.experiments.statistics import Interval
 from qops_batsim.papers.claims import jointly_judged
 from qops_batsim.papers.islam2004.claims import claims
 from qops_batsim.papers.islam2004.runs import (
@@ -45,9 +44,9 @@ from qops_batsim.papers.report import (
     PaperReport,
     PaperRequest,
     Quantity,
-    Series,
     Table,
     find_log,
+    interval_column,
     line_of_means,
     number_text,
 )
@@ -162,25 +161,23 @@ def _kill_rows(results: Results) -> list[dict[str, Any]]:
 
 
 _RESOURCE: Columns = {
-    "metrics.resource_charge": Column(
-        "resource charge (10⁶ proc-s)", lambda value: value.text(1e-6)
-    ),
-    "metrics.qos_charge": Column("QoS charge (10³)", lambda value: value.text(1e-3)),
+    "metrics.resource_charge": interval_column("resource charge (10⁶ proc-s)", 1e-6),
+    "metrics.qos_charge": interval_column("QoS charge (10³)", 1e-3),
 }
 _TOLERANCE: Columns = {
     "load": Column("load", "{:g}"),
     "tolerance_factor": Column("TF", "{:g}"),
-    "metrics.accepted_share": Column("accepted jobs (%)", Interval.text),
+    "metrics.accepted_share": interval_column("accepted jobs (%)"),
     **_RESOURCE,
 }
 _KILLS: Columns = {
     "deadline_share": Column("deadline jobs (%)", lambda share: f"{100 * share:g}"),
     "tolerance_factor": Column("TF", "{:g}"),
     "slack_factor": "SF",
-    "without.resource_charge": Column("resource charge", lambda value: value.text(1e-6)),
-    "metrics.resource_charge": Column("with kills", lambda value: value.text(1e-6)),
-    "without.qos_charge": Column("QoS charge", lambda value: value.text(1e-3)),
-    "metrics.qos_charge": Column("with kills", lambda value: value.text(1e-3)),
+    "without.resource_charge": interval_column("resource charge", 1e-6),
+    "metrics.resource_charge": interval_column("with kills", 1e-6),
+    "without.qos_charge": interval_column("QoS charge", 1e-3),
+    "metrics.qos_charge": interval_column("with kills", 1e-3),
     "metrics.kills": Column("kills", lambda value: number_text(value.mean)),
     "metrics.wasted_work": Column(
         "wasted (10⁶ proc-s)", lambda value: number_text(value.mean / 1e6)
@@ -246,75 +243,89 @@ def _category_panels(results: Results) -> tuple[Panel, ...]:
     factors = [f"{each:g}" for each in shown_factors(results.study.tolerance_factors)]
     panels = []
     for letter, of_time in zip("abcd", RUN_TIME_CLASSES, strict=True):
-        names = [each for each in PROCESSOR_CLASSES if rows[f"{of_time}-{each}"][factors[0]]]
-        series = [
-            line_of_means(
-                f"TF {factor}", ((each, rows[f"{of_time}-{each}"][factor]) for each in names)
-            )
+        found = {each: rows[f"{of_time}-{each}"] for each in PROCESSOR_CLASSES}
+        known = {each: row for each, row in found.items() if row[factors[0]]}
+        series = (
+            line_of_means(f"TF {factor}", ((each, row[factor]) for each, row in known.items()))
             for factor in factors
-        ]
-        title = f"({letter}) {of_time.replace('-', ' ').capitalize()} jobs"
-        panels.append(_bars(title, tuple(series)))
+        )
+        panels.append(
+            Panel(
+                title=f"({letter}) {of_time.replace('-', ' ').capitalize()} jobs",
+                x_label="Processors",
+                y_label="Accepted jobs (% of the category)",
+                series=tuple(series),
+                kind="bars",
+            )
+        )
     return tuple(panels)
 
 
-def _bars(title: str, series: tuple[Series, ...]) -> Panel:
-    label = "Accepted jobs (% of the category)"
-    return Panel(title=title, x_label="Processors", y_label=label, series=series, kind="bars")
-
-
 def _both_tolerances(results: Results, quantity: Quantity) -> tuple[Panel, ...]:
-    kinds: tuple[tuple[ToleranceKind, str], ...] = (
-        ("fixed", "(a) Fixed TF"),
-        ("random", "(b) Random TF"),
-    )
-    return tuple(_over_tolerance(results, quantity, *each) for each in kinds)
+    fixed = _over_tolerance(results, quantity, "fixed", "(a) Fixed TF")
+    return fixed, _over_tolerance(results, quantity, "random", "(b) Random TF")
 
 
 def _over_tolerance(results: Results, quantity: Quantity, kind: ToleranceKind, title: str) -> Panel:
     study = results.study
     lines = {f"load {load:g}": study.tolerance_cases(load, kind) for load in study.loads}
-    x = study.tolerance_factors
-    return _panel(results, quantity, title, "Tolerance factor (TF)", x, lines)
+    axis = "Tolerance factor (TF)", study.tolerance_factors
+    return _panel(results, quantity, title, axis, lines)
 
 
 def _over_slack(results: Results, quantity: Quantity) -> tuple[Panel, ...]:
     study = results.study
-    panels = []
-    for letter, load in zip("abcdef", study.slack_loads, strict=False):
-        lines = {f"TF {tf:g}": study.slack_cases(load, tf) for tf in study.slack_tolerance_factors}
-        panels.append(_slack_panel(results, quantity, f"({letter}) Load {load:g}", lines))
-    return tuple(panels)
+    return _slack_panels(
+        results,
+        quantity,
+        {
+            f"Load {load:g}": {
+                f"TF {tf:g}": study.slack_cases(load, tf) for tf in study.slack_tolerance_factors
+            }
+            for load in study.slack_loads
+        },
+    )
 
 
 def _kills(results: Results, quantity: Quantity, share: float) -> tuple[Panel, ...]:
     study = results.study
-    names, panels = ("without kills", "kill-and-restart"), []
-    for letter, factor in zip("abcdef", study.kill_tolerance_factors, strict=False):
-        lines = {name: study.kill_cases(share, factor, name == names[1]) for name in names}
-        title = f"({letter}) TF {factor:g}, load {study.kill_load:g}"
-        panels.append(_slack_panel(results, quantity, title, lines))
-    return tuple(panels)
+    return _slack_panels(
+        results,
+        quantity,
+        {
+            f"TF {factor:g}, load {study.kill_load:g}": {
+                "without kills": study.kill_cases(share, factor, False),
+                "kill-and-restart": study.kill_cases(share, factor, True),
+            }
+            for factor in study.kill_tolerance_factors
+        },
+    )
 
 
-def _slack_panel(
-    results: Results, quantity: Quantity, title: str, lines: Mapping[str, Sequence[Case]]
-) -> Panel:
-    x = results.study.slack_factors
-    return _panel(results, quantity, title, "Slack factor (SF)", x, lines)
+Lines = Mapping[str, Sequence[Case]]
+
+
+def _slack_panels(
+    results: Results, quantity: Quantity, lines: Mapping[str, Lines]
+) -> tuple[Panel, ...]:
+    axis = "Slack factor (SF)", results.study.slack_factors
+    return tuple(
+        _panel(results, quantity, f"({letter}) {title}", axis, each)
+        for letter, (title, each) in zip("abcdef", lines.items(), strict=False)
+    )
 
 
 def _panel(
     results: Results,
     quantity: Quantity,
     title: str,
-    x_label: str,
-    x: Sequence[float],
-    lines: Mapping[str, Sequence[Case]],
+    axis: tuple[str, Sequence[float]],
+    lines: Lines,
 ) -> Panel:
     """Return a panel with a line of means over seeds for each sequence of cases."""
+    label, x = axis
     series = []
-    for label, cases in lines.items():
+    for name, cases in lines.items():
         found = (results.interval(case, quantity.metric) for case in cases)
-        series.append(line_of_means(label, zip(x, found, strict=True), quantity.scale))
-    return Panel(title=title, x_label=x_label, y_label=quantity.label, series=tuple(series))
+        series.append(line_of_means(name, zip(x, found, strict=True), quantity.scale))
+    return Panel(title=title, x_label=label, y_label=quantity.label, series=tuple(series))
