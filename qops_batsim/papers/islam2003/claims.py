@@ -37,7 +37,7 @@ from qops_batsim.papers.islam2003.study import (
     EARLIEST_DEADLINE,
     REFERENCES,
     RULES,
-    Log,
+    LogName,
     Method,
 )
 
@@ -51,7 +51,7 @@ RIVALS = ("msb", "mrt")
 _JOBS, _WORK, _USED = "unadmitted_jobs", "unadmitted_work", "utilization"
 _DEADLINE_JOBS, _DEADLINE_WORK = "unadmitted_deadline_jobs", "unadmitted_deadline_work"
 _OTHERS = {"response_time": "response time", "slowdown": "slowdown"}
-_TRACES: dict[str, tuple[Log, Method]] = {
+_TRACES: dict[str, tuple[LogName, Method]] = {
     "fig4": ("CTC", "duplication"),
     "fig7": ("SDSC", "duplication"),
     "fig10": ("CTC", "expansion"),

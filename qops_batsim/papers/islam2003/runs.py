@@ -36,7 +36,7 @@ from qops_batsim.papers.islam2003.study import (
     READINGS,
     REFERENCES,
     RULES,
-    Log,
+    LogName,
     Method,
     PackedCase,
     Reading,
@@ -56,7 +56,7 @@ from qops_batsim.workload.packed import packed_workload
 class WorkloadKind(NamedTuple):
     """Workloads of a figure but for their loads and seeds; a relaxation factor if not the usual."""
 
-    log: Log = "CTC"
+    log: LogName = "CTC"
     method: Method = "duplication"
     stringency: float = 0.2
     share: float = 1.0

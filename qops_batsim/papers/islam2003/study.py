@@ -15,7 +15,7 @@ from qops_batsim.experiments.deadline_runs import BLIND, DeadlineCase, Scenario,
 from qops_batsim.scheduling.registry import make_scheduler
 
 FigureKind = Literal["admittance", "utilization", "load", "achieved", "relaxation"]
-Log = Literal["CTC", "SDSC"]
+LogName = Literal["CTC", "SDSC"]
 Method = Literal["duplication", "expansion"]
 DeadlineSetting = tuple[float, float]
 """Stringency factor S, and share of the jobs with a deadline of their user."""
@@ -32,7 +32,7 @@ class PaperFigure(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     kind: FigureKind
-    log: Log
+    log: LogName
     method: Method
     settings: tuple[DeadlineSetting, ...]
 
@@ -42,7 +42,7 @@ class PaperFigure(msgspec.Struct, frozen=True, kw_only=True):
         return any(share < 1 for _, share in self.settings)
 
 
-_TRACES: tuple[tuple[Log, Method], ...] = (
+_TRACES: tuple[tuple[LogName, Method], ...] = (
     ("CTC", "duplication"),
     ("SDSC", "duplication"),
     ("CTC", "expansion"),
@@ -58,7 +58,7 @@ _MIXED: tuple[tuple[FigureKind, tuple[float, float]], ...] = (
 """Kinds of the figures with mixed jobs, with the shares in their order."""
 
 
-def _captions() -> Iterator[tuple[FigureKind, Log, Method, tuple[DeadlineSetting, ...]]]:
+def _captions() -> Iterator[tuple[FigureKind, LogName, Method, tuple[DeadlineSetting, ...]]]:
     """Yield kind, log, method and settings of each figure, as the captions say."""
     for trace in _TRACES:
         for stringency in _STRINGENCIES:
@@ -91,9 +91,9 @@ RELAXATIONS = (2.0, 5.0, 10.0)
 """R (section 4.2)."""
 
 
-Rule = Literal["run-time", "turnaround"]
+ArtificialRule = Literal["run-time", "turnaround"]
 
-RULES: dict[Rule, str] = {"run-time": "text", "turnaround": "slides"}
+RULES: dict[ArtificialRule, str] = {"run-time": "text", "turnaround": "slides"}
 """The artificial deadlines, with where they are from."""
 
 ADMISSION = ("qops", "msb", "mrt")
@@ -146,7 +146,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     ``laxities`` and the ``seeds``.
     """
 
-    sources: Mapping[Log, Source]
+    sources: Mapping[LogName, Source]
     loads: tuple[float, ...]
     seeds: tuple[int, ...]
     relaxations: tuple[float, ...] = RELAXATIONS
@@ -226,7 +226,7 @@ def scenario(
     setting: DeadlineSetting,
     load: float,
     seed: int,
-    rule: Rule | str = "run-time",
+    rule: ArtificialRule | str = "run-time",
 ) -> Scenario:
     """Return a deadline workload; what it skips is left out of its log already.
 

@@ -302,11 +302,11 @@ def _kills(results: Results, quantity: Quantity, share: float) -> tuple[Panel, .
     )
 
 
-Lines = Mapping[str, Sequence[Case]]
+CaseLines = Mapping[str, Sequence[Case]]
 
 
 def _slack_panels(
-    results: Results, quantity: Quantity, lines: Mapping[str, Lines]
+    results: Results, quantity: Quantity, lines: Mapping[str, CaseLines]
 ) -> tuple[Panel, ...]:
     axis = "Slack factor (SF)", results.study.slack_factors
     return tuple(
@@ -320,7 +320,7 @@ def _panel(
     quantity: Quantity,
     title: str,
     axis: tuple[str, Sequence[float]],
-    lines: Lines,
+    lines: CaseLines,
 ) -> Panel:
     """Return a panel with a line of means over seeds for each sequence of cases."""
     label, x = axis
