@@ -1,35 +1,494 @@
-"""``qops-batsim workload``: logs and generated workloads."""
+"""``qops-batsim workload``: workloads read from logs, made, downloaded and changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qops_batsim.cli import options
+from qops_batsim.cli.console import announce_compiling, announce_slow, note, say, warn
+from qops_batsim.cli.inputs import read_source
+from qops_batsim.cli.options import manual
+from qops_batsim.cli.texts import load_text
 from qops_batsim.cli.workload_accounting import from_csv, from_pbs, from_sacct
-from qops_batsim.cli.workload_classes import classes, mixed
-from qops_batsim.cli.workload_deadlines import deadlines, scale
-from qops_batsim.cli.workload_estimates import estimates
 from qops_batsim.cli.workload_logs import from_swf, lint
-from qops_batsim.cli.workload_synthetic import fetch, generate
+from qops_batsim.errors import InputError, require_one_of
+
+if TYPE_CHECKING:
+    from qops_batsim.workload.archive import Progress
+    from qops_batsim.workload.model import Workload
 
 app = typer.Typer(no_args_is_help=True, help="Read, check, convert and make workloads.")
 
-COMMANDS: dict[str, Callable[..., Any]] = {
-    "from-swf": from_swf,
-    "from-sacct": from_sacct,
-    "from-pbs": from_pbs,
-    "from-csv": from_csv,
-    "lint": lint,
-    "generate": generate,
-    "fetch": fetch,
-    "scale": scale,
-    "deadlines": deadlines,
-    "estimates": estimates,
-    "classes": classes,
-    "mixed": mixed,
-}
+app.command("from-swf")(from_swf)
+app.command("from-sacct")(from_sacct)
+app.command("from-pbs")(from_pbs)
+app.command("from-csv")(from_csv)
+app.command("lint")(lint)
 
-for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
+_of_generate = manual(
+    """
+    --preset NAME: Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs,
+        lublin-batch are the published ones.
+    --load X: Offered load to bring about, by one factor on the gaps between submissions. Default:
+        that of the log; as sampled for lublin-batch.
+    --exact-estimates: Estimates equal run times: each job carries its run time in qos and has
+        no walltime.
+    --deadline-share X: Share of the jobs, 0 to 1, that get a deadline: submission + stretch x run
+        time. Above 0, estimates are exact.
+    --stretch LOW HIGH: Range in which each deadline's stretch is drawn, from 1 up.
+    --out, -o FILE: File to copy the log to, or directory. Default: leave it in the cache.
+    --cache DIR: Directory to keep downloads in. Default: the user's cache directory.
+    --jobs N: Number of jobs.
+    --seed N: Seed; the same seed gives the same file.
+    --processors N: Size of the machine. Default: the preset's.
+    log: kth-sp2, sdsc-sp2 or ctc-sp2.
+    """
+)
+
+
+@app.command("generate")
+def generate(
+    out: options.WorkloadOut,
+    preset: Annotated[str, _of_generate("--preset")] = "sdsc-sp2",
+    jobs: Annotated[int, _of_generate("--jobs")] = 1000,
+    seed: Annotated[int, _of_generate("--seed")] = 1,
+    processors: Annotated[int | None, _of_generate("--processors")] = None,
+    load: Annotated[float | None, _of_generate("--load")] = None,
+    exact_estimates: Annotated[bool, _of_generate("--exact-estimates")] = False,
+    deadline_share: Annotated[float, _of_generate("--deadline-share")] = 0.0,
+    stretch: Annotated[tuple[float, float], _of_generate("--stretch")] = (2.0, 10.0),
+) -> None:
+    """Make a synthetic workload of rigid jobs (model of Lublin and Feitelson, 2003).
+
+    Sizes, run times, arrivals with a daily cycle, and run-time estimates as users
+    give them. The file records every parameter and the seed.
+
+    Examples:
+
+    \b
+        # 5,000 jobs like those of the CTC SP2:
+        qops-batsim workload generate ctc.json --preset ctc-sp2 --jobs 5000 \\
+          --seed 1
+        # A 256-processor machine at load 0.9:
+        qops-batsim workload generate big.json --processors 256 --load 0.9
+        # A fifth of the jobs with deadlines:
+        qops-batsim workload generate mixed.json --preset kth-sp2 \\
+          --deadline-share 0.2
+    """
+    from qops_batsim.workload.batsim_json import write_workload
+    from qops_batsim.workload.generate import DeadlineRule, generate_workload
+
+    workload = generate_workload(
+        preset,
+        jobs=jobs,
+        seed=seed,
+        processors=processors,
+        load=load,
+        exact_estimates=exact_estimates,
+        deadlines=DeadlineRule(share=deadline_share, stretch=stretch),
+    )
+    write_workload(workload, out)
+    _print_summary(workload, out, exact_estimates)
+
+
+def _print_summary(workload: Workload, out: Path, exact_estimates: bool) -> None:
+    from qops_batsim.workload.generate import summarise
+
+    summary = summarise(workload)
+    say(f"{out}: {summary.jobs} jobs on {workload.processors} processors")
+    say(f"offered load: {load_text(summary.offered_load)}")
+    say(f"period: {summary.period:.0f} s ({summary.period / 86400:.1f} days)")
+    say(f"serial jobs: {summary.serial_share:.1%}, mean size: {summary.mean_size:.1f}")
+    say(f"mean run time: {summary.mean_run_time:.0f} s")
+    if summary.deadlines:
+        say(f"jobs with a deadline: {summary.deadlines}")
+    elif not exact_estimates:
+        say(f"jobs that run into their walltime: {summary.killed}")
+
+
+@app.command("fetch")
+def fetch(
+    log: Annotated[str, _of_generate("log")],
+    out: Annotated[Path | None, _of_generate("--out")] = None,
+    cache: Annotated[Path | None, _of_generate("--cache")] = None,
+) -> None:
+    """Download a log of the Parallel Workloads Archive and print where it is.
+
+    A log is downloaded once; a broken download is continued by the next call. The
+    checksum of kth-sp2 is known to this package. For the other two, that of the first
+    download is recorded beside the file, and later downloads must agree with it.
+
+    Examples:
+
+    \b
+        # Into the cache:
+        qops-batsim workload fetch kth-sp2
+        # And a copy here:
+        qops-batsim workload fetch sdsc-sp2 --out .
+    """
+    from qops_batsim.workload.archive import copy_log, fetch_log
+
+    with _progress_bar(log) as progress:
+        found = fetch_log(log, cache=cache, progress=progress)
+    if found.checked_against == "nothing":
+        note(
+            f"first download of {found.path.name}: its checksum could not be checked, but is "
+            f"recorded for the next time (sha256 {found.sha256})"
+        )
+    typer.echo(found.path if out is None else copy_log(found, out))
+
+
+@contextmanager
+def _progress_bar(title: str) -> Iterator[Progress | None]:
+    """Show a bar on the standard error stream while downloading, if it is a terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, TransferSpeedColumn(), console=Console(stderr=True)) as bar:
+        task = None
+
+        def show(received: int, total: int | None) -> None:
+            nonlocal task
+            if task is None:
+                task = bar.add_task(title, total=total)
+            bar.update(task, completed=received, total=total)
+
+        yield show
+
+
+_of_scale = manual(
+    """
+    --load X: Relative load: 1 is the trace itself, 1.3 offers 30 % more work.
+    --seed N: Seed of the sample; with one seed, greater loads hold smaller ones.
+    --same-time: Submit duplicates with their originals. Default: at random times.
+    """
+)
+_of_deadlines = manual(
+    """
+    --seed N: Seed of the share; with one seed, greater shares hold smaller ones.
+    --reference scaled|unscaled: Run EASY on the workload as it is, or without duplicates, which
+        then get the response times of their originals.
+    --at-least run-time|estimate: A user's deadline is no earlier than submission + run time, or
+        + estimate, which a scheduler plans with (--keep-estimates).
+    --keep-estimates: Leave walltimes and estimates as they are. Default: each job carries its
+        run time, cut to its walltime, in qos and has no walltime.
+    """
+)
+
+
+@app.command("scale")
+def scale(
+    source: options.WorkloadIn,
+    out: options.WorkloadOut,
+    load: Annotated[float, _of_scale("--load")] = 1.0,
+    method: options.LoadMethod = "duplication",
+    seed: Annotated[int, _of_scale("--seed")] = 1,
+    first: options.First = 5000,
+    skip: options.Skip = 0,
+    same_time: Annotated[bool, _of_scale("--same-time")] = False,
+) -> None:
+    """Take a subset of a workload and change the load it offers (Islam et al. 2003).
+
+    By duplication, (load - 1) × jobs are submitted again at a random time of the trace; the
+    first duplicate of job 15 is 15d1 and tells so (`qos.origin`). Deadlines are for
+    `workload deadlines`, afterwards.
+
+    Examples:
+
+    \b
+        # The first 5,000 jobs of a log, and 1,500 duplicates:
+        qops-batsim workload scale ctc.json ctc-1.3.json --load 1.3 --seed 1
+        # The next 5,000 jobs, each running 30 % longer:
+        qops-batsim workload scale ctc.json long.json --skip 5000 --load 1.3 \\
+          --method expansion
+    """
+    from qops_batsim.workload.batsim_json import write_workload
+    from qops_batsim.workload.generate import summarise
+    from qops_batsim.workload.scale import scale_load
+    from qops_batsim.workload.subset import subset
+
+    trace = subset(read_source(source, out), first=first or None, skip=skip)
+    scaled = scale_load(trace, load, method=method, seed=seed, same_time=same_time)
+    write_workload(scaled, out)
+    added = len(scaled.jobs) - len(trace.jobs)
+    duplicates = f", {added} of them duplicates" if method == "duplication" else ""
+    say(f"{out}: {len(scaled.jobs)} jobs on {scaled.processors} processors{duplicates}")
+    before, now = (summarise(each).offered_load for each in (trace, scaled))
+    share = "" if before is None or now is None else f"{before:.4f} of the trace, {now:.4f} now"
+    say(f"offered load: {share or load_text(None)}")
+
+
+@app.command("deadlines")
+def deadlines(
+    source: options.WorkloadIn,
+    out: options.WorkloadOut,
+    stringency: options.Stringency = 0.2,
+    deadline_share: options.DeadlineShare = 1.0,
+    relaxation: options.Relaxation = 2.0,
+    artificial: options.Artificial = "run-time",
+    seed: Annotated[int, _of_deadlines("--seed")] = 1,
+    reference: Annotated[str, _of_deadlines("--reference")] = "scaled",
+    keep_estimates: Annotated[bool, _of_deadlines("--keep-estimates")] = False,
+    at_least: Annotated[str, _of_deadlines("--at-least")] = "run-time",
+) -> None:
+    """Give jobs deadlines, somewhat earlier than EASY would complete them (Islam et al. 2003).
+
+    Runs EASY backfilling on the workload, on a machine of its size. Deadlines the jobs had are
+    replaced.
+
+    Examples:
+
+    \b
+        # A deadline for every job:
+        qops-batsim workload deadlines ctc-1.3.json ctc-1.3-s02.json \\
+          --stringency 0.2
+        # For a fifth of them, and lax artificial ones for the rest:
+        qops-batsim workload deadlines ctc-1.3.json mixed.json \\
+          --deadline-share 0.2 --relaxation 5
+    """
+    from qops_batsim.experiments.deadline_workload import give_deadlines
+    from qops_batsim.workload.batsim_json import write_workload
+    from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines
+
+    choices = DeadlineChoices(
+        stringency=stringency,
+        share=deadline_share,
+        artificial=artificial,
+        relaxation=relaxation,
+        seed=seed,
+    )
+    workload = read_source(source, out)
+    with announce_compiling(), announce_slow("running EASY as reference ..."):
+        result = give_deadlines(
+            workload,
+            choices,
+            reference=reference,
+            keep_estimates=keep_estimates,
+            at_least=at_least,
+        )
+    write_workload(result, out)
+    counts = count_deadlines(result)
+    say(f"{out}: {len(result.jobs)} jobs on {result.processors} processors")
+    say(
+        f"user deadlines: {counts.user}, {counts.without_laxity} of them met only by an "
+        "immediate start"
+    )
+    say(f"artificial deadlines: {counts.artificial}, without deadline: {counts.none}")
+    _tell_estimates(workload, result)
+
+
+def _tell_estimates(before: Workload, after: Workload) -> None:
+    """Warn of what was assumed about estimates, and of deadlines that they rule out."""
+    from qops_batsim.workload.deadlines import too_early
+
+    told = [job.estimate for job in before.jobs]
+    changed = sum(
+        old is not None and old != new.estimate for old, new in zip(told, after.jobs, strict=True)
+    )
+    if changed:
+        warn(
+            f"{changed:,} of {len(told):,} estimates were not exact and are replaced by run times, "
+            "so that schedulers know these in advance (--keep-estimates leaves them)"
+        )
+    if doubt := too_early(after, "--at-least estimate makes them later"):
+        warn(doubt)
+
+
+_of_estimates = manual(
+    """
+    --model exact|users|f-model|modal|predicted|error: Run times; walltimes; run time x a uniform
+        number from 1 to f + 1; the values that users like, fitted to the walltimes; the mean of
+        the last two jobs of the same user that have ended; run time x exp(a normal number).
+    --margin FACTOR: Predictions (of predicted and error) are multiplied by it.
+    --risk SHARE: Instead, learn the margin from the jobs that have ended before, so that this
+        share of jobs outlives its prediction.
+    --overrun run|kill: What outlives its prediction runs up to its walltime, or is killed.
+    --badness F: f of the f-model; 0 is exact.
+    --spread SIGMA: Standard deviation of the logarithm of the error.
+    --seed N: Seed of f-model, modal and error.
+    --requests FILE: Workload of the same jobs that has the users' walltimes, if IN has none:
+        `workload deadlines` leaves them out unless it is told --keep-estimates.
+    """
+)
+
+
+@app.command("estimates")
+def estimates(
+    source: options.WorkloadIn,
+    out: options.WorkloadOut,
+    model: Annotated[str, _of_estimates("--model")],
+    margin: Annotated[float, _of_estimates("--margin")] = 1.0,
+    risk: Annotated[float | None, _of_estimates("--risk")] = None,
+    overrun: Annotated[str, _of_estimates("--overrun")] = "run",
+    badness: Annotated[float, _of_estimates("--badness")] = 5.0,
+    spread: Annotated[float, _of_estimates("--spread")] = 1.0,
+    seed: Annotated[int, _of_estimates("--seed")] = 1,
+    requests: Annotated[Path | None, _of_estimates("--requests")] = None,
+) -> None:
+    """Replace the estimates that schedulers plan with by those of a model.
+
+    Deadlines and run times stay, so that runs with different estimates can be compared job by
+    job. What planning uses is `qos.estimated_runtime`; what kills a job is its walltime. A
+    prediction is never above the walltime. When a job's run time is known to those who predict is
+    its end under EASY backfilling with the walltimes.
+
+    Examples:
+
+    \b
+        # Promise on what users request, which is never too short;
+        # asked.json are the jobs of ctc.json after workload deadlines:
+        qops-batsim workload estimates asked.json users.json --model users \\
+          --requests ctc.json
+        # Promise on predictions, twice as long as the last two jobs of a user:
+        qops-batsim workload estimates asked.json doubled.json \\
+          --model predicted --margin 2 --requests ctc.json
+        # Let 1 % of the predictions be too short, and kill what outlives its own:
+        qops-batsim workload estimates asked.json strict.json \\
+          --model predicted --risk 0.01 --overrun kill --requests ctc.json
+    """
+    from qops_batsim.experiments.deadline_workload import give_estimates
+    from qops_batsim.workload.batsim_json import write_workload
+    from qops_batsim.workload.estimate_models import EstimateChoices
+
+    choices = EstimateChoices(
+        model=model,
+        margin=margin,
+        risk=risk,
+        overrun=overrun,
+        badness=badness,
+        spread=spread,
+        seed=seed,
+    )
+    choices.check()
+    asked = None if requests is None else read_source(str(requests), out)
+    with announce_compiling(), announce_slow("running EASY for what has ended ..."):
+        result = give_estimates(read_source(source, out), choices, requests=asked)
+    write_workload(result, out)
+    say(f"{out}: {len(result.jobs):,} jobs on {result.processors} processors, {choices.name}")
+    _tell_errors(result)
+
+
+def _tell_errors(result: Workload) -> None:
+    """Print how the estimates compare with the run times, and with the deadlines."""
+    from qops_batsim.workload.deadlines import too_early
+    from qops_batsim.workload.estimate_models import count_estimates
+
+    counts = count_estimates(result)
+    say(
+        f"too short: {counts.too_short:,} ({100 * counts.too_short / counts.jobs:.2f} %), "
+        f"{counts.killed:,} of them killed; estimate / run time: {counts.median:.2f} in the median"
+    )
+    if doubt := too_early(result):
+        warn(doubt)
+
+
+RUN_TIME, LOG = "run-time", "log"
+
+_of_classes = manual(
+    """
+    --log FILE: Log (SWF) the jobs come from: names of its queues, and CPU times if wanted.
+    --cpu-time run-time|log: CPU time of each task: the job's run time, or what the log
+        measured where it did (--log).
+    --every CLASS: One class for all jobs: deadline, high_priority, dedicated or best_effort.
+        Default: by queue.
+    --tasks together|apart: A job of n processors stays one job, whose tasks progress at one
+        rate, or becomes n jobs of one processor, the tasks of one application.
+    --deadline-factor F: Deadlines are submission + F x CPU time.
+    --speed FLOPS: Flop/s of the host on which CPU times were measured.
+    --seed N: Seed of the queues that jobs without one draw.
+    """
+)
+
+_of_mixed = manual(
+    """
+    --applications N: Number of applications.
+    --seed N: Seed of all random choices.
+    --processors N: Hosts of the machine; the default is aroma_grid's.
+    """
+)
+
+
+@app.command("classes")
+def classes(
+    source: options.WorkloadIn,
+    out: options.WorkloadOut,
+    log: Annotated[Path | None, _of_classes("--log", exists=True, dir_okay=False)] = None,
+    cpu_time: Annotated[str, _of_classes("--cpu-time")] = RUN_TIME,
+    every: Annotated[str | None, _of_classes("--every")] = None,
+    tasks: Annotated[str, _of_classes("--tasks")] = "together",
+    deadline_factor: Annotated[float, _of_classes("--deadline-factor")] = 5.0,
+    speed: Annotated[float, _of_classes("--speed")] = 1e9,
+    seed: Annotated[int, _of_classes("--seed")] = 1,
+) -> None:
+    """Turn jobs that last into jobs that compute, in four classes of service (Pascal et al. 2004).
+
+    Queue express becomes class high_priority, high dedicated, normal deadline, low and standby
+    best_effort. Jobs without a queue draw one, with the frequencies of the SDSC SP2 log. Each
+    task computes for its CPU time. Walltimes are removed.
+
+    Examples:
+
+    \b
+        # By queue, all queues drawn:
+        qops-batsim workload classes sdsc.json four.json --seed 1
+        # With the log's own queues and CPU times:
+        qops-batsim workload classes sdsc.json four.json \\
+          --log SDSC-SP2-1998.swf.gz --cpu-time log
+        # One class for all:
+        qops-batsim workload classes sdsc.json alone.json --every dedicated
+    """
+    from qops_batsim.workload.service_classes import ClassChoices, LogFacts, assign_classes
+    from qops_batsim.workload.swf import read_swf
+
+    require_one_of("cpu time", cpu_time, (RUN_TIME, LOG))
+    if cpu_time == LOG and log is None:
+        raise InputError("--cpu-time log needs the log (--log)")
+    choices = ClassChoices(
+        every=every, seed=seed, deadline_factor=deadline_factor, speed=speed, tasks=tasks
+    )
+    workload = read_source(source, out)
+    facts = LogFacts.of(read_swf(log)) if log is not None else LogFacts()
+    cpu_times = facts.cpu_times if cpu_time == LOG else None
+    _write_classes(assign_classes(workload, choices, facts, cpu_times=cpu_times), out)
+
+
+@app.command("mixed")
+def mixed(
+    out: options.WorkloadOut,
+    applications: Annotated[int, _of_mixed("--applications")] = 48,
+    seed: Annotated[int, _of_mixed("--seed")] = 1,
+    processors: Annotated[int, _of_mixed("--processors")] = 68,
+) -> None:
+    """Make up applications of all four classes, with memory and communication, from three sites.
+
+    Meant for unequal hosts that are shared, such as the shipped platform aroma_grid.
+
+    Examples:
+
+    \b
+        qops-batsim workload mixed mixed.json --applications 200 --seed 3
+    """
+    from qops_batsim.workload.mixed_classes import mixed_workload
+
+    _write_classes(mixed_workload(applications, seed, processors=processors), out)
+
+
+def _write_classes(workload: Workload, out: Path) -> None:
+    """Write a workload and print what it holds."""
+    from qops_batsim.workload.batsim_json import write_workload
+    from qops_batsim.workload.service_classes import count_classes
+
+    write_workload(workload, out)
+    say(f"{out}: {len(workload.jobs)} jobs on {workload.processors} processors")
+    counts = count_classes(workload)
+    say("applications: " + ", ".join(f"{n} {name}" for name, n in counts.items()))

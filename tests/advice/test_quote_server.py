@@ -27,7 +27,7 @@ from qops_batsim.advice.quote_server import (
     parse_address,
     schema,
 )
-from qops_batsim.cli.queue import QueueSource, listen
+from qops_batsim.cli.quote import QueueSource, serve_quotes
 from qops_batsim.errors import InputError
 
 NOW = 1_780_000_000
@@ -223,7 +223,7 @@ def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "starlette", None)
     monkeypatch.delitem(sys.modules, "qops_batsim.advice.quote_server")
     with pytest.raises(InputError, match=r"needs the package starlette.*qops-batsim\[http\]"):
-        listen(QueueSource(None, "qops", {}), "127.0.0.1:0", any_interface=False)
+        serve_quotes(QueueSource(None, "qops", {}), "127.0.0.1:0", any_interface=False)
 
 
 def test_only_this_machine_may_ask_unless_allowed() -> None:

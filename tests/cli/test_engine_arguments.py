@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from qops_batsim import __version__
-from qops_batsim.cli.batsim_options import REFUSED, parse_batsim_options
+from qops_batsim.cli.engine import REFUSED, parse_batsim_options
 from qops_batsim.errors import InputError
 
 
@@ -132,7 +132,7 @@ def test_version_says_which_batsim_and_what_it_is(cli):
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help_lists_every_option(cli, option):
-    from qops_batsim.cli.batsim_options import SWITCHES, VALUES
+    from qops_batsim.cli.engine import SWITCHES, VALUES
 
     result = cli("engine", option)
     assert result.exit_code == 0
