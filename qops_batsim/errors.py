@@ -1,4 +1,4 @@
-"""The errors that a user can cause, each a single clear sentence.
+"""Errors that a user can cause, each a single clear sentence.
 
 The command line prints the sentence and exits with code 2; it never shows a
 traceback for any of these. Any other exception is a defect of the package.

@@ -151,7 +151,7 @@ def read_text(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES) 
 
 
 def text_of(content: bytes, path: str | Path, *, what: str) -> str:
-    """Return the UTF-8 text that was read from a file."""
+    """Return the UTF-8 text of a file's content."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""Keeping Python's garbage collector out of the way."""
+"""Pause of Python's garbage collector."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Keep the collector from walking through all jobs again and again.
+    """Pause the collector, which else walks through all jobs again and again.
 
     Reading, simulating, writing and verifying make no reference cycles to speak of: what they
     drop goes at once.

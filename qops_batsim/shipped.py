@@ -1,4 +1,4 @@
-"""Finding the platforms and workloads that come with the package."""
+"""Platforms and workloads that come with the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals that end a program, as exceptions: what is under way is undone on the way out."""
+"""Ending signals as exceptions, so that unfinished work is undone on the way out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 EXIT_CODES = {130: "interrupted", 143: "terminated", 129: "hung up"}
-"""What a command that was ended by a signal says, by its exit code: that of a shell."""
+"""Last words of a command that a signal has ended, by its exit code: that of a shell."""
 
 
 class EndingSignal(SystemExit):

@@ -1,4 +1,4 @@
-"""``qops-batsim advise``: from a trace to what could be promised, at what price."""
+"""``qops-batsim advise``: possible promises on a trace, and their price."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``qops-batsim bound``: how good a schedule can be, and the best one that is known."""
+"""``qops-batsim bound``: upper bounds of admission, and the best known schedules."""
 
 from __future__ import annotations
 

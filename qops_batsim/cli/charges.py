@@ -1,4 +1,4 @@
-"""``qops-batsim charges``: what the jobs of a run pay."""
+"""``qops-batsim charges``: charges of the jobs of a run."""
 
 from __future__ import annotations
 

@@ -106,12 +106,12 @@ def compare(
         first=first or None,
         message_delays=message_delays,
     )
-    to = _To(out, ending, as_json, page)
+    to = _Destinations(out, ending, as_json, page)
     _run_and_print(grid, (workload, platform), bound, baseline, dask or jobs_parallel, to)
 
 
-class _To(NamedTuple):
-    """Where the results go: directory, format of the pictures, JSON or tables, page."""
+class _Destinations(NamedTuple):
+    """Destinations of the results: directory, format of the pictures, JSON or tables, page."""
 
     out: Path
     ending: str
@@ -125,7 +125,7 @@ def _run_and_print(
     bound: float | None,
     baseline: str | None,
     workers: int | str,
-    to: _To,
+    to: _Destinations,
 ) -> None:
     from qops_batsim.analysis.metrics.admission import AdmissionMetrics
     from qops_batsim.experiments.compare import Comparison, baseline_of, run_grid

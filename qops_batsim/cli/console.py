@@ -1,4 +1,4 @@
-"""What every command prints with: one place for streams, tables and errors."""
+"""Output of the commands: streams, tables, progress and errors."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from qops_batsim.scheduling.plugins import frames_of_plugins
 
 
 def print_error(message: str) -> None:
-    """Print one error line to the standard error stream, whatever the message holds."""
+    """Print one error line to the standard error stream."""
     typer.echo(f"qops-batsim: error: {one_line(message)}", err=True)
 
 
 def print_failure(error: BaseException) -> bool:
-    """Print what a user or a plug-in did wrong as one error line; tell whether it is such an error.
+    """Print an error of a user or a plug-in as one line; return whether it is one.
 
     The frames of the plug-in's own code come first. Any other error is a defect of ours.
     """
@@ -44,19 +44,19 @@ def print_failure(error: BaseException) -> bool:
 
 
 def note(message: str) -> None:
-    """Tell the user something beside the result (standard error stream)."""
+    """Print a message beside the result (standard error stream)."""
     typer.echo(_folded(message, sys.stderr), err=True)
 
 
 def warn(message: str) -> None:
-    """Tell the user what is probably not meant so, whatever is quiet."""
+    """Print a warning of a probable mistake, also where all else is quiet."""
     note(f"qops-batsim: warning: {one_line(message)}")
 
 
 def say(text: str = "", indent: int = 0) -> None:
-    """Print a part of the result, later lines of what has to be folded so far to the right.
+    """Print a part of the result, with the later lines of a folded line indented.
 
-    What jobs and files are called is shown, not obeyed.
+    Control characters, as in names of jobs and files, are shown and not obeyed.
     """
     typer.echo(_folded(text, sys.stdout, indent))
 
@@ -71,7 +71,7 @@ def print_answer(title: str, rows: Iterable[tuple[str, str]]) -> None:
 
 
 def _folded(text: str, stream: IO[str], indent: int = 0) -> str:
-    """Return a text whose lines are folded at blanks where they are longer than the terminal's."""
+    """Return a text with lines longer than the terminal's folded at blanks."""
     width = max(columns_of_output(stream), 40)
     wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * indent, break_on_hyphens=False)
     wrapper.break_long_words = False
@@ -104,7 +104,7 @@ def announce_compiling(quiet: bool = False) -> Iterator[None]:
 
 @contextmanager
 def announce_slow(message: str, after: float = 1.0) -> Iterator[None]:
-    """Print the message once the block has taken longer than ``after`` seconds."""
+    """Print a message once the block has taken longer than ``after`` seconds."""
     timer = Timer(after, note, [message])
     timer.daemon = True
     timer.start()
@@ -115,14 +115,14 @@ def announce_slow(message: str, after: float = 1.0) -> Iterator[None]:
 
 
 SECONDS_APART = 15.0
-"""Time between two lines that tell how far something has got, where there is no terminal."""
+"""Time between two lines of progress, where there is no terminal."""
 
 
 @contextmanager
 def progress_bar(
     total: int | None, title: str, quiet: bool = False, after: float = 0.3
 ) -> Iterator[Bar | None]:
-    """Show a bar while things get done, but not for what is done at once.
+    """Show a progress bar during the block, unless it is short.
 
     The block gets a function that takes how many of ``total`` are done, and as second
     argument another total if it turns out to be one; or None. Without a total, the bar only
@@ -147,7 +147,7 @@ def progress_bar(
 
 
 class Bar:
-    """A bar on the terminal, once it is shown; until then, lines, :data:`SECONDS_APART`."""
+    """Progress bar on a terminal, or lines :data:`SECONDS_APART` where there is none."""
 
     def __init__(self, total: int | None, title: str) -> None:
         self._title = self._text = title
@@ -158,12 +158,12 @@ class Bar:
         self._told = time.monotonic()
 
     def __call__(self, done: int, total: int | None = None) -> None:
-        """Show that so many are done."""
+        """Show a number of steps done."""
         self._text, self._done, self._total = self._title, done, total or self._total
         self._update()
 
     def say(self, doing: str) -> None:
-        """Show what is done at the moment, behind the title, until more is done."""
+        """Show the present work behind the title, until more steps are done."""
         self._text = f"{self._title}: {doing}"
         self._update()
 
@@ -176,7 +176,7 @@ class Bar:
             note(f"{self._text}: {self._done:,} of {self._total:,}")
 
     def show(self) -> None:
-        """Show the bar from now on; called by another thread."""
+        """Show the bar; called by another thread."""
         from rich.console import Console
         from rich.progress import (
             BarColumn,
@@ -211,7 +211,7 @@ def command_line() -> str:
 
 
 def make_directory(path: Path, option: str) -> None:
-    """Make the directory that an option names, before the work of hours and not after it."""
+    """Make the directory that an option names, so that errors are found before long work."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{option} {path}: is a file; the name of a directory is expected")
     try:
@@ -287,6 +287,6 @@ _NUMBER = re.compile(r"$|-$|[-+]?(\d|inf|nan)")
 
 
 def columns_of_output(stream: IO[str]) -> int:
-    """Return how many columns a stream has: those of the terminal, or no end of them in a file."""
+    """Return the columns of a stream: those of the terminal, 10,000 in a file."""
     limited = stream.isatty() or "COLUMNS" in os.environ
     return shutil.get_terminal_size().columns if limited else 10_000

@@ -107,7 +107,7 @@ def _text(value: float | str | None, field: str = "") -> str:
 
 
 def _summary(compared: RunDifference) -> list[list[str]]:
-    """Return the rows of the summary: what, jobs, largest and mean difference."""
+    """Return the rows of the summary: label, jobs, largest and mean difference."""
     counts = {
         "compared": compared.jobs_compared,
         "only in A": compared.only_a,
@@ -133,7 +133,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _verdict(compared: RunDifference) -> str:
-    """Return whether the runs are equal, and what network latency has to do with it."""
+    """Return the verdict: equal, different, or shifted by network latency only."""
     jobs = compared.jobs_compared
     if compared.only_latency:
         explained = _explained(compared)

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from qops_batsim.workload.model import Workload
 
 ENDPOINT = "tcp://localhost:28000"
-"""Where Batsim looks for a decision process unless told otherwise."""
+"""Endpoint at which Batsim looks for a decision process by default."""
 
 VERSION = f"v4.2.1 (its options and protocol; the embedded engine of qops-batsim {__version__})"
-"""Begins as Batsim's own answer to ``--version`` does, for tools that look at it."""
+"""Answer to ``--version``, which begins as Batsim's own, for tools that look at it."""
 
 HELP = """\
 Simulate as Batsim 4 does, with the embedded engine and any decision process.
@@ -166,7 +166,7 @@ def main() -> None:
 
 
 def run_engine(arguments: Sequence[str]) -> int:
-    """Simulate as the command line of Batsim says; return the exit code."""
+    """Simulate by a command line of Batsim; return the exit code."""
     options = parse_batsim_options(arguments)
     if "--help" in options.switches:
         sys.stdout.write(HELP)
@@ -340,7 +340,7 @@ def _say(line: str) -> None:
 
 
 class BatsimOptions:
-    """A command line that was read, by the options' long names."""
+    """Parsed command line of Batsim, by the options' long names."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[str]] = {}

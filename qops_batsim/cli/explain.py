@@ -1,4 +1,4 @@
-"""``qops-batsim explain``: what happened to a job, and why."""
+"""``qops-batsim explain``: the fate of a job, and its reasons."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def explain(
 
 
 def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
-    """Yield what is told of a job, each with its label."""
+    """Yield the facts about a job, each with its label."""
     asked = f"{found.processors} of {found.machine_processors} processors"
     if found.estimate is not None:
         asked += f" for {duration_text(found.estimate)}"
@@ -197,7 +197,7 @@ def _print_promises(
 
 
 def _dates_of(calendar: Calendar | None) -> tuple[str, Callable[[float | None], str]]:
-    """Return the unit of dates in a table, for its heads, and what writes them."""
+    """Return the unit of a table's dates, for its heads, and the function that writes them."""
     if calendar is None:
         return " (s)", date_text
     return "", lambda seconds: moment_text(seconds, calendar)
@@ -209,7 +209,7 @@ def _tell_more(count: int) -> None:
 
 
 def _plain_rows(found: PlainExplanation) -> Iterator[tuple[str, str]]:
-    """Yield what the files of a run without decision log tell of a job."""
+    """Yield the facts about a job of a run without decision log."""
     yield "submitted", moment_text(found.submission, found.calendar)
     yield "asked for", f"{found.processors} of {found.machine_processors} processors"
     if found.reason:

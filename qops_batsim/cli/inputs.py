@@ -1,4 +1,4 @@
-"""What commands read: runs with what is assumed about them, workloads to change, moments."""
+"""Inputs of the commands: runs, workloads to change, moments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read_runs(runs: Sequence[str], hosts: int | None) -> list[RunResult]:
-    """Read runs, name those of one name as the user wrote them, tell what is assumed."""
+    """Read runs, name those of one name as the user wrote them, print assumptions."""
     from dataclasses import replace
 
     from qops_batsim.analysis.results.run import read_run
@@ -48,7 +48,7 @@ def warn_of_other_workloads(results: Sequence[RunResult]) -> None:
 
 
 def _workload_of(result: RunResult) -> tuple[str, str | int]:
-    """Return what a run's workload is called, and its digest, else its number of jobs."""
+    """Return the name of a run's workload, and its digest, else its number of jobs."""
     info, jobs = result.info, int(result.last_runs.sum())
     digest = None if info is None else info.sha256.get("workload")
     if info is None or info.workload is None:

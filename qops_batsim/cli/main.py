@@ -76,7 +76,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-class _Plain:
+class _PlainHelp:
     """Help without the marks of code, and values checked only where they may need it."""
 
     def get_help(self, ctx: Any) -> str:
@@ -90,11 +90,11 @@ class _Plain:
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
 
-class Command(_Plain, TyperCommand):
+class Command(_PlainHelp, TyperCommand):
     """Command of the package."""
 
 
-class Group(_Plain, TyperGroup):
+class Group(_PlainHelp, TyperGroup):
     """Group of commands."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -108,7 +108,7 @@ class Group(_Plain, TyperGroup):
 
 
 def command_line(names: Iterable[str] | None = None) -> typer.Typer:
-    """Return the command line; commands not among the names, if given, can only be listed."""
+    """Return the command line; commands not among the names, if given, are only listed."""
     app = typer.Typer(
         name="qops-batsim",
         help="Deadline and quality-of-service batch scheduling on Batsim workloads.",
@@ -144,7 +144,7 @@ def _skip_checks(parameters: Iterable[Any]) -> None:
 
 
 def _value(parameter: Any, check: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
-    """Return the value of a parameter, as the check would."""
+    """Return the value of a parameter, checked only if it is of another type."""
     if value is None and not parameter.required:
         value = () if parameter.multiple or parameter.nargs == -1 else None
     elif type(value) not in (str, int, float) or (
@@ -198,13 +198,13 @@ def main() -> None:
 
 
 def _drop_output() -> None:
-    """Let Python flush at its end without the same error once more."""
+    """Drop buffered output, so that Python does not raise the same error at its end."""
     with suppress(OSError):  # It may be no file.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run() -> int:
-    """Run the command line; return the exit code, errors told."""
+    """Run the command line and print errors; return the exit code."""
     try:
         require_utf8(sys.argv[1:])
         completing = "_QOPS_BATSIM_COMPLETE" in os.environ

@@ -69,7 +69,7 @@ def metrics(
 
 
 def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workload]:
-    """Return the workloads that tell of a run's deadlines, if it has any."""
+    """Return the workloads with a run's deadlines, if there are any."""
     from qops_batsim.analysis.results.workloads import read_workloads, workloads_with_deadlines
 
     if given:
@@ -81,7 +81,7 @@ def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workloa
 
 
 def print_metrics(values: Metrics) -> None:
-    """Print the metrics of one run, what became of deadlines first."""
+    """Print the metrics of one run, the outcome of deadlines first."""
     if values.deadlines is not None:
         _print_deadlines(values.deadlines)
         say()
@@ -155,7 +155,7 @@ def _print_side_by_side(names: list[str], computed: list[Metrics]) -> None:
 
 
 def _deadline_rows(values: Metrics) -> dict[str, str]:
-    """Return what became of deadlines, and at which utilization."""
+    """Return the rows of deadline outcomes and of the utilization."""
     rows = {}
     for unit in ("jobs", "proc-h"):
         for label, name in _DEADLINES.items():

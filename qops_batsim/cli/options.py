@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, each with its help text, stated once.
+"""Arguments and options of several commands, each with its help text.
 
 A command names them in its signature (``run: Run, as_json: AsJson = False``); what only one
 command has stands in that command's file. They are described as on a manual page:

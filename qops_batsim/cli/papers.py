@@ -153,7 +153,7 @@ def _run_all(request: PaperRequest, ending: str, as_json: bool) -> dict[str, Any
 def _run(
     paper: str, request: PaperRequest, ending: str, as_json: bool, page: Path | None
 ) -> PaperReport:
-    """Run a paper, write its files and print what came out, unless JSON is to be printed."""
+    """Run a paper, write its files and print its tables, unless JSON is to be printed."""
     import msgspec
 
     from qops_batsim.papers.report import run_paper

@@ -178,7 +178,7 @@ def _run(
 
 
 def _report(done: Run, as_json: bool, quiet: bool, picture: bool | None) -> None:
-    """Print metrics, what was done, and the files; the violations, if there are any."""
+    """Print metrics, a summary and the files, or the violations, if there are any."""
     from qops_batsim.cli.metrics import print_metrics
     from qops_batsim.cli.texts import lateness_text
 
@@ -218,14 +218,14 @@ def _print_json(done: Run) -> None:
 
 
 def scheduler_title(done: Run) -> str:
-    """Return what the scheduler is called: as its summary begins, if that is its name."""
+    """Return the scheduler's name, written as in its summary if that begins with it."""
     name = short_name(done.scheduler)
     begin = re.split(r"\W", done.module.summary, maxsplit=1)[0]
     return begin if begin.lower() == name else name
 
 
 def _tell_story(done: Run) -> None:
-    """Print what was promised and kept, and what EASY would have done."""
+    """Print promises given and kept, beside EASY's outcome."""
     from qops_batsim.cli.texts import story_text
 
     found, easy = done.measured, done.easy
@@ -238,7 +238,7 @@ def _tell_story(done: Run) -> None:
 
 
 def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:
-    """Draw what became of deadlines, if that is wanted; return the picture.
+    """Draw the outcome of deadlines, if that is wanted; return the picture's path.
 
     It takes longer than the simulation of a short workload, so what is run for its numbers, or to
     be left alone, has none unless it is asked for.

@@ -1,4 +1,4 @@
-"""``qops-batsim schedulers``: what can be run, and with which options."""
+"""``qops-batsim schedulers``: the schedulers, and their options."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def schedulers(
 
 
 def _summary(name: str) -> str:
-    """Return what a scheduler does; of a broken plug-in, why it cannot be used."""
+    """Return a scheduler's summary; of a broken plug-in, the error."""
     from qops_batsim.scheduling.registry import scheduler_class
 
     try:
@@ -82,7 +82,7 @@ def _summary(name: str) -> str:
 
 
 def _description(kind: type[DecisionModule]) -> list[str]:
-    """Return what a scheduler's docstring says to its users, without the Python parameters."""
+    """Return the paragraphs of a scheduler's docstring for its users, without Python parameters."""
     lines = (inspect.getdoc(kind) or "").splitlines()
     rules = [row for row, line in enumerate(lines) if line and not line.strip("-")]
     text = "\n".join(lines[: rules[0] - 1] if rules else lines).rstrip()

@@ -31,10 +31,10 @@ ENGINE_GONE = 3
 """Exit code when the engine has gone before the end of its simulation."""
 
 LAST_WORD_SECONDS = 5.0
-"""How long the last answer may take to reach the engine."""
+"""Longest time for the last answer to reach the engine."""
 
 PATIENCE_SECONDS = 1.0
-"""How long an interrupted command waits for an engine's next message, to answer it."""
+"""Longest wait of an interrupted command for the engine's next message, to answer it."""
 
 
 _about = manual(
@@ -117,7 +117,7 @@ def serve(
 
 @dataclass
 class _Server:
-    """Serves simulations one by one on one socket."""
+    """Server of one simulation after the other on one socket."""
 
     scheduler: str
     settings: dict[str, object]
@@ -131,7 +131,7 @@ class _Server:
     refused: bool = False
 
     def serve_one(self) -> int:
-        """Serve one simulation; return the exit code that it deserves."""
+        """Serve one simulation; return the exit code."""
         from qops_batsim.scheduling.session import DecisionSession
 
         session = DecisionSession(
@@ -148,7 +148,7 @@ class _Server:
         return max(code, written)
 
     def note_refused(self) -> None:
-        """Tell, once a simulation, that something else than the engine has spoken."""
+        """Print, once a simulation, that a second peer was refused."""
         if not self.refused:
             note("refused: another engine, or something else; one engine at a time is served")
         self.refused = True
@@ -198,7 +198,7 @@ class _Server:
             text = self.connection.receive()
 
     def _conclude(self, session: DecisionSession) -> int:
-        """Write and print what was decided; return the exit code that this deserves."""
+        """Write and print the decisions; return the exit code."""
         from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
         from qops_batsim.scheduling.qos_log import write_qos_log
 

@@ -15,7 +15,7 @@ from qops_batsim.errors import InputError
 
 NAME = "batsim"
 MARK = "# A shim of qops-batsim: its embedded engine under Batsim's name."
-"""Line by which a shim is known as ours."""
+"""Line that marks a shim as ours."""
 
 
 def engine(

@@ -1,4 +1,4 @@
-"""Dates, durations, prices and lists of names in words, as the commands print them."""
+"""Texts of dates, durations, prices and lists of names, as the commands print them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def duration_text(seconds: float) -> str:
 
 
 def spare_text(spare: float) -> str:
-    """Return how much time was left at a deadline, such as ``5 min before``."""
+    """Return the time left at a deadline, such as ``5 min before``."""
     if abs(spare) <= PLAN_TOLERANCE:
         return "at"
     told = duration_text(abs(spare)) if abs(spare) >= 0.5 else "less than 1 s"
@@ -66,7 +66,7 @@ def number_text(value: float | None, factor: float = 1.0, *, decimals: int = 2) 
 
 
 def lateness_text(lateness: Lateness) -> str:
-    """Return how late promises were kept: ``118 promises checked, none is late``."""
+    """Return a summary of lateness: ``118 promises checked, none is late``."""
     found = "none is late"
     if lateness.job is not None:
         found = f"the greatest lateness is {lateness.seconds:.6f} s, of job {lateness.job!r}"
@@ -102,7 +102,7 @@ def story_text(
     run: tuple[DeadlineMetrics, float | None],
     easy: tuple[DeadlineMetrics, float | None] | None,
 ) -> str:
-    """Return in a sentence what a scheduler promised and kept, and what EASY met.
+    """Return a sentence about promises given and kept, and deadlines met by EASY.
 
     Each comes with its utilization (0 to 1); ``promises`` tells whether the scheduler gives any.
     """
@@ -130,7 +130,7 @@ def story_text(
 
 
 def names_text(names: Sequence[str], most: int) -> str:
-    """Return the first names, and how many there are besides."""
+    """Return the first names, and the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

@@ -1,4 +1,4 @@
-"""``qops-batsim verify``: whether a run's files describe a possible schedule."""
+"""``qops-batsim verify``: the invariants that a run's files have to keep."""
 
 from __future__ import annotations
 

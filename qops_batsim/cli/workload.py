@@ -288,7 +288,7 @@ def deadlines(
 
 
 def _tell_estimates(before: Workload, after: Workload) -> None:
-    """Warn of what was assumed about estimates, and of deadlines that they rule out."""
+    """Print warnings about replaced estimates, and deadlines that they rule out."""
     from qops_batsim.workload.deadlines import too_early
 
     told = [job.estimate for job in before.jobs]
@@ -379,7 +379,7 @@ def estimates(
 
 
 def _tell_errors(result: Workload) -> None:
-    """Print how the estimates compare with the run times, and with the deadlines."""
+    """Print a comparison of the estimates with run times and deadlines."""
     from qops_batsim.workload.deadlines import too_early
     from qops_batsim.workload.estimate_models import count_estimates
 
@@ -484,7 +484,7 @@ def mixed(
 
 
 def _write_classes(workload: Workload, out: Path) -> None:
-    """Write a workload and print what it holds."""
+    """Write a workload and print a summary."""
     from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.service_classes import count_classes
 

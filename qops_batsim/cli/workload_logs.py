@@ -1,6 +1,6 @@
 """``qops-batsim workload from-swf`` and ``lint``: logs in the Standard Workload Format.
 
-What all commands that convert a log have in common is here as well.
+The options and the report of all commands that convert a log are here as well.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ def _details(finding: Finding, show: int) -> list[str]:
 
 
 def write_converted(conversion: Conversion, log: Path, out: Path) -> None:
-    """Write the workload; print what was read, repaired and written."""
+    """Write the workload; print the records read, repaired and written."""
     from qops_batsim.workload.batsim_json import write_workload
 
     write_workload(conversion.workload, out)
