@@ -18,6 +18,11 @@ from qops_batsim.kernels import interpreted, lean_kernel
 FEW_INTERVALS = 1_000
 """Intervals of hosts up to which plain Python is as fast as loading compiled code."""
 
+_WORD = 5
+"""Two to this power are the bits of a word."""
+
+_BIT = (1 << _WORD) - 1
+
 _SPLITTER = 2.0**27 + 1
 """What splits a float into two of half the digits (Dekker 1971)."""
 
@@ -27,6 +32,8 @@ class Occupancy(NamedTuple):
 
     Attributes
     ----------
+    order
+        The rows of these jobs, in the order of their starts.
     opened
         How many hosts were idle before each job started on them, a value a row.
     closed
@@ -38,6 +45,7 @@ class Occupancy(NamedTuple):
         so late that floats are coarse, that may be rounding.
     """
 
+    order: Integers
     opened: Integers
     closed: Integers
     busy: float
@@ -54,8 +62,15 @@ class _Jobs(NamedTuple):
 
 
 class _Hosts(NamedTuple):
-    """Of each host: since when and until when it is busy, with which row last, whether shared."""
+    """Segments of neighbouring hosts on which the same happened, and which hosts were shared.
 
+    Of a segment, what is known stands at its first host: where it ends, since when and until when
+    it is busy, and with which row last. ``starts`` are those first hosts as bits,
+    32 a word.
+    """
+
+    starts: Integers
+    ends: Integers
     since: Floats
     until: Floats
     holder: Integers
@@ -63,23 +78,30 @@ class _Hosts(NamedTuple):
 
 
 def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Integers) -> Occupancy:
-    """Follow some rows of a run on their hosts; O(n log n), and their hosts.
+    """Follow some rows of a run on their hosts; O(n log n), and their intervals of hosts.
 
     ``start`` and ``finish`` are of all rows (seconds).
     """
     order = rows[np.lexsort((finish[rows], start[rows]))]
     offsets = np.zeros(len(start) + 1, np.int64)
     np.cumsum(np.bincount(allocations.rows, minlength=len(start)), out=offsets[1:])
-    count = int(allocations.last.max(initial=-1)) + 1
-    none = np.full(count, -1)
-    hosts = _Hosts(np.zeros(count), np.full(count, -np.inf), none, np.zeros(count, np.int64))
+    count = int(allocations.last.max(initial=0)) + 1
+    hosts = _Hosts(
+        starts=np.zeros((count >> _WORD) + 1, np.int64),
+        ends=np.full(count, count),
+        since=np.zeros(count),
+        until=np.full(count, -np.inf),
+        holder=np.full(count, -1),
+        shared=np.zeros(count, np.int64),
+    )
+    hosts.starts[0] = 1
     opened, closed = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
     busy = np.zeros(2)
     jobs = _Jobs(order, offsets, start, finish)
     first, last = allocations.first, allocations.last
     follow = _follow if len(first) > FEW_INTERVALS else interpreted(_follow)
     follow(jobs, first, last, hosts, opened, closed, busy, DATE_TOLERANCE)
-    return Occupancy(opened, closed, float(busy.sum()), np.flatnonzero(hosts.shared))
+    return Occupancy(order, opened, closed, float(busy.sum()), np.flatnonzero(hosts.shared))
 
 
 @lean_kernel
@@ -97,19 +119,22 @@ def _follow(
         row = jobs.order[place]
         start, finish = jobs.start[row], jobs.finish[row]
         for interval in range(jobs.offsets[row], jobs.offsets[row + 1]):
-            host = first[interval]
-            while host <= last[interval]:
-                end = _end_of_alike(hosts, host, last[interval] + 1)
+            host, behind = first[interval], last[interval] + 1
+            segment = _segment_of(hosts, host)
+            if segment < host:
+                _split(hosts, segment, host)
+            while host < behind:
+                end = _end_of_alike(hosts, host, behind)
                 until = hosts.until[host]
                 if start > until:
                     _close(hosts, host, end, closed, busy)
                     opened[row] += end - host
-                    hosts.since[host:end] = start
+                    hosts.since[host] = start
                 elif start < until - tolerance:
                     hosts.shared[host:end] = 1
                 if finish > until:
-                    hosts.until[host:end] = finish
-                    hosts.holder[host:end] = row
+                    hosts.until[host] = finish
+                    hosts.holder[host] = row
                 host = end
     host = 0
     while host < len(hosts.holder):
@@ -119,13 +144,45 @@ def _follow(
 
 
 @lean_kernel
-def _end_of_alike(hosts: _Hosts, host: int, end: int) -> int:
-    """Return where the hosts end, before ``end``, on which the same happened as on one of them."""
-    since, holder = hosts.since[host], hosts.holder[host]
-    behind = host + 1
-    while behind < end and hosts.holder[behind] == holder and hosts.since[behind] == since:
-        behind += 1
-    return behind
+def _segment_of(hosts: _Hosts, host: int) -> int:
+    """Return the first host of the segment that holds a host."""
+    word = host >> _WORD
+    bits = hosts.starts[word] & ((2 << (host & _BIT)) - 1)
+    while bits == 0:
+        word -= 1
+        bits = hosts.starts[word]
+    highest, step = 0, 1 << _WORD - 1
+    while step > 0:
+        if bits >> step:
+            bits >>= step
+            highest += step
+        step >>= 1
+    return int((word << _WORD) + highest)
+
+
+@lean_kernel
+def _split(hosts: _Hosts, segment: int, host: int) -> None:
+    """Let a further segment begin at a host within a segment."""
+    hosts.starts[host >> _WORD] |= 1 << (host & _BIT)
+    hosts.ends[host], hosts.ends[segment] = hosts.ends[segment], host
+    hosts.since[host], hosts.until[host] = hosts.since[segment], hosts.until[segment]
+    hosts.holder[host] = hosts.holder[segment]
+
+
+@lean_kernel
+def _end_of_alike(hosts: _Hosts, host: int, behind: int) -> int:
+    """Join the segments from one on, up to ``behind``, on which the same happened; return its end.
+
+    A segment that goes on behind is split there.
+    """
+    since, holder, end = hosts.since[host], hosts.holder[host], hosts.ends[host]
+    while end < behind and hosts.holder[end] == holder and hosts.since[end] == since:
+        hosts.starts[end >> _WORD] &= ~(1 << (end & _BIT))
+        end = hosts.ends[end]
+    hosts.ends[host] = end
+    if end > behind:
+        _split(hosts, host, behind)
+    return int(min(end, behind))
 
 
 @lean_kernel

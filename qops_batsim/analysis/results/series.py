@@ -70,9 +70,10 @@ def step_series(begins: Floats, ends: Floats, weights: Floats) -> StepSeries:
 
 def _summed(dates: Floats, changes: Floats) -> StepSeries:
     """Return the sum of changes, several of which may be at one date."""
-    dates, position = np.unique(dates, return_inverse=True)
-    at_dates = np.bincount(position.ravel(), weights=changes, minlength=len(dates))
-    return StepSeries(dates, np.cumsum(at_dates))
+    order = np.argsort(dates, kind="stable")  # of dates that ascend in parts, it is fast
+    dates = dates[order]
+    last = np.flatnonzero(np.append(np.diff(dates) > 0, True)[: len(dates)])
+    return StepSeries(dates[last], np.cumsum(changes[order])[last])
 
 
 def busy_hosts(result: RunResult) -> StepSeries:
@@ -83,17 +84,19 @@ def busy_hosts(result: RunResult) -> StepSeries:
     return _busy(result.occupancy, *result.columns("starting_time", "finish_time"))
 
 
-def busy_hosts_between(result: RunResult, slack: float) -> tuple[StepSeries, StepSeries]:
-    """Return the least and the most that :func:`busy_hosts` can be, by dates that are inexact.
+def busy_hosts_between(result: RunResult, slack: float, dates: Floats) -> tuple[Floats, Floats]:
+    """Return the least and the most that :func:`busy_hosts` can be at some ascending dates.
 
     Starts and ends may be so much earlier or later (seconds), and jobs that are written to have
     run for next to no time may have run for none.
     """
     start, finish = result.columns("starting_time", "finish_time")
 
-    def busy(begins: Floats, ends: Floats) -> StepSeries:
-        rows = np.flatnonzero(ends > begins)
-        return _busy(occupancy(result.allocations, begins, ends, rows), begins, ends)
+    def busy(begins: Floats, ends: Floats) -> Floats:
+        # Only jobs that run at one of the dates count.
+        place = np.searchsorted(dates, begins)
+        rows = np.flatnonzero(np.append(dates, np.inf)[place] < ends)
+        return _busy(occupancy(result.allocations, begins, ends, rows), begins, ends).at(dates)
 
     least = busy(start + slack, real_ends(start, finish) - slack)
     return least, busy(start - slack, finish + slack)
@@ -101,7 +104,7 @@ def busy_hosts_between(result: RunResult, slack: float) -> tuple[StepSeries, Ste
 
 def _busy(hosts: Occupancy, start: Floats, finish: Floats) -> StepSeries:
     opened, closed = hosts.opened, hosts.closed
-    begins, ends = opened > 0, closed > 0
+    begins, ends = hosts.order[opened[hosts.order] > 0], np.flatnonzero(closed)
     dates = np.concatenate([start[begins], finish[ends]])
     return _summed(dates, np.concatenate([opened[begins], -closed[ends]]).astype(np.float64))
 

@@ -137,8 +137,8 @@ def machine_states(subject: Subject) -> Iterator[Violation]:
     wrong = found != by_jobs
     if wrong.any():
         # What changes about then may be on either side of the midpoint.
-        least, most = busy_hosts_between(result, DATE_TOLERANCE)
-        wrong &= (found < least.at(until)) | (found > most.at(until))
+        least, most = busy_hosts_between(result, DATE_TOLERANCE, until[wrong])
+        wrong[wrong] = (found[wrong] < least) | (found[wrong] > most)
     for i in np.flatnonzero(wrong).tolist():
         said = f"says {found[i]:g} hosts compute after {dates[i]:g} s, the jobs say {by_jobs[i]:g}"
         yield Violation(time=float(dates[i]), message=f"_machine_states.csv {said}")

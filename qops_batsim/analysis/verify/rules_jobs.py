@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +35,7 @@ _HOSTS = "allocated_resources"
 @rule()
 def unique_jobs(subject: Subject) -> Iterator[Violation]:
     """A job appears once."""
-    again = np.ones(len(subject.executed), np.bool_)
-    again[np.unique(subject.identities.rows, return_index=True)[1]] = False
-    return violations(subject, again, "has more than one row")
+    return violations(subject, ~subject.identities.first, "has more than one row")
 
 
 @rule()
@@ -180,8 +179,8 @@ def _any_size(subject: Subject) -> Booleans:
     total = {
         (name, key)
         for name, workload in subject.workloads.items()
-        for key in workload.profiles
-        if _divides_its_work(key, workload)
+        for key, profile in workload.profiles.items()
+        if profile["type"] != "delay" and _divides_its_work(profile, workload)
     }
     if total:
         runs = zip(*map(subject.result.text, ("workload_name", "profile")), strict=True)
@@ -189,12 +188,9 @@ def _any_size(subject: Subject) -> Booleans:
     return flexible
 
 
-def _divides_its_work(name: str, workload: Workload) -> bool:
+def _divides_its_work(profile: Mapping[str, Any], workload: Workload) -> bool:
     """Tell whether Batsim runs a profile on any number of hosts: totals and sequences of them."""
-    profile = workload.profiles[name]
     kinds = [profile["type"]]
-    if kinds == ["delay"]:
-        return False
     if kinds == ["composed"]:
         kinds = [workload.profiles[step]["type"] for step in profile["seq"]]
     return all(kind == "parallel_homogeneous_total" for kind in kinds)

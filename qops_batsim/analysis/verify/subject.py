@@ -128,6 +128,19 @@ class Identities:
         return None if before is not None and before in self._others else number
 
     @cached_property
+    def first(self) -> Booleans:
+        """Whether each row is the first one of its identifier."""
+        first: Booleans = self._named[self.rows] == np.arange(len(self.rows))
+        return first
+
+    @cached_property
+    def _named(self) -> Integers:
+        """The first row of each identifier, by number; any for those without one."""
+        named = np.zeros(len(self), np.int64)
+        named[self.rows[::-1]] = np.arange(len(self.rows))[::-1]
+        return named
+
+    @cached_property
     def latest(self) -> Booleans:
         """Whether each row is the last one of its identifier: usually it is the only one."""
         place = np.empty(len(self), np.int64)
@@ -158,11 +171,8 @@ class Identities:
         rows = np.flatnonzero(wanted[self.owners] & self.latest)
         if not len(rows):
             return
-        everything = np.arange(len(self.rows))
-        named = np.empty(len(self), np.int64)
-        named[self.rows[::-1]] = everything[::-1]
-        first = np.full(len(self), len(everything))
-        np.minimum.at(first, self.owners[rows], named[self.rows[rows]])
+        first = np.full(len(self), len(self.rows))
+        np.minimum.at(first, self.owners[rows], self._named[self.rows[rows]])
         start: Floats = np.nan_to_num(self._result.column("starting_time")[rows], nan=np.inf)
         rows = rows[np.lexsort((rows, start, first[self.owners[rows]]))]
         for each in np.split(rows, np.flatnonzero(np.diff(self.owners[rows])) + 1):
