@@ -261,21 +261,19 @@ def write_table(runs: CampaignRuns, path: Path, *, each_run: bool = False) -> No
 
 
 def _write_parquet(records: Sequence[Mapping[str, Any]], path: Path) -> None:
-    import pandas as pd
+    import polars as pl
 
-    try:
-        frame = pd.DataFrame(list(records))
-        for name in frame.columns[frame.isna().all()]:
-            # Without a value there is no type, and files of several campaigns should agree.
-            frame[name] = frame[name].astype("string" if name == "error" else "float64")
-        content = frame.to_parquet(index=False)
-    except ImportError:
-        raise InputError(
-            f"{path}: parquet needs the package pyarrow (`pip install 'qops-batsim[parquet]'`); "
-            ".csv is written without it"
-        ) from None
+    frame = pl.DataFrame(records, infer_schema_length=None)
+    # Without a value there is no type, and files of several campaigns should agree.
+    kinds: dict[str, Any] = {
+        name: pl.String if name == "error" else pl.Float64
+        for name, kind in frame.schema.items()
+        if kind == pl.Null
+    }
+    content = io.BytesIO()
+    frame.cast(kinds).write_parquet(content)
     with atomic_write(path) as stream:
-        stream.write(content)
+        stream.write(content.getbuffer())
 
 
 def _latex_line(cells: Iterable[str]) -> str:
