@@ -265,13 +265,12 @@ def _write_parquet(records: Sequence[Mapping[str, Any]], path: Path) -> None:
 
     frame = pl.DataFrame(records, infer_schema_length=None)
     # Without a value there is no type, and files of several campaigns should agree.
-    kinds: dict[str, Any] = {
-        name: pl.String if name == "error" else pl.Float64
-        for name, kind in frame.schema.items()
-        if kind == pl.Null
-    }
+    untyped = [name for name, kind in frame.schema.items() if kind == pl.Null]
+    frame = frame.with_columns(
+        pl.col(name).cast(pl.String if name == "error" else pl.Float64) for name in untyped
+    )
     content = io.BytesIO()
-    frame.cast(kinds).write_parquet(content)
+    frame.write_parquet(content)
     with atomic_write(path) as stream:
         stream.write(content.getbuffer())
 
