@@ -14,7 +14,7 @@ from threading import Thread
 from typing import Any
 
 from qops_batsim.advice.queue_quote import Ask, QueueAsker
-from qops_batsim.advice.queue_read import read_queue
+from qops_batsim.advice.queue_state import read_queue
 from qops_batsim.advice.quote_server import QueueKeeper, QuoteServer
 
 MACHINE = 4096

@@ -16,18 +16,21 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.advice.promises import EarliestPromises, watched_scheduler
+from qops_batsim.advice.plan_asker import EarliestPromises, watched_scheduler
 from qops_batsim.advice.trace_runs import (
     EXACT,
     AdviceCase,
     AdviceRun,
     GroupCount,
+    Prepared,
     Promise,
     TraceRuns,
+    Window,
     add_up,
+    choose_windows,
+    prepare,
     shared_work,
 )
-from qops_batsim.advice.trace_windows import Prepared, Window, choose_windows, prepare
 from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
 from qops_batsim.errors import require
 from qops_batsim.experiments.deadline_runs import Contestant, check_distinct, contestant_of

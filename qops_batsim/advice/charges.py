@@ -1,4 +1,4 @@
-"""What the jobs of one run, or of two, pay: charges, profits and which policy earns more.
+"""Charges: what the jobs of one run, or of two, pay, and the price of one more deadline.
 
 Islam et al. (2004), section 3: :mod:`qops_batsim.economics.charges` has the prices,
 :mod:`qops_batsim.analysis.metrics.charges` the account of one run. Here both are put
@@ -7,7 +7,8 @@ together, with an EASY run of the same workload for the slowdowns where none is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +24,104 @@ from qops_batsim.analysis.metrics.charges import (
 )
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
 from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_files import RunInfo
 from qops_batsim.analysis.results.workloads import workloads_of_run
 from qops_batsim.economics.charges import (
     BreakEven,
     Categories,
     Price,
     ReferenceJob,
+    SlowdownTable,
     Weights,
     break_even,
     category_slowdowns,
     check_penalty,
     islam2004,
+    served_job,
 )
 from qops_batsim.errors import InputError
 from qops_batsim.running.reference import easy_response_times
+from qops_batsim.shipped import find_input
+from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.model import Workload
+
+
+class JobPrice(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job of a category would pay.
+
+    The resource charge in processor-seconds, and the QoS charge (category slowdown /
+    slowdown granted): 0 without deadline, None if the category's slowdown is not known.
+    """
+
+    category: str
+    resource: float
+    qos: float | None
+
+
+class PriceList:
+    """Prices of Islam et al. (2004), section 3; ``unknown`` says why there is no table."""
+
+    def __init__(self, table: SlowdownTable | None, unknown: str = "") -> None:
+        self._table = table
+        self._categories = Categories() if table is None else table.categories
+        self.unknown = unknown
+
+    def price(
+        self, processors: int, run_time: float | None, arrival: float, deadline: float | None
+    ) -> JobPrice | None:
+        """Return what a job pays for a promised deadline, or None if its run time is not known.
+
+        Dates and durations in seconds, the deadline absolute, None for none; the arrival is
+        the first submission.
+        """
+        if run_time is None:
+            return None
+        category = self._categories.label(run_time, processors)
+        if deadline is None or deadline == math.inf:
+            return JobPrice(category=category, resource=processors * run_time, qos=0.0)
+        if self._table is not None and deadline > arrival:
+            try:
+                job = served_job(
+                    self._table,
+                    category=category,
+                    processors=processors,
+                    run_time=run_time,
+                    arrival=arrival,
+                    deadline=deadline,
+                )
+            except InputError as error:
+                self.unknown = str(error)
+            else:
+                charge = islam2004(job)
+                return JobPrice(category=category, resource=charge.resource, qos=charge.qos)
+        return JobPrice(category=category, resource=processors * run_time, qos=None)
+
+
+def price_list(info: RunInfo | None, workload: str | Path | None = None) -> PriceList:
+    """Return the prices for the workload of a run, from an EASY run of it made now.
+
+    If the workload that the run names cannot be used there are no QoS charges; that the one
+    given instead cannot be used is an error.
+    """
+    if workload is not None:
+        return PriceList(_slowdowns(workload))
+    named = None if info is None else info.workload
+    if isinstance(named, Sequence) and not isinstance(named, str):
+        named = named[0] if len(named) == 1 else None
+    if info is None or named is None:
+        return PriceList(None, "the workload that was run is not known")
+    try:
+        return PriceList(_slowdowns(named, info.sha256.get("workload")))
+    except InputError as error:
+        return PriceList(None, str(error))
+
+
+def _slowdowns(name: str | Path, digest: str | None = None) -> SlowdownTable:
+    workload = read_workload(find_input(name, "workloads"))
+    if digest not in (None, workload.sha256):
+        raise InputError(f"{workload.source} has changed since the run")
+    reference = reference_of_workload(workload, easy_response_times(workload))
+    return category_slowdowns(reference.values())
 
 
 class ChargeChoices(msgspec.Struct, frozen=True, kw_only=True):

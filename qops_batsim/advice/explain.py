@@ -1,23 +1,117 @@
-"""Why a job was refused, delayed or killed: the story of one job in a decision log."""
+"""The story of one job: why it was refused, delayed or killed, from the files of its run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from os import PathLike, fspath
+from pathlib import Path
 
 import msgspec
+import numpy as np
 
-from qops_batsim.advice.explain_files import PlainExplanation, explain_from_files
-from qops_batsim.advice.history import DecisionHistory, or_infinite, read_history_if_kept
+from qops_batsim.advice.charges import JobPrice, PriceList, price_list
+from qops_batsim.advice.history import (
+    ENDED,
+    DecisionHistory,
+    JobStory,
+    KilledRun,
+    PlannedStart,
+    find_job,
+    or_infinite,
+    read_history_if_kept,
+)
 from qops_batsim.advice.plan_asker import Commitment, PlanAsker, job_of, logged_scheduler
-from qops_batsim.advice.prices import Price, PriceList, price_list
 from qops_batsim.advice.quote import Desk, Possible
-from qops_batsim.advice.replay import ENDED, JobStory, KilledRun, PlannedStart
+from qops_batsim.analysis.results.run import RunResult, read_files
+from qops_batsim.analysis.results.run_files import find_run
+from qops_batsim.analysis.results.tables import Booleans, read_reasons
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.scheduling.decision_events import Submitted
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.timing import PLAN_TOLERANCE
+
+
+class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a job, without what its scheduler thought; dates in seconds."""
+
+    run: str
+    scheduler: str | None
+    machine_processors: int
+    job: str
+    processors: int
+    submission: float
+    state: str
+    """Batsim's final state."""
+    reason: str = ""
+    """What the scheduler noted, in words; mostly why the job was rejected."""
+    start: float | None = None
+    end: float | None = None
+    waited: float | None = None
+    """None, as the two above, if it did not run."""
+    free_processors: int | None = None
+    """Hosts that no job used just after its submission."""
+    ahead: list[str] = []
+    """Full ids of the jobs that had been submitted before and did not run yet."""
+    freed_by: list[str] = []
+    """Full ids of the jobs that ended when it started."""
+    calendar: Calendar | None = None
+    """What the seconds are as dates, if that is known."""
+
+
+def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
+    """Tell what became of a job (full id, or the part behind ``!``) of any run; O(jobs)."""
+    files = find_run(run)
+    result = read_files(files)
+    ids = result.ids
+    rows = {job_id: row for row, job_id in enumerate(ids)}
+    job_id = find_job(name, rows, result.source)
+    row = rows[job_id]
+    told = PlainExplanation(
+        run=str(run),
+        scheduler=None if result.info is None else result.info.scheduler,
+        machine_processors=result.hosts,
+        job=job_id,
+        processors=int(result.column("requested_number_of_resources")[row]),
+        submission=float(result.column("submission_time")[row]),
+        state=result.text("final_state")[row],
+        calendar=result.calendar,
+        reason="" if files.qos is None else read_reasons(files.qos).get(job_id, ""),
+    )
+    return _with_times(told, result, ids, row) if result.executed[row] else told
+
+
+def _with_times(
+    told: PlainExplanation, result: RunResult, ids: list[str], row: int
+) -> PlainExplanation:
+    submitted, start = result.column("submission_time"), result.column("starting_time")
+    end = result.column("finish_time")
+    date = told.submission
+    running = (start <= date) & (end > date + PLAN_TOLERANCE)
+    running[row] = False
+    # A job that never runs has no start, and waits for nothing.
+    ahead = (submitted < date - PLAN_TOLERANCE) & (start > date + PLAN_TOLERANCE)
+    freed = np.abs(end - start[row]) <= PLAN_TOLERANCE
+    freed[row] = False
+    return msgspec.structs.replace(
+        told,
+        start=float(start[row]),
+        end=float(end[row]),
+        waited=float(start[row] - date),
+        free_processors=result.hosts - _used_hosts(result, running),
+        ahead=[ids[each] for each in np.flatnonzero(ahead)],
+        freed_by=[ids[each] for each in np.flatnonzero(freed)],
+    )
+
+
+def _used_hosts(result: RunResult, running: Booleans) -> int:
+    """Return on how many hosts some of these jobs run; several may share one."""
+    rows, first, last = result.allocations
+    used = np.zeros(result.hosts, dtype=np.bool_)
+    for row, low, high in zip(rows.tolist(), first.tolist(), last.tolist(), strict=True):
+        if running[row]:
+            used[low : high + 1] = True
+    return int(used.sum())
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +127,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     requested_deadline: float | None
     outcome: str
     """What has become of it at the end of the log: a constant of
-    :mod:`~qops_batsim.advice.replay`."""
+    :mod:`~qops_batsim.advice.history`."""
     reason: str = ""
     """Why the requested deadline was refused, in words."""
     refusal: Refusal | None = None
@@ -42,7 +136,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The commitment that stood in the way, if it was not the job's own deadline."""
     offered_deadline: float | None = None
     admitted_deadline: float | None = None
-    price: Price | None = None
+    price: JobPrice | None = None
     """For the admitted deadline, or what the requested one would have cost."""
     earliest: Possible | None = None
     """The earliest deadline that would have been promised at the submission."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.advice.promises import Promised, deadline_plan, earliest_promise
+from qops_batsim.advice.plan_asker import Promised, deadline_plan, earliest_promise
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text
 from qops_batsim.errors import InputError, require
 from qops_batsim.jobs import Job, QosRequest

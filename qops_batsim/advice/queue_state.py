@@ -1,13 +1,25 @@
-"""A machine's queue at one moment: what runs and what waits."""
+"""A machine's queue at one moment: what runs and what waits, read from a file or a message.
+
+Two forms are understood: that of this package, and the JSON of Slurm's ``squeue --json``, whatever
+the version of its data parser. Older ones (Slurm 20.11 to 22.05) write plain numbers, with 0 or
+null for none; newer ones write ``{"set": true, "infinite": false, "number": 7}``, and lists of
+states.
+"""
 
 from __future__ import annotations
 
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 
 from qops_batsim.errors import InputError, require, shown
-from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
+from qops_batsim.workload.model import check_processors
 
 MAX_QUEUE_BYTES = 256 << 20
 """Largest queue that is read (bytes)."""
@@ -83,3 +95,299 @@ def date_text(seconds: float) -> str:
         return datetime.fromtimestamp(round(seconds), UTC).astimezone().isoformat(" ")
     except (OverflowError, ValueError, OSError):
         return f"{seconds:.0f} s since 1970"
+
+
+_HOLDING = {"RUNNING", "COMPLETING", "CONFIGURING", "STOPPED", "STAGE_OUT", "SIGNALING"}
+"""States in which a job has its processors."""
+
+_WAITING = {"PENDING", "REQUEUED", "REQUEUE_FED"}
+
+_HELD = {"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+
+_CANNOT_START = re.compile(r"Held|Dependency|DependencyNeverSatisfied|BeginTime|PartitionDown")
+"""Reasons for which a waiting job is in no plan."""
+
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+
+_UNKNOWN = 0xFFFFFFFE
+"""From here on Slurm's numbers of 32 bits mean "no value" or "infinite"."""
+
+
+def read_squeue(
+    data: dict[str, Any], source: str
+) -> tuple[list[QueuedJob], Counter[str], float | None]:
+    """Return the jobs, how many were left out and why, and the date (seconds since 1970)."""
+    jobs: list[QueuedJob] = []
+    left_out: Counter[str] = Counter()
+    for index, record in enumerate(data["jobs"]):
+        where = f"{source}: jobs[{index}]"
+        if not isinstance(record, dict) or "job_id" not in record:
+            raise InputError(f"{where}: an object with a job_id is expected")
+        states = _states(record.get("job_state"), where)
+        if states & _HOLDING:
+            jobs.append(_running(record, where))
+        elif "SUSPENDED" in states:
+            jobs.append(_suspended(record, where))
+        elif states & (_WAITING | _HELD):
+            reason = record.get("state_reason")
+            waits = isinstance(reason, str) and _CANNOT_START.search(reason)
+            if waits or states & _HELD or record.get("hold"):
+                left_out["held, or waits for another job or date"] += 1
+                continue
+            jobs += _waiting(record, where, left_out)
+        else:
+            left_out["has ended"] += 1
+        if len(jobs) > MAX_QUEUED_JOBS:
+            raise InputError(f"{source}: more than {MAX_QUEUED_JOBS:,} jobs; fewer are expected")
+    return jobs, left_out, number(data.get("last_update"), f"{source}: last_update") or None
+
+
+def number(value: Any, where: str) -> float | None:
+    """Return a number as any version writes it; None for none, or an infinite one."""
+    if isinstance(value, dict):
+        if not value.get("set", True) or value.get("infinite"):
+            return None
+        value = value.get("number")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise InputError(f"{where} is {shown(value)}; a number from 0 up is expected")
+    return None if value >= _UNKNOWN else float(value)
+
+
+def _states(value: Any, where: str) -> set[str]:
+    states = [value] if isinstance(value, str) else value
+    if not isinstance(states, list) or not all(isinstance(each, str) for each in states):
+        raise InputError(f"{where}: job_state is {shown(value)}; a state, or a list, is expected")
+    return set(states)
+
+
+def _of(record: dict[str, Any], name: str, where: str) -> float | None:
+    """Return a number, None if it is 0: no date, limit or number of processors is."""
+    found = number(record.get(name), f"{where}: {name}") or None
+    if found is not None and found > MAX_SECONDS:
+        raise InputError(f"{where}: {name} is {found:g}; at most {MAX_SECONDS:g} is expected")
+    return found
+
+
+def _common(record: dict[str, Any], where: str) -> dict[str, Any]:
+    cpus = _of(record, "cpus", where)
+    if cpus is None or not cpus.is_integer() or cpus > MAX_PROCESSORS:
+        found = shown(record.get("cpus"))
+        raise InputError(f"{where}: cpus is {found}; a whole number above 0 is expected")
+    minutes = _of(record, "time_limit", where)
+    return {
+        "processors": int(cpus),
+        "estimate": None if minutes is None else 60 * minutes,
+        "submission": _of(record, "submit_time", where),
+        "deadline": _of(record, "deadline", where),
+    }
+
+
+def _id(record: dict[str, Any], where: str) -> str:
+    """Return the id as squeue shows it: ``4711``, ``4711_3``, ``4711+1``."""
+    array, task = (
+        _of(record, "array_job_id", where),
+        number(record.get("array_task_id"), f"{where}: array_task_id"),
+    )
+    if array is not None and task is not None:
+        return f"{array:.0f}_{task:.0f}"
+    whole, part = _of(record, "het_job_id", where), _of(record, "het_job_offset", where)
+    if whole is not None:
+        return f"{whole:.0f}+{part or 0:.0f}"
+    job_id = number(record["job_id"], f"{where}: job_id")
+    if job_id is None:
+        raise InputError(f"{where}: job_id is {shown(record['job_id'])}; a number is expected")
+    return f"{job_id:.0f}"
+
+
+def _running(record: dict[str, Any], where: str) -> QueuedJob:
+    common, start = _common(record, where), _of(record, "start_time", where)
+    if start is None:
+        raise InputError(f"{where}: runs without a start_time; one is expected")
+    estimate = common["estimate"]
+    return QueuedJob(
+        id=_id(record, where),
+        start=start,
+        end=None if estimate is None else _of(record, "end_time", where),
+        **common,
+    )
+
+
+def _suspended(record: dict[str, Any], where: str) -> QueuedJob:
+    """Return what is left of a job whose processors others may have: it waits for them again."""
+    common = _common(record, where)
+    if common["estimate"] is not None:
+        done = _of(record, "pre_sus_time", where) or 0.0
+        common["estimate"] = max(common["estimate"] - done, 1.0)
+    return QueuedJob(id=_id(record, where), **common)
+
+
+def _waiting(record: dict[str, Any], where: str, left_out: Counter[str]) -> Iterator[QueuedJob]:
+    """Yield a waiting job, or each task of an array that waits as one record."""
+    common = _common(record, where)
+    common |= {
+        "planned_start": _of(record, "start_time", where),
+        "priority": number(record.get("priority"), f"{where}: priority") or 0.0,
+    }
+    tasks = record.get("array_task_string") or ""
+    array = _of(record, "array_job_id", where)
+    if not tasks or array is None:
+        yield QueuedJob(id=_id(record, where), **common)
+        return
+    if not isinstance(tasks, str):
+        raise InputError(f"{where}: array_task_string is {shown(tasks)}; a text is expected")
+    if "..." in tasks:
+        left_out["tasks of arrays beyond what squeue lists"] += 1
+    for count, task in enumerate(_tasks(tasks.partition("%")[0], where)):
+        if count >= MAX_QUEUED_JOBS:
+            raise InputError(f"{where}: more than {MAX_QUEUED_JOBS:,} tasks; fewer are expected")
+        # Only the first can have been planned.
+        planned = {} if count == 0 else {"planned_start": None}
+        yield QueuedJob(id=f"{array:.0f}_{task}", **{**common, **planned})
+
+
+def _tasks(text: str, where: str) -> Iterator[int]:
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part)
+        if match:
+            first, last, step = match.groups()
+            yield from range(int(first), int(last or first) + 1, int(step or 1) or 1)
+        elif part and "..." not in part:
+            raise InputError(
+                f"{where}: array_task_string is {shown(text)}; ranges as 1-9:2,12 are expected"
+            )
+
+
+class WrittenJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job in our own form: see docs/operators.md."""
+
+    id: str | int
+    processors: int
+    estimate: float | None = None
+    submission: Date | None = None
+    start: Date | None = None
+    end: Date | None = None
+    planned_start: Date | None = None
+    deadline: Date | None = None
+    priority: float = 0.0
+
+
+class WrittenQueue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A queue in our own form."""
+
+    jobs: list[WrittenJob]
+    processors: int | None = None
+    now: Date | None = None
+
+
+def read_queue(
+    content: bytes,
+    source: str,
+    *,
+    processors: int | None = None,
+    now: float | None = None,
+    written_at: float | None = None,
+) -> QueueState:
+    """Read a queue of either form; O(jobs).
+
+    ``processors``, the size of the machine, and ``now`` (seconds since 1970) go before what is
+    written; ``written_at`` is the date where none is. What is not known is asked for by an error.
+    """
+    if len(content) > MAX_QUEUE_BYTES:
+        raise InputError(f"{source}: {len(content):,} bytes; at most {MAX_QUEUE_BYTES:,} are read")
+    try:
+        data = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{source}: is no JSON ({error})") from None
+    if not isinstance(data, dict) or not isinstance(data.get("jobs"), list):
+        raise InputError(f"{source}: a JSON object with a list of jobs is expected")
+    jobs: list[QueuedJob]
+    if _is_squeue(data):
+        jobs, left_out, told = read_squeue(data, source)
+        size = None
+    else:
+        jobs, size, told = _own_form(data, source)
+        left_out = Counter()
+    size = size if processors is None else processors
+    if size is None:
+        raise InputError(
+            f"{source}: says nothing of the machine's processors; their number is expected "
+            "(--machine N)"
+        )
+    check_processors(size)
+    date = next((each for each in (now, told, written_at) if each is not None), None)
+    if date is None:
+        raise InputError(f"{source}: says nothing of its date; one is expected (--now DATE)")
+    return _checked(source, size, date, jobs, left_out)
+
+
+def _is_squeue(data: dict[str, Any]) -> bool:
+    jobs = data["jobs"]
+    return "meta" in data or bool(jobs and isinstance(jobs[0], dict) and "job_id" in jobs[0])
+
+
+def _own_form(
+    data: dict[str, Any], source: str
+) -> tuple[list[QueuedJob], int | None, float | None]:
+    try:
+        written = msgspec.convert(data, WrittenQueue)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{source}: {error}; docs/operators.md tells the form") from None
+    jobs = []
+    for each in written.jobs:
+        where = f"{source}: job {shown(str(each.id))}"
+        dates = {
+            name: date_of(getattr(each, name), f"{where}: {name}")
+            for name in ("submission", "start", "end", "planned_start", "deadline")
+        }
+        priority, estimate = each.priority, each.estimate
+        require(math.isfinite(priority), f"{where}: priority", priority, "a number is accepted")
+        if estimate is not None:
+            accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
+            require(0 < estimate <= MAX_SECONDS, f"{where}: estimate", estimate, accepted)
+        jobs.append(
+            QueuedJob(
+                id=str(each.id),
+                processors=each.processors,
+                estimate=estimate,
+                priority=priority,
+                **dates,
+            )
+        )
+    return jobs, written.processors, date_of(written.now, f"{source}: now")
+
+
+def _checked(
+    source: str, processors: int, now: float, jobs: list[QueuedJob], left_out: Counter[str]
+) -> QueueState:
+    """Return a queue whose jobs can be planned on the machine."""
+    if len(jobs) > MAX_QUEUED_JOBS:
+        raise InputError(f"{source}: {len(jobs):,} jobs; at most {MAX_QUEUED_JOBS:,} are read")
+    seen: set[str] = set()
+    used, kept = 0, []
+    for job in jobs:
+        where = f"{source}: job {shown(job.id)}"
+        if job.id in seen:
+            raise InputError(f"{where}: is given twice; ids must differ")
+        seen.add(job.id)
+        accepted = "a whole number above 0 is accepted"
+        require(job.processors >= 1, f"{where}: processors", job.processors, accepted)
+        if job.start is not None and job.start > now:
+            raise InputError(
+                f"{where}: runs since {job.start:.0f}, after the queue's date {now:.0f}; an "
+                "earlier one is expected (of a job that waits, planned_start)"
+            )
+        if job.start is None and job.processors > processors:
+            left_out["wider than the machine"] += 1
+            continue
+        used += job.processors if job.start is not None else 0
+        kept.append(job)
+    if used > processors:
+        raise InputError(
+            f"{source}: the running jobs use {used:,} processors of {processors:,}; the machine's "
+            "number in the same unit is expected (--machine N)"
+        )
+    return QueueState(
+        source=source, processors=processors, now=now, jobs=kept, left_out=dict(left_out)
+    )

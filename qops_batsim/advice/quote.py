@@ -6,10 +6,9 @@ from os import PathLike
 
 import msgspec
 
-from qops_batsim.advice.history import DecisionHistory, or_infinite, read_history
-from qops_batsim.advice.plan_asker import ANY_OFFER, Answer, PlanAsker
-from qops_batsim.advice.prices import Price, PriceList, price_list
-from qops_batsim.advice.replay import RUNNING, WAITING
+from qops_batsim.advice.charges import JobPrice, PriceList, price_list
+from qops_batsim.advice.history import RUNNING, WAITING, DecisionHistory, or_infinite, read_history
+from qops_batsim.advice.plan_asker import ANY_OFFER, PlanAnswer, PlanAsker
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_SECONDS
@@ -25,7 +24,7 @@ class Possible(msgspec.Struct, frozen=True, kw_only=True):
     start: float | None
     end: float | None
     """Expected; the start is the promised one."""
-    price: Price | None
+    price: JobPrice | None
     killed: list[str] = []
     """Full ids of the running jobs that would be killed for it, to be run again."""
 
@@ -41,7 +40,7 @@ class Desk:
         self._asked = asked
         self._prices = prices
 
-    def price(self, deadline: float | None) -> Price | None:
+    def price(self, deadline: float | None) -> JobPrice | None:
         """Return what the job pays for a deadline (seconds, absolute)."""
         asked = self._asked
         charged = None if asked.user_deadline is False else deadline
@@ -66,7 +65,7 @@ class Desk:
                 return self.possible(latest, answer)
         return earliest if earliest.deadline <= latest + PLAN_TOLERANCE else None
 
-    def possible(self, deadline: float | None, answer: Answer) -> Possible | None:
+    def possible(self, deadline: float | None, answer: PlanAnswer) -> Possible | None:
         """Return a granted deadline, if there is one, with its price."""
         if deadline is None:
             return None

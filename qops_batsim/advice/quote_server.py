@@ -328,7 +328,7 @@ def _quotes(asker: QueueAsker, asks: list[Ask]) -> dict[str, Any]:
 def schema() -> dict[str, Any]:
     """Return the JSON schema of a request for quotes, of its answer, and of a queue."""
     from qops_batsim.advice.queue_quote import QueueAnswer
-    from qops_batsim.advice.queue_read import WrittenQueue
+    from qops_batsim.advice.queue_state import WrittenQueue
 
     schemas, definitions = msgspec.json.schema_components(
         [Asks, QueueAnswer, WrittenQueue], ref_template="#/$defs/{name}"

@@ -101,7 +101,7 @@ def _advise(
 ) -> None:
     from qops_batsim.advice.advice_page import advice_document, advice_page
     from qops_batsim.advice.advise import advise as ask
-    from qops_batsim.advice.settings import summary
+    from qops_batsim.advice.recommendations import summary
     from qops_batsim.files import check_writable, write_text
 
     check_writable(out)

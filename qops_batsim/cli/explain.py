@@ -20,10 +20,9 @@ from qops_batsim.cli.texts import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from qops_batsim.advice.explain import Explanation
-    from qops_batsim.advice.explain_files import PlainExplanation
+    from qops_batsim.advice.explain import Explanation, PlainExplanation
+    from qops_batsim.advice.history import PlannedStart
     from qops_batsim.advice.plan_asker import Commitment
-    from qops_batsim.advice.replay import PlannedStart
     from qops_batsim.dates import Calendar
 
 
@@ -60,10 +59,9 @@ def explain(
     """
     import msgspec
 
-    from qops_batsim.advice.explain import explain_job
-    from qops_batsim.advice.explain_files import explain_from_files
+    from qops_batsim.advice.charges import price_list
+    from qops_batsim.advice.explain import explain_from_files, explain_job
     from qops_batsim.advice.history import read_history_if_kept
-    from qops_batsim.advice.prices import price_list
 
     history = read_history_if_kept(run)
     if history is None:

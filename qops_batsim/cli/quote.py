@@ -164,8 +164,8 @@ def _quote_run(
     workload: str | None,
     as_json: bool,
 ) -> None:
+    from qops_batsim.advice.charges import price_list
     from qops_batsim.advice.history import read_history
-    from qops_batsim.advice.prices import price_list
     from qops_batsim.advice.quote import quote as ask
 
     prefix, at, time = state.rpartition("@")
@@ -240,7 +240,7 @@ class QueueSource:
     ) -> QueueAsker:
         """Return an asker of a queue, by default of one that is written now."""
         from qops_batsim.advice.queue_quote import QueueAsker
-        from qops_batsim.advice.queue_read import read_queue
+        from qops_batsim.advice.queue_state import read_queue
 
         date = clock.time() if written_at is None else written_at
         state = read_queue(content, source, processors=self.machine, now=self.now, written_at=date)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from qops_batsim.timing import PLAN_TOLERANCE
 
 if TYPE_CHECKING:
-    from qops_batsim.advice.prices import Price
+    from qops_batsim.advice.charges import JobPrice
     from qops_batsim.advice.quote import Possible
     from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics
     from qops_batsim.analysis.verify.rules_qos import Lateness
@@ -77,7 +77,7 @@ def lateness_text(lateness: Lateness) -> str:
     return f"{lateness.checked:,} promises checked{unchecked}; {found}"
 
 
-def price_text(price: Price | None) -> str:
+def price_text(price: JobPrice | None) -> str:
     """Return a price in words."""
     if price is None:
         return "price unknown: no estimate"

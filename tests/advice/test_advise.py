@@ -12,16 +12,17 @@ import pytest
 
 from qops_batsim.advice.advice_page import advice_document, advice_page
 from qops_batsim.advice.advise import Advice, AdviceChoices, advise, promised, refused
-from qops_batsim.advice.settings import earliness, limits, recommended, summary
+from qops_batsim.advice.recommendations import earliness, limits, recommended, summary
 from qops_batsim.advice.trace_runs import (
     EXACT,
     AdviceCase,
     Promise,
     TraceRuns,
+    choose_windows,
     give_deadlines,
     measure,
+    prepare,
 )
-from qops_batsim.advice.trace_windows import choose_windows, prepare
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import contestant_of
 from qops_batsim.experiments.deadline_workload import give_deadlines as of_the_paper

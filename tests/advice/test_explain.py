@@ -8,9 +8,14 @@ import pytest
 
 from changed_runs import allow_changes
 from decision_runs import Row, exact, history_of, random_workload, run_files, workload_of
-from qops_batsim.advice.explain import Explanation, PlainExplanation, explain, explain_job
-from qops_batsim.advice.explain_files import explain_from_files
-from qops_batsim.advice.prices import PriceList, price_list
+from qops_batsim.advice.charges import PriceList, price_list
+from qops_batsim.advice.explain import (
+    Explanation,
+    PlainExplanation,
+    explain,
+    explain_from_files,
+    explain_job,
+)
 from qops_batsim.economics.charges import Categories, CategorySlowdown, SlowdownTable
 from qops_batsim.errors import InputError
 

@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 
 from changed_runs import allow_changes
 from decision_runs import exact, history_of, random_workload, run_files, workload_of
+from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.explain import explain_job
 from qops_batsim.advice.history import (
+    RUNNING,
+    WAITING,
     DecisionHistory,
+    PlanState,
     find_job,
     logging_schedulers,
     read_history,
     read_history_if_kept,
 )
-from qops_batsim.advice.prices import PriceList
-from qops_batsim.advice.replay import RUNNING, WAITING, PlanState
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.errors import InputError
 from qops_batsim.scheduling.decision_events import Ended, Killed, Started

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from decision_runs import exact, history_of, random_workload, workload_of
-from qops_batsim.advice.plan_asker import PlanAsker
-from qops_batsim.advice.promises import EarliestPromises, watched_scheduler
+from qops_batsim.advice.plan_asker import EarliestPromises, PlanAsker, watched_scheduler
 from qops_batsim.errors import InputError
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate

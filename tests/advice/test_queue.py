@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim.advice.queue_quote import Ask, QueueAsker, parse_asks
-from qops_batsim.advice.queue_read import read_queue
-from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text
+from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text, read_queue
 from qops_batsim.errors import InputError
 
 NOW = 1_780_000_000

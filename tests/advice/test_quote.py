@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decision_runs import exact, history_of, random_workload, run_files, workload_of
+from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.history import DecisionHistory
-from qops_batsim.advice.plan_asker import Answer, PlanAsker, bisect_deadline
-from qops_batsim.advice.prices import PriceList
+from qops_batsim.advice.plan_asker import PlanAnswer, PlanAsker, bisect_deadline
 from qops_batsim.advice.quote import quote
 from qops_batsim.errors import InputError
 from qops_batsim.scheduling.decision_events import Admitted, Killed, Moved, Refused
@@ -217,12 +217,12 @@ def test_a_scheduler_that_cannot_be_asked(
 def test_a_bisection_that_begins_too_early_goes_on_later() -> None:
     tried = []
 
-    def answer(deadline: float) -> Answer:
+    def answer(deadline: float) -> PlanAnswer:
         tried.append(deadline)
-        return Answer(admitted=deadline >= 37, start=30.0, end=min(deadline, 37.0))
+        return PlanAnswer(admitted=deadline >= 37, start=30.0, end=min(deadline, 37.0))
 
     found = bisect_deadline(answer, 10.0, 14.0)
     assert found is not None
     assert found[0] == 37
     assert tried[:4] == [14, 18, 22, 26]
-    assert bisect_deadline(lambda _: Answer(admitted=False), 10.0, 14.0) is None
+    assert bisect_deadline(lambda _: PlanAnswer(admitted=False), 10.0, 14.0) is None

@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 from decision_runs import exact, random_workload, run_files, workload_of
+from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.explain import explain_job
 from qops_batsim.advice.history import DecisionHistory
 from qops_batsim.advice.plan_asker import PlanAsker
-from qops_batsim.advice.prices import PriceList
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.explain import Explanation, explain
 from qops_batsim.advice.history import read_history
-from qops_batsim.advice.prices import PriceList
 from qops_batsim.advice.quote import quote
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
