@@ -23,7 +23,7 @@ from qops_batsim.platform import read_platform
 from qops_batsim.protocol.decisions import ExecuteJob, RejectJob
 from qops_batsim.protocol.events import JobSubmitted
 from qops_batsim.protocol.messages import Message
-from qops_batsim.protocol.zeromq import RemotePeer
+from qops_batsim.protocol.zeromq import RemoteDecisionSide
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler
@@ -177,7 +177,7 @@ def over_zeromq(case: list[Any], scheduler: str, rounds: int) -> dict[str, float
     with tempfile.TemporaryDirectory() as directory, serving(scheduler, directory) as endpoint:
         for _ in range(rounds + 1):
             reference = reference_seconds(jobs, made.hosts)
-            with RemotePeer(endpoint, timeout=SILENCE) as peer:
+            with RemoteDecisionSide(endpoint, timeout=SILENCE) as peer:
                 simulation = Simulation(platform, [workload], peer)
                 began = time.perf_counter()
                 simulation.run()

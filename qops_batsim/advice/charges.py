@@ -29,7 +29,7 @@ from qops_batsim.analysis.results.workloads import workloads_of_run
 from qops_batsim.economics.charges import (
     BreakEven,
     Categories,
-    Price,
+    PriceFunction,
     ReferenceJob,
     SlowdownTable,
     Weights,
@@ -134,7 +134,7 @@ class ChargeChoices(msgspec.Struct, frozen=True, kw_only=True):
     weights: Weights = Weights()
     categories: Categories = Categories()
     slowdown_bound: float | None = None
-    price: Price = islam2004
+    price: PriceFunction = islam2004
     penalty: float = 1.0
 
     def check(self) -> None:

@@ -275,12 +275,12 @@ def _simulate(
 ) -> Simulation:
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.limits import MAX_MESSAGE_BYTES
-    from qops_batsim.protocol.zeromq import RemotePeer
+    from qops_batsim.protocol.zeromq import RemoteDecisionSide
 
     engine_options = _engine_options(options, workloads)
     if "--no-sched" in options.switches:
         return _simulate_unscheduled(platform, workloads, engine_options, verbosity)
-    with RemotePeer(
+    with RemoteDecisionSide(
         options.value("--socket-endpoint", ENDPOINT),
         timeout=options.seconds("--timeout"),
         max_message_bytes=options.whole_number("--max-message-bytes", MAX_MESSAGE_BYTES, least=1),
@@ -298,11 +298,11 @@ def _simulate(
 def _simulate_unscheduled(
     platform: Platform, workloads: Sequence[Workload], options: EngineOptions, verbosity: str
 ) -> Simulation:
-    from qops_batsim.engine.simulation import unscheduled
+    from qops_batsim.engine.simulation import simulation_without_scheduler
 
     if options.external_events is not None:
         raise InputError("--no-sched is given with --events; there is nothing to tell of them")
-    simulation = unscheduled(platform, workloads, options)
+    simulation = simulation_without_scheduler(platform, workloads, options)
     simulation.run()
     if verbosity in ("information", "debug"):
         for record in simulation.ended:

@@ -1,1 +1,1 @@
-"""What quality of service costs: categories, slowdowns, charges, and what users tolerate."""
+"""Prices of quality of service: categories, slowdowns, charges, and the tolerance of users."""

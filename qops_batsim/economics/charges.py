@@ -1,4 +1,4 @@
-"""What a job pays, and which of two policies earns more.
+"""Charges of jobs: categories, their slowdowns, prices, and the income of policies.
 
 M. Islam, P. Balaji, P. Sadayappan and D. K. Panda, "Towards provision of quality of
 service guarantees in job scheduling", IEEE Cluster 2004, section 3: a job pays for the
@@ -30,7 +30,7 @@ PROCESSOR_EDGES = (1, 8, 32)
 
 
 class Categories(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the classes end, ascending: the longest run time (seconds) and most processors.
+    """Ends of the classes, ascending: the longest run time (seconds) and most processors.
 
     The last class of each has no end.
     """
@@ -150,7 +150,7 @@ def category_slowdowns(
 
 
 class ServedJob(NamedTuple):
-    """What a price depends on.
+    """A job as a price depends on it.
 
     Attributes
     ----------
@@ -172,7 +172,7 @@ class ServedJob(NamedTuple):
 
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job, or many, pay for processors and time, and for urgency.
+    """Charge of a job, or of many, for processors and time, and for urgency.
 
     In the paper's prices these are processor-seconds and a ratio of slowdowns.
     """
@@ -181,7 +181,7 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True):
     qos: float = 0.0
 
 
-Price = Callable[[ServedJob], Charge]
+PriceFunction = Callable[[ServedJob], Charge]
 """Says what a job pays; it must depend on nothing else, so that reports are repeatable."""
 
 
@@ -236,7 +236,7 @@ def total(charges: Iterable[Charge]) -> Charge:
 
 
 class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """What a unit of each charge is worth: profit = w_r × resource + w_q × QoS.
+    """Worth of a unit of each charge: profit = w_r × resource + w_q × QoS.
 
     How to combine both is an open problem (Islam et al. 2004, section 1), so it is up to
     the centre.
@@ -263,7 +263,7 @@ def check_penalty(penalty: float) -> None:
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
-    """Which of two policies earns more below and above the w_q / w_r where both earn the same.
+    """The w_q / w_r at which two policies earn the same, and which earns more below and above.
 
     The ratio is None if there is none above 0, or if they always earn the same; ``below`` and
     ``above`` are equal then.
@@ -292,7 +292,7 @@ def break_even(first: Charge, second: Charge) -> BreakEven:
     return BreakEven(ratio=None, below=better, above=better)
 
 
-def load_price(name: str) -> Price:
+def load_price(name: str) -> PriceFunction:
     """Return a price function by its place, ``MODULE:FUNCTION``."""
     from importlib import import_module
 
@@ -309,5 +309,5 @@ def load_price(name: str) -> Price:
         raise InputError(
             f"price {shown(name)}: module {module_name} has no function {shown(function)}"
         )
-    price: Price = found
+    price: PriceFunction = found
     return price

@@ -1,4 +1,4 @@
-"""Whether users take what they are offered when their deadline cannot be met.
+"""Tolerance of users: the later deadlines that they take when theirs cannot be met.
 
 Islam et al. (2004), section 6: a user takes an offered deadline if it is not more than a
 factor, the tolerance factor TF, later than the requested one, both counted from the
@@ -15,7 +15,7 @@ from qops_batsim.jobs import Job
 
 
 class Tolerance(Protocol):
-    """Any function of a job and an offer can speak for the users."""
+    """Users' answer to an offer: any function of a job and an offered deadline."""
 
     def __call__(self, job: Job, offered: float) -> bool:
         """Return whether the job's user takes an offered deadline (seconds, absolute)."""
@@ -51,14 +51,14 @@ class FactorTolerance:
 
 
 class FixedTolerance(FactorTolerance):
-    """All users have the same tolerance factor (section 6.1, "Fixed TF")."""
+    """Users who all have the same tolerance factor (section 6.1, "Fixed TF")."""
 
     def _general_factor(self, job: Job) -> float:
         return self.factor
 
 
 class RandomTolerance(FactorTolerance):
-    """Each user has a factor of their own (section 6.1, "Random TF").
+    """Users who each have a factor of their own (section 6.1, "Random TF").
 
     It is uniform between 0 and 2 × ``factor``, the mean, and follows from the seed and the
     job's identifier alone: equal in every run, whatever the order of the jobs, and growing

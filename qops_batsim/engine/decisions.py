@@ -241,7 +241,7 @@ def _execute(world: World, decision: ExecuteJob) -> None:
 
 
 def _divides_a_total(record: JobRecord) -> bool:
-    """Whether the job has a fixed total of work, so that it can run on any number of hosts."""
+    """Tell whether a job has a fixed total of work, so that it can run on any number of hosts."""
     step = record.execution.steps[0]
     return step.amounts is not None and step.amounts.total and not step.place
 

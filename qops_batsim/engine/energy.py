@@ -26,7 +26,7 @@ HEADER = "time,energy,event_type,wattmin,epower\n"
 
 
 class Entry(NamedTuple):
-    """What all hosts have consumed at a date (seconds): joules, kind, and least watts."""
+    """Entry of ``_consumed_energy.csv``: date (seconds), joules of all hosts, kind, least watts."""
 
     date: float
     joules: np.longdouble
@@ -84,7 +84,7 @@ class EnergyMeter:
         return len(self._hosts)
 
     def is_behind(self, host: int, now: float) -> bool:
-        """Whether the meter of a host was last read at an earlier date."""
+        """Tell whether the meter of a host was last read at an earlier date."""
         return bool(self._since[host] < now)
 
     def note(self, kind: str, now: float) -> None:

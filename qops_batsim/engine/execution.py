@@ -280,7 +280,7 @@ class FileAmounts(msgspec.Struct, frozen=True):
     def placed(
         self, executors: Sequence[int], storages: Sequence[int]
     ) -> tuple[list[float], list[Transfer]]:
-        """As :meth:`Amounts.placed`."""
+        """Return flop by executor and transfers, as :meth:`Amounts.placed`."""
         (storage,) = storages
         written = [(host, storage, self.writes) for host in executors]
         read = [(storage, host, self.reads) for host in executors]
@@ -298,7 +298,7 @@ class StagingAmounts(msgspec.Struct, frozen=True):
     def placed(
         self, executors: Sequence[int], storages: Sequence[int]
     ) -> tuple[list[float], list[Transfer]]:
-        """As :meth:`Amounts.placed`."""
+        """Return flop by executor and transfers, as :meth:`Amounts.placed`."""
         source, destination = storages
         return [], [(source, destination, self.size)] if self.size > 0 else []
 
@@ -323,13 +323,13 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Execution(msgspec.Struct, frozen=True):
-    """What a profile does when nothing stops it: its steps in order, at least one."""
+    """Execution of a profile that nothing stops: its steps in order, at least one."""
 
     steps: tuple[Step, ...]
 
 
-class _Given(NamedTuple):
-    """What a profile is read with, see :func:`execution_of`, and the traces read so far."""
+class _ProfileSource(NamedTuple):
+    """Surroundings of a profile, see :func:`execution_of`, and the traces read so far."""
 
     profiles: Profiles
     processors: int
@@ -348,7 +348,7 @@ def execution_of(
     """
     steps: list[Step] = []
     _measure(name, profiles, where, (), {})
-    _append_steps(steps, name, _Given(profiles, processors, where, directory, {}), ())
+    _append_steps(steps, name, _ProfileSource(profiles, processors, where, directory, {}), ())
     return Execution(tuple(steps))
 
 
@@ -410,7 +410,7 @@ def _measure(
 def _append_steps(
     steps: list[Step],
     name: str,
-    given: _Given,
+    given: _ProfileSource,
     place: tuple[tuple[str, int], ...],
 ) -> None:
     label = f"{given.where}: profile {name!r}"

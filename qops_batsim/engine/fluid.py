@@ -1,4 +1,4 @@
-"""How fast computations progress when they share hosts and links.
+"""Rates of computations that share hosts and links.
 
 Every computation uses certain resources, each in proportion to its progress: a host by the flop
 that each executor has to do there, a link by the bytes that cross it. All parts of a computation
@@ -126,7 +126,7 @@ class Computation:
         return self.remaining / self.rate if self.rate else math.inf
 
     def is_done(self, now: float) -> bool:
-        """Whether nothing is left to do, within the precision of dates."""
+        """Tell whether nothing is left to do, within the precision of dates."""
         self.advance(now)
         return self.remaining <= self.rate * SAME_DATE
 
@@ -145,7 +145,7 @@ class FluidModel:
 
     @property
     def changed(self) -> bool:
-        """Whether something has changed since the last call of :meth:`settle`."""
+        """True if something has changed since the last call of :meth:`settle`."""
         return bool(self._changed)
 
     def start(self, computation: Computation, now: float) -> None:
@@ -313,7 +313,7 @@ class _Filling:
     def _are_alike(
         self, rounds: int, limits: dict[int, tuple[Resource, float]], lost: dict[Resource, float]
     ) -> bool:
-        """Whether after so many rounds nothing else limits yet; on the safe side."""
+        """Tell whether surely nothing else limits yet after so many rounds."""
         now = {index: self._left[limit] / amount for index, (limit, amount) in limits.items()}
         then = {
             index: (self._left[limit] - rounds * lost[limit]) / amount

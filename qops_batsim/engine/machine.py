@@ -16,7 +16,7 @@ TCP_WINDOW = 4194304.0
 """SimGrid's bound on unacknowledged data (bytes): latency bounds the rate of a transfer."""
 
 
-class Message(NamedTuple):
+class MessagePath(NamedTuple):
     """One byte on its way: what it uses, its latency (s), and its greatest rates (1/s).
 
     The ``bound`` comes from the latency alone; ``alone`` is the rate where nothing else uses its
@@ -30,7 +30,7 @@ class Message(NamedTuple):
 
 
 class Machine:
-    """Makes computations from amounts of work and the hosts that do it.
+    """Hosts and links on which amounts of work become computations.
 
     A host has the speed of its cores together, and one executor at most that of
     one core. Links are those of the platform's routes; a platform without links
@@ -46,7 +46,7 @@ class Machine:
         self._link_resources: dict[str, Resource] = {}
         self._network: Network | None = None
         self._routes: dict[tuple[int, int], tuple[list[Resource], float]] = {}
-        self._messages: dict[int | None, Message] = {}
+        self._messages: dict[int | None, MessagePath] = {}
 
     def host(self, number: int) -> Host:
         """Return a host by its id."""
@@ -112,7 +112,7 @@ class Machine:
             )
         return found
 
-    def message(self, source: int | None) -> Message:
+    def message(self, source: int | None) -> MessagePath:
         """Return one byte's way from a host, None for the master, to the master.
 
         InputError if there is none.
@@ -134,7 +134,7 @@ class Machine:
                 _use(uses, link, 1.0)
             bound = _latency_bound(latency)
             rates = [link.capacity / amount for link, amount in uses.items()]
-            known = self._messages[source] = Message(uses, latency, bound, min([bound, *rates]))
+            known = self._messages[source] = MessagePath(uses, latency, bound, min([bound, *rates]))
         return known
 
     def _route(self, source: int, destination: int) -> tuple[list[Resource], float]:

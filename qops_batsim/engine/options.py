@@ -58,10 +58,10 @@ def read_events_file(
         for number, line in enumerate(text.splitlines(), start=1)
         if line.strip()
     ]
-    return in_order(events), digest
+    return events_in_order(events), digest
 
 
-def in_order(events: Sequence[ExternalEvent]) -> tuple[ExternalEvent, ...]:
+def events_in_order(events: Sequence[ExternalEvent]) -> tuple[ExternalEvent, ...]:
     """Return events in the order in which they happen: Batsim's.
 
     By date, and at one date hosts return before others leave, and both before anything
@@ -153,7 +153,7 @@ def _read_event(line: str, where: str, forward_unknown: bool) -> ExternalEvent:
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a simulation allows.
+    """Options of a simulation.
 
     ``hosts`` limits the compute hosts to the first so many. Of storage sharing, profile reuse and
     unknown events the module is only told. Registered jobs are announced with JOB_SUBMITTED if

@@ -25,7 +25,7 @@ from qops_batsim.engine.execution import Amounts
 from qops_batsim.engine.fluid import Computation
 from qops_batsim.engine.options import EngineOptions, ExternalEvent
 from qops_batsim.engine.records import JobRecord
-from qops_batsim.engine.submitters import happen, in_order
+from qops_batsim.engine.submitters import apply_external_event, submission_order
 from qops_batsim.engine.waits import SteppedWaits, Wait, Waits
 from qops_batsim.engine.world import World
 from qops_batsim.errors import InputError
@@ -47,10 +47,10 @@ from qops_batsim.timing import TOLD_DECIMALS
 Actor = Generator[Callable[[Any], None], None, None]
 """What an actor does: it yields requests, and goes on when they are granted."""
 
-Request = Callable[[Actor], None]
+ActorRequest = Callable[[Actor], None]
 """What an actor asks for: called with the actor, it sees to it that the actor goes on."""
 
-Transfer = Callable[[int | None, Callable[[Any], None], Any], None]
+Delivery = Callable[[int | None, Callable[[Any], None], Any], None]
 """Brings a message from a host, None for the master, to the server, then calls back."""
 
 
@@ -67,11 +67,11 @@ class Mailbox:
     A request is a function of the actor that asks; :meth:`send` and the others return one.
     """
 
-    def __init__(self, waits: SteppedWaits, transfer: Transfer) -> None:
+    def __init__(self, waits: SteppedWaits, transfer: Delivery) -> None:
         self._waits = waits
         self._transfer = transfer
         self._ready: list[Actor] = []
-        self._asked: dict[Actor, Request | None] = {}
+        self._asked: dict[Actor, ActorRequest | None] = {}
         self._queue: deque[tuple[Letter, Actor]] = deque()
         self._receiver: Actor | None = None
         self.letter: Letter | None = None
@@ -80,7 +80,7 @@ class Mailbox:
 
     @property
     def empty(self) -> bool:
-        """Whether no message waits to be taken in."""
+        """True if no message waits to be taken in."""
         return not self._queue
 
     def begin(self, actor: Actor) -> None:
@@ -108,7 +108,7 @@ class Mailbox:
 
     # Requests
 
-    def send(self, effect: Callable[[], None], source: int | None = None) -> Request:
+    def send(self, effect: Callable[[], None], source: int | None = None) -> ActorRequest:
         """Send a message, and go on when it has arrived."""
 
         def request(actor: Actor) -> None:
@@ -129,11 +129,11 @@ class Mailbox:
         else:
             self._receiver = actor
 
-    def sleep(self, seconds: float) -> Request:
+    def sleep(self, seconds: float) -> ActorRequest:
         """Go on after a time (seconds)."""
         return lambda actor: self._wake_after(seconds, actor)
 
-    def do(self, effect: Callable[[], object]) -> Request:
+    def do(self, effect: Callable[[], object]) -> ActorRequest:
         """Let something happen after this round, and go on in the next."""
 
         def request(actor: Actor) -> None:
@@ -142,7 +142,7 @@ class Mailbox:
 
         return request
 
-    def beget(self, other: Actor) -> Request:
+    def beget(self, other: Actor) -> ActorRequest:
         """Begin another actor, which runs first, and go on."""
 
         def request(actor: Actor) -> None:
@@ -276,7 +276,7 @@ class NetworkedWorld(World):
         elif isinstance(wait.argument, JobRecord):
             self.energy.read((next(iter(wait.argument.hosts)),), self.now)
 
-    def read_meters(self, first: Iterable[int] = ()) -> Iterator[Request]:
+    def read_meters(self, first: Iterable[int] = ()) -> Iterator[ActorRequest]:
         """Read the meters of some hosts, then those of all, as an actor does: one a round.
 
         Where several actors go on at one date, that decides which of them sends its news first.
@@ -323,7 +323,7 @@ class NetworkedWorld(World):
         self.mailbox.begin(self._wait(date))
 
     def end_is_untold(self, record: JobRecord) -> bool:
-        """Whether a job has ended and that is on its way, or not yet told. O(ended jobs)."""
+        """Tell whether a job has ended and the module cannot know yet. O(ended jobs)."""
         on_its_way = record.finish == record.finish and record not in self.ended
         return on_its_way or super().end_is_untold(record)
 
@@ -340,12 +340,12 @@ class NetworkedWorld(World):
         self.tell(RequestedCall())
 
 
-def _once(request: Request) -> Actor:
+def _once(request: ActorRequest) -> Actor:
     yield request
 
 
 def _nothing() -> None:
-    """What a submitter's greeting does: it only takes its time."""
+    """Do nothing, as a submitter's greeting, which only takes its time."""
 
 
 def _told(date: float) -> float:
@@ -382,7 +382,7 @@ class Server:
         self.over = False
         self._jobs_to_come = len(workloads)
         for name, workload in workloads.items():
-            dated = [(job.submission_time, job) for job in in_order(workload.jobs)]
+            dated = [(job.submission_time, job) for job in submission_order(workload.jobs)]
             self._begin(self._submitter(dated, partial(self._submit, name), self._last_jobs))
         if events is not None:
             listed = [(event.timestamp, event) for event in events]
@@ -457,7 +457,7 @@ class Server:
         yield from self._until(reply.now)
         yield box.send(self._become_ready)
 
-    def _until(self, date: float) -> Iterator[Request]:
+    def _until(self, date: float) -> Iterator[ActorRequest]:
         seconds = date - self._world.now
         if seconds > 0:
             yield self._mailbox.sleep(seconds)
@@ -471,7 +471,7 @@ class Server:
 
     def _happen(self, events: Sequence[ExternalEvent]) -> None:
         for event in events:
-            happen(self._world, event)
+            apply_external_event(self._world, event)
 
     def _decided(self, decision: Decision) -> None:
         apply_decision(self._world, decision)

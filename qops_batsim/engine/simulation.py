@@ -29,7 +29,7 @@ import msgspec
 from qops_batsim.engine.decisions import apply_decision
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.server import NetworkedWorld, Server
-from qops_batsim.engine.submitters import Farewells, Outside, Submitters
+from qops_batsim.engine.submitters import ClosingNotices, ExternalEventSubmitter, JobSubmitters
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
 from qops_batsim.garbage import without_garbage_collection
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from qops_batsim.engine.records import JobRecord
 
 
-class Peer(Protocol):
+class DecisionSide(Protocol):
     """The decision side: anything that answers a message with a message."""
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
@@ -69,7 +69,7 @@ class Peer(Protocol):
 
 
 @runtime_checkable
-class DirectPeer(Protocol):
+class DirectDecisionSide(Protocol):
     """A decision side in this process, whose decisions take effect at once.
 
     It needs neither the dates of events, nor those of messages.
@@ -80,7 +80,7 @@ class DirectPeer(Protocol):
 
 
 def simulation_begins(world: World, platform: Platform) -> SimulationBegins:
-    """Return what is told of hosts, options and workloads."""
+    """Return the SIMULATION_BEGINS event: hosts, options and workloads."""
     options, hosts, storage = world.options, world.hosts, platform.storage_hosts
     return SimulationBegins(
         nb_resources=len(hosts) + len(storage),
@@ -119,8 +119,8 @@ _TROUBLE = {
 }
 
 
-def left_over(world: World) -> str:
-    """Say what is left that nothing will ever do, if anything is. O(jobs)."""
+def deadlock_report(world: World) -> str:
+    """Return the deadlock report: what is left that nothing will ever do, if anything. O(jobs)."""
     for state, trouble in _TROUBLE.items():
         left = [each.job.id for each in world.records.values() if each.state == state]
         if left:
@@ -131,7 +131,7 @@ def left_over(world: World) -> str:
     return ""
 
 
-__all__ = ["EngineOptions", "Peer", "Simulation"]
+__all__ = ["DecisionSide", "EngineOptions", "Simulation"]
 
 ENDED_PER_PROGRESS_REPORT = 256
 
@@ -153,8 +153,8 @@ class Simulation:
         Where jobs run.
     workloads
         What is submitted; the first is called ``w0``, the next ``w1``, and so on.
-    peer
-        The decision side.
+    decision_side
+        Anything that answers messages with messages; in this process, :class:`DirectDecisionSide`.
     options
         What the simulation allows.
     on_progress
@@ -201,7 +201,7 @@ class Simulation:
         self,
         platform: Platform,
         workloads: Sequence[Workload],
-        peer: Peer,
+        decision_side: DecisionSide,
         options: EngineOptions | None = None,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
@@ -214,13 +214,15 @@ class Simulation:
         self.options, self.hosts, self.energy = world.options, world.hosts, world.energy
         self.outages, self.happened = world.outages, world.happened
         self.storage_hosts, self.workloads = platform.storage_hosts, world.workloads
-        self.platform, self._peer = platform, peer
-        self._ask = peer.decisions_on if isinstance(peer, DirectPeer) else None
+        self.platform, self._decision_side = platform, decision_side
+        self._ask = (
+            decision_side.decisions_on if isinstance(decision_side, DirectDecisionSide) else None
+        )
         self._on_progress = on_progress
         self._next_report = ENDED_PER_PROGRESS_REPORT
         self._delays: dict[str, Any] = {}
-        self._farewells = Farewells(world)
-        self._over, self._peer_ready = False, 0.0
+        self._closing_notices = ClosingNotices(world)
+        self._over, self._busy_until = False, 0.0
         self._ended_jobs: EndedJobs | None = None
         self._columns: Columns | None = None
         for index, workload in enumerate(workloads):
@@ -233,17 +235,17 @@ class Simulation:
 
     @property
     def records(self) -> dict[str, JobRecord]:
-        return self._remembering().records
+        return self._complete_world().records
 
     @property
     def ended(self) -> list[JobRecord]:
-        return self._remembering().ended
+        return self._complete_world().ended
 
     @property
     def computing_changes(self) -> list[tuple[float, int, int]]:
-        return self._remembering().computing_changes
+        return self._complete_world().computing_changes
 
-    def _remembering(self) -> World:
+    def _complete_world(self) -> World:
         """Return the world, with what another loop has only told in columns."""
         if self._columns is not None:
             self._columns.remember()
@@ -251,7 +253,7 @@ class Simulation:
 
     @property
     def host_changes(self) -> HostChanges:
-        """What :attr:`computing_changes` holds, in columns."""
+        """The :attr:`computing_changes` in columns."""
         from qops_batsim.engine.ended_jobs import HostChanges
 
         if self._columns is not None:
@@ -269,7 +271,7 @@ class Simulation:
         return delay_jobs_in(self._world, name, delays)
 
     def finish(self, outcome: Callable[[], Outcome], now: float, ended: int) -> None:
-        """Be over at a date (seconds), with the outcome of another loop over :attr:`delay_jobs`.
+        """End at a date (seconds), with the outcome of another loop over :attr:`delay_jobs`.
 
         So many jobs have ended or were rejected; the outcome is asked for when it is needed.
         """
@@ -323,16 +325,16 @@ class Simulation:
             self._run_networked(world)
             return
         external = self.options.external_events
-        submitters = Submitters(world, self._farewells.note)
+        submitters = JobSubmitters(world, self._closing_notices.note)
         submitters.begin()
-        Outside(world, external, self._farewells.note).begin()
+        ExternalEventSubmitter(world, external, self._closing_notices.note).begin()
         world.tell(simulation_begins(world, self.platform))
         self._deliver()
         loop = self._delay_loop()
         rest = () if loop is None else loop.run(self._on_progress)
         if loop is not None and not rest:
             self.finish(loop.outcome, loop.now, loop.ended_count)
-            self._say_goodbye(loop.ended_count)
+            self._end(loop.ended_count)
             return
         if loop is not None:
             loop.hand_over(world, *submitters.begun[0])
@@ -343,19 +345,19 @@ class Simulation:
         if external is not None and not external:
             world.tell(Notify.of(NO_MORE_EXTERNAL_EVENTS))
         self._deliver()
-        self._go_on()
+        self._run_to_end()
         self._check_nothing_left()
-        self._say_goodbye(len(world.ended))
+        self._end(len(world.ended))
 
-    def _go_on(self) -> None:
+    def _run_to_end(self) -> None:
         """Let happen what will happen, date by date."""
         world, waits = self._world, self._world.waits
         while True:
             world.settle()
             date = waits.next_date()
-            if world.outbox and self._peer_ready < date:
+            if world.outbox and self._busy_until < date:
                 # Events have piled up while the module was "thinking" until then.
-                world.now = max(world.now, self._peer_ready)
+                world.now = max(world.now, self._busy_until)
                 self._deliver()
                 continue
             if date == math.inf:
@@ -364,20 +366,20 @@ class Simulation:
                 world.now = date
             soon = world.now + SAME_DATE
             waits.end(soon)
-            if self._farewells.noted:
-                self._farewells.say(is_heard=self._peer_ready <= soon)
-            if self._peer_ready <= soon:
+            if self._closing_notices.noted:
+                self._closing_notices.tell_if_due(is_heard=self._busy_until <= soon)
+            if self._busy_until <= soon:
                 self._deliver()
             if len(world.ended) >= self._next_report:
                 self._report_progress()
 
-    def _say_goodbye(self, ended: int) -> None:
+    def _end(self, ended: int) -> None:
         world = self._world
-        world.now = max(world.now, self._peer_ready)
+        world.now = max(world.now, self._busy_until)
         if self._ask is not None:
             self._ask(world.now, [SimulationEnds()])
         else:
-            self._peer.exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))
+            self._decision_side.exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))
         self._over = True
         if self._on_progress is not None:
             self._on_progress(ended)
@@ -396,7 +398,7 @@ class Simulation:
 
     def _run_networked(self, world: NetworkedWorld) -> None:
         """Run the simulation with the delays of Batsim's own messages."""
-        server = Server(world, self._peer.exchange, self.options.external_events)
+        server = Server(world, self._decision_side.exchange, self.options.external_events)
         server.begin(simulation_begins(world, self.platform))
         world.mailbox.run()
         while not server.over:
@@ -430,14 +432,14 @@ class Simulation:
             events, dates = world.empty_outbox()
             if self._ask is not None:
                 decisions = self._ask(world.now, events)
-                self._farewells.tell()
+                self._closing_notices.tell()
                 for decision in decisions:
                     apply_decision(world, decision)
                 continue
             told = [Stamped(date, event) for date, event in zip(dates, events, strict=True)]
-            reply = self._peer.exchange(Message(world.now, told))
-            self._peer_ready = max(world.now, reply.now)
-            self._farewells.tell()
+            reply = self._decision_side.exchange(Message(world.now, told))
+            self._busy_until = max(world.now, reply.now)
+            self._closing_notices.tell()
             for item in reply.events:
                 if item.timestamp > reply.now:
                     raise world.error(
@@ -449,7 +451,7 @@ class Simulation:
                 else:
                     world.now = max(world.now, item.timestamp)
                     apply_decision(world, item.body)
-            if self._peer_ready > world.now:
+            if self._busy_until > world.now:
                 return
 
     def _take_effect(self, decision: Decision) -> None:
@@ -462,7 +464,7 @@ class Simulation:
             self._on_progress(len(self._world.ended))
 
     def _check_nothing_left(self) -> None:
-        trouble = left_over(self._remembering())
+        trouble = deadlock_report(self._complete_world())
         if trouble:
             raise Deadlock(str(self._world.error(f"deadlock: {trouble}")), self)
 
@@ -478,7 +480,7 @@ class Simulation:
 
 
 class _FirstHosts:
-    """Starts every job at once on as many hosts as it asks for, from host 0 on."""
+    """Decision side that starts every job at once on its number of hosts, from host 0 on."""
 
     def decisions_on(self, now: float, events: Sequence[Event]) -> list[Decision]:
         return [
@@ -492,7 +494,7 @@ class _FirstHosts:
         return Message(message.now, [Stamped(message.now, each) for each in decisions])
 
 
-def unscheduled(
+def simulation_without_scheduler(
     platform: Platform, workloads: Sequence[Workload], options: EngineOptions
 ) -> Simulation:
     """Return a simulation in which all jobs start at the beginning, each on the first hosts."""

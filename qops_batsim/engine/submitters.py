@@ -13,22 +13,24 @@ from qops_batsim.engine.world import World
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.events import NO_MORE_EXTERNAL_EVENTS, NO_MORE_STATIC_JOBS, Notify
 
-Farewell = Callable[[Notify], None]
-"""Called when an actor has nothing left to do, with what to notify then."""
+OnLast = Callable[[Notify], None]
+"""Called when a submitter has nothing left to submit, with what to notify then."""
 
 
-class Submitters:
-    """The users: every workload has a submitter, which sleeps until its next job.
+class JobSubmitters:
+    """Submitters of jobs: every workload has one, which sleeps until its next job.
 
     ``begun`` are their first waits, with the jobs that they have yet to submit, the next one last.
     """
 
-    def __init__(self, world: World, farewell: Farewell) -> None:
+    def __init__(self, world: World, on_last: OnLast) -> None:
         self._world = world
-        self._farewell = farewell
+        self._on_last = on_last
         # Reversed, so that the next job is the last of the list.
         self._queues = [
-            (name, in_order(each.jobs)[::-1]) for name, each in world.workloads.items() if each.jobs
+            (name, submission_order(each.jobs)[::-1])
+            for name, each in world.workloads.items()
+            if each.jobs
         ]
         self.begun: list[tuple[Wait, list[Job]]] = []
 
@@ -53,26 +55,21 @@ class Submitters:
         if queue:
             world.waits.at(queue[-1].submission_time, self._submit, workload)
         elif not any(jobs for _, jobs in self._queues):
-            self._farewell(Notify.of(NO_MORE_STATIC_JOBS))
+            self._on_last(Notify.of(NO_MORE_STATIC_JOBS))
 
 
-def in_order(jobs: Sequence[Job]) -> list[Job]:
+def submission_order(jobs: Sequence[Job]) -> list[Job]:
     """Return the jobs of a workload in the order of submission, at one date by identifier."""
     ordered = sorted(jobs, key=attrgetter("id"))
     ordered.sort(key=attrgetter("submission_time"))
     return ordered
 
 
-class Farewells:
-    """What actors that have nothing left to do notify.
+class ClosingNotices:
+    """Notifications of submitters that have nothing left to submit.
 
-    It is told with the other events of its date if any of them follows, else after the answer to
-    them, at the same date.
-
-    Attributes
-    ----------
-    noted
-        What is not told yet.
+    They are told with the other events of their date if any of these follows, else after the
+    answer to them, at the same date. ``noted`` are those not told yet.
     """
 
     def __init__(self, world: World) -> None:
@@ -80,50 +77,50 @@ class Farewells:
         self._world = world
         self._told_before = 0
 
-    def note(self, farewell: Notify) -> None:
+    def note(self, notice: Notify) -> None:
         self._told_before = self._told_before or len(self._world.outbox)
-        self.noted.append(farewell)
+        self.noted.append(notice)
 
-    def say(self, *, is_heard: bool) -> None:
-        """Tell it now if other events of this date follow, or if these are not heard yet."""
+    def tell_if_due(self, *, is_heard: bool) -> None:
+        """Tell them now if other events of this date follow, or if these are not heard yet."""
         told = len(self._world.outbox)
         if told > self._told_before or not told or not is_heard:
             self.tell()
         self._told_before = 0
 
     def tell(self) -> None:
-        for farewell in self.noted:
-            self._world.tell(farewell)
+        for notice in self.noted:
+            self._world.tell(notice)
         self.noted = []
 
 
-class Outside:
-    """External events, in the order of their dates."""
+class ExternalEventSubmitter:
+    """Submitter of external events, in the order of their dates."""
 
     def __init__(
-        self, world: World, events: Sequence[ExternalEvent] | None, farewell: Farewell
+        self, world: World, events: Sequence[ExternalEvent] | None, on_last: OnLast
     ) -> None:
         self._world = world
-        self._farewell = farewell
+        self._on_last = on_last
         self._events = list(reversed(events or ()))
 
     def begin(self) -> None:
         if self._events:
-            self._world.waits.at(max(0.0, self._events[-1].timestamp), self._happen_all, None)
+            self._world.waits.at(max(0.0, self._events[-1].timestamp), self._submit_due, None)
 
-    def _happen_all(self, _: None) -> None:
+    def _submit_due(self, _: None) -> None:
         events = self._events
         # One of them is due: it may still be a rounding error ahead of the others of its date.
         latest = max(self._world.now, events[-1].timestamp)
         while events:
             if events[-1].timestamp > latest:
-                self._world.waits.at(events[-1].timestamp, self._happen_all, None)
+                self._world.waits.at(events[-1].timestamp, self._submit_due, None)
                 return
-            happen(self._world, events.pop())
-        self._farewell(Notify.of(NO_MORE_EXTERNAL_EVENTS))
+            apply_external_event(self._world, events.pop())
+        self._on_last(Notify.of(NO_MORE_EXTERNAL_EVENTS))
 
 
-def happen(world: World, event: ExternalEvent) -> None:
+def apply_external_event(world: World, event: ExternalEvent) -> None:
     """Let an external event happen now, and tell the module."""
     if event.type not in (UNAVAILABLE, AVAILABLE):
         world.tell(Notify(event.fields))

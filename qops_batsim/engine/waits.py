@@ -37,7 +37,7 @@ class Wait(msgspec.Struct, eq=False):
     argument: Any
 
     def cancel(self) -> None:
-        """Never call back. O(1)."""
+        """Cancel the call. O(1)."""
         self.date = _NEVER
 
 

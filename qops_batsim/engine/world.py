@@ -123,7 +123,7 @@ class World:
         self.tell(JobCompleted(record.job.id, record.state, record.return_code, record.hosts))
 
     def end_is_untold(self, record: JobRecord) -> bool:
-        """Whether a job has ended and the module cannot know yet. O(untold events)."""
+        """Tell whether a job has ended and the module cannot know yet. O(untold events)."""
         return any(
             isinstance(event, JobCompleted) and event.job_id == record.job.id
             for event in self.outbox

@@ -37,7 +37,7 @@ class PendingHostLink(msgspec.Struct, kw_only=True):
     down: str
 
 
-class Parts:
+class PlatformParts:
     """The parts of a platform as they are declared; :meth:`platform` puts them together.
 
     Hosts and ``zone_of`` come with where or in which zone they were declared (empty for zones and
@@ -120,7 +120,7 @@ class Parts:
 
     @cached_property
     def _usable_links(self) -> set[str]:
-        """What routes may name, but the links of the hosts of clusters."""
+        """Names of links that routes may use, but for the links of the hosts of clusters."""
         drawn = Platform(compute_hosts=(), links=self.links, clusters=tuple(self.clusters))
         return set(linked_names(drawn))
 

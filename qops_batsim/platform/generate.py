@@ -11,7 +11,7 @@ import msgspec
 
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_HOSTS
-from qops_batsim.platform.assembly import Parts, PendingRoute
+from qops_batsim.platform.assembly import PendingRoute, PlatformParts
 from qops_batsim.platform.model import Cluster, Host, Link, Platform, Route, Zone
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time
@@ -177,7 +177,7 @@ _AROMA_WIDE_AREA = (
 
 
 def _aroma_grid() -> Platform:
-    parts = Parts("aroma_grid")
+    parts = PlatformParts("aroma_grid")
     entrance = {"administration": MASTER_HOST}
     for name, parent in (("grid", ""), ("administration", "grid")):
         _add_zone(parts, name, parent, {})
@@ -221,18 +221,23 @@ def _aroma_cluster(name: str, site: str, values: _ClusterValues) -> Cluster:
     )
 
 
-def _add_zone(parts: Parts, name: str, parent: str, properties: dict[str, str]) -> None:
+def _add_zone(parts: PlatformParts, name: str, parent: str, properties: dict[str, str]) -> None:
     parts.claim(name, "", name)
     parts.zones[name] = Zone(name=name, routing="Full", parent=parent, properties=properties)
 
 
-def _add_link(parts: Parts, name: str, bandwidth: str, latency: str) -> None:
+def _add_link(parts: PlatformParts, name: str, bandwidth: str, latency: str) -> None:
     speed, delay = parse_bandwidth(bandwidth, where=name), parse_time(latency, where=name)
     parts.add_link(Link(name=name, bandwidth=speed, latency=delay), name)
 
 
 def _connect(
-    parts: Parts, zone: str, source: str, destination: str, link: str, entrance: dict[str, str]
+    parts: PlatformParts,
+    zone: str,
+    source: str,
+    destination: str,
+    link: str,
+    entrance: dict[str, str],
 ) -> None:
     """Add a route between two zones, which are entered at the hosts or routers given."""
     route = Route(

@@ -56,7 +56,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_latencies(self) -> bool:
-        """Whether a link of it has a latency."""
+        """True if a link of it has a latency."""
         return bool(self.latency or self.backbone_latency or self.loopback_latency)
 
     def host_names(self) -> list[str]:
@@ -226,7 +226,7 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_latencies(self) -> bool:
-        """Whether any link, cluster or place in a Vivaldi zone has a latency."""
+        """True if any link, cluster or place in a Vivaldi zone has a latency."""
         nodes = [host.coordinates for host in self.hosts()]
         nodes += [place for zone in self.zones for place in zone.routers.values()]
         return (
@@ -269,7 +269,7 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def until(self) -> float:
-        """When the hosts return (seconds), infinite if they never do."""
+        """Date at which the hosts return (seconds), infinite if they never do."""
         return math.inf if self.to is None else self.to
 
 

@@ -1,4 +1,4 @@
-"""Which links, latency and bandwidth lie between two hosts of a platform.
+"""Routes: the links, latency and bandwidth between two hosts of a platform.
 
 Routes are found as SimGrid does: inside a zone by the zone's routing, between
 zones through the gateways of the route between them, one level after the other.
@@ -38,7 +38,7 @@ class NetworkPath(msgspec.Struct, frozen=True):
         return min((link.bandwidth for link in self.links), default=math.inf)
 
 
-class _Step(msgspec.Struct):
+class _Segment(msgspec.Struct):
     """A way inside one zone: link names, latency (s), gateways of its ends.
 
     The latency is that besides the links, or all of it if it is ``complete``.
@@ -155,7 +155,7 @@ class Network:
 
     def _bypass(
         self, common: str, source: str, destination: str, outer: list[str], other: list[str]
-    ) -> _Step | None:
+    ) -> _Segment | None:
         """Look for a bypass route, between the innermost zones first."""
         table = self._bypasses.get(common)
         if not table:
@@ -173,28 +173,28 @@ class Network:
 
     def _local(
         self, zone_name: str, source: str, destination: str, *, to_gateway: bool = False
-    ) -> _Step:
+    ) -> _Segment:
         """Find the way between two members of one zone: nodes, or zones inside it."""
         if zone_name in self._clusters:
             cluster = self._clusters[zone_name]
-            return _Step(_cluster_links(cluster, source, destination))
+            return _Segment(_cluster_links(cluster, source, destination))
         zone = self._zones.get(zone_name)
         if zone is None:
-            return _Step([])
+            return _Segment([])
         if zone.routing == "None":
             raise self._no_route(zone_name, source, destination)
         if zone.routing == "Vivaldi":
-            return _Step([], self._distance(source, destination))
+            return _Segment([], self._distance(source, destination))
         table = self._tables[zone_name]
         direct = table.get((source, destination))
         if direct is None and source == destination and zone.routing != "Cluster":
-            return _Step([LOOPBACK.name])
+            return _Segment([LOOPBACK.name])
         if zone.routing == "Cluster":
-            return direct or _Step(_star_links(zone, source, destination))
+            return direct or _Segment(_star_links(zone, source, destination))
         if zone.routing == "Full" or (direct and source == destination):
             if direct is None and not to_gateway:
                 raise self._no_route(zone_name, source, destination)
-            return direct or _Step([])
+            return direct or _Segment([])
         return self._shortest(zone_name, source, destination)
 
     def _distance(self, source: str, destination: str) -> float:
@@ -203,12 +203,12 @@ class Network:
         (x, y, height), (x2, y2, height2) = ends
         return (math.hypot(x - x2, y - y2) + abs(height) + abs(height2)) / 1000.0
 
-    def _shortest(self, zone_name: str, source: str, destination: str) -> _Step:
+    def _shortest(self, zone_name: str, source: str, destination: str) -> _Segment:
         """Join given routes so that the number of links is least; ties by name."""
-        neighbours: dict[str, list[tuple[str, _Step]]] = {}
+        neighbours: dict[str, list[tuple[str, _Segment]]] = {}
         for (start, end), step in self._tables[zone_name].items():
             neighbours.setdefault(start, []).append((end, step))
-        reached: dict[str, tuple[str, _Step]] = {}
+        reached: dict[str, tuple[str, _Segment]] = {}
         best = {source: 0}
         queue = [(0, source)]
         while queue:
@@ -241,7 +241,7 @@ class Network:
             for name in step.links:
                 latency += self._link(name).latency
             entered = step.destination_gateway
-        return _Step(links, latency, True, steps[0].source_gateway, entered)
+        return _Segment(links, latency, True, steps[0].source_gateway, entered)
 
     def _link(self, name: str) -> Link:
         link = self._links.get(name)
@@ -295,15 +295,15 @@ def linked_names(platform: Platform) -> dict[str, Link]:
     return {link.name: link for link in links}
 
 
-def _table(routes: tuple[Route, ...], duplex: set[str]) -> dict[tuple[str, str], _Step]:
+def _table(routes: tuple[Route, ...], duplex: set[str]) -> dict[tuple[str, str], _Segment]:
     """Return the routes by their ends, both ways of the symmetrical ones."""
     table = {}
     for route in routes:
-        table[route.source, route.destination] = _Step(
+        table[route.source, route.destination] = _Segment(
             list(route.links), 0.0, False, route.source_gateway, route.destination_gateway
         )
         if route.symmetrical and route.source != route.destination:
-            table[route.destination, route.source] = _Step(
+            table[route.destination, route.source] = _Segment(
                 [_other_way(name, duplex) for name in reversed(route.links)],
                 0.0,
                 False,

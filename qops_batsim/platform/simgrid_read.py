@@ -19,7 +19,7 @@ from defusedxml.ElementTree import DefusedXMLParser, ParseError
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.files import read_stored
 from qops_batsim.limits import MAX_HOSTS, MAX_PLATFORM_BYTES
-from qops_batsim.platform.assembly import Parts, PendingHostLink, PendingRoute
+from qops_batsim.platform.assembly import PendingHostLink, PendingRoute, PlatformParts
 from qops_batsim.platform.model import (
     ROUTINGS,
     SHARING_POLICIES,
@@ -414,7 +414,7 @@ class _Builder:
         self.begun = False
         self._lines_before = lines_before
         self._source = source
-        self._parts = Parts(source, master_host)
+        self._parts = PlatformParts(source, master_host)
         self._open: list[OpenElement] = []
         self._zone_path: list[str] = []
         self._count = 0

@@ -1,4 +1,4 @@
-"""What a decision module answers (Batsim protocol v4).
+"""Decisions of a module (Batsim protocol v4).
 
 Each class is the ``data`` object of one decision type; see :mod:`qops_batsim.protocol.events`.
 """

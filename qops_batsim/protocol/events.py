@@ -1,4 +1,4 @@
-"""What an engine tells a decision module (Batsim protocol v4).
+"""Events that an engine tells a decision module (Batsim protocol v4).
 
 Each class is the ``data`` object of one event type; the date is carried beside
 it, in :class:`~qops_batsim.protocol.messages.Stamped`. The same objects travel
@@ -117,7 +117,7 @@ class ResourceStateChanged(HostsInState, frozen=True):
 
 
 class JobMessage(msgspec.Struct, frozen=True):
-    """What a job and the scheduler say to each other."""
+    """Message between a job and the scheduler."""
 
     job_id: str
     msg: Any

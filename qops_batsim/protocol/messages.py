@@ -32,7 +32,7 @@ class Stamped(msgspec.Struct, Generic[Body], frozen=True, gc=False):
 
 
 class Message(msgspec.Struct, Generic[Body]):
-    """What one side says in one exchange: its date (seconds) and content in order."""
+    """Message of one side in one exchange: its date (seconds) and content in order."""
 
     now: float
     events: list[Stamped[Body]]

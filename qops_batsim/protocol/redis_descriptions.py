@@ -32,17 +32,17 @@ class _Item(msgspec.Struct):
     data: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _Answer(msgspec.Struct):
+class _RawMessage(msgspec.Struct):
     now: float
     events: list[_Item]
 
 
-_answers = msgspec.json.Decoder(_Answer)
+_answers = msgspec.json.Decoder(_RawMessage)
 _data = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class RedisDescriptions:
-    """Takes descriptions of jobs out of messages, and puts them in, by way of a Redis server.
+    """Descriptions of jobs that travel by way of a Redis server instead of in messages.
 
     InputError if the client is not installed, SimulationError if the server does not answer.
     """

@@ -109,7 +109,7 @@ class Silence(ConnectionLost):
 
 
 class _Connections:
-    """What becomes of the connections of a socket.
+    """Connections of a socket: those that are open, silent, or have gone.
 
     Not all that connects speaks ZeroMQ, and what does not may come and go unnoticed.
 
@@ -164,8 +164,8 @@ class _Connections:
         self._monitor.close(linger=0)
 
 
-class Bounds(TypedDict, total=False):
-    """What bounds the messages and waits of a socket.
+class SocketBounds(TypedDict, total=False):
+    """Bounds of the messages and waits of a socket.
 
     ``timeout`` is the longest wait for a message (seconds), None for no end. On a message longer
     than ``max_message_bytes``, ZeroMQ closes the connection before reading it. ``while_waiting`` is
@@ -236,7 +236,7 @@ class MessageSocket:
         return self._whole(_receive(self.socket, flags))
 
     def _lost(self) -> bool:
-        """Whether the peer has left."""
+        """Tell whether the peer has left."""
         self._connections.update()
         return bool(self._connections.left)
 
@@ -273,7 +273,7 @@ class MessageSocket:
 class ConnectedSocket(MessageSocket):
     """The engine's side, connected to a decision process that may come later."""
 
-    def __init__(self, **bounds: Unpack[Bounds]) -> None:
+    def __init__(self, **bounds: Unpack[SocketBounds]) -> None:
         super().__init__(zmq.REQ, **bounds)
         self.socket.setsockopt(zmq.SNDTIMEO, _LOOK_UP_MS)
 
@@ -303,7 +303,7 @@ class ListeningSocket(MessageSocket):
     """
 
     def __init__(
-        self, *, on_refused: Callable[[], None] | None = None, **bounds: Unpack[Bounds]
+        self, *, on_refused: Callable[[], None] | None = None, **bounds: Unpack[SocketBounds]
     ) -> None:
         super().__init__(zmq.ROUTER, **bounds)
         self._on_refused = on_refused
@@ -399,7 +399,7 @@ def listen(
     *,
     any_interface: bool = False,
     on_refused: Callable[[], None] | None = None,
-    **bounds: Unpack[Bounds],
+    **bounds: Unpack[SocketBounds],
 ) -> tuple[ListeningSocket, str]:
     """Open the decision process's side; return it with its endpoint, the port's number included.
 
@@ -412,7 +412,7 @@ def listen(
     return listening, listening.socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
 
 
-def connect(endpoint: str, **bounds: Unpack[Bounds]) -> ConnectedSocket:
+def connect(endpoint: str, **bounds: Unpack[SocketBounds]) -> ConnectedSocket:
     """Open the engine's side; the decision process may come later."""
     tcp_address(endpoint)
     connected = ConnectedSocket(**bounds)
@@ -435,13 +435,13 @@ _WORDS_SHOWN = 200
 """How much of an answer that is no JSON object is shown (bytes)."""
 
 
-class RemotePeer:
-    """Any Batsim decision process, asked over ZeroMQ.
+class RemoteDecisionSide:
+    """Batsim decision process of any make, asked over ZeroMQ.
 
     Use it as a context manager, or :meth:`close` it.
 
     The decision process listens at ``tcp://HOST:PORT`` or ``ipc://PATH``, and may start later. The
-    timeout among the :class:`~qops_batsim.protocol.zeromq.Bounds` also holds for the first answer.
+    timeout among the :class:`SocketBounds` also holds for the first answer.
     ``on_message`` is called with the date (seconds), ``"Sending"`` or ``"Received"``, and the text
     of each message. With ``descriptions``, those of jobs travel by that way.
     """
@@ -452,7 +452,7 @@ class RemotePeer:
         *,
         on_message: Callable[[float, str, bytes], None] | None = None,
         descriptions: RedisDescriptions | None = None,
-        **bounds: Unpack[Bounds],
+        **bounds: Unpack[SocketBounds],
     ) -> None:
         self.endpoint = endpoint
         self._on_message = on_message
@@ -493,7 +493,7 @@ class RemotePeer:
         if self._descriptions is not None:
             self._descriptions.close()
 
-    def __enter__(self) -> RemotePeer:
+    def __enter__(self) -> RemoteDecisionSide:
         return self
 
     def __exit__(self, *exception: object) -> None:

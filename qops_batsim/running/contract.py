@@ -31,12 +31,14 @@ from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
-Row = tuple[float, int, float, float | None] | tuple[float, int, float, float | None, QosRequest]
+CaseRow = (
+    tuple[float, int, float, float | None] | tuple[float, int, float, float | None, QosRequest]
+)
 """Submission (s), processors, run time (s), walltime (s), and what the user asks for."""
 
 _QOS = QosRequest
 
-_CASES: dict[str, tuple[int, Sequence[Row]]] = {
+_CASES: dict[str, tuple[int, Sequence[CaseRow]]] = {
     "no job": (4, []),
     "one job": (4, [(0, 2, 10, 20)]),
     "equal arrivals": (4, [(0, 1 + i % 4, 10, 20) for i in range(12)]),
@@ -99,7 +101,7 @@ _AWAY = (
 """Date (s), what happens, and to which of eight hosts: up to five are away, none for ever."""
 
 
-class Case(NamedTuple):
+class ContractCase(NamedTuple):
     """A case: its name, number of hosts, workload, and what happens to hosts meanwhile."""
 
     name: str
@@ -108,19 +110,19 @@ class Case(NamedTuple):
     events: tuple[ExternalEvent, ...] | None = None
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[ContractCase]:
     """Yield the cases."""
     for name, (hosts, rows) in _CASES.items():
-        yield Case(name, hosts, _workload(hosts, rows))
+        yield ContractCase(name, hosts, _workload(hosts, rows))
     for seed in range(3):
-        yield Case(f"random burst {seed}", 8, _workload(8, _random_burst(seed)))
+        yield ContractCase(f"random burst {seed}", 8, _workload(8, _random_burst(seed)))
     events = tuple(
         ExternalEvent(date, kind, HostSet.parse(hosts), {}) for date, kind, hosts in _AWAY
     )
-    yield Case("hosts that go away and return", 8, _workload(8, _random_burst(3)), events)
+    yield ContractCase("hosts that go away and return", 8, _workload(8, _random_burst(3)), events)
 
 
-def _workload(processors: int, rows: Sequence[Row]) -> Workload:
+def _workload(processors: int, rows: Sequence[CaseRow]) -> Workload:
     jobs, profiles = [], {}
     for index, row in enumerate(rows):
         submission, needed, run_time, walltime = row[:4]
@@ -131,9 +133,9 @@ def _workload(processors: int, rows: Sequence[Row]) -> Workload:
     return Workload(jobs=jobs, profiles=profiles, processors=processors, source="contract case")
 
 
-def _random_burst(seed: int) -> list[Row]:
+def _random_burst(seed: int) -> list[CaseRow]:
     random = np.random.default_rng(seed)
-    rows: list[Row] = []
+    rows: list[CaseRow] = []
     for _ in range(60):
         estimate = float(random.integers(2, 50))
         run_time = float(random.choice([estimate / 2, estimate - 1, estimate, estimate + 5]))
@@ -235,7 +237,9 @@ def _named(case: str) -> Iterator[None]:
         raise SchedulerContractError(message) from error
 
 
-def _check_case(make: Callable[[], DecisionModule], case: Case, sharing: bool | None) -> None:
+def _check_case(
+    make: Callable[[], DecisionModule], case: ContractCase, sharing: bool | None
+) -> None:
     """Run a case twice and verify the schedule."""
     hosts = case.hosts
     with _time_limit():
@@ -266,7 +270,7 @@ def _check_case(make: Callable[[], DecisionModule], case: Case, sharing: bool | 
 
 
 def _run(
-    module: DecisionModule, case: Case, compute_sharing: bool | None
+    module: DecisionModule, case: ContractCase, compute_sharing: bool | None
 ) -> tuple[Simulation, DecisionModule]:
     _limit_answers(module)
     simulation = simulate(
@@ -281,7 +285,7 @@ def _run(
 
 
 def _limit_answers(module: DecisionModule) -> None:
-    """Have a module stopped that decides for ever."""
+    """Stop a module that decides without end, after :data:`MOST_DECISIONS` answers."""
     decide = module.decide
     answered = 0
 

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.engine.options import ExternalEvent, in_order, read_events_file
+from qops_batsim.engine.options import ExternalEvent, events_in_order, read_events_file
 from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
@@ -64,7 +64,7 @@ def load_events(given: AnyEvents | None) -> tuple[tuple[ExternalEvent, ...] | No
         return None, None
     if isinstance(given, (str, PathLike)):
         return read_events_file(given)
-    return in_order(given), None
+    return events_in_order(given), None
 
 
 def _checked(given: object, what: str) -> Path:

@@ -103,7 +103,7 @@ def run_batsim(
                 events.write_text(format_external_events(options.external_events))
                 inputs += ["--events", str(events)]
         arguments = batsim_arguments(options, log_level)
-        with closing(_Server(driver, timeout)) as server:
+        with closing(_BatsimListener(driver, timeout)) as server:
             outputs = ["-e", str(directory / _EXPORT), "-s", server.endpoint]
             command = [str(batsim.path), *inputs, *outputs, *arguments]
             with _started(command, on_log_line) as child:
@@ -158,7 +158,7 @@ def batsim_arguments(options: EngineOptions, log_level: str = "information") -> 
     return arguments + [flag for flag, given in flags.items() if given]
 
 
-class _Server:
+class _BatsimListener:
     """Our side of the exchange: answers Batsim on a free port of the loopback interface."""
 
     def __init__(self, driver: ModuleDriver, timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""What EASY backfilling makes of jobs, for promises and deadlines to be compared with."""
+"""Reference for promises and deadlines: the same jobs under EASY backfilling."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from qops_batsim.running.simulate import simulate
 from qops_batsim.workload.model import Workload
 
 
-class Inputs(NamedTuple):
-    """What was simulated, beside the scheduler."""
+class RunInputs(NamedTuple):
+    """Inputs of a simulation beside the scheduler."""
 
     workload: Workload
     platform: Platform
@@ -36,15 +36,15 @@ class Inputs(NamedTuple):
         return {"w0": self.workload}
 
 
-class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    """What EASY did: each job's outcome, deadlines, and the utilization from 0 to 1."""
+class EasyReference(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of EASY: each job's outcome, deadlines, and the utilization from 0 to 1."""
 
     outcomes: JobOutcomes
     deadlines: DeadlineMetrics
     utilization: float | None
 
 
-def easy_reference(inputs: Inputs, grace: float = 0.0) -> Reference:
+def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
     """Simulate EASY on the same jobs and machine, with a grace (seconds); writes nothing."""
     workload, platform, engine, smaller_machine = inputs
     simulation = simulate(
@@ -57,7 +57,7 @@ def easy_reference(inputs: Inputs, grace: float = 0.0) -> Reference:
     outcomes = outcomes_of_columns(simulation.ended_jobs, workload, {})
     outcomes = outcomes or outcomes_of_simulation(simulation.ended, workload)
     used = utilization_to_the_end(outcomes, len(simulation.hosts))
-    return Reference(
+    return EasyReference(
         outcomes=outcomes,
         deadlines=deadline_metrics(outcomes, grace=grace),
         utilization=None if used is None else used / 100,

@@ -43,7 +43,7 @@ from qops_batsim.running.inputs import (
 )
 from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.progress import ProgressListener
-from qops_batsim.running.reference import Inputs, Reference, easy_reference
+from qops_batsim.running.reference import EasyReference, RunInputs, easy_reference
 from qops_batsim.running.simulate import default_engine, simulate, write_run, writing_what_ended
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
@@ -58,7 +58,7 @@ _LEAST_BYTES = 50
 
 
 class BatsimCall(msgspec.Struct, frozen=True, kw_only=True):
-    """How the real Batsim is started.
+    """Settings with which the real Batsim is started.
 
     The executable (None: the one on PATH), how much it says (``quiet``, ``network-only``,
     ``information`` or ``debug``), and the longest wait for its next message (seconds).
@@ -70,7 +70,7 @@ class BatsimCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Simulated(NamedTuple):
-    """What is known after a simulation, whatever the engine."""
+    """Result of a simulation, whatever the engine."""
 
     paths: list[Path]
     engine: str
@@ -124,7 +124,7 @@ class Run:
     lateness: Lateness | None
     module: DecisionModule
     simulation: Simulation | None
-    inputs: Inputs
+    inputs: RunInputs
 
     def __fspath__(self) -> str:
         return self.prefix
@@ -141,8 +141,8 @@ class Run:
         return compute_metrics(self.result, self.inputs.workloads)
 
     @cached_property
-    def easy(self) -> Reference | None:
-        """What EASY makes of the same jobs, simulated when this is asked for.
+    def easy(self) -> EasyReference | None:
+        """Result of EASY on the same jobs, simulated when this is asked for.
 
         None where there is nothing to compare: no user's deadline, EASY itself, shared hosts, or
         another engine.
@@ -331,7 +331,7 @@ class _RunInProgress:
             rules=len(rules),
             lateness=lateness(result, workloads=workloads),
             module=self.module,
-            inputs=Inputs(self.jobs, self.machine, self.options, self.smaller_machine),
+            inputs=RunInputs(self.jobs, self.machine, self.options, self.smaller_machine),
             **done._asdict(),
         )
 
@@ -384,7 +384,7 @@ class _RunInProgress:
 
 
 class _RunDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``PREFIX_run.json`` has to say for its run to be made again."""
+    """Description of a run in its ``PREFIX_run.json``, as far as it is made again from that."""
 
     scheduler: str
     workload: str

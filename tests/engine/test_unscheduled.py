@@ -6,7 +6,7 @@ import pytest
 
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import format_machine_states, format_schedule, write_outputs
-from qops_batsim.engine.simulation import unscheduled
+from qops_batsim.engine.simulation import simulation_without_scheduler
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.generate import make_cluster
@@ -31,7 +31,9 @@ def test_all_jobs_start_at_the_beginning_on_the_first_hosts(tmp_path) -> None:
     first = workload(Job("wide", 50.0, 2, "work"), Job("late", 1e6, 1, "sleep"))
     second = workload(Job("one", 0.0, 1, "work", walltime=20.0), Job("cut", 3.0, 3, "sleep", 5.0))
     platform = make_cluster(4, speed=1e9)
-    simulation = unscheduled(platform, [first, second], EngineOptions(dynamic_jobs=True))
+    simulation = simulation_without_scheduler(
+        platform, [first, second], EngineOptions(dynamic_jobs=True)
+    )
     simulation.run()
     ended = {record.job.id: (record.finish, str(record.hosts)) for record in simulation.ended}
     assert ended == {
@@ -56,7 +58,7 @@ def test_all_jobs_start_at_the_beginning_on_the_first_hosts(tmp_path) -> None:
 
 
 def test_a_job_wider_than_the_machine_is_refused() -> None:
-    simulation = unscheduled(
+    simulation = simulation_without_scheduler(
         make_cluster(2), [workload(Job("wide", 0.0, 3, "sleep"))], EngineOptions()
     )
     with pytest.raises(SimulationError, match="'w0!wide' cannot start on host 2"):

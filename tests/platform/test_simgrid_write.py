@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from platform_text import TREE, parse
 from qops_batsim.errors import InputError
-from qops_batsim.platform.assembly import Parts, PendingHostLink, PendingRoute
+from qops_batsim.platform.assembly import PendingHostLink, PendingRoute, PlatformParts
 from qops_batsim.platform.model import SHARING_POLICIES, Cluster, Host, Link, Platform, Route, Zone
 from qops_batsim.platform.simgrid_read import parse_platform, read_platform
 from qops_batsim.platform.simgrid_write import format_platform, write_platform
@@ -35,7 +35,7 @@ _ROLES = st.sampled_from(({}, {"role": "compute_node"}, {"role": ""}, {"role": "
 _PLACES = st.tuples(*[st.floats(-1e3, 1e3)] * 3)
 
 
-class _Drawn(Parts):
+class _Drawn(PlatformParts):
     """Parts of a platform, drawn at random."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy], object]) -> None:

@@ -15,7 +15,7 @@ from qops_batsim.engine.simulation import EngineOptions, Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.platform import Platform, read_platform
 from qops_batsim.platform.generate import make_cluster
-from qops_batsim.protocol.zeromq import ConnectionLost, RemotePeer, connect, listen
+from qops_batsim.protocol.zeromq import ConnectionLost, RemoteDecisionSide, connect, listen
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload import Workload, read_workload
@@ -44,7 +44,7 @@ def same_in_process_and_over_the_wire(
     here.run()
     with (
         decision_process(scheduler_process(scheduler)) as endpoint,
-        RemotePeer(endpoint, timeout=TIMEOUT) as peer,
+        RemoteDecisionSide(endpoint, timeout=TIMEOUT) as peer,
     ):
         there = Simulation(platform, workloads, peer, options)
         there.run()
@@ -97,7 +97,7 @@ def test_recorded_decisions_over_the_wire_give_the_recorded_files(
     workloads = [read_workload(case.directory / name) for name in case.workloads]
     with (
         decision_process(recorded_process(case), f"ipc://{tmp_path}/socket") as endpoint,
-        RemotePeer(endpoint, timeout=TIMEOUT) as peer,
+        RemoteDecisionSide(endpoint, timeout=TIMEOUT) as peer,
     ):
         simulation = Simulation(platform_of(case), workloads, peer, engine_options(case))
         simulation.run()
@@ -117,7 +117,7 @@ def error_of_simulation(small, answer, **settings) -> str:
     platform, workloads = small
     with (
         decision_process(answer) as endpoint,
-        RemotePeer(endpoint, **{"timeout": TIMEOUT, **settings}) as peer,
+        RemoteDecisionSide(endpoint, **{"timeout": TIMEOUT, **settings}) as peer,
     ):
         with pytest.raises(SimulationError) as caught:
             Simulation(platform, workloads, peer).run()
@@ -179,7 +179,7 @@ def test_a_silent_decision_process_is_given_up(small):
 def test_no_process_at_the_other_end(small):
     platform, workloads = small
     with (
-        RemotePeer("ipc:///nonexistent/socket", timeout=0.2) as peer,
+        RemoteDecisionSide("ipc:///nonexistent/socket", timeout=0.2) as peer,
         pytest.raises(SimulationError, match="has said nothing for 0.2 s"),
     ):
         Simulation(platform, workloads, peer).run()
@@ -205,7 +205,7 @@ def test_what_is_no_decision_process_is_noticed_or_given_up(small, greeting, wai
         answering = pool.submit(answer)
         endpoint = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         platform, workloads = small
-        with RemotePeer(endpoint, timeout=1) as peer:
+        with RemoteDecisionSide(endpoint, timeout=1) as peer:
             time.sleep(wait)
             said = "does not speak ZeroMQ|has said nothing for 1 s"
             with pytest.raises(SimulationError, match=said):
@@ -222,7 +222,7 @@ def test_a_decision_process_need_not_answer_the_farewell(small):
 
     with (
         decision_process(leaves_at_the_end) as endpoint,
-        RemotePeer(endpoint) as peer,
+        RemoteDecisionSide(endpoint) as peer,
     ):
         simulation = Simulation(platform, workloads, peer)
         simulation.run()
@@ -232,7 +232,7 @@ def test_a_decision_process_need_not_answer_the_farewell(small):
 def test_a_decision_process_may_start_late(small, tmp_path):
     platform, workloads = small
     endpoint = f"ipc://{tmp_path}/socket"
-    with RemotePeer(endpoint, timeout=TIMEOUT) as peer:
+    with RemoteDecisionSide(endpoint, timeout=TIMEOUT) as peer:
         time.sleep(0.2)
         with decision_process(scheduler_process("fcfs"), endpoint):
             simulation = Simulation(platform, workloads, peer)

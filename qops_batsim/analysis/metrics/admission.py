@@ -30,7 +30,7 @@ from qops_batsim.workload.delay_jobs import run_times
 
 
 class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What admission control did in one run; None where there is no such job.
+    """Metrics of the admission control of one run; None where there is no such job.
 
     The *offered load* is Σ q p of all jobs / (hosts × time from first to last submission).
     *Unadmitted* jobs and work (processor-seconds) are in % of all jobs and of Σ q p, or of those of

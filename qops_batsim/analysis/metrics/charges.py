@@ -1,4 +1,4 @@
-"""What the jobs of a finished run pay, by category and in total.
+"""Charges of the jobs of a finished run, by category and in total.
 
 A scheduler does not know prices: charges are computed from what it promised and from what
 ran. A job that was killed and started anew is charged once, for the run that ended by itself;
@@ -24,7 +24,7 @@ from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.run_files import RunFiles
 from qops_batsim.economics.charges import (
     Charge,
-    Price,
+    PriceFunction,
     ReferenceJob,
     ServedJob,
     SlowdownTable,
@@ -45,7 +45,7 @@ References = Mapping[str, ReferenceJob]
 
 
 class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
-    """What one job pays: a charge if it ran to its end, else None.
+    """Charge of one job if it ran to its end, else None.
 
     ``work`` are the processor-seconds of that run, ``wasted`` those of the ``kills``. The
     ``penalty`` is the QoS charge of the deadline that the job has missed, None if it missed none.
@@ -120,7 +120,7 @@ def charge_jobs(
     outcomes: JobOutcomes,
     references: References,
     table: SlowdownTable,
-    price: Price = islam2004,
+    price: PriceFunction = islam2004,
     *,
     grace: float = 0.0,
 ) -> list[JobCharge]:
@@ -177,7 +177,9 @@ def charge_jobs(
     return charged
 
 
-def _pay(price: Price, table: SlowdownTable, job_id: str, *, deadline: float, **job: Any) -> Charge:
+def _pay(
+    price: PriceFunction, table: SlowdownTable, job_id: str, *, deadline: float, **job: Any
+) -> Charge:
     """Return the charge of a job with a deadline (seconds; NaN for none)."""
     served = served_job(table, **job, deadline=None if math.isnan(deadline) else deadline)
     return _charge(price, served, job_id)
@@ -199,7 +201,7 @@ def _reference(references: References, job_id: str, processors: float) -> Refere
     return found
 
 
-def _charge(price: Price, served: ServedJob, job_id: str) -> Charge:
+def _charge(price: PriceFunction, served: ServedJob, job_id: str) -> Charge:
     """Return what a price function gives, if it is a charge of finite numbers."""
     try:
         charge: object = price(served)

@@ -1,4 +1,4 @@
-"""What became of each job of a workload, all its runs taken together.
+"""Outcomes of the jobs of a workload, all runs of a job taken together, and of deadlines.
 
 A job that was killed and run again (``15``, then ``15#1``) is one job: its last run counts,
 and the runs before it are lost work.
@@ -43,7 +43,7 @@ def is_late(came: Floats, promised: Floats, grace: float) -> Booleans:
 
 @dataclass(frozen=True)
 class JobOutcomes:
-    """What became of each job: arrays of shape (jobs,), in the order of the workloads.
+    """Outcomes of jobs: arrays of shape (jobs,), in the order of the workloads.
 
     Identifiers have the workload's name in front (``"w0!15"``) where they come from files. Dates
     are in seconds; start and finish are NaN for a job that was refused, ``charged_time`` are the
@@ -86,8 +86,8 @@ class JobOutcomes:
         return np.concatenate([run_times_until_killed(each) for each in self.workloads])
 
 
-class Ended(Protocol):
-    """What is needed of a job that ended; the engine's records have it."""
+class EndedJob(Protocol):
+    """A job that ended, as the engine's records have it."""
 
     state: str
     start: float
@@ -134,7 +134,7 @@ def has_user_deadline(job: Job) -> bool:
 
 
 def outcomes_of_simulation(
-    ended: Iterable[Ended], workload: Workload, promised: Mapping[str, float] | None = None
+    ended: Iterable[EndedJob], workload: Workload, promised: Mapping[str, float] | None = None
 ) -> JobOutcomes:
     """Return what became of each job of a workload in a simulation; O(jobs).
 
@@ -152,7 +152,7 @@ def outcomes_of_simulation(
 def outcomes_of_columns(
     ended: EndedColumns, workload: Workload, promised: Mapping[str, float]
 ) -> JobOutcomes | None:
-    """As :func:`outcomes_of_simulation`, where each job ran once and ended by itself, else None.
+    """Return :func:`outcomes_of_simulation` where each job ran once and ended by itself, else None.
 
     O(jobs), and for less than a tenth of the time.
     """
@@ -300,7 +300,7 @@ def _columns(
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """So many jobs, and their work (processor-seconds), None unless all jobs are of type delay."""
+    """Number of jobs, and their work (processor-seconds), None unless all are of type delay."""
 
     jobs: int
     work: float | None
@@ -326,7 +326,7 @@ class DeadlineMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fates(NamedTuple):
-    """Which jobs asked for a deadline and were refused, met or missed it, and of the promises."""
+    """Fates of deadlines: jobs that were refused one, met or missed it, and promises kept."""
 
     refused: Booleans
     met: Booleans
@@ -399,13 +399,13 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
         result = replace(result, decisions=no_decisions)
     if len(workloads) == 1 and not result.earlier_runs:
         ((name, workload),) = workloads.items()
-        found = outcomes_of_columns(_Ended(result), workload, _promised(result, name))
+        found = outcomes_of_columns(_ColumnsOfRun(result), workload, _promised(result, name))
         if found is not None:
             return found
     return outcomes_of_run(result, workloads)
 
 
-class _Ended:
+class _ColumnsOfRun:
     """The jobs of a run, each of which ran once, in columns."""
 
     def __init__(self, result: RunResult) -> None:

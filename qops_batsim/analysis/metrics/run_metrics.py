@@ -34,7 +34,7 @@ BOUNDED_SLOWDOWN_THRESHOLD = 10.0
 """Default run time under which a job's slowdown is bounded (seconds)."""
 
 
-class Summary(msgspec.Struct, frozen=True, kw_only=True):
+class SampleSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Mean, median, 95th percentile and maximum of a sample; None where it is empty."""
 
     mean: float | None
@@ -68,10 +68,10 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     jobs_failed: int
     jobs_rejected: int
     runs_killed: int
-    waiting_time: Summary
-    turnaround_time: Summary
-    slowdown: Summary
-    bounded_slowdown: Summary
+    waiting_time: SampleSummary
+    turnaround_time: SampleSummary
+    slowdown: SampleSummary
+    bounded_slowdown: SampleSummary
     bounded_slowdown_threshold: float
     makespan: float | None
     window_begin: float | None
@@ -186,12 +186,12 @@ def _times(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
     return waiting, turnaround, run_time, stretch
 
 
-def summarize(values: Floats) -> Summary:
+def summarize(values: Floats) -> SampleSummary:
     """Return mean, median, 95th percentile (linear interpolation) and maximum."""
     if not len(values):
-        return Summary(mean=None, median=None, p95=None, max=None)
+        return SampleSummary(mean=None, median=None, p95=None, max=None)
     median, p95 = np.percentile(values, (50, 95))
-    return Summary(
+    return SampleSummary(
         mean=float(values.mean()), median=float(median), p95=float(p95), max=float(values.max())
     )
 

@@ -1,4 +1,4 @@
-"""What all pictures share: style, output formats, time axes, equal bytes for equal data."""
+"""Common parts of pictures: style, output formats, time axes, equal bytes for equal data."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def legend_above(axes: Any, columns: int, **options: Any) -> None:
 
 
 def set_host_ticks(axes: Any, middles: Floats) -> None:
-    """Number some of the hosts, given where the middle of each is on the vertical axis."""
+    """Set ticks with the numbers of some hosts, given the middle of each on the vertical axis."""
     count = len(middles)
     ticks = MaxNLocator(nbins=12, integer=True).tick_values(0, count - 1)
     hosts = [int(tick) for tick in ticks if 0 <= tick < count]

@@ -84,7 +84,7 @@ def draw_gantt(
     )
 
 
-class Group(NamedTuple):
+class JobGroup(NamedTuple):
     """Rows of a run with the same meaning."""
 
     text: str
@@ -108,14 +108,16 @@ _SLACK = (
 )
 
 
-def by_state(result: RunResult) -> list[Group]:
+def by_state(result: RunResult) -> list[JobGroup]:
     """Return the executed jobs by final state."""
-    return [Group(text, color, result.ended_as(state)) for state, (text, color) in _STATES.items()]
+    return [
+        JobGroup(text, color, result.ended_as(state)) for state, (text, color) in _STATES.items()
+    ]
 
 
 def by_deadline(
     result: RunResult, workloads: Mapping[str, Workload]
-) -> tuple[list[Group], Booleans]:
+) -> tuple[list[JobGroup], Booleans]:
     """Return the executed jobs by what became of deadlines; and the rows that were refused one.
 
     What a job that met its deadline had to spare is counted in the time from its submission to
@@ -137,20 +139,20 @@ def by_deadline(
     last, met = result.last_runs, found.met[at]
     groups = []
     for least, text, color in _SLACK:
-        groups.append(Group(text, color, last & met & (left >= least)))
+        groups.append(JobGroup(text, color, last & met & (left >= least)))
         met = met & ~(left >= least)
     later = found.kept & ~found.met
     missed, others = (found.missed & ~later)[at], ~outcomes.of_user[at]
     groups += [
-        Group("kept a later promise", "#2a9d8f", last & later[at]),
-        Group("missed", MISSED, last & missed),
-        Group("no deadline of its user", "#bdbdb6", last & others),
-        Group("killed, run again", _KILLED, ~last),
+        JobGroup("kept a later promise", "#2a9d8f", last & later[at]),
+        JobGroup("missed", MISSED, last & missed),
+        JobGroup("no deadline of its user", "#bdbdb6", last & others),
+        JobGroup("killed, run again", _KILLED, ~last),
     ]
     return groups, found.refused[at]
 
 
-def colors_of(result: RunResult, groups: Sequence[Group]) -> Floats:
+def colors_of(result: RunResult, groups: Sequence[JobGroup]) -> Floats:
     """Return the colour of each job (rows of red, green, blue from 0 to 1)."""
     colors = np.ones((len(result.executed), 3))
     for _, color, found in groups:
@@ -264,7 +266,7 @@ def _engine(result: RunResult, engine: str, count: int, shared: bool) -> str:
 
 def _groups(
     result: RunResult, color: str, workloads: Mapping[str, Workload] | None
-) -> tuple[list[Group], Booleans]:
+) -> tuple[list[JobGroup], Booleans]:
     """Return the jobs by what their colours tell, and which of them to mark as refused."""
     if color != "state":
         known, why_not = (workloads, None) if workloads else workloads_with_deadlines(result)
@@ -485,7 +487,7 @@ def _title(result: RunResult, count: int) -> str:
     return f"{result.name}: {jobs} on {result.hosts:,} hosts{by}"
 
 
-def _legend(groups: Sequence[Group], shown: Booleans, refused: Booleans) -> list[Any]:
+def _legend(groups: Sequence[JobGroup], shown: Booleans, refused: Booleans) -> list[Any]:
     handles: list[Any] = []
     for text, color, rows in groups:
         count = int((rows & shown).sum())

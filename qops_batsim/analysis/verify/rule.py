@@ -1,4 +1,4 @@
-"""What the rules of the schedule verifier are made of."""
+"""Rules of the schedule verifier: their violations and needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Need:
-    """What a rule needs to apply, in words and as a test.
+    """Need of a rule to apply, in words and as a test.
 
     No words: without it there is nothing to check. What is ``usual`` is told only where it lacks.
     """
@@ -69,7 +69,7 @@ class Rule:
 
     @property
     def needs(self) -> str:
-        """What a run must have for the rule to apply, in words."""
+        """Needs that a run must meet for the rule to apply, in words."""
         return _in_words(self.needed)
 
     def lacks(self, subject: Subject) -> str:

@@ -150,9 +150,9 @@ def workload_jobs(subject: Subject) -> Iterator[Violation]:
 
     Further jobs are accepted: a decision module may register some.
     """
-    identities = subject.identities
-    present = np.zeros(len(identities), np.bool_)
-    present[identities.rows] = True
+    job_numbers = subject.job_numbers
+    present = np.zeros(len(job_numbers), np.bool_)
+    present[job_numbers.rows] = True
     begin = 0
     for (name, workload), columns in zip(subject.workloads.items(), subject.columns, strict=True):
         ids = columns.ids
@@ -210,8 +210,8 @@ def workload_run_time(subject: Subject) -> Iterator[Violation]:
 
 def _column(subject: Subject, values: Floats) -> Floats:
     """Return values by number of the job as a column: NaN for earlier rows of the same job."""
-    identities = subject.identities
-    return np.where(identities.latest, values[identities.rows], np.nan)
+    job_numbers = subject.job_numbers
+    return np.where(job_numbers.latest, values[job_numbers.rows], np.nan)
 
 
 def _slack(dates: Floats) -> Floats:

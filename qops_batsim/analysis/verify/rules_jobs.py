@@ -35,7 +35,7 @@ _HOSTS = "allocated_resources"
 @rule()
 def unique_jobs(subject: Subject) -> Iterator[Violation]:
     """A job appears once."""
-    return violations(subject, ~subject.identities.first, "has more than one row")
+    return violations(subject, ~subject.job_numbers.first, "has more than one row")
 
 
 @rule()

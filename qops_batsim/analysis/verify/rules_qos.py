@@ -40,13 +40,13 @@ def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
 
     Its last run, if several: one that was killed may be given up.
     """
-    qos, identities, ran = subject.result.decisions, subject.identities, subject.executed
+    qos, job_numbers, ran = subject.result.decisions, subject.job_numbers, subject.executed
     assert qos is not None
-    said = np.zeros(len(identities), np.int8)
-    said[identities.qos] = qos.decisions
-    own = said[identities.rows]
-    decisions = np.where(own > 0, own, said[identities.owners])
-    decisions[~identities.last_runs] = 0
+    said = np.zeros(len(job_numbers), np.int8)
+    said[job_numbers.qos] = qos.decisions
+    own = said[job_numbers.rows]
+    decisions = np.where(own > 0, own, said[job_numbers.owners])
+    decisions[~job_numbers.last_runs] = 0
     against = np.where(ran, DECISIONS.index(QOS_REJECTED), DECISIONS.index(QOS_ACCEPTED))
     wrong = decisions == against
     return violations(
@@ -85,7 +85,7 @@ def latest_start(subject: Subject) -> Iterator[Violation]:
 
 
 class Lateness(msgspec.Struct, frozen=True, kw_only=True):
-    """By how much a run misses its promises, deadlines and latest starts, at most.
+    """Greatest lateness of a run's promises, deadlines and latest starts.
 
     Of so many ``checked`` promises; of the ``unchecked`` ones of jobs that ran, the rules tell
     why. ``seconds`` is 0 if nothing is late, else ``job`` is the one that is so late. Up to the
@@ -142,16 +142,16 @@ class _Promises:
 
 
 def _deadlines(subject: Subject) -> _Promises:
-    identities, qos = subject.identities, subject.result.decisions
+    job_numbers, qos = subject.job_numbers, subject.result.decisions
     assert qos is not None
-    given = _given(subject, qos.admitted_deadlines)[identities.owners]
-    return _promises(subject, "finish_time", np.where(identities.last_runs, given, np.nan))
+    given = _given(subject, qos.admitted_deadlines)[job_numbers.owners]
+    return _promises(subject, "finish_time", np.where(job_numbers.last_runs, given, np.nan))
 
 
 def _latest_starts(subject: Subject) -> _Promises:
     qos = subject.result.decisions
     assert qos is not None
-    given = _given(subject, qos.latest_starts)[subject.identities.rows]
+    given = _given(subject, qos.latest_starts)[subject.job_numbers.rows]
     return _promises(subject, "starting_time", given)
 
 
@@ -159,9 +159,9 @@ def _given(subject: Subject, dates: Floats) -> Floats:
     """Return the promised dates of accepted jobs by number of the job; NaN without."""
     qos = subject.result.decisions
     assert qos is not None
-    given = np.full(len(subject.identities), np.nan)
+    given = np.full(len(subject.job_numbers), np.nan)
     accepted = qos.decisions != DECISIONS.index(QOS_REJECTED)
-    given[subject.identities.qos[accepted]] = dates[accepted]
+    given[subject.job_numbers.qos[accepted]] = dates[accepted]
     return given
 
 
@@ -172,7 +172,7 @@ def _broken(subject: Subject, promises: _Promises, message: str) -> Iterator[Vio
 
 
 def _promises(subject: Subject, kept: str, promised: Floats) -> _Promises:
-    """Compare promised dates, one for each row, with what came of them (a column)."""
+    """Return promised dates, one for each row, with what came of them (a column)."""
     real = subject.ends if kept == "finish_time" else subject.result.column(kept)
     if np.isnan(promised).all():
         return _Promises(kept, promised, real, np.zeros(len(real), np.bool_), 0 * promised)
@@ -198,13 +198,13 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
         # On a host with n - 1 other jobs, a job may take n times as long. But that says nothing
         # of one that may do more than it was estimated to.
         crowds = np.maximum(subject.most_at_once, 1).astype(np.float64)
-        crowds[subject.understated[subject.identities.owners]] = 1.0
+        crowds[subject.understated[subject.job_numbers.owners]] = 1.0
         estimates = estimates * crowds
     planned_end = start + estimates - _done_before(subject)
     over = finish - planned_end
     # Of a sleep it is known to the last digit by how much its estimate is too short, and what is
     # killed at its estimate ends a moment later; else the files' rounding may look like one.
-    exact = subject.delays[subject.identities.owners] - estimates
+    exact = subject.delays[subject.job_numbers.owners] - estimates
     with np.errstate(invalid="ignore"):  # without an estimate both are infinite
         known = np.abs(exact - over) <= tolerance(finish)
     over = np.where(known, exact, over)
@@ -223,12 +223,12 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
 
 def _done_before(subject: Subject) -> Floats:
     """Return what each run that goes on with another's work has used of a doubtful estimate."""
-    result, identities = subject.result, subject.identities
+    result, job_numbers = subject.result, subject.job_numbers
     done = np.zeros(len(subject.executed))
     if result.earlier_runs:
         run_times = subject.ends - result.column("starting_time")
-        for rows in identities.runs(identities.several):
-            if subject.understated[identities.owners[rows[0]]]:
+        for rows in job_numbers.runs(job_numbers.several):
+            if subject.understated[job_numbers.owners[rows[0]]]:
                 for before, row in pairwise(rows):
                     if goes_on(result.text("profile")[row]):
                         done[row] = done[before] + run_times[before]
@@ -239,18 +239,18 @@ def _estimates(subject: Subject) -> Floats:
     """Return what planning could know of each job's run time (seconds)."""
     walltimes = subject.result.column("requested_time")
     estimates: Floats = np.where(walltimes > 0, walltimes, np.inf)
-    owners = subject.identities.owners
+    owners = subject.job_numbers.owners
     told = subject.asked("estimates")[owners]
-    return np.where(owners < subject.identities.known, told, estimates)
+    return np.where(owners < subject.job_numbers.known, told, estimates)
 
 
 @rule()
 def restart_identity(subject: Subject) -> Iterator[Violation]:
     """A job that is run again is the same job, and the run before it was killed earlier."""
-    result, identities = subject.result, subject.identities
+    result, job_numbers = subject.result, subject.job_numbers
     start, finish = result.columns("starting_time", "finish_time")
-    for rows in identities.runs(identities.several):
-        origin = identities.name(int(identities.owners[rows[0]]))
+    for rows in job_numbers.runs(job_numbers.several):
+        origin = job_numbers.name(int(job_numbers.owners[rows[0]]))
         for number, row in enumerate(rows):
             name = result.id(row)
             problem = ""
@@ -284,17 +284,17 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
     told of each that was killed stands for. A job may be given up, which ``_qos.csv`` then
     says: it was killed, and the hosts that it needs to be run again have gone for ever.
     """
-    result, identities = subject.result, subject.identities
+    result, job_numbers = subject.result, subject.job_numbers
     run_times = result.column("execution_time")
     promised, given_up = _marked(subject)
-    killed = np.zeros(len(identities), np.bool_)
-    killed[identities.owners] = result.ended_as(COMPLETED_KILLED)
-    for rows in identities.runs(identities.several | (promised & killed)):
+    killed = np.zeros(len(job_numbers), np.bool_)
+    killed[job_numbers.owners] = result.ended_as(COMPLETED_KILLED)
+    for rows in job_numbers.runs(job_numbers.several | (promised & killed)):
         row = rows[-1]
-        job = int(identities.owners[row])
+        job = int(job_numbers.owners[row])
         if len(rows) == 1 and not promised[job]:
             continue
-        name, origin = result.id(row), identities.name(job)
+        name, origin = result.id(row), job_numbers.name(job)
         state = result.text("final_state")[row]
         together = rows if goes_on(result.text("profile")[row]) else [row]
         ran = float(run_times[together].sum())
@@ -305,7 +305,7 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
         slack += NULL_RUN_TIME * np.count_nonzero(~lasting(run_times[together]))
         slack += (len(together) - 1) * 10.0**-TOLD_DECIMALS * np.nan_to_num(wanted)
         problem = ""
-        if state == REJECTED and (given_up[job] or given_up[identities.rows[row]]):
+        if state == REJECTED and (given_up[job] or given_up[job_numbers.rows[row]]):
             continue
         if state == COMPLETED_KILLED or (len(rows) > 1 and state == REJECTED):
             problem = f"is the last run of job {origin!r}, but is {state}"
@@ -333,10 +333,10 @@ def _differing(subject: Subject, before: int, row: int) -> list[str]:
 
 def _marked(subject: Subject) -> tuple[Booleans, Booleans]:
     """Return which jobs, by number, ``_qos.csv`` promises a deadline, and which it rejects."""
-    promised, rejected = np.zeros((2, len(subject.identities)), np.bool_)
+    promised, rejected = np.zeros((2, len(subject.job_numbers)), np.bool_)
     qos = subject.result.decisions
     if qos is not None:
-        numbers = subject.identities.qos
+        numbers = subject.job_numbers.qos
         promised[numbers[~np.isnan(qos.admitted_deadlines)]] = True
         rejected[numbers[qos.decisions == DECISIONS.index(QOS_REJECTED)]] = True
     return promised, rejected
@@ -382,11 +382,11 @@ def _overlapping(stays: Stays, place: int) -> list[int]:
 
 def _dedicated(subject: Subject) -> Booleans:
     """Tell which jobs of the run are of class dedicated, what goes on of them included."""
-    identities = subject.identities
-    dedicated = np.zeros(len(identities), np.bool_)
+    job_numbers = subject.job_numbers
+    dedicated = np.zeros(len(job_numbers), np.bool_)
     begin = 0
     for columns in subject.columns:
         for number, request in enumerate(columns.requests or (), begin):
             dedicated[number] = request is not None and request.service_class == DEDICATED
         begin += len(columns.ids)
-    return dedicated[identities.owners]
+    return dedicated[job_numbers.owners]

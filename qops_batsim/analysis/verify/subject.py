@@ -19,8 +19,8 @@ from qops_batsim.tables import Texts
 from qops_batsim.workload.model import JobColumns, Workload
 
 
-class Identities:
-    """Which job each row of a run's files is about.
+class JobNumbers:
+    """Numbers of the jobs that the rows of a run's files are about.
 
     Every full identifier has a number: jobs of the workloads from 0 on, in their order, what else
     the files name after them.
@@ -129,7 +129,7 @@ class Identities:
 
     @cached_property
     def first(self) -> Booleans:
-        """Whether each row is the first one of its identifier."""
+        """Rows that are the first one of their identifier."""
         first: Booleans = self._named[self.rows] == np.arange(len(self.rows))
         return first
 
@@ -142,7 +142,7 @@ class Identities:
 
     @cached_property
     def latest(self) -> Booleans:
-        """Whether each row is the last one of its identifier: usually it is the only one."""
+        """Rows that are the last one of their identifier: usually it is the only one."""
         place = np.empty(len(self), np.int64)
         rows = np.arange(len(self.rows))
         place[self.rows] = rows
@@ -151,13 +151,13 @@ class Identities:
 
     @cached_property
     def several(self) -> Booleans:
-        """Whether each job, by number, has several runs."""
+        """Jobs, by number, that have several runs."""
         several: Booleans = np.bincount(self.owners[self.latest], minlength=len(self)) > 1
         return several
 
     @cached_property
     def last_runs(self) -> Booleans:
-        """Whether each row is the last run of its job."""
+        """Rows that are the last run of their job."""
         last = self.latest & ~self.several[self.owners]
         for rows in self.runs(self.several):
             last[rows[-1]] = True
@@ -233,21 +233,21 @@ class Subject:
 
     @cached_property
     def grace(self) -> float:
-        """By how much promises may be late (seconds), as ``_run.json`` tells."""
+        """Lateness that promises may have (seconds), as ``_run.json`` tells."""
         return self.result.grace
 
     @cached_property
     def ends(self) -> Floats:
-        """When each job has ended at the earliest (seconds): :func:`real_ends`."""
+        """Earliest date at which each job can have ended (seconds): :func:`real_ends`."""
         return real_ends(*self.result.columns("starting_time", "finish_time"))
 
     @cached_property
-    def identities(self) -> Identities:
-        """Which job each row of the files is about."""
+    def job_numbers(self) -> JobNumbers:
+        """Numbers of the jobs that the rows of the files are about."""
         ids = {
             name: columns.ids for name, columns in zip(self.workloads, self.columns, strict=True)
         }
-        return Identities(self.result, ids)
+        return JobNumbers(self.result, ids)
 
     @cached_property
     def columns(self) -> list[JobColumns]:
@@ -302,5 +302,5 @@ class Subject:
         return np.where(sleeps, self.delays > self.asked("estimates"), computes_more)
 
     def _by_number(self, columns: Iterable[Numbers]) -> Floats:
-        further = np.full(len(self.identities) - self.identities.known, np.nan)
+        further = np.full(len(self.job_numbers) - self.job_numbers.known, np.nan)
         return np.concatenate([*columns, further])

@@ -38,7 +38,7 @@ from qops_batsim.protocol.events import (
     SimulationBegins,
 )
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.protocol.zeromq import RemotePeer
+from qops_batsim.protocol.zeromq import RemoteDecisionSide
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.launch import batsim_arguments
 from qops_batsim.running.run import run as run_and_verify
@@ -356,7 +356,7 @@ def test_the_same_over_zeromq(tmp_path: Path) -> None:
         )
         with (
             decision_process(scheduler_process("fqops")) as endpoint,
-            RemotePeer(endpoint, timeout=240.0) as peer,
+            RemoteDecisionSide(endpoint, timeout=240.0) as peer,
         ):
             there = Simulation(make_cluster(4), [workload], peer, remote)
             there.run()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from analysis.conftest import Ran, Writer
 from qops_batsim.analysis.results.restarts import original_id, without_number
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.verify.subject import Identities
+from qops_batsim.analysis.verify.subject import JobNumbers
 from qops_batsim.workload.batsim_json import parse_workload
 
 NAMES = st.sampled_from(["1", "1#1", "1#2", "1#1#1", "2", "2#1", "3#x", "#1", "4#1#2", "4"])
@@ -46,7 +46,7 @@ def test_rows_are_grouped_as_by_name(rows, asked):
     with tempfile.TemporaryDirectory() as directory:
         result = read_run(Writer(Path(directory))(ran))
     ids = {name: workload.columns.ids for name, workload in workloads.items()}
-    identities = Identities(result, ids)
+    identities = JobNumbers(result, ids)
     names = [f"w0!{name}" for name, _, _ in rows]
     expected = runs_by_name(names, result.column("starting_time"), jobs)
     everything = np.ones(len(identities), np.bool_)
