@@ -16,13 +16,21 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Asking:
-    """A job to plan. ``slot`` is its place in the order of arrivals."""
+    """A job to plan. ``slot`` is its place in the order of arrivals.
+
+    It has to end by ``deadline``, and is ordered by what it was promised, if that is another date.
+    """
 
     slot: int
     processors: int
     estimate: float
     deadline: float = math.inf
     arrival: float = 0
+    promise: float | None = None
+
+    @property
+    def promised(self) -> float:
+        return self.deadline if self.promise is None else self.promise
 
 
 @dataclass(frozen=True)
@@ -98,12 +106,12 @@ def in_time(job: Asking, start: float) -> bool:
 
 
 def by_least_laxity(job: Asking) -> tuple[float, int]:
-    laxity = job.deadline - job.estimate
+    laxity = job.promised - job.estimate
     return (math.inf if math.isnan(laxity) else laxity, job.slot)
 
 
 def by_earliest_deadline(job: Asking) -> tuple[float, int]:
-    return (job.deadline, job.slot)
+    return (job.promised, job.slot)
 
 
 ORDERS = {"least_laxity": by_least_laxity, "earliest_deadline": by_earliest_deadline}
