@@ -137,12 +137,14 @@ def qops(
     headroom: float = 0,
     patient: float = 60,
     give_up_hopeless: bool = True,
+    fit: Callable[[Seconds, Asking], float] | None = None,
 ) -> Answer:
     """Figure 3 of Islam et al. (2003), with the choices of ``docs/admission.md``.
 
     ``give_up_hopeless`` ends an insertion point at a job that would be late directly
     behind the jobs that stay where they are; it changes who is blamed, nothing else.
-    ``headroom`` is a share of the machine, for jobs with more laxity than ``patient``.
+    ``headroom`` is a share of the machine, for jobs with more laxity than ``patient``; another
+    way to place a job may be given instead.
     """
     key = ORDERS[order]
     last = None
@@ -152,7 +154,9 @@ def qops(
         if new_job == "first" and point > 0:
             to_place.remove(case.new)
             to_place.insert(0, case.new)
-        fit = partial(_fit_beside, case.now, headroom, patient)
+        if fit is None:
+            room = math.floor(headroom * (case.machine - Seconds(case).used[-1]) + 1e-9)
+            fit = partial(fit_beside, case.now, room, patient)
         answer = _qops_at(case, stay, to_place, key, k_factor, undo, give_up_hopeless, point, fit)
         if answer.starts is not None:
             return answer
@@ -171,10 +175,9 @@ def insertion_points(count: int) -> Iterator[int]:
         previous, point = point, point + (count - point) // 2
 
 
-def _fit_beside(now: int, headroom: float, patient: float, seconds: Seconds, job: Asking) -> float:
+def fit_beside(now: int, room: int, patient: float, seconds: Seconds, job: Asking) -> float:
     """The earliest fit, with headroom beside a job that can wait and is in time so."""
     most = seconds.machine - seconds.used[-1]
-    room = math.floor(headroom * most + 1e-9)
     if room and job.deadline - now - job.estimate > patient:
         wide = replace(job, processors=max(job.processors, min(most, job.processors + room)))
         start = seconds.earliest(wide)

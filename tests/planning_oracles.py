@@ -260,7 +260,7 @@ class Planner:
                 self.freed = True
 
     def extend_overdue(self, now: int) -> bool:
-        """Jobs that outlive their estimate are assumed to run to their walltime, or as long again."""
+        """Have jobs that outlive their estimate run to their walltime, or as long again."""
         found = False
         for slot, each in self.running.items():
             if each.expected_end < now:
@@ -412,7 +412,7 @@ class SlackRules:
     exhaustive_up_to: int = 6
     removal: str = "cheapest"
     early_gain: str = "slack"
-    weights: slack_oracles.Weights = slack_oracles.Weights()
+    weights: slack_oracles.Weights = field(default_factory=slack_oracles.Weights)
 
 
 class SlackPlanner(Planner):
