@@ -66,6 +66,10 @@ class Outcome:
     renewals: dict[int, int] = field(default_factory=dict)
 
 
+def bits(hosts: frozenset[int]) -> int:
+    return sum(1 << host for host in hosts)
+
+
 class Planner:
     """Conservative backfilling: a reservation for every job, at its earliest fit.
 
@@ -96,26 +100,23 @@ class Planner:
 
     # Fits
 
-    def occupied(self, now: int) -> tuple[int, list[frozenset[int]], list[int]]:
-        """Up to a horizon: the hosts that are in use and the number of processors, by second."""
+    def occupied(self, now: int) -> tuple[int, list[int], list[int]]:
+        """Up to a horizon: the hosts in use (bits), and the number of processors, by second."""
         ends = [r.expected_end for r in self.running.values()]
         ends += [s + self.tasks[slot].estimate for slot, s in self.plan.items()]
         horizon = int(max([now, *(end for end in ends if end < math.inf)])) + 1
-        hosts: list[frozenset[int]] = []
-        counts: list[int] = []
-        for second in range(now, horizon):
-            used: frozenset[int] = frozenset()
-            count = 0
-            for each in self.running.values():
-                if second < each.expected_end:
-                    used |= each.hosts
-                    count += len(each.hosts & self.there)
-            for slot, start in self.plan.items():
-                if start <= second < start + self.tasks[slot].estimate:
-                    used |= self.reserved.get(slot, frozenset())
-                    count += self.tasks[slot].processors
-            hosts.append(used)
-            counts.append(count)
+        hosts, counts = [0] * (horizon - now), [0] * (horizon - now)
+        for each in self.running.values():
+            there = len(each.hosts & self.there)
+            for second in range(now, int(each.expected_end)):
+                hosts[second - now] |= bits(each.hosts)
+                counts[second - now] += there
+        for slot, start in self.plan.items():
+            if start < math.inf:
+                reserved = bits(self.reserved.get(slot, frozenset()))
+                for second in range(int(start), int(start) + self.tasks[slot].estimate):
+                    hosts[second - now] |= reserved
+                    counts[second - now] += self.tasks[slot].processors
         return horizon, hosts, counts
 
     def place(self, slot: int, now: int) -> None:
@@ -129,9 +130,12 @@ class Planner:
         for start in range(now, horizon + 1):
             seconds = range(start - now, min(start + task.estimate, horizon) - now)
             if self.by_host:
-                common = self.there.difference(*(hosts[second] for second in seconds))
+                used = 0
+                for second in seconds:
+                    used |= hosts[second]
+                common = [host for host in sorted(self.there) if not used >> host & 1]
                 if len(common) >= task.processors:
-                    self.reserved[slot] = frozenset(sorted(common)[: task.processors])
+                    self.reserved[slot] = frozenset(common[: task.processors])
                     break
             elif all(counts[s] + task.processors <= len(self.there) for s in seconds):
                 break
