@@ -19,7 +19,14 @@ from qops_batsim.running.event_kernels import (
     reject,
     start,
 )
-from qops_batsim.scheduling.easy_kernel import Running, easy_pass, new_running
+from qops_batsim.scheduling.easy_kernel import (
+    Line,
+    Running,
+    append,
+    easy_pass,
+    new_line,
+    new_running,
+)
 from qops_batsim.scheduling.plan_kernels import (
     Given,
     compress,
@@ -87,50 +94,48 @@ def run_fcfs(events: Events, state: FcfsState, hosts: int) -> int:
 class EasyState(NamedTuple):
     """What :func:`~qops_batsim.scheduling.easy_kernel.easy_pass` keeps.
 
-    ``sizes`` holds how many jobs wait and run.
+    ``size`` holds how many jobs run.
     """
 
     gone: Queue
-    queue: Ints
+    line: Line
     running: Running
     started: Ints
-    sizes: Ints
+    size: Ints
 
 
 def new_easy_state(jobs: int, hosts: int) -> EasyState:
     most = 2 * hosts + 1
     return EasyState(
         new_queue(most),
-        np.empty(jobs, np.int64),
+        new_line(jobs),
         new_running(most),
         np.zeros(most, np.int64),
-        np.zeros(2, np.int64),
+        np.zeros(1, np.int64),
     )
 
 
 @lean_kernel
 def run_easy(events: Events, state: EasyState, hosts: int, estimates: Floats) -> int:
     """Backfill without delaying the first job, as :class:`~qops_batsim.scheduling.easy.Easy`."""
-    counts, sizes = events.counts, state.sizes
+    counts, size = events.counts, state.size
     while True:
         said = next_message(events, state.gone)
         if said < 0:
             return said
         for job in range(counts[ARRIVED], counts[NEXT]):
             if accept(events, job, hosts):
-                state.queue[sizes[0]] = job
-                sizes[0] += 1
-        count, sizes[0], sizes[1] = easy_pass(
+                append(state.line, job)
+        count, size[0] = easy_pass(
             events.dates[0],
             0.0,
             counts[FREE],
             hosts,
             events.processors,
             estimates,
-            state.queue,
-            sizes[0],
+            state.line,
             state.running,
-            sizes[1],
+            size[0],
             state.gone,
             state.started,
         )

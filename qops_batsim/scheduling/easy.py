@@ -11,6 +11,7 @@ from qops_batsim.scheduling.module import PlannerOptions, SchedulerOptions, Syst
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
+    from qops_batsim.scheduling.profile import Ints
     from qops_batsim.scheduling.table import JobTable
 
 
@@ -57,31 +58,33 @@ class Easy(SpaceSharingScheduler):
     def begin(self, system: System) -> None:
         """Start with an empty queue."""
         from qops_batsim.kernels import Steady
-        from qops_batsim.scheduling.easy_kernel import easy_pass, new_running
+        from qops_batsim.scheduling.easy_kernel import easy_pass, new_line, new_running
         from qops_batsim.scheduling.profile import new_queue
         from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable
 
         super().begin(system)
         self._pass = Steady(easy_pass)
         self._table: JobTable = JobTable()
-        self._queue = new_queue(FIRST_CAPACITY).slots
+        self._line = new_line(FIRST_CAPACITY)
         # No more jobs run than there are processors, nor are as many more chosen to.
         most = 2 * self.machine_size + 1
         self._gone, self._started = new_queue(most), new_queue(most).slots
         self._ending = new_running(most)
-        self._queued = self._running_count = 0
+        self._running_count = 0
         self._has_key = type(self).key is not Easy.key
         self._sorted = True
 
     def arrived(self, job: Job) -> None:
-        """Append the job to the queue."""
-        if self._queued == len(self._queue):
-            from qops_batsim.scheduling.profile import grown
+        """Append the job to the line."""
+        from qops_batsim.scheduling.easy_kernel import USED
 
-            self._queue = grown(self._queue)
+        slots, sizes = self._line.slots, self._line.sizes
+        if sizes[USED] == len(slots):
+            self._make_line(self._waiting(), 2 * len(slots))
+            slots, sizes = self._line.slots, self._line.sizes
         slot = self._table.add(job)
-        self._queue[self._queued] = slot
-        self._queued += 1
+        slots[sizes[USED]] = slot
+        sizes[USED] += 1
         if self._has_key:
             self._table.numbers.keys[slot] = self._checked(job, self.key(job))
             self._sorted = False
@@ -108,28 +111,24 @@ class Easy(SpaceSharingScheduler):
 
     def withdraw_wider(self, processors: int) -> list[Job]:
         """Take such jobs out of the queue."""
-        waiting = self._queue[: self._queued]
+        waiting = self._waiting()
         wider = self._table.numbers.processors[waiting] > processors
-        left = waiting[~wider]
-        found = [self._table.jobs[slot] for slot in waiting[wider]]
-        self._queue[: len(left)] = left
-        self._queued = len(left)
-        return found
+        self._make_line(waiting[~wider], len(self._line.slots))
+        return [self._table.jobs[slot] for slot in waiting[wider]]
 
     def schedule(self, now: float) -> None:
         """Start the jobs that fit without delaying the first one that does not."""
         jobs, numbers = self._table.jobs, self._table.numbers
         if not self._sorted:
             self._sort()
-        count, self._queued, self._running_count = self._pass(
+        count, self._running_count = self._pass(
             float(now),
             self.news.grace if self.news.late else 0.0,
             self.free_count,
             self.capacity.present,
             numbers.processors,
             numbers.estimates,
-            self._queue,
-            self._queued,
+            self._line,
             self._ending,
             self._running_count,
             self._gone,
@@ -141,7 +140,24 @@ class Easy(SpaceSharingScheduler):
 
     def _sort(self) -> None:
         """Put the jobs that came since the last pass into their places. O(queue log queue)."""
-        waiting = self._queue[: self._queued]
+        waiting = self._waiting()
         # Those with the same key stand in order of arrival before and after.
-        waiting[:] = waiting[self._table.numbers.keys[waiting].argsort(kind="stable")]
+        waiting = waiting[self._table.numbers.keys[waiting].argsort(kind="stable")]
+        self._make_line(waiting, len(self._line.slots))
         self._sorted = True
+
+    def _waiting(self) -> Ints:
+        """Return the slots of the waiting jobs in order. O(queue)."""
+        from qops_batsim.scheduling.easy_kernel import NO_JOB, USED
+
+        slots = self._line.slots[: self._line.sizes[USED]]
+        waiting: Ints = slots[slots != NO_JOB]
+        return waiting
+
+    def _make_line(self, slots: Ints, room: int) -> None:
+        """Let these jobs wait, in this order. O(room)."""
+        from qops_batsim.scheduling.easy_kernel import USED, new_line
+
+        self._line = new_line(room)
+        self._line.slots[: len(slots)] = slots
+        self._line.sizes[USED] = len(slots)
