@@ -31,7 +31,7 @@ from qops_batsim.papers.claims import (
     range_claim,
     sign_claim,
 )
-from qops_batsim.papers.report import Table, markdown_table
+from qops_batsim.papers.report import ReportTable, markdown_table
 
 ADMISSION = ("msb", "mrt", "qops")
 HIGH_LOADS = (1.2, 1.4, 1.6)
@@ -179,7 +179,7 @@ def verdicts(found: dict[str, list[Claim]]) -> list[str]:
     return markdown_table(["claim", *found], rows)
 
 
-def tables(found: list[CampaignSummary], logs: list[str]) -> Iterator[Table]:
+def tables(found: list[CampaignSummary], logs: list[str]) -> Iterator[ReportTable]:
     """Yield tables of what is refused and used at S = 0.2, by load and scheduler."""
     rows: dict[tuple[float, str], dict[str, CampaignSummary]] = {}
     for each in found:
@@ -190,7 +190,7 @@ def tables(found: list[CampaignSummary], logs: list[str]) -> Iterator[Table]:
         ("unadmitted_work", "Unadmitted processor-seconds (%)"),
         ("utilization", "Utilization (%)"),
     ):
-        yield Table(
+        yield ReportTable(
             f"{title}, S = 0.2, in parentheses less MSB",
             {"load": "load", "scheduler": "scheduler", **{log: log for log in logs}},
             [

@@ -21,7 +21,7 @@ from qops_batsim.analysis.metrics.charges import (
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.economics.charges import Categories, SlowdownTable, category_slowdowns
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.deadline_runs import Settings, outcomes_of
+from qops_batsim.experiments.deadline_runs import ChangedOptions, outcomes_of
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
@@ -135,7 +135,7 @@ class AdviceCase(msgspec.Struct, frozen=True, kw_only=True):
     window: int
     load: float = 1.0
     scheduler: str = "easy"
-    settings: Settings = ()
+    settings: ChangedOptions = ()
     estimates: str = USERS
     deadlines_by: str = USERS
     stringency: float = 0.2

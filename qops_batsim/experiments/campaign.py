@@ -33,10 +33,10 @@ from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.deadline_runs import (
     EXACT,
     USERS,
+    ChangedOptions,
     Contestant,
     DeadlineCase,
     Scenario,
-    Settings,
     check_distinct,
     contestant_of,
 )
@@ -278,7 +278,7 @@ class InputIdentities(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     logs: dict[str, str]
-    schedulers: dict[str, tuple[Settings, str]]
+    schedulers: dict[str, tuple[ChangedOptions, str]]
 
 
 def case_of(campaign: Campaign, cell: Cell, known: InputIdentities) -> DeadlineCase:

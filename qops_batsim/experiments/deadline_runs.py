@@ -44,7 +44,7 @@ BLIND = ("fcfs", "easy", "conservative")
 EXACT, USERS = "exact", "users"
 """By which estimates deadlines are given."""
 
-Settings = tuple[tuple[str, Any], ...]
+ChangedOptions = tuple[tuple[str, Any], ...]
 """Options of a scheduler that are not its defaults, sorted by name."""
 
 
@@ -130,7 +130,7 @@ class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
 
     scenario: Scenario
     scheduler: str
-    settings: Settings = ()
+    settings: ChangedOptions = ()
     code: str = ""
 
     def canonical(self) -> DeadlineCase:
@@ -291,13 +291,13 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
         """Return the case of a run on a scenario."""
         return self.case_of(scenario, *self.identity())
 
-    def case_of(self, scenario: Scenario, settings: Settings, code: str) -> DeadlineCase:
+    def case_of(self, scenario: Scenario, settings: ChangedOptions, code: str) -> DeadlineCase:
         """Return the case of a run on a scenario, given the contestant's :meth:`identity`."""
         return DeadlineCase(
             scenario=scenario, scheduler=self.scheduler, settings=settings, code=code
         )
 
-    def identity(self) -> tuple[Settings, str]:
+    def identity(self) -> tuple[ChangedOptions, str]:
         """Return the options that are not the defaults, and a digest of a scheduler's own file."""
         options = msgspec.to_builtins(self.make().options)
         defaults = msgspec.to_builtins(make_scheduler(self.scheduler).options)

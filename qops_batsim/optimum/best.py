@@ -31,7 +31,7 @@ from qops_batsim.optimum.problem import (
     worth_of,
 )
 from qops_batsim.optimum.search import (
-    Occupancy,
+    ProcessorUse,
     filled,
     improved,
     is_feasible,
@@ -368,7 +368,7 @@ def _without_deadline(problem: Problem, starts: Ints) -> dict[str, float]:
         return {}
     columns = problem.workload.columns
     run_times = run_times_until_killed(problem.workload)
-    room = Occupancy.of(problem.strict, starts, problem.machine)
+    room = ProcessorUse.of(problem.strict, starts, problem.machine)
     made = {}
     for place in problem.free.tolist():
         submission = max(float(columns.submission_times[place]), 0.0) - problem.origin

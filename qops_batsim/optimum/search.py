@@ -30,7 +30,7 @@ from qops_batsim.scheduling.profile import (
 )
 
 
-class Occupancy:
+class ProcessorUse:
     """Processors in use over time, as steps. Every change and question is O(steps)."""
 
     def __init__(self, machine: int) -> None:
@@ -39,7 +39,7 @@ class Occupancy:
         self.used: Ints = np.zeros(1, np.int64)
 
     @classmethod
-    def of(cls, tasks: Tasks, starts: Ints, machine: int) -> Occupancy:
+    def of(cls, tasks: Tasks, starts: Ints, machine: int) -> ProcessorUse:
         """Return the occupancy of a schedule."""
         room = cls(machine)
         chosen = np.flatnonzero(starts != NOT_CHOSEN)
@@ -81,13 +81,13 @@ def is_feasible(tasks: Tasks, starts: Ints, machine: int) -> bool:
     chosen = starts != NOT_CHOSEN
     in_time = (starts >= tasks.release) & (starts <= tasks.last_start)
     return bool(
-        in_time[chosen].all() and Occupancy.of(tasks, starts, machine).used.max() <= machine
+        in_time[chosen].all() and ProcessorUse.of(tasks, starts, machine).used.max() <= machine
     )
 
 
 def filled(tasks: Tasks, starts: Ints, machine: int, order: Iterable[int]) -> Ints:
     """Return a schedule with more jobs, each at its earliest fit, in an order of places."""
-    starts, room = starts.copy(), Occupancy.of(tasks, starts, machine)
+    starts, room = starts.copy(), ProcessorUse.of(tasks, starts, machine)
     columns = tasks.release, tasks.duration, tasks.processors, tasks.last_start
     for place in order:
         if starts[place] == NOT_CHOSEN:

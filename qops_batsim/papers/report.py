@@ -18,14 +18,12 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from qops_batsim.errors import InputError, require_one_of
-from qops_batsim.experiments.pool import KeptRuns, Workers, run_cases
+from qops_batsim.experiments.pool import CaseT, KeptRuns, RunT, Workers, run_cases
 from qops_batsim.experiments.statistics import Interval
 from qops_batsim.experiments.traces import usual_places
 from qops_batsim.papers.claims import METHOD, Claim
 from qops_batsim.version import __version__
 
-CaseT = TypeVar("CaseT", bound=Hashable)
-RunT = TypeVar("RunT")
 StudyT = TypeVar("StudyT", bound=msgspec.Struct)
 
 
@@ -95,31 +93,32 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Column(NamedTuple):
+class ReportColumn(NamedTuple):
     """A column whose cells have a format of their own: a format text, or a function."""
 
     heading: str
     form: str | Callable[[Any], str]
 
 
-Columns = Mapping[str, str | Column]
+ReportColumns = Mapping[str, str | ReportColumn]
 
 
-def interval_column(heading: str, scale: float = 1.0) -> Column:
+def interval_column(heading: str, scale: float = 1.0) -> ReportColumn:
     """Return a column of means with intervals, times a factor to another unit."""
-    return Column(heading, lambda value: value.text(scale))
+    return ReportColumn(heading, lambda value: value.text(scale))
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table, declared once and rendered as text or Markdown; its rows are the report's data.
 
-    Columns are headings, or a :class:`Column`, by the key of the value in a row; ``"paper.wait"``
-    is the key ``wait`` in the value of ``paper``. A value that is missing or None is a dash.
+    Columns are headings, or a :class:`ReportColumn`, by the key of the value in a row;
+    ``"paper.wait"`` is the key ``wait`` in the value of ``paper``. A value that is missing or None
+    is a dash.
     """
 
     title: str
-    columns: Columns
+    columns: ReportColumns
     rows: Sequence[Mapping[str, Any]]
     note: str = ""
 
@@ -202,7 +201,7 @@ class PaperReport(msgspec.Struct, kw_only=True):
     quick: bool
     choices: Mapping[str, str]
     data: Mapping[str, Any]
-    tables: Sequence[Table] = ()
+    tables: Sequence[ReportTable] = ()
     figures: Sequence[Figure] = ()
     claims: Sequence[Claim] = ()
 
@@ -329,10 +328,10 @@ def _value(row: Mapping[str, Any], key: str) -> Any:
     return _value(inner, rest) if rest and inner is not None else None
 
 
-def _text(cell: Any, column: str | Column) -> str:
+def _text(cell: Any, column: str | ReportColumn) -> str:
     if cell is None:
         return "-"
-    if isinstance(column, Column):
+    if isinstance(column, ReportColumn):
         return column.form.format(cell) if isinstance(column.form, str) else column.form(cell)
     return number_text(cell) if isinstance(cell, float | int) else str(cell)
 

@@ -8,7 +8,7 @@ import pytest
 
 from qops_batsim.papers import report
 from qops_batsim.papers.claims import Claim
-from qops_batsim.papers.report import Figure, Panel, PaperReport, PaperRequest, Series, Table
+from qops_batsim.papers.report import Figure, Panel, PaperReport, PaperRequest, ReportTable, Series
 
 
 @pytest.fixture
@@ -28,7 +28,9 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[PaperRequest]:
             choices={"machine": "8 processors"},
             data={"table1": [1.5]},
             tables=[
-                Table(title="Numbers", columns={"n": "n"}, rows=({"n": 1.5},), note="measured")
+                ReportTable(
+                    title="Numbers", columns={"n": "n"}, rows=({"n": 1.5},), note="measured"
+                )
             ],
             figures=[Figure(name="figure1", title="A line", panels=(panel,))],
             claims=[

@@ -93,7 +93,7 @@ def test_runs_are_consistent(results: Results) -> None:
 
 
 def test_slack_beyond_tolerance_is_no_tolerance(trace: Workload) -> None:
-    scenario = islam2004_runs.priced_workload(trace, 1.6, 1.0, 1)
+    scenario = islam2004_runs.charged_workload(trace, 1.6, 1.0, 1)
     found = set()
     for factor, slack in ((1.0, 2.0), (2.0, 2.5), (2.0, 6.0), (5.0, 6.0)):
         case = Case(load=1.6, tolerance_factor=factor, slack_factor=slack)
@@ -356,7 +356,7 @@ def test_killing_breaks_no_promise_on_a_real_log(shared: Path, seed: int) -> Non
     log = read_swf(shared / "traces" / islam2004.LOGS[0])
     trace = convert_log(log, processors=430, first=QUICK_JOBS).workload
     case = Case(load=1.6, deadline_share=0.2, tolerance_factor=4.0, kill_and_restart=True)
-    scenario = islam2004_runs.priced_workload(trace, case.load, case.deadline_share, seed)
+    scenario = islam2004_runs.charged_workload(trace, case.load, case.deadline_share, seed)
     # Raises if a promised deadline is missed.
     run = islam2004_runs.run_case(scenario, case, seed)
     assert run.kills > 100

@@ -7,13 +7,13 @@ from qops_batsim.errors import InputError
 from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.pictures import draw_figures
 from qops_batsim.papers.report import (
-    Column,
     Figure,
     Panel,
     PaperReport,
     PaperRequest,
+    ReportColumn,
+    ReportTable,
     Series,
-    Table,
     find_log,
     relative_difference,
     run_paper,
@@ -53,7 +53,7 @@ def a_report() -> PaperReport:
         choices={"load": "by duplication"},
         data={"table1": {"waiting_time": 12.5}},
         tables=[
-            Table(
+            ReportTable(
                 title="Waits",
                 columns={"load": "load", "wait": "s"},
                 rows=({"load": 1.0, "wait": 12345.678}, {"load": "x", "wait": None}),
@@ -94,16 +94,16 @@ def test_the_document_has_data_claims_and_figures_as_plain_values() -> None:
 
 def test_cells_become_readable_text() -> None:
     assert a_report().tables[0].text_rows() == [["1.00", "12,346"], ["x", "-"]]
-    table = Table(title="", columns={"n": "n"}, rows=({"n": 28284}, {"n": -0.126}))
+    table = ReportTable(title="", columns={"n": "n"}, rows=({"n": 28284}, {"n": -0.126}))
     assert table.text_rows() == [["28,284"], ["-0.13"]]
 
 
 def test_a_column_says_where_its_values_are_and_how_they_read() -> None:
-    table = Table(
+    table = ReportTable(
         title="",
         columns={
-            "paper.wait": Column("difference", "{:+.1f} %"),
-            "wait": Column("kind", lambda wait: "long" if wait > 9 else "short"),
+            "paper.wait": ReportColumn("difference", "{:+.1f} %"),
+            "wait": ReportColumn("kind", lambda wait: "long" if wait > 9 else "short"),
         },
         rows=({"wait": 10, "paper": {"wait": 2.0}}, {"wait": 1, "paper": None}, {}),
     )
@@ -113,7 +113,7 @@ def test_a_column_says_where_its_values_are_and_how_they_read() -> None:
 
 def test_keys_of_inner_values_may_have_dots() -> None:
     columns = {f"jobs.{factor}": factor for factor in ("1", "1.5", "2.5")}
-    table = Table(title="", columns=columns, rows=({"jobs": {"1": 80.0, "1.5": 70.0}},))
+    table = ReportTable(title="", columns=columns, rows=({"jobs": {"1": 80.0, "1.5": 70.0}},))
     assert table.text_rows() == [["80.00", "70.00", "-"]]
 
 

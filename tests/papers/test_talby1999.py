@@ -17,9 +17,9 @@ from qops_batsim.papers.talby1999 import paper as talby1999
 from qops_batsim.papers.talby1999 import study as paper
 from qops_batsim.papers.talby1999 import study as study
 from qops_batsim.papers.talby1999.runs import (
-    Month,
+    MonthMeasures,
     SlotClock,
-    Year,
+    YearMeasures,
     improvement,
     month_workload,
     months_of,
@@ -211,10 +211,10 @@ def test_every_fifth_job_of_a_month_is_preferred() -> None:
     assert workload.jobs[0].submission_time == 0
 
 
-def year_of(*months: tuple[int, float, int, float]) -> Year:
-    return Year(
+def year_of(*months: tuple[int, float, int, float]) -> YearMeasures:
+    return YearMeasures(
         months=tuple(
-            Month(
+            MonthMeasures(
                 month=f"1996-{9 + place:02}",
                 jobs=jobs,
                 wait=wait,

@@ -41,15 +41,15 @@ from qops_batsim.papers.islam2003.study import (
     is_bounded,
 )
 from qops_batsim.papers.report import (
-    Column,
-    Columns,
     Figure,
     Panel,
     PaperReport,
     PaperRequest,
     Quantity,
+    ReportColumn,
+    ReportColumns,
+    ReportTable,
     Series,
-    Table,
     find_log,
     interval_column,
     line_of_means,
@@ -97,13 +97,13 @@ def report_on(
     )
 
 
-def tables(results: Results) -> list[Table]:
+def tables(results: Results) -> list[ReportTable]:
     """Return the tables."""
     loads = {results.study.loads[0], results.study.loads[-1]}
     loads |= {load for load in results.study.loads if load in (1.2, 1.4)}
     shown = [row for row in rows(results) if row["load"] in loads]
     return [
-        Table(
+        ReportTable(
             "Figures",
             {"number": "figure", "title": "shows", "rules": "artificial deadlines"},
             [
@@ -115,13 +115,13 @@ def tables(results: Results) -> list[Table]:
                 for each in FIGURES
             ],
         ),
-        Table(
+        ReportTable(
             "Deadlines for all jobs: mean over seeds and 95 % interval",
             _ALL,
             [row for row in shown if row["share"] == 1],
         ),
         *(
-            Table(
+            ReportTable(
                 f"Mixed jobs, artificial deadlines of the {source}",
                 _MIXED,
                 [row for row in shown if row["share"] < 1 and row["rule"] == rule],
@@ -129,9 +129,9 @@ def tables(results: Results) -> list[Table]:
             )
             for rule, source in RULES.items()
         ),
-        Table(
+        ReportTable(
             "Packed schedules of section 4.1: admitted jobs (%)",
-            {"laxity": Column("r", "{:g}"), **_numbers(**{name: name for name in ADMISSION})},
+            {"laxity": ReportColumn("r", "{:g}"), **_numbers(**{name: name for name in ADMISSION})},
             list(packed(results)),
         ),
         *_compared(
@@ -141,24 +141,24 @@ def tables(results: Results) -> list[Table]:
     ]
 
 
-def _compared(title: str, found: Sequence[dict[str, Any]]) -> list[Table]:
-    return [Table(title, _COMPARED, found)] if found else []
+def _compared(title: str, found: Sequence[dict[str, Any]]) -> list[ReportTable]:
+    return [ReportTable(title, _COMPARED, found)] if found else []
 
 
-_WHERE: Columns = {
+_WHERE: ReportColumns = {
     "log": "log",
     "method": "method",
-    "stringency": Column("S", "{:g}"),
+    "stringency": ReportColumn("S", "{:g}"),
 }
 
 
-def _numbers(**headings: str) -> Columns:
+def _numbers(**headings: str) -> ReportColumns:
     return {key: interval_column(heading) for key, heading in headings.items()}
 
 
-_ALL: Columns = {
+_ALL: ReportColumns = {
     **_WHERE,
-    "load": Column("load", "{:g}"),
+    "load": ReportColumn("load", "{:g}"),
     "scheduler": "scheduler",
     **_numbers(
         unadmitted_jobs="unadmitted jobs (%)",
@@ -166,10 +166,10 @@ _ALL: Columns = {
         utilization="utilization (%)",
     ),
 }
-_MIXED: Columns = {
+_MIXED: ReportColumns = {
     **_WHERE,
-    "share": Column("deadline jobs", "{:.0%}"),
-    "load": Column("load", "{:g}"),
+    "share": ReportColumn("deadline jobs", "{:.0%}"),
+    "load": ReportColumn("load", "{:g}"),
     "scheduler": "scheduler",
     **_numbers(
         unadmitted_deadline_jobs="unadmitted jobs (%)",
@@ -179,9 +179,9 @@ _MIXED: Columns = {
     ),
     "response_time": interval_column("response (h)", 1 / 3600),
 }
-_COMPARED: Columns = {
+_COMPARED: ReportColumns = {
     "log": "log",
-    "load": Column("load", "{:g}"),
+    "load": ReportColumn("load", "{:g}"),
     "reading": "reading",
     **_numbers(
         unadmitted_jobs="unadmitted jobs (%)",

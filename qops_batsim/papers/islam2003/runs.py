@@ -22,9 +22,9 @@ from qops_batsim.experiments.best_lines import (
     mean_unadmitted,
 )
 from qops_batsim.experiments.deadline_runs import (
+    ChangedOptions,
     DeadlineCase,
     DeadlineRuns,
-    Settings,
     checked_outcomes,
 )
 from qops_batsim.experiments.statistics import mean_interval, paired_difference
@@ -110,7 +110,7 @@ class Results:
         seeds: Sequence[int],
         metric: str,
         scheduler: str,
-        settings: Settings | None = None,
+        settings: ChangedOptions | None = None,
     ) -> list[float]:
         """Return a number by seed, with deadlines for all jobs and S = 0.2."""
         scenarios = (strict_scenario(source, load, seed) for seed in seeds)

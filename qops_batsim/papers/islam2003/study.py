@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from qops_batsim.experiments.deadline_runs import BLIND, DeadlineCase, Scenario, Settings
+from qops_batsim.experiments.deadline_runs import BLIND, ChangedOptions, DeadlineCase, Scenario
 from qops_batsim.scheduling.registry import make_scheduler
 
 FigureKind = Literal["admittance", "utilization", "load", "achieved", "relaxation"]
@@ -99,10 +99,10 @@ RULES: dict[ArtificialRule, str] = {"run-time": "text", "turnaround": "slides"}
 ADMISSION = ("qops", "msb", "mrt")
 REFERENCES = ("easy", "conservative")
 
-SETTINGS: dict[str, Settings] = {"conservative": (("reserve", "processors"),)}
+SETTINGS: dict[str, ChangedOptions] = {"conservative": (("reserve", "processors"),)}
 """Options of schedulers that are not their defaults."""
 
-EARLIEST_DEADLINE: Settings = (("order", "earliest_deadline"),)
+EARLIEST_DEADLINE: ChangedOptions = (("order", "earliest_deadline"),)
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +126,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     scheduler: str
-    settings: Settings = ()
+    settings: ChangedOptions = ()
 
 
 class PackedCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -251,7 +251,9 @@ def strict_scenario(source: Source, load: float, seed: int) -> Scenario:
     return scenario(source, "duplication", (0.2, 1.0), load, seed)
 
 
-def case_of(found: Scenario, scheduler: str, settings: Settings | None = None) -> DeadlineCase:
+def case_of(
+    found: Scenario, scheduler: str, settings: ChangedOptions | None = None
+) -> DeadlineCase:
     """Return the case of a scheduler, the same for all deadlines if it does not look at them."""
     if scheduler in BLIND:
         found = msgspec.structs.replace(

@@ -37,14 +37,14 @@ from qops_batsim.papers.islam2004.study import (
     choices,
 )
 from qops_batsim.papers.report import (
-    Column,
-    Columns,
     Figure,
     Panel,
     PaperReport,
     PaperRequest,
     Quantity,
-    Table,
+    ReportColumn,
+    ReportColumns,
+    ReportTable,
     find_log,
     interval_column,
     line_of_means,
@@ -97,26 +97,26 @@ def report_on(parts: Sequence[tuple[Workload, Study]], request: PaperRequest) ->
     return report
 
 
-def tables(results: Results, *, machine: str = "") -> list[Table]:
+def tables(results: Results, *, machine: str = "") -> list[ReportTable]:
     """Return the tables; ``machine`` goes behind their titles."""
     study = results.study
     tolerance = [case for load in study.loads for case in study.tolerance_cases(load)]
     return [
-        Table(
+        ReportTable(
             f"Fixed tolerance{machine}: mean over seeds and 95 % interval",
             _TOLERANCE,
             [case_values(results, case) for case in tolerance],
             note="The resource charge is the accepted work: estimates are exact.",
         ),
         _category_table(results, machine),
-        Table(
+        ReportTable(
             f"Kill-and-restart{machine}, load {study.kill_load:g}",
             _KILLS,
             _kill_rows(results),
             note="Resource charge in 10⁶ processor-seconds, QoS charge in 10³. With SF above TF no "
             "user accepts an offer, so that it does not matter by how much.",
         ),
-        Table(
+        ReportTable(
             f"Who earns more{machine}, load {study.kill_load:g}: w_r R + w_q Q of mean charges",
             _BREAK_EVEN,
             break_even_values(results),
@@ -125,19 +125,21 @@ def tables(results: Results, *, machine: str = "") -> list[Table]:
     ]
 
 
-def _category_table(results: Results, machine: str) -> Table:
-    columns: dict[str, str | Column] = {
+def _category_table(results: Results, machine: str) -> ReportTable:
+    columns: dict[str, str | ReportColumn] = {
         "category": "category",
-        "jobs": Column("% of jobs", "{:.1f}"),
-        "work": Column("% of work", "{:.1f}"),
+        "jobs": ReportColumn("% of jobs", "{:.1f}"),
+        "work": ReportColumn("% of work", "{:.1f}"),
     }
     factors = [f"{each:g}" for each in shown_factors(results.study.tolerance_factors)]
     for what in ("jobs", "work"):
         for factor in factors:
             heading = f"{what}, TF {factor}"
-            columns[f"accepted_{what}.{factor}"] = Column(heading, lambda each: f"{each.mean:.0f}")
+            columns[f"accepted_{what}.{factor}"] = ReportColumn(
+                heading, lambda each: f"{each.mean:.0f}"
+            )
     load = f"load {max(results.study.loads):g}"
-    return Table(
+    return ReportTable(
         f"Acceptance by category{machine}, fixed TF, {load}",
         columns,
         category_values(results),
@@ -160,30 +162,30 @@ def _kill_rows(results: Results) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-_RESOURCE: Columns = {
+_RESOURCE: ReportColumns = {
     "metrics.resource_charge": interval_column("resource charge (10⁶ proc-s)", 1e-6),
     "metrics.qos_charge": interval_column("QoS charge (10³)", 1e-3),
 }
-_TOLERANCE: Columns = {
-    "load": Column("load", "{:g}"),
-    "tolerance_factor": Column("TF", "{:g}"),
+_TOLERANCE: ReportColumns = {
+    "load": ReportColumn("load", "{:g}"),
+    "tolerance_factor": ReportColumn("TF", "{:g}"),
     "metrics.accepted_share": interval_column("accepted jobs (%)"),
     **_RESOURCE,
 }
-_KILLS: Columns = {
-    "deadline_share": Column("deadline jobs (%)", lambda share: f"{100 * share:g}"),
-    "tolerance_factor": Column("TF", "{:g}"),
+_KILLS: ReportColumns = {
+    "deadline_share": ReportColumn("deadline jobs (%)", lambda share: f"{100 * share:g}"),
+    "tolerance_factor": ReportColumn("TF", "{:g}"),
     "slack_factor": "SF",
     "without.resource_charge": interval_column("resource charge", 1e-6),
     "metrics.resource_charge": interval_column("with kills", 1e-6),
     "without.qos_charge": interval_column("QoS charge", 1e-3),
     "metrics.qos_charge": interval_column("with kills", 1e-3),
-    "metrics.kills": Column("kills", lambda value: number_text(value.mean)),
-    "metrics.wasted_work": Column(
+    "metrics.kills": ReportColumn("kills", lambda value: number_text(value.mean)),
+    "metrics.wasted_work": ReportColumn(
         "wasted (10⁶ proc-s)", lambda value: number_text(value.mean / 1e6)
     ),
 }
-_BREAK_EVEN: Columns = {
+_BREAK_EVEN: ReportColumns = {
     "first": "first",
     "second": "second",
     "ratio": "break-even w_q / w_r",

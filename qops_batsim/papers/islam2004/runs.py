@@ -123,18 +123,18 @@ class _Trace:
     def __init__(self, trace: Workload) -> None:
         self._trace = trace
         self._key: tuple[float, float, int] | None = None
-        self._scenario: PricedWorkload | None = None
+        self._scenario: ChargedWorkload | None = None
 
     def __call__(self, run: tuple[Case, int]) -> CaseMeasures:
         case, seed = run
         key = (case.load, case.deadline_share, seed)
         if self._scenario is None or self._key != key:
-            self._key, self._scenario = key, priced_workload(self._trace, *key)
+            self._key, self._scenario = key, charged_workload(self._trace, *key)
         return run_case(self._scenario, case, seed)
 
 
 @dataclass(frozen=True)
-class PricedWorkload:
+class ChargedWorkload:
     """A workload with deadlines, its work by category, and its slowdowns under EASY."""
 
     workload: Workload
@@ -144,9 +144,9 @@ class PricedWorkload:
     bounded_slowdowns: SlowdownTable
 
 
-def priced_workload(
+def charged_workload(
     trace: Workload, load: float, deadline_share: float, seed: int
-) -> PricedWorkload:
+) -> ChargedWorkload:
     """Make the workload of a load and seed.
 
     Duplicates are submitted with their originals and have the same deadline, from EASY on
@@ -167,7 +167,7 @@ def priced_workload(
     for job in references.values():
         label = slowdowns.categories.label(job.run_time, job.processors)
         work[label] += job.run_time * job.processors
-    return PricedWorkload(
+    return ChargedWorkload(
         workload=workload,
         work=work,
         references=references,
@@ -176,7 +176,7 @@ def priced_workload(
     )
 
 
-def run_case(scenario: PricedWorkload, case: Case, seed: int) -> CaseMeasures:
+def run_case(scenario: ChargedWorkload, case: Case, seed: int) -> CaseMeasures:
     """Run a case, check its schedule and charge its jobs."""
     workload = scenario.workload
     module = make_scheduler(SCHEDULER, case.settings(seed))

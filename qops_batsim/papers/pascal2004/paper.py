@@ -33,14 +33,14 @@ from qops_batsim.papers.pascal2004.study import (
     Study,
 )
 from qops_batsim.papers.report import (
-    Column,
-    Columns,
     Figure,
     Panel,
     PaperReport,
     PaperRequest,
+    ReportColumn,
+    ReportColumns,
+    ReportTable,
     Series,
-    Table,
     find_log,
     line_of_means,
     number_text,
@@ -78,11 +78,11 @@ def run_with(study: Study, request: PaperRequest) -> PaperReport:
     )
 
 
-def tables(first: TableRows, second: TableRows, third: TableRows) -> list[Table]:
+def tables(first: TableRows, second: TableRows, third: TableRows) -> list[ReportTable]:
     """Return Table 1, Table 2 with one row a case and class, guarantees, and candidates."""
     labelled = [{**case, "label": _label(case)} for case in second]
     return [
-        Table(
+        ReportTable(
             "Table 1: mean wait (s), all jobs dedicated, tasks start together",
             _TABLE_1,
             first,
@@ -90,7 +90,7 @@ def tables(first: TableRows, second: TableRows, third: TableRows) -> list[Table]
             "those that ran are simulated. The paper's NQS column is what its log recorded. "
             "Conservative backfilling with exact run times is there for orientation.",
         ),
-        Table(
+        ReportTable(
             "Table 2: influence of the quality of service",
             _TABLE_2,
             [
@@ -104,7 +104,7 @@ def tables(first: TableRows, second: TableRows, third: TableRows) -> list[Table]
             "Stretch: (end - start) / CPU time, the price of sharing hosts. Mapping times are "
             "processor times of this machine.",
         ),
-        Table(
+        ReportTable(
             "Predicted ends against simulated ones (s), and guarantees",
             _GUARANTEES,
             labelled,
@@ -113,7 +113,7 @@ def tables(first: TableRows, second: TableRows, third: TableRows) -> list[Table]
         ),
         *(
             [
-                Table(
+                ReportTable(
                     "Candidates for each fall-back, the last case of the paper with four classes",
                     _CANDIDATES,
                     third,
@@ -161,46 +161,46 @@ def _mean_text(values: Sequence[float | None]) -> str:
     return "-" if known is None else number_text(_without_fraction(known))
 
 
-_TABLE_1: Columns = {
-    "log": Column("log", lambda name: name.partition(".")[0]),
+_TABLE_1: ReportColumns = {
+    "log": ReportColumn("log", lambda name: name.partition(".")[0]),
     "jobs": "jobs",
     "days": "days",
     "recorded": "as recorded",
-    "nqs_by_seed": Column("our NQS", _interval_text),
+    "nqs_by_seed": ReportColumn("our NQS", _interval_text),
     "paper.nqs": "paper: NQS (log)",
     "aroma": "AROMA, run time",
     "aroma_cpu_time_field": "AROMA, CPU time field",
     "paper.aroma": "paper: AROMA",
-    "difference_percent.aroma": Column("difference", "{:+.1f} %"),
+    "difference_percent.aroma": ReportColumn("difference", "{:+.1f} %"),
     "conservative": "conservative, exact",
 }
-_TABLE_2: Columns = {
+_TABLE_2: ReportColumns = {
     "label": "case",
     "class": "class",
-    "jobs": Column("jobs", _mean_text),
-    "wait": Column("wait (s)", _interval_text),
+    "jobs": ReportColumn("jobs", _mean_text),
+    "wait": ReportColumn("wait (s)", _interval_text),
     "paper.wait": "paper",
-    "mapping_ms": Column("mapping (ms)", _mean_text),
-    "mapping_p99_ms": Column("p99 (ms)", _mean_text),
+    "mapping_ms": ReportColumn("mapping (ms)", _mean_text),
+    "mapping_p99_ms": ReportColumn("p99 (ms)", _mean_text),
     "paper.mapping_ms": "paper",
-    "rejected": Column("rejects", _count_text),
+    "rejected": ReportColumn("rejects", _count_text),
     "paper.rejected": "paper",
-    "stretch": Column("stretch", _mean_text),
+    "stretch": ReportColumn("stretch", _mean_text),
 }
-_CANDIDATES: Columns = {
+_CANDIDATES: ReportColumns = {
     "candidates": "candidates",
-    "deadline_rejects": Column("deadline rejects", _count_text),
-    "deadline_rejects_percent": Column("%", _interval_text),
-    "high_priority_rejects": Column("high priority rejects", _count_text),
-    "wait": Column("wait (s), all", _interval_text),
-    "mapping_ms": Column("mapping (ms)", _mean_text),
-    "mapping_p99_ms": Column("p99 (ms)", _mean_text),
+    "deadline_rejects": ReportColumn("deadline rejects", _count_text),
+    "deadline_rejects_percent": ReportColumn("%", _interval_text),
+    "high_priority_rejects": ReportColumn("high priority rejects", _count_text),
+    "wait": ReportColumn("wait (s), all", _interval_text),
+    "mapping_ms": ReportColumn("mapping (ms)", _mean_text),
+    "mapping_p99_ms": ReportColumn("p99 (ms)", _mean_text),
     "broken_promises": "broken guarantees",
 }
-_GUARANTEES: Columns = {
+_GUARANTEES: ReportColumns = {
     "label": "case",
-    "prediction_error_s.mean": Column("last, mean", "{:.1e}"),
-    "prediction_error_s.max": Column("last, max", "{:.1e}"),
+    "prediction_error_s.mean": ReportColumn("last, mean", "{:.1e}"),
+    "prediction_error_s.max": ReportColumn("last, max", "{:.1e}"),
     "prediction_error_s.first_mean": "first, mean",
     "stopped": "stops",
     "broken_promises": "broken guarantees",

@@ -16,7 +16,7 @@ from qops_batsim.papers.report import relative_difference
 from qops_batsim.papers.talby1999 import study
 from qops_batsim.papers.talby1999.runs import (
     JobGroup,
-    Year,
+    YearMeasures,
     Years,
     fall,
     improvement,
@@ -176,7 +176,7 @@ def monthly_claims(years: Years, reading: Reading) -> list[Claim]:
     return [*claims, _plain("guarantee", not late, float(late), 0.0)]
 
 
-def _improvements(name: str, year: Year, base: Year, told: float) -> list[Claim]:
+def _improvements(name: str, year: YearMeasures, base: YearMeasures, told: float) -> list[Claim]:
     """Return the claims that a scheduler improves on another, and by as much as is told."""
     found = improvement_interval(year, base)
     return [_positive(name, found, told), _in_range(f"{name}-size", found, told)]

@@ -17,8 +17,8 @@ from qops_batsim.papers.report import (
     Panel,
     PaperReport,
     PaperRequest,
+    ReportTable,
     Series,
-    Table,
     claim_value,
     find_log,
     series_of,
@@ -174,7 +174,7 @@ _PAPER_READING = {
 }
 
 
-def monthly_tables(data: Data) -> list[Table]:
+def monthly_tables(data: Data) -> list[ReportTable]:
     """Return the monthly table, and those of the conservative column and of EASY."""
     equal = data["equal_priorities"]
     year = {"month": "year", **equal, "literal": dict(equal["literal"])}
@@ -183,20 +183,20 @@ def monthly_tables(data: Data) -> list[Table]:
     year["literal"]["slack"] = equal["literal"]["slack_average"]
     easy = [{**row, **{name: _with_interval(row[name]) for name in BOTH}} for row in data["easy"]]
     return [
-        Table(
+        ReportTable(
             "Average wait (s), equal priorities (section 5.2)",
             _MONTHLY,
             [*equal["months"], year],
             note="Literal: section 4.2 word for word, where an early end lengthens slacks.",
         ),
-        Table(
+        ReportTable(
             "Against EASY: yearly averages and improvement (abstract)",
             _EASY,
             easy,
             note="The paper's simulator notices early ends at arrivals and slots; a usual one at "
             "once, with months by submission.",
         ),
-        Table(
+        ReportTable(
             "Conservative backfilling: months and what the simulator notices",
             _CONSERVATIVE,
             data["conservative_column"],
@@ -206,7 +206,7 @@ def monthly_tables(data: Data) -> list[Table]:
     ]
 
 
-def claims_in_both_readings(chosen: Sequence[Claim], literal: Sequence[Claim]) -> Table:
+def claims_in_both_readings(chosen: Sequence[Claim], literal: Sequence[Claim]) -> ReportTable:
     """Return the table of claims in the reading chosen and in the literal one."""
     rows = [
         {
@@ -217,7 +217,7 @@ def claims_in_both_readings(chosen: Sequence[Claim], literal: Sequence[Claim]) -
         }
         for one, other in zip(chosen, literal, strict=True)
     ]
-    return Table(
+    return ReportTable(
         "Claims in both readings",
         _CLAIMS,
         rows,
@@ -240,7 +240,7 @@ def _with_interval(found: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "improvement": f"{found['improvement_percent']:.1f}{ends}"}
 
 
-def all_tables(data: Data) -> list[Table]:
+def all_tables(data: Data) -> list[ReportTable]:
     """Return the tables of the whole reproduction."""
     return [*monthly_tables(data), *_priority_tables(data), *_parameter_tables(data)]
 
@@ -256,7 +256,7 @@ def _by_reading(row: Mapping[str, Any], told: Mapping[str, Any]) -> list[dict[st
     return [{**each, **named} for each in found]
 
 
-def _priority_tables(data: Data) -> list[Table]:
+def _priority_tables(data: Data) -> list[ReportTable]:
     heuristics = []
     for name, row in data["heuristics"].items():
         told = {**row["paper"], "improvement_percent": row["paper_improvement_percent"]}
@@ -266,24 +266,24 @@ def _priority_tables(data: Data) -> list[Table]:
     for row in (*unequal["months"], {**unequal, "month": "year"}):
         months += _by_reading(row, {key: row[f"paper_{key}"] for key in WAITS})
     return [
-        Table(
+        ReportTable(
             "Order heuristics: yearly average waits (s) (sections 5.2 and 5.3)",
             _HEURISTICS,
             heuristics,
         ),
-        Table(
+        ReportTable(
             "Average wait (s), every fifth job preferred (section 5.3)",
             _UNEQUAL,
             months,
             note="The paper's low priority number for November is below both of the numbers that "
             "it should lie between with the others.",
         ),
-        Table(
+        ReportTable(
             "Average wait (s) by the gap between the priorities (section 5.3)",
             _group_columns("gap", "gap", "unequal"),
             data["priority_gap"],
         ),
-        Table(
+        ReportTable(
             "Average wait (s) by the weight of all but priority, every fifth job preferred",
             _group_columns("other_weights", "other weights"),
             data["weights"],
@@ -291,10 +291,10 @@ def _priority_tables(data: Data) -> list[Table]:
     ]
 
 
-def _parameter_tables(data: Data) -> list[Table]:
+def _parameter_tables(data: Data) -> list[ReportTable]:
     monthly = data["monthly_average_wait"]
     return [
-        Table(
+        ReportTable(
             "Improvement by slack factor (section 5.2)",
             _SLACK_FACTORS,
             data["slack_factors"],
@@ -306,12 +306,12 @@ def _parameter_tables(data: Data) -> list[Table]:
             )
             + ".",
         ),
-        Table(
+        ReportTable(
             "All jobs with the same user and political priority",
             _ALL_PRIORITIES,
             data["all_priorities"],
         ),
-        Table(
+        ReportTable(
             "Readings of what happens at an early end",
             _READINGS,
             [*data["readings"], _PAPER_READING],

@@ -134,7 +134,7 @@ JobGroup = Literal["all", "preferred", "others"]
 GROUPS: tuple[JobGroup, ...] = ("all", "preferred", "others")
 
 
-class Month(msgspec.Struct, frozen=True, kw_only=True):
+class MonthMeasures(msgspec.Struct, frozen=True, kw_only=True):
     """Measures of one month (``YYYY-MM``): numbers of jobs, and sums of waits (seconds).
 
     ``late_starts`` are jobs that started after the latest start promised to them: must be 0.
@@ -161,10 +161,10 @@ class Month(msgspec.Struct, frozen=True, kw_only=True):
         return wait / jobs if jobs else None
 
 
-class Year(msgspec.Struct, frozen=True, kw_only=True):
+class YearMeasures(msgspec.Struct, frozen=True, kw_only=True):
     """The months of a case; averages weigh them by their jobs, as the paper does."""
 
-    months: tuple[Month, ...]
+    months: tuple[MonthMeasures, ...]
 
     @property
     def jobs(self) -> int:
@@ -197,15 +197,15 @@ class Year(msgspec.Struct, frozen=True, kw_only=True):
         return [len(each) * wait / jobs for wait, _ in each]
 
 
-Years = Mapping[Case, Year]
+Years = Mapping[Case, YearMeasures]
 
 
-def improvement(year: Year, baseline: Year) -> float:
+def improvement(year: YearMeasures, baseline: YearMeasures) -> float:
     """Return by how many percent the yearly average wait is below the baseline's."""
     return 100.0 * (1.0 - year.average() / baseline.average())
 
 
-def improvement_interval(year: Year, baseline: Year) -> Interval:
+def improvement_interval(year: YearMeasures, baseline: YearMeasures) -> Interval:
     """Return the improvement (%) with its 95 % interval over months."""
     found = paired_difference(baseline.shares(), year.shares())
     return found.scaled(100.0 / baseline.average())
@@ -260,7 +260,7 @@ def is_preferred(place: int) -> bool:
     return place % PREFERRED == PREFERRED - 1
 
 
-def run_month(case: Case, place: int, month: str, workload: Workload) -> Month:
+def run_month(case: Case, place: int, month: str, workload: Workload) -> MonthMeasures:
     """Simulate a month, which is number ``place`` from 0 (for ``case.average_waits``)."""
     module = module_of(case, place)
     simulation = simulate(workload, make_cluster(PROCESSORS), module)
@@ -274,7 +274,7 @@ def run_month(case: Case, place: int, month: str, workload: Workload) -> Month:
             preferred_wait += own
         latest = module.qos_log.record(record.job.id).latest_start
         late += latest is not None and record.start > latest + PLAN_TOLERANCE
-    return Month(
+    return MonthMeasures(
         month=month,
         jobs=len(simulation.ended),
         wait=wait,
@@ -291,11 +291,11 @@ class _Log:
         self._log = log
         self._months: dict[MonthsBy, list[tuple[str, Records]]] = {}
 
-    def __call__(self, case: Case) -> Year:
+    def __call__(self, case: Case) -> YearMeasures:
         if case.months_by not in self._months:
             self._months[case.months_by] = months_of(self._log, case.months_by)
         priorities = case.preferred_priority, case.others_priority
-        return Year(
+        return YearMeasures(
             months=tuple(
                 run_month(case, place, month, month_workload(self._log, records, *priorities))
                 for place, (month, records) in enumerate(self._months[case.months_by])
@@ -303,13 +303,15 @@ class _Log:
         )
 
 
-def run_years(log: SwfLog, cases: Sequence[Case], request: PaperRequest) -> dict[Case, Year]:
+def run_years(
+    log: SwfLog, cases: Sequence[Case], request: PaperRequest
+) -> dict[Case, YearMeasures]:
     """Run cases on the paper's year of a log."""
     for name in dict.fromkeys(case.scheduler for case in cases):
         # Also for the workers: they find the compiled kernels in the cache.
         make_scheduler(name).prepare()
     made_of = [log.sha256, len(log)]
-    return request.run(_Log(log), cases, Year, made_of)
+    return request.run(_Log(log), cases, YearMeasures, made_of)
 
 
 WAITS = ("equal", "unequal", "high_priority", "low_priority")
@@ -576,7 +578,7 @@ def readings(years: Years) -> list[dict[str, Any]]:
     return rows
 
 
-def smallest_improvement(base: Year, year: Year) -> float | None:
+def smallest_improvement(base: YearMeasures, year: YearMeasures) -> float | None:
     """Return the improvement (%) of the month with the smallest one, September aside."""
     waits = zip(base.months, base.monthly(), year.monthly(), strict=True)
     return min(
@@ -590,7 +592,7 @@ def fall(before: float, after: float) -> float:
     return 100.0 * (1.0 - after / before) if before else 0.0
 
 
-def _improvement(year: Year, base: Year) -> dict[str, Any]:
+def _improvement(year: YearMeasures, base: YearMeasures) -> dict[str, Any]:
     interval = improvement_interval(year, base)
     return {
         "improvement_percent": interval.mean,
@@ -598,12 +600,14 @@ def _improvement(year: Year, base: Year) -> dict[str, Any]:
     }
 
 
-def _groups(found: Year | Month) -> dict[str, float | None]:
+def _groups(found: YearMeasures | MonthMeasures) -> dict[str, float | None]:
     """Return the average waits with unequal priorities, of all jobs and by group."""
     return {key: found.average(group) for key, group in zip(WAITS[1:], GROUPS, strict=True)}
 
 
-def _waits(equal: Year | Month, unequal: Year | Month) -> dict[str, float | None]:
+def _waits(
+    equal: YearMeasures | MonthMeasures, unequal: YearMeasures | MonthMeasures
+) -> dict[str, float | None]:
     return {"equal": equal.average(), **_groups(unequal)}
 
 
