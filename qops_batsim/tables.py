@@ -80,6 +80,15 @@ class Words(NamedTuple):
         """Return the text of each row."""
         return [self.words[index] for index in self.which.tolist()]
 
+    def at(self, rows: np.ndarray) -> Words:
+        """Return some of the rows."""
+        return Words(self.words, self.which[rows])
+
+    def where(self, holds: Callable[[str], bool]) -> Booleans:
+        """Return in which rows something holds for the text."""
+        found: Booleans = np.array([holds(word) for word in self.words], np.bool_)[self.which]
+        return found
+
 
 class General(NamedTuple):
     """A column of dates (float64, seconds) to write as ``%g`` does."""

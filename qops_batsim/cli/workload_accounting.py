@@ -26,7 +26,7 @@ from qops_batsim.cli.workload_logs import (
 from qops_batsim.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from qops_batsim.workload.accounting_tables import CsvForm
+    from qops_batsim.workload.accounting.site import CsvForm
 
 _about = manual(
     """
@@ -174,7 +174,7 @@ def from_csv(
           --unit run_time=min --state-name ok=COMPLETED \\
           --date-format '%d.%m.%Y %H:%M'
     """
-    from qops_batsim.workload.accounting_tables import CsvForm
+    from qops_batsim.workload.accounting.site import CsvForm
 
     mapping = _pairs([each for text in columns for each in text.split(",")], "--map", "id=job")
     form = CsvForm(mapping, _pairs(unit, "--unit", "run_time=min"), delimiter)
@@ -198,7 +198,7 @@ def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, 
 def _convert(kind: str, path: Path, out: Path, form: CsvForm | None, given: dict[str, Any]) -> None:
     """Read, convert and write; print what was read, left out and written."""
     from qops_batsim.garbage import without_garbage_collection
-    from qops_batsim.workload.accounting import Choices
+    from qops_batsim.workload.accounting.rows import Choices
     from qops_batsim.workload.conversion import Bounds, Repairs, convert_log
     from qops_batsim.workload.traces import read_accounting
 

@@ -229,7 +229,7 @@ def _extras(log: Log, records: Records) -> list[list[str]]:
         extras.append(["" if each == -1 else f', "{name}": {each}' for each in column])
     for name, texts in log.texts.items():
         written = [f', "{name}": {json.dumps(text)}' if text else "" for text in texts.words]
-        places = texts.places[records["job_number"] - 1]
+        places = texts.which[records["job_number"] - 1]
         extras.append([written[place] for place in places.tolist()])
     return [column for column in extras if any(column)]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from qops_batsim.tables import Words
 
 if TYPE_CHECKING:
     from qops_batsim.dates import Calendar
@@ -36,27 +38,6 @@ STATUS_PARTIAL = (2, 3, 4)
 
 Records = NDArray[Any]
 """An array of type :data:`RECORD`; -1 stands for "not known"."""
-
-
-class Words(NamedTuple):
-    """A column of texts of which few differ: their places among ``words``."""
-
-    places: NDArray[np.int64]
-    words: list[str]
-
-    @classmethod
-    def of(cls, texts: Sequence[str]) -> Words:
-        """Return texts as such a column."""
-        known = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-        return cls(np.array([known[text] for text in texts], np.int64), list(known))
-
-    def at(self, rows: NDArray[Any]) -> Words:
-        """Return some of the rows."""
-        return Words(self.places[rows], self.words)
-
-    def where(self, holds: Callable[[str], bool]) -> NDArray[np.bool_]:
-        """Return in which rows something holds for the text."""
-        return np.array([holds(word) for word in self.words], np.bool_)[self.places]
 
 
 class Malformed(NamedTuple):

@@ -23,6 +23,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored, write_text
 from qops_batsim.limits import MAX_ODD_LINES
+from qops_batsim.tables import Words
 from qops_batsim.workload.log import (
     FIELDS,
     MEASURED,
@@ -30,7 +31,6 @@ from qops_batsim.workload.log import (
     Malformed,
     Records,
     RepairCount,
-    Words,
 )
 
 _WHAT = "a workload log (SWF)"

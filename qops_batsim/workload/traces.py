@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -12,17 +12,17 @@ from qops_batsim.errors import InputError
 from qops_batsim.files import Stored, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.accounting import AccountingLog, Choices, log_of
-from qops_batsim.workload.accounting_tables import CsvForm, csv_rows, sacct_rows
+from qops_batsim.workload.accounting.rows import AccountingLog, Choices, log_of
 from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log, offered_load
 from qops_batsim.workload.log import RECORD, Log, Malformed, Records
 from qops_batsim.workload.log_formats import command_for, log_format
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.pbs import pbs_rows
-from qops_batsim.workload.slurm_json import json_rows
 from qops_batsim.workload.subset import subset
 from qops_batsim.workload.swf import scan_swf, swf_in
+
+if TYPE_CHECKING:
+    from qops_batsim.workload.accounting.site import CsvForm
 
 _WHAT = "a workload log or a Batsim workload"
 
@@ -110,6 +110,10 @@ def scan_log(
 def _accounting(
     stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
 ) -> tuple[AccountingLog, list[Malformed]]:
+    from qops_batsim.workload.accounting.pbs import pbs_rows
+    from qops_batsim.workload.accounting.site import csv_rows
+    from qops_batsim.workload.accounting.slurm import json_rows, sacct_rows
+
     content, digest = stored
     malformed: list[Malformed] = []
     if form is not None:

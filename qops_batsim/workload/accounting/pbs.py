@@ -16,10 +16,11 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from qops_batsim.workload.accounting import Choices, Rows
-from qops_batsim.workload.log import Malformed, RepairCount, Words
+from qops_batsim.tables import Words
+from qops_batsim.workload.accounting.cells import read_duration
+from qops_batsim.workload.accounting.rows import Choices, Rows
+from qops_batsim.workload.log import Malformed, RepairCount
 from qops_batsim.workload.log_formats import PBS_LINE
-from qops_batsim.workload.text_values import read_duration
 
 _FIELD = re.compile(r"""([\w.]+)=("[^"]*"|'[^']*'|\S*)""")
 _OF_JOBS = {"Q": "queued", "S": "start", "T": "restart", "E": "end", "D": "deleted"} | {

@@ -1,4 +1,4 @@
-"""From the rows of a batch system's accounting to a workload log: which rows are jobs.
+"""Rows of a batch system's accounting, and the workload log that they make.
 
 Slurm, PBS and tables of any site differ in how rows are written; what they mean is decided here,
 once: states, restarts, parts of one job, dates.
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import msgspec
 import numpy as np
@@ -20,15 +21,101 @@ from numpy.typing import NDArray
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 from qops_batsim.limits import MAX_JOBS, MAX_PROCESSORS, MAX_SECONDS
-from qops_batsim.workload.job_states import ENDED, OTHERS, STATES
-from qops_batsim.workload.log import RECORD, Records, RepairCount, Words
-from qops_batsim.workload.text_values import Booleans, Floats
+from qops_batsim.tables import Booleans, Floats, Words
+from qops_batsim.workload.accounting.cells import Dates, TextTable
+from qops_batsim.workload.log import (
+    RECORD,
+    STATUS_CANCELLED,
+    STATUS_COMPLETED,
+    STATUS_FAILED,
+    Records,
+    RepairCount,
+)
 
 _MEASURED = ("submitted", "started", "ended", "run_times", "limits")
 _MOST_TASKS = 4_000_001
 """Tasks of an array (Slurm's own limit)."""
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+
+
+ENDED = {
+    "COMPLETED": STATUS_COMPLETED,
+    "FAILED": STATUS_FAILED,
+    "TIMEOUT": STATUS_FAILED,
+    "NODE_FAIL": STATUS_FAILED,
+    "OUT_OF_MEMORY": STATUS_FAILED,
+    "PREEMPTED": STATUS_FAILED,
+    "DEADLINE": STATUS_FAILED,
+    "BOOT_FAIL": STATUS_FAILED,
+    "REQUEUED": STATUS_FAILED,
+    "CANCELLED": STATUS_CANCELLED,
+}
+"""States of jobs that ran and ended, by Slurm's names, with their status in SWF: the default."""
+
+OTHERS = {
+    "RUNNING": "running still",
+    "PENDING": "waiting still",
+    "SUSPENDED": "suspended",
+    "RESIZING": "resized: a stretch of a job told in another line",
+    "REVOKED": "revoked: run by another cluster",
+}
+"""Other states, with what they mean."""
+
+STATES = {**dict.fromkeys(ENDED, ""), **OTHERS}
+_SHORT = {
+    "CD": "COMPLETED",
+    "F": "FAILED",
+    "TO": "TIMEOUT",
+    "NF": "NODE_FAIL",
+    "OOM": "OUT_OF_MEMORY",
+    "PR": "PREEMPTED",
+    "DL": "DEADLINE",
+    "BF": "BOOT_FAIL",
+    "RQ": "REQUEUED",
+    "CA": "CANCELLED",
+    "R": "RUNNING",
+    "PD": "PENDING",
+    "S": "SUSPENDED",
+    "RS": "RESIZING",
+    "RV": "REVOKED",
+}
+
+
+def state_reader(site: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what words for states mean, a site's own among them; empty for no state."""
+    own = {word.strip().upper(): state for word, state in site.items()}
+    return _StateNames(own)
+
+
+class _StateNames(dict[str, str]):
+    def __missing__(self, word: str) -> str:
+        state = _state(word, self)
+        self[word] = state
+        return state
+
+
+def _state(word: str, own: Mapping[str, str]) -> str:
+    """Return the state that a word means, empty if none: ``CANCELLED by 1000``, ``OUT_OF_ME+``."""
+    plain = word.strip().upper()
+    known = {**_SHORT, **own}
+    if plain in known:
+        return known[plain]
+    whole = re.sub(r"[\s-]+", "_", plain)
+    for name in (whole, plain.partition(" ")[0]):
+        if name in STATES:
+            return name
+        if name.endswith("+"):
+            begin = [state for state in STATES if state.startswith(name[:-1])]
+            if len(begin) == 1:
+                return begin[0]
+    return ""
+
+
+STATES_EXPECTED = (
+    f"a state of Slurm ({', '.join(STATES)}), or a word that --state-name of `workload from-sacct` "
+    "explains,"
+)
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,7 +301,7 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
     limits = np.where(np.isfinite(rows.limits), rows.limits, -1)
     records["requested_time"] = limits
     statuses = [ENDED.get(state, -1) for state in rows.states.words]
-    records["status"] = np.array(statuses, np.int64)[rows.states.places]
+    records["status"] = np.array(statuses, np.int64)[rows.states.which]
     return AccountingLog(
         command=command,
         records=records,
@@ -312,7 +399,7 @@ def _restarts(rows: Rows, choice: str) -> None:
 def _once(rows: Rows) -> None:
     """Leave out what is told again further down, as where dumps that overlap were joined."""
     facts = np.column_stack(
-        [rows.submitted, rows.started, rows.ended, rows.run_times, rows.states.places]
+        [rows.submitted, rows.started, rows.ended, rows.run_times, rows.states.which]
     )
     counts = Counter(rows.ids)
     several = [place for place, job in enumerate(rows.ids) if counts[job] > 1]
@@ -329,9 +416,9 @@ def _merge(rows: Rows) -> None:
     """Make one row of the parts of each job: they start together and hold all processors."""
     places = np.array(sorted(rows.groups))
     jobs = Words.of([rows.groups[place] for place in places.tolist()])
-    order = np.argsort(jobs.places, kind="stable")
+    order = np.argsort(jobs.which, kind="stable")
     places = places[order]
-    begins = np.flatnonzero(np.diff(jobs.places[order], prepend=-1))
+    begins = np.flatnonzero(np.diff(jobs.which[order], prepend=-1))
     first = places[begins]
     for job, place in zip(jobs.words, first.tolist(), strict=True):
         rows.ids[place] = job
@@ -370,4 +457,70 @@ def first_known(columns: Iterable[Floats], size: int) -> Floats:
     found = np.full(size, math.nan)
     for column in columns:
         found = np.where(np.isnan(found), column, found)
+    return found
+
+
+NAMES = {"user": "user", "group": "group", "queue": "queue", "qos": "qos_name"}
+"""Fields of a job by what a column says."""
+
+
+def rows_of_table(
+    table: TextTable,
+    columns: Mapping[str, list[str]],
+    units: Mapping[str, float],
+    choices: Choices,
+) -> Rows:
+    """Return what columns say of jobs, but for the processors."""
+    size = len(table.lines)
+    states = Words.one("COMPLETED", size)
+    if names := columns.get("state"):
+        known = state_reader(choices.state_names)
+        given = table.words(names[0])
+        states = Words([known[each] for each in given.words], given.which)
+        table.refuse(states.where(lambda state: not state), names[0], STATES_EXPECTED)
+    zone, form = ZoneInfo(choices.zone_name), choices.date_format
+
+    def dates(says: str) -> Dates:
+        if not columns.get(says):
+            return Dates(*(np.full(size, each) for each in (np.nan, 0.0, False)))
+        return table.dates(columns[says][0], zone, form)
+
+    def seconds(says: str) -> Floats:
+        found = (table.durations(name, units[says]) for name in columns.get(says, ()))
+        return first_known(found, size)
+
+    submit = dates("submit")
+    start = dates("start").not_before(submit.values)
+    end = dates("end").not_before(start.values)
+    submitted = submit.values
+    if choices.submission == "eligible":
+        submitted = np.fmax(submitted, dates("eligible").values)
+    texts = {
+        field: table.words(columns[says][0]) for says, field in NAMES.items() if columns.get(says)
+    }
+    return Rows(
+        ids=table.column(columns["id"][0]).to_list(),
+        lines=table.lines,
+        states=states,
+        submitted=submitted,
+        started=start.values,
+        ended=end.values,
+        run_times=seconds("run_time"),
+        processors=np.full(size, np.nan),
+        limits=seconds("walltime"),
+        texts=texts,
+        left_out=_changes_of_clock(table, zone.key, [submit, start, end]),
+    )
+
+
+def _changes_of_clock(table: TextTable, zone: str, dates: list[Dates]) -> list[RepairCount]:
+    """Return how many rows have dates that the clock shows twice, or never."""
+    found = []
+    for rule, description, choice, which in (
+        ("hour_twice", "a date in an hour that comes twice", "first", [d.later > 0 for d in dates]),
+        ("hour_missing", "a date in an hour that is left out", "shift", [d.missing for d in dates]),
+    ):
+        lines = table.lines[np.logical_or.reduce(which)].tolist()
+        if lines:
+            found.append(RepairCount.of_lines(rule, f"{description} ({zone})", lines, choice))
     return found

@@ -1,12 +1,14 @@
-"""Slurm's accounting as ``sacct --json`` prints it, by any version of its data parser.
+"""Accounting of Slurm as ``sacct`` prints it: ``--parsable2``, or ``--json`` of any version.
 
-Numbers may be plain or ``{"set": …, "infinite": …, "number": …}``, states a word or a list of
-words (https://slurm.schedmd.com/rest_api.html).
+Numbers of JSON may be plain or ``{"set": …, "infinite": …, "number": …}``, states a word or a list
+of words (https://slurm.schedmd.com/rest_api.html).
 """
 
 from __future__ import annotations
 
 import math
+import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,13 +18,141 @@ import numpy as np
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import decoded
 from qops_batsim.jobs import is_number
-from qops_batsim.workload.accounting import (
+from qops_batsim.tables import Floats, Words
+from qops_batsim.workload.accounting.cells import TextTable, read_cells
+from qops_batsim.workload.accounting.rows import (
+    STATES_EXPECTED,
     Choices,
     Rows,
+    first_known,
+    rows_of_table,
+    state_reader,
     task_numbers,
 )
-from qops_batsim.workload.job_states import STATES_EXPECTED, state_reader
-from qops_batsim.workload.log import RepairCount, Words
+from qops_batsim.workload.log import Malformed, RepairCount
+from qops_batsim.workload.log_formats import delimiter_of
+
+SACCT = "Slurm accounting (sacct --parsable2)"
+
+_ASK = (
+    "sacct --allusers --duplicates --parsable2 --format=JobID,User,Account,Partition,QOS,State,"
+    "Submit,Eligible,Start,End,ElapsedRaw,AllocCPUS,AllocNodes,ReqTRES,Timelimit"
+)
+
+_SACCT: dict[str, tuple[str, ...]] = {
+    "id": ("JobID", "JobIDRaw"),
+    "state": ("State",),
+    "submit": ("Submit",),
+    "eligible": ("Eligible",),
+    "start": ("Start",),
+    "end": ("End",),
+    "run_time": ("ElapsedRaw", "Elapsed"),
+    "walltime": ("TimelimitRaw", "Timelimit"),
+    "user": ("User",),
+    "group": ("Account", "Group"),
+    "queue": ("Partition",),
+    "qos": ("QOS",),
+}
+"""Columns of sacct by what they say; the first that has a value counts."""
+
+_SIZES = {
+    "cores": (("AllocCPUS", "NCPUS"), "cpu", "ReqCPUS"),
+    "nodes": (("AllocNodes", "NNodes"), "node", "ReqNodes"),
+}
+"""Columns with the allocated size, the trackable resource that is it, and the requested size."""
+
+_FREE = ("JobName", "Comment", "AdminComment", "SubmitLine", "WorkDir")
+"""Columns of sacct that may hold the delimiter."""
+
+_ID = r"^[0-9]{1,12}(?:_[0-9]{1,9}|_\[[^\n\]]*\])?(?:\+[0-9]{1,9})?$"
+
+
+def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[Malformed]]:
+    """Return the rows of jobs, and the lines that are none; O(bytes)."""
+    header = content[:4096].removeprefix(BOM_UTF8).partition(b"\n")[0].decode("latin-1")
+    delimiter = delimiter_of(header)
+    table = read_cells(content, source, SACCT, delimiter=delimiter, quoted=False, rest=_FREE)
+    _spell(table, choices.by, header)
+    read = len(table.lines) + len(table.malformed)
+    name = "JobID" if "JobID" in table else "JobIDRaw"
+    steps = table.column(name).str.contains(".", literal=True).to_numpy()
+    lines = table.lines[steps].tolist()
+    table.keep(~steps)
+    columns = {key: [each for each in names if each in table] for key, names in _SACCT.items()}
+    rows = rows_of_table(table, columns, {"run_time": 1.0, "walltime": 60.0}, choices)
+    rows.processors = _slurm_processors(table, choices.by)
+    for dates in (rows.submitted, rows.started, rows.ended):
+        dates[dates == 0] = np.nan  # Slurm's 0 is no date.
+    _split_ids(rows, table, name)
+    rows.left_out[:0] = [RepairCount.of_lines("steps", "steps of jobs", lines)]
+    rows.read = read
+    if table.bad.any():
+        rows.take(~table.bad)
+    return rows, table.malformed
+
+
+def _spell(table: TextTable, by: str, header: str) -> None:
+    """Check the columns of sacct, and give them the usual capitals."""
+    usual = {*(name for names in _SACCT.values() for name in names), "ReqTRES", "AllocTRES"}
+    for allocated, _, requested in _SIZES.values():
+        usual |= {*allocated, requested}
+    spelled = {name.lower(): name for name in usual}
+    table.header = {spelled.get(name.lower(), name): at for name, at in table.header.items()}
+    there = table.header.keys()
+    needed = [*(_SACCT[key] for key in ("id", "state", "submit", "start"))]
+    needed += [("ElapsedRaw", "Elapsed", "End"), (*_SIZES[by][0], "AllocTRES", "ReqTRES")]
+    missing = [" or ".join(names) for names in needed if not there & set(names)]
+    if len(missing) == len(needed):
+        raise InputError(
+            f"{table.source}: its first line, {shown(header.strip())}, names no column of sacct; "
+            f"the output of `{_ASK}` is expected"
+        )
+    if missing:
+        raise InputError(
+            f"{table.source}: no column {' and no '.join(missing)}; "
+            f"the output of `{_ASK}` is expected"
+        )
+
+
+def _slurm_processors(table: TextTable, by: str) -> Floats:
+    """Return what was allocated, else asked for."""
+    allocated, resource, requested = _SIZES[by]
+    pattern = re.compile(rf"(?:^|,){resource}=(\d{{1,9}})(?:,|$)")
+
+    def of_resources(text: str) -> float:
+        match = pattern.search(text)
+        return float(match[1]) if match else np.nan
+
+    found: list[Floats] = []
+    for name in (*allocated, "AllocTRES", requested, "ReqTRES"):
+        if name in table and (not found or np.isnan(found[-1]).any()):
+            if name.endswith("TRES"):
+                column = table.numbers(name, of_resources, "a list of resources")
+            else:
+                column = table.counts(name)
+            # Jobs that never started have 0 allocated.
+            column = np.where(column > 0, column, np.nan)
+            found.append(first_known([*found[-1:], column], len(table)))
+    return found[-1]
+
+
+def _split_ids(rows: Rows, table: TextTable, name: str) -> None:
+    """Tell parts of heterogeneous jobs (``123+1``) and waiting tasks (``123_[5-9%2]``) apart."""
+    column = table.column(name)
+    wrong = ~column.str.contains(_ID).to_numpy()
+    table.refuse(wrong, name, "a job of Slurm such as 123, 123_4, 123_[5-9%2] or 123+1")
+    lists = dict[str, list[int] | None]()
+    special = column.str.contains("[+\\[]").to_numpy()
+    for place in np.flatnonzero(special).tolist():
+        job = rows.ids[place]
+        if "+" in job:
+            rows.groups[place] = job.partition("+")[0]
+        if "[" in job:
+            tasks = job.partition("[")[2].partition("]")[0]
+            if tasks not in lists:
+                lists[tasks] = task_numbers(tasks)
+            rows.tasks[place] = lists[tasks]
+
 
 _NOT_SET, _INFINITE = (1 << 32) - 2, (1 << 32) - 1
 """What older versions write for the number that is not set, and the one without limit."""

@@ -1,0 +1,421 @@
+"""Tables of text in columns, and the meaning of their cells: counts, durations, dates."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.limits import MAX_ODD_LINES, MAX_PROCESSORS, MAX_SECONDS
+from qops_batsim.tables import Booleans, Floats, Integers, Words
+from qops_batsim.workload.log import Malformed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_UNKNOWN = frozenset({"", "unknown", "none", "n/a", "na", "null", "nan", "-"})
+"""What stands for a value that is not known, in lower case."""
+_UNLIMITED = frozenset({"unlimited", "infinite"})
+_DURATION = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?(\.\d+)?")
+_LEAP_SECOND = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d):60")
+_QUARTER, _DAY = 900, 86400
+_LONGEST_DATE = 40
+_ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}$"
+_CLOCK = r"^([0-9]{1,2}-)?[0-9]{2}:[0-9]{2}:[0-9]{2}$"
+_INNER = "\x1f"
+"""Stands for a delimiter within a cell while a line is split."""
+_CONTROLS = "\x1e\x1d\x1c\x1b\x02\x01"
+
+
+def read_count(text: str) -> float | None:
+    """Return a count of processors; NaN where it is not known, None where it is none.
+
+    >>> read_count("16"), read_count("x")
+    (16.0, None)
+    """
+    text = text.strip()
+    if text.lower() in _UNKNOWN:
+        return math.nan
+    value = float(text) if re.fullmatch(r"\d{1,9}(?:\.0*)?", text) else math.inf
+    return value if value <= MAX_PROCESSORS else None
+
+
+def read_duration(text: str, unit: float = 1.0) -> float | None:
+    """Return a duration in seconds; infinity without limit, NaN where it is not known.
+
+    >>> [read_duration(text, 60) for text in ("90", "30:00", "2-01:00:00", "1-2", "UNLIMITED")]
+    [5400.0, 1800.0, 176400.0, 93600.0, inf]
+    """
+    word = text.strip().lower()
+    if word in _UNKNOWN or word == "partition_limit":
+        return math.nan
+    if word in _UNLIMITED:
+        return math.inf
+    match = _DURATION.fullmatch(word)
+    if not match:
+        return None
+    days, first, second, third, fraction = match.groups()
+    parts = [int(each) for each in (first, second, third) if each is not None]
+    if days is not None:  # days-hours, days-hours:minutes, …
+        hours, minutes, seconds = [*parts, 0, 0][:3]
+    elif len(parts) == 1:
+        value = float(f"{first}{fraction or ''}") * unit
+        return value if value <= MAX_SECONDS else None
+    else:
+        hours, minutes, seconds = [0, *parts][-3:]
+    total = int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
+    value = total + float(fraction or 0)
+    return value if value <= MAX_SECONDS else None
+
+
+def read_date(cell: str, form: str | None) -> tuple[float, bool] | None:
+    """Return seconds since 1970, and whether they are local; None where a text is no date."""
+    text = cell.strip()
+    if text.lower() in _UNKNOWN:
+        return math.nan, False
+    if len(text) > _LONGEST_DATE:
+        return None
+    if form is None and re.fullmatch(r"\d{1,12}(\.\d+)?", text):
+        return float(text), False
+    leap = _LEAP_SECOND.fullmatch(text) if form is None else None
+    try:
+        if leap:
+            return datetime.fromisoformat(leap[1]).replace(tzinfo=UTC).timestamp() + 60, True
+        date = datetime.fromisoformat(text) if form is None else datetime.strptime(text, form)
+        if date.tzinfo:
+            return date.timestamp(), False
+        return (date.replace(tzinfo=UTC)).timestamp(), True
+    except (ValueError, OverflowError):
+        return None
+
+
+@dataclass
+class Dates:
+    """Dates in seconds since 1970 (UTC).
+
+    Where the clock was put back, an hour has two meanings: ``values`` are the first, and
+    ``later`` says how many seconds after it the second is. ``missing`` are dates in an hour that
+    was left out when the clock was put forward, read as if it had not been.
+    """
+
+    values: Floats
+    later: Floats
+    missing: Booleans
+
+    def not_before(self, others: Floats) -> Dates:
+        """Return the dates, each in its second meaning where the first is before another date."""
+        wrong = (self.later > 0) & (self.values < others)
+        values = np.where(wrong, self.values + self.later, self.values)
+        return Dates(values, self.later, self.missing)
+
+
+def _in_zone(local: Floats, zone: ZoneInfo) -> tuple[Floats, Floats, Booleans]:
+    """Return the UTC of local seconds, the time to their second meaning, and which do not exist."""
+    days, which = np.unique(local // _DAY, return_inverse=True)
+    offsets = _offsets(days * _DAY, zone)
+    # On the few other days, clocks are changed at whole quarters of an hour.
+    same = (offsets == _offsets(days * _DAY + _DAY - 1, zone)).all(axis=0)
+    same &= offsets[0] == offsets[1]
+    found = offsets[:, which]
+    others = ~same[which]
+    quarters, which = np.unique(local[others] // _QUARTER, return_inverse=True)
+    found[:, others] = _offsets(quarters * _QUARTER, zone)[:, which]
+    first, second = found
+    return local - first, np.maximum(first - second, 0.0), second > first
+
+
+def _offsets(local: Floats, zone: ZoneInfo) -> Floats:
+    """Return the UTC offsets of local dates, in their first meaning and in their second."""
+    begin = datetime(1970, 1, 1)
+    offsets = np.zeros((2, len(local)))
+    for place, seconds in enumerate(local.tolist()):
+        for fold in (0, 1):
+            date = (begin + timedelta(seconds=seconds)).replace(fold=fold)
+            offset = zone.utcoffset(date)
+            if offset is not None:
+                offsets[fold, place] = offset.total_seconds()
+    return offsets
+
+
+class TextTable:
+    """Rows of a text table in columns of cells, by the names in its header.
+
+    ``lines`` are the lines of the file, from 1, in which rows end, ``malformed`` the rows that are
+    none, or have a cell that is not what it should be; the latter are marked in ``bad``.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        header: Sequence[str],
+        frame: pl.DataFrame,
+        lines: Integers,
+        malformed: list[Malformed],
+    ) -> None:
+        self.source = source
+        self.header = {name: header.index(name) for name in header}
+        """Columns by name; of several with one name the first."""
+        self.repeated = {name for name in header if header.count(name) > 1}
+        self.lines = lines
+        self.malformed = malformed
+        self.bad = np.zeros(len(lines), np.bool_)
+        self._frame = frame
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.header
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def keep(self, rows: Booleans) -> None:
+        """Keep some of the rows."""
+        self._frame = self._frame.filter(rows)
+        self.lines, self.bad = self.lines[rows], self.bad[rows]
+
+    def column(self, name: str) -> pl.Series:
+        """Return the cells of a column."""
+        return self._frame.to_series(self.header[name])
+
+    def words(self, name: str) -> Words:
+        """Return a column as places among the texts that are in it."""
+        return _words(self.column(name))
+
+    def refuse(self, wrong: Booleans, name: str, accepted: str) -> None:
+        """Note rows in which a cell is not what is accepted."""
+        cells = self.column(name)
+        for row in np.flatnonzero(wrong & ~self.bad)[:MAX_ODD_LINES].tolist():
+            problem = f"{name} is {shown(cells[row])}; {accepted} is expected"
+            self.malformed.append(Malformed(int(self.lines[row]), "value", problem))
+        self.bad |= wrong
+
+    def numbers(self, name: str, read: Callable[[str], float | None], accepted: str) -> Floats:
+        """Return the meaning of each cell of a column."""
+        column = self.words(name)
+        meanings = [read(word) for word in column.words]
+        wrong = np.array([each is None for each in meanings], np.bool_)[column.which]
+        if wrong.any():
+            self.refuse(wrong, name, accepted)
+        values = [math.nan if each is None else each for each in meanings]
+        found: Floats = np.array(values, np.float64)[column.which]
+        return found
+
+    def counts(self, name: str) -> Floats:
+        """Return a column of counts of processors; NaN where one is not known."""
+        return self.numbers(name, read_count, f"a whole number up to {MAX_PROCESSORS}")
+
+    def durations(self, name: str, unit: float) -> Floats:
+        """Return a column of durations (seconds): plain numbers count in a unit of so many."""
+        values = _clock_seconds(self.column(name))
+        rest = np.isnan(values)
+        if rest.any():
+            others = _words(self.column(name).filter(rest))
+            read = [read_duration(word, unit) for word in others.words]
+            wrong = np.zeros(len(self), np.bool_)
+            wrong[rest] = np.array([each is None for each in read], np.bool_)[others.which]
+            if wrong.any():
+                self.refuse(wrong, name, "a duration such as 90, 30:00, 12:30:00 or 2-12:30:00")
+            known = [math.nan if each is None else each for each in read]
+            values[rest] = np.array(known, np.float64)[others.which]
+        return values
+
+    def dates(self, name: str, zone: ZoneInfo, form: str | None) -> Dates:
+        """Return a column of dates (seconds since 1970 in UTC); NaN where one is not known.
+
+        Those without UTC offset are the zone's; ``form`` is how they are written (as for
+        ``strftime``), if not ISO 8601 or seconds since 1970.
+        """
+        size, cells = len(self), self.column(name)
+        local, values = np.full(size, math.nan), np.full(size, math.nan)
+        wrong = np.zeros(size, np.bool_)
+        if form is None:
+            local = _iso_seconds(cells)
+        rest = np.isnan(local)
+        if rest.any():
+            others = _words(cells.filter(rest))
+            read = [read_date(word, form) for word in others.words]
+            wrong[rest] = np.array([each is None for each in read], np.bool_)[others.which]
+            for column, is_local in ((local, True), (values, False)):
+                known = [each[0] if each and each[1] == is_local else math.nan for each in read]
+                column[rest] = np.array(known, np.float64)[others.which]
+        later, missing = np.zeros(size), np.zeros(size, np.bool_)
+        known = ~np.isnan(local)
+        if known.any():
+            values[known], later[known], missing[known] = _in_zone(local[known], zone)
+        wrong |= np.abs(values) > MAX_SECONDS
+        if wrong.any():
+            how = f"a date as {form}" if form else "an ISO date and time or seconds since 1970"
+            self.refuse(wrong, name, how)
+        return Dates(values, later, missing)
+
+
+def _words(series: pl.Series) -> Words:
+    import polars as pl
+
+    words = series.unique(maintain_order=True)
+    places = pl.DataFrame({"text": words, "place": np.arange(len(words))})
+    found = series.alias("text").to_frame().join(places, on="text", maintain_order="left")
+    return Words(words.to_list(), found["place"].to_numpy())
+
+
+def _clock_seconds(cells: pl.Series) -> Floats:
+    """Return the seconds of cells that are ``hh:mm:ss`` or ``days-hh:mm:ss``, NaN of all others."""
+    import polars as pl
+
+    text = pl.col("text")
+    usual = pl.when(text.str.contains(_CLOCK)).then(text)
+    days = usual.str.extract("^([0-9]{1,2})-").cast(pl.Float64).fill_null(0)
+    hours, minutes, seconds = (usual.str.slice(begin, 2).cast(pl.Float64) for begin in (-8, -5, -2))
+    total = days * _DAY + hours * 3600 + minutes * 60 + seconds
+    return np.array(cells.alias("text").to_frame().select(total).to_series().to_numpy())
+
+
+def _iso_seconds(cells: pl.Series) -> Floats:
+    """Return the local seconds of cells that are ``YYYY-MM-DDThh:mm:ss``, NaN of all others."""
+    import polars as pl
+
+    text = pl.col("text")
+    usual = pl.when(text.str.contains(_ISO)).then(text.str.replace(" ", "T", literal=True))
+    date = usual.str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False, time_unit="ms")
+    found = cells.alias("text").to_frame().select(date.dt.epoch("s").cast(pl.Float64))
+    return np.array(found.to_series().to_numpy())
+
+
+def read_cells(
+    content: bytes,
+    source: str,
+    what: str,
+    *,
+    delimiter: str,
+    quoted: bool,
+    rest: Sequence[str] = (),
+) -> TextTable:
+    """Read a table with a header; O(bytes).
+
+    Lines that repeat the header are passed over, as files that were joined have them. Of the
+    columns in ``rest`` the first that there is may hold the delimiter itself.
+    """
+    content = _utf8(content.removeprefix(codecs.BOM_UTF8))
+    if b"\r" in content:
+        content = content.replace(b"\r\n", b"\n")
+    malformed: list[Malformed] = []
+
+    def refuse(line: int, row: Sequence[str], expected: int) -> None:
+        found = f"{len(row)} cells ({shown(delimiter.join(row))})"
+        malformed.append(Malformed(line, "columns", f"{found}, the header has {expected}"))
+        if len(malformed) > MAX_ODD_LINES:
+            raise InputError(f"{source}: more than {MAX_ODD_LINES} lines are no records")
+
+    if quoted and b'"' in content:
+        header, frame, lines = _split_quoted(content.decode(), delimiter, refuse, (source, what))
+    else:
+        header, frame, lines = _split(content, delimiter, rest, refuse)
+    table = TextTable(source, header, frame, lines, malformed)
+    headers = (table.column(header[0]).str.strip_chars() == header[0]).to_numpy()
+    if header[0] and headers.any():
+        table.keep(~headers)
+    return table
+
+
+def _utf8(content: bytes) -> bytes:
+    """Return bytes as UTF-8, of which other bytes are taken for Latin-1."""
+    try:
+        return content if content.isascii() else content.decode().encode()
+    except UnicodeDecodeError:
+        return content.decode("latin-1").encode()
+
+
+def _lines(content: bytes) -> pl.Series:
+    """Return the lines of a text."""
+    import polars as pl
+
+    unused = next((each for each in _CONTROLS if each.encode() not in content), None)
+    if unused is None:
+        return pl.Series(content.rstrip(b"\n").decode().split("\n"), dtype=pl.String)
+    return pl.read_csv(
+        content.rstrip(b"\n") or b"\n",
+        separator=unused,
+        has_header=False,
+        quote_char=None,
+        schema={"line": pl.String},
+        empty_string_is_null=False,
+    ).to_series()
+
+
+_Refuse = Callable[[int, Sequence[str], int], None]
+"""Notes a line that is no row: its number, its cells, and how many there should be."""
+
+_Cells = tuple[list[str], "pl.DataFrame", Integers]
+"""The header of a table, its columns, and the lines of its rows."""
+
+
+def _split(content: bytes, delimiter: str, rest: Sequence[str], refuse: _Refuse) -> _Cells:
+    """Return the cells of the rows of a table in which nothing is quoted.
+
+    A line of too many cells is a row if one column is in ``rest``.
+    """
+    import polars as pl
+
+    rows = _lines(content)
+    header = [name.strip() for name in str(rows[0]).split(delimiter)]
+    size = len(header)
+    extra = next((header.index(name) for name in rest if name in header), None)
+    numbers = np.arange(1, len(rows) + 1)
+    odd = (rows.str.count_matches(delimiter, literal=True) != size - 1).to_numpy()
+    mended: dict[int, str] = {}
+    for place, row in zip(np.flatnonzero(odd).tolist(), rows.filter(odd), strict=True):
+        cells = row.split(delimiter)
+        if len(cells) > size and extra is not None:
+            end = extra + 1 + len(cells) - size
+            cells[extra:end] = [_INNER.join(cells[extra:end])]
+            mended[place] = delimiter.join(cells)
+        elif "".join(cells).strip():
+            refuse(place + 1, cells, size)
+    if mended:
+        rows = rows.scatter(list(mended), list(mended.values()))
+        odd[list(mended)] = False
+    odd[0] = True
+    if odd.any():
+        rows, numbers = rows.filter(~odd), numbers[~odd]
+    if size == 1:
+        return header, rows.to_frame(), numbers
+    frame = rows.str.split_exact(delimiter, size - 1).struct.unnest()
+    if mended and extra is not None:
+        whole = pl.nth(extra).str.replace_all(_INNER, delimiter, literal=True)
+        frame = frame.with_columns(whole)
+    return header, frame, numbers
+
+
+def _split_quoted(text: str, delimiter: str, refuse: _Refuse, where: tuple[str, str]) -> _Cells:
+    """Return the cells of the rows of a table in which some are quoted."""
+    import polars as pl
+
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    rows: list[list[str]] = []
+    lines: list[int] = []
+    try:
+        for row in filter(None, reader):
+            if rows and len(row) != len(rows[0]):
+                if "".join(row).strip():
+                    refuse(reader.line_num, row, len(rows[0]))
+                continue
+            rows.append([cell.replace("\n", " ") for cell in row])
+            lines.append(reader.line_num)
+    except csv.Error as error:
+        source, what = where
+        raise InputError(f"{source}: line {reader.line_num}: {error}; {what} is expected") from None
+    header = [name.strip() for name in rows[0]] if rows else [""]
+    columns: Any = zip(*rows[1:], strict=True) if rows[1:] else [()] * len(header)
+    frame = pl.DataFrame(
+        [pl.Series(str(place), column, dtype=pl.String) for place, column in enumerate(columns)]
+    )
+    return header, frame, np.array(lines[1:], np.int64)
