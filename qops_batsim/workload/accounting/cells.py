@@ -304,7 +304,7 @@ def read_cells(
     Lines that repeat the header are passed over, as files that were joined have them. Of the
     columns in ``rest`` the first that there is may hold the delimiter itself.
     """
-    content = _utf8(content.removeprefix(codecs.BOM_UTF8))
+    content = content.removeprefix(codecs.BOM_UTF8)
     if b"\r" in content:
         content = content.replace(b"\r\n", b"\n")
     malformed: list[Malformed] = []
@@ -316,7 +316,7 @@ def read_cells(
             raise InputError(f"{source}: more than {MAX_ODD_LINES} lines are no records")
 
     if quoted and b'"' in content:
-        header, frame, lines = _split_quoted(content.decode(), delimiter, refuse, (source, what))
+        header, frame, lines = _split_quoted(_decoded(content), delimiter, refuse, (source, what))
     else:
         header, frame, lines = _split(content, delimiter, rest, refuse)
     table = TextTable(source, header, frame, lines, malformed)
@@ -326,29 +326,34 @@ def read_cells(
     return table
 
 
-def _utf8(content: bytes) -> bytes:
-    """Return bytes as UTF-8, of which other bytes are taken for Latin-1."""
+def _decoded(content: bytes) -> str:
+    """Return a text in UTF-8, or in Latin-1 if it is none."""
     try:
-        return content if content.isascii() else content.decode().encode()
+        return content.decode()
     except UnicodeDecodeError:
-        return content.decode("latin-1").encode()
+        return content.decode("latin-1")
 
 
 def _lines(content: bytes) -> pl.Series:
     """Return the lines of a text."""
     import polars as pl
+    from polars.exceptions import ComputeError
 
     unused = next((each for each in _CONTROLS if each.encode() not in content), None)
-    if unused is None:
-        return pl.Series(content.rstrip(b"\n").decode().split("\n"), dtype=pl.String)
-    return pl.read_csv(
-        content.rstrip(b"\n") or b"\n",
-        separator=unused,
-        has_header=False,
-        quote_char=None,
-        schema={"line": pl.String},
-        empty_string_is_null=False,
-    ).to_series()
+    content = content.rstrip(b"\n")
+    if unused and content:
+        try:
+            return pl.read_csv(
+                content,
+                separator=unused,
+                has_header=False,
+                quote_char=None,
+                schema={"line": pl.String},
+                empty_string_is_null=False,
+            ).to_series()
+        except ComputeError:
+            pass  # It is not UTF-8.
+    return pl.Series(_decoded(content).split("\n"), dtype=pl.String)
 
 
 _Refuse = Callable[[int, Sequence[str], int], None]
