@@ -1,14 +1,14 @@
 """Questions to a deadline scheduler about one more job, in any state of its plan.
 
 :class:`PlanAsker` puts the plan of a past moment together from the decision log, anew for every
-question, since an answer changes the plan. :func:`earliest_promise` asks only the search of a plan
-that is there, which takes a hundredth of the time. Nothing of the run or the plan is changed.
+question, since an answer changes the plan. :class:`SearchAsker` asks only the search of a plan that
+is there, which takes a hundredth of the time. Nothing of the run or the plan is changed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,6 +21,7 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.admission.feedback import promise
 from qops_batsim.scheduling.admission.policy import Admission
+from qops_batsim.scheduling.admission.search import Verdict
 from qops_batsim.scheduling.answers import Answer, Held
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.decision_events import Submitted
@@ -29,16 +30,13 @@ from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.plugins import digest_of_file
 from qops_batsim.scheduling.profile import earliest_fit
-from qops_batsim.scheduling.refusal import Refusal, sentence
+from qops_batsim.scheduling.refusal import Refusal, no_time, sentence
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
-from qops_batsim.timing import duration_on_grid, end_of, on_grid
+from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of, on_grid
 
 RESOLUTION = 1.0
 """Seconds by which an earliest deadline may be too late."""
-
-MOST_DOUBLINGS = 20
-"""How often a deadline that is not feasible yet is put off to twice the distance."""
 
 ANY_OFFER = 1e12
 """Tolerance factor of a user who takes any offer; 0 is that of one who takes none."""
@@ -196,19 +194,27 @@ class PlanAsker:
         if asked.estimate is None:
             return None
 
-        def answer_to(deadline: float | None) -> PlanAnswer:
-            return self.ask(msgspec.structs.replace(asked, deadline=deadline, tolerance=0.0))
+        def grant(deadline: float | None) -> PlanAnswer | None:
+            answer = self.ask(msgspec.structs.replace(asked, deadline=deadline, tolerance=0.0))
+            return answer if answer.admitted else None
 
         low = asked.deadline
-        if low is None or answer_to(low).admitted:
+        if low is None or grant(low) is not None:
             low = self.now + asked.estimate
-            soonest = answer_to(low)
-            if soonest.admitted:
+            soonest = grant(low)
+            if soonest is not None:
                 return low, soonest
-        relaxed = answer_to(None)
-        if relaxed.end is None:
+        relaxed = grant(None)
+        if relaxed is None or relaxed.end is None:
             return None
-        return bisect_deadline(answer_to, low, max(relaxed.end, low))
+        found = earliest_deadline(
+            grant,
+            low,
+            max(relaxed.end, low),
+            resolution=lambda deadline: RESOLUTION,
+            planned_end=lambda answer: or_infinite(answer.end),
+        )
+        return None if found is None else (found.deadline, found.answer)
 
 
 def logged_scheduler(history: DecisionHistory) -> DecisionModule:
@@ -225,38 +231,6 @@ def logged_scheduler(history: DecisionHistory) -> DecisionModule:
             "deadline; one that does is expected"
         )
     return module
-
-
-def bisect_deadline(
-    ask: Callable[[float], PlanAnswer], low: float, high: float
-) -> tuple[float, PlanAnswer] | None:
-    """Return the earliest deadline granted (seconds), to :data:`RESOLUTION`, and the answer.
-
-    ``low`` is refused; ``high`` should be granted, and later ones are tried if it is not.
-    """
-    answer = ask(high)
-    for _ in range(MOST_DOUBLINGS):
-        if answer.admitted:
-            break
-        low, high = high, high + max(high - low, RESOLUTION)
-        answer = ask(high)
-    if not answer.admitted:
-        return None
-
-    def works(deadline: float) -> bool:
-        nonlocal answer
-        found = ask(deadline)
-        if found.admitted:
-            answer = found
-        return found.admitted
-
-    low, high = earliest_deadline(works, low, high, resolution=RESOLUTION)
-    # The job may end a little before: a date that a user rather reads.
-    if answer.end is not None and low < answer.end < high:
-        exact = ask(answer.end)
-        if exact.admitted:
-            return answer.end, exact
-    return high, answer
 
 
 def job_of(asked: Submitted) -> Job:
@@ -325,66 +299,80 @@ class Promised(NamedTuple):
 NOTHING = Promised(math.inf, math.inf)
 
 
-def earliest_promise(
-    plan: Plan, now: float, slot: int, *, within: float = RESOLUTION, share: float = 0.0
-) -> Promised:
-    """Return the earliest end that a plan could promise to a job that has just arrived.
+class SearchAsker:
+    """Asks the search of a plan about the job in a slot, with other deadlines than its own.
 
-    A bisection as in Islam et al. (2004, Figure 2), between the end with no other job waiting and
-    that in the first gap of the plan, or else without deadline; :data:`NOTHING` if there is none.
-    Who asks for the date gets it: it was asked for. A date before it was refused that is not more
-    than ``within`` (seconds) earlier, or than a ``share`` of the time from now to it. What
-    policies do beside their search, as killing, is not tried. O(log(span)) searches.
+    The plan stays as it is: the slot is held to what it asked for before and after. What policies
+    do beside their search, as killing, is not tried.
     """
-    admission = plan.policy
-    assert isinstance(admission, Admission)
-    jobs, estimate = plan.jobs, float(plan.jobs.estimates[slot])
-    question = admission.question(plan, now, slot)
-    draft, count = question.draft, plan.waiting_count + 1
-    asked = float(jobs.promises[slot]), float(jobs.targets[slot])
 
-    def start_for(deadline: float) -> float:
-        promise(jobs, slot, deadline, 0.0)
-        if not admission.search(question).found:
-            return math.inf
-        place = int(np.flatnonzero(draft.order[:count] == slot)[0])
+    def __init__(self, plan: Plan, now: float, slot: int) -> None:
+        assert isinstance(plan.policy, Admission)
+        self._plan, self._now, self._slot = plan, now, slot
+        self._search = plan.policy.search
+        self._question = plan.policy.question(plan, now, slot)
+
+    def start_for(self, deadline: float) -> float | None:
+        """Return the start planned for a deadline (both in seconds), None if it is refused."""
+        if not self._verdict(deadline).found:
+            return None
+        draft, count = self._question.draft, self._plan.waiting_count + 1
+        place = int(np.flatnonzero(draft.order[:count] == self._slot)[0])
         return float(draft.starts[place])
 
-    try:
-        start = earliest_fit(question.running, now, estimate, int(jobs.processors[slot]))
-        low = end_of(start, estimate)
+    def refusal(self, deadline: float) -> Refusal | None:
+        """Return why a deadline (seconds) cannot be promised, None if it can."""
+        estimate = float(self._plan.jobs.estimates[self._slot])
+        left = deadline - self._now
+        if estimate > left + DEADLINE_TOLERANCE:
+            return no_time(estimate, left, deadline)
+        return self._verdict(deadline).refusal
+
+    def earliest(self, *, within: float = RESOLUTION, share: float = 0.0) -> Promised:
+        """Return the earliest end that could be promised, :data:`NOTHING` if there is none.
+
+        A bisection as in Islam et al. (2004, Figure 2), between the end with no other job waiting
+        and that in the first gap of the plan, or else without deadline. Who asks for the date gets
+        it: it was asked for. A date before it was refused that is not more than ``within``
+        (seconds) earlier, or than a ``share`` of the time from now to it. O(log(span)) searches.
+        """
+        jobs, slot, now = self._plan.jobs, self._slot, self._now
+        estimate, processors = float(jobs.estimates[slot]), int(jobs.processors[slot])
+
+        def planned_end(start: float) -> float:
+            return end_of(start, estimate)
+
+        low = planned_end(earliest_fit(self._question.running, now, estimate, processors))
         if low == math.inf:
             return NOTHING
-        if (start := start_for(low)) < math.inf:
+        start = self.start_for(low)
+        if start is not None:
             return Promised(low, start)
-        gap = earliest_fit(plan.profile, now, estimate, int(jobs.processors[slot]))
-        high = end_of(gap, estimate)
-        if high == math.inf or start_for(high) == math.inf:
-            high = end_of(start_for(math.inf), estimate)
-        for _ in range(MOST_DOUBLINGS):
-            if high == math.inf or (start := start_for(high)) < math.inf:
-                break
-            high += high - low
-        else:
-            return NOTHING
-        best = Promised(high, start)
-        while max(within, share * (best.end - now)) < best.end - low < math.inf:
-            middle = (low + best.end) / 2
-            start = start_for(middle)
-            if start == math.inf:
-                low = middle
-                continue
-            best, end = Promised(middle, start), end_of(start, estimate)
-            # The end that was found can be promised as a rule: worth a try if it is far earlier.
-            if low < end <= (low + middle) / 2 and (start := start_for(end)) < math.inf:
-                best = Promised(end, start)
-        # The job may end a little before: a date that a user rather reads.
-        end = end_of(best.start, estimate)
-        if low < end < best.end and (start := start_for(end)) < math.inf:
-            return Promised(end, start)
-        return best
-    finally:
-        jobs.promises[slot], jobs.targets[slot] = asked
+        high = planned_end(earliest_fit(self._plan.profile, now, estimate, processors))
+        start = None if high == math.inf else self.start_for(high)
+        if start is None:
+            relaxed = self.start_for(math.inf)
+            high = math.inf if relaxed is None else planned_end(relaxed)
+            if high == math.inf:
+                return NOTHING
+        found = earliest_deadline(
+            self.start_for,
+            low,
+            high,
+            granted=start,
+            resolution=lambda deadline: max(within, share * (deadline - now)),
+            planned_end=planned_end,
+        )
+        return NOTHING if found is None else Promised(found.deadline, found.answer)
+
+    def _verdict(self, deadline: float) -> Verdict:
+        jobs, slot = self._plan.jobs, self._slot
+        asked = float(jobs.promises[slot]), float(jobs.targets[slot])
+        promise(jobs, slot, deadline, 0.0)
+        try:
+            return self._search(self._question)
+        finally:
+            jobs.promises[slot], jobs.targets[slot] = asked
 
 
 class EarliestPromises:
@@ -406,7 +394,7 @@ class EarliestPromises:
         plan = self._plan
         assert plan is not None
         job = plan.table.jobs[slot]
-        end = earliest_promise(plan, plan.nominal(now), slot).end
+        end = SearchAsker(plan, plan.nominal(now), slot).earliest().end
         self.responses[job.id] = end - max(job.submission_time, 0.0)
 
     def answered(self, now: float, slot: int, answer: Answer) -> None:

@@ -9,13 +9,12 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.advice.plan_asker import Promised, deadline_plan, earliest_promise
+from qops_batsim.advice.plan_asker import Promised, SearchAsker, deadline_plan
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text
 from qops_batsim.errors import InputError, require
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.scheduling.admission.feedback import promise
-from qops_batsim.scheduling.admission.policy import Admission, impossible_deadline
 from qops_batsim.scheduling.answers import Held
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.refusal import Refusal, sentence
@@ -98,27 +97,14 @@ class QueueAsker:
             jobs.processors[slot] = jobs.reserved[slot] = asked.processors
             jobs.estimates[slot] = duration_on_grid(asked.time)
             promise(jobs, slot, math.inf, 0.0)
-            refusal = None if asked.deadline is None else self._refusal(asked.deadline)
-            found = earliest_promise(self._plan, 0.0, slot, within=WITHIN, share=SHARE)
+            asker = SearchAsker(self._plan, 0.0, slot)
+            refusal = None if asked.deadline is None else asker.refusal(asked.deadline)
+            found = asker.earliest(within=WITHIN, share=SHARE)
         return self._answer(asked, refusal, found)
 
     def ask_all(self, asked: Sequence[Ask]) -> list[QueueAnswer]:
         """Return the answer to each, as if none of the others were there."""
         return [self.ask(each) for each in asked]
-
-    def _refusal(self, deadline: float) -> Refusal | None:
-        """Return why a deadline cannot be promised, None if it can."""
-        plan, slot = self._plan, self._slot
-        promise(plan.jobs, slot, deadline, 0.0)
-        try:
-            impossible = impossible_deadline(plan, 0.0, slot)
-            if impossible:
-                return impossible
-            policy = plan.policy
-            assert isinstance(policy, Admission)
-            return policy.search(policy.question(plan, 0.0, slot)).refusal
-        finally:
-            promise(plan.jobs, slot, math.inf, 0.0)
 
     def _check(self, asked: Ask) -> None:
         size = self.state.processors

@@ -219,6 +219,15 @@ def test_a_drawn_queue() -> None:
     assert "is 10 s away" in asker.ask(Ask(processors=8, time=50, deadline=10)).reason
 
 
+def test_a_refusal_names_the_deadline_that_was_asked_to_the_second() -> None:
+    """A runs for two million seconds more; six digits of the date would be off by half a minute."""
+    state = ours({"id": "A", "processors": 8, "estimate": 2e6, "start": NOW})
+    for deadline in (1_234_567.0, 1_843_767.25):
+        refused = QueueAsker(state).ask(Ask(processors=8, time=50, deadline=deadline))
+        asked = date_text(NOW + deadline)
+        assert refused.reason.startswith(f"its own deadline ({asked}) would be missed")
+
+
 def test_promises_go_before_other_jobs() -> None:
     jobs = [
         {"id": "A", "processors": 8, "estimate": 100, "start": NOW},

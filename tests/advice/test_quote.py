@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from decision_runs import exact, history_of, random_workload, run_files, workload_of
 from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.history import DecisionHistory
-from qops_batsim.advice.plan_asker import PlanAnswer, PlanAsker, bisect_deadline
+from qops_batsim.advice.plan_asker import PlanAsker
 from qops_batsim.advice.quote import quote
 from qops_batsim.errors import InputError
+from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.decision_events import Admitted, Killed, Moved, Refused
 
 SCHEDULERS = [
@@ -217,12 +218,15 @@ def test_a_scheduler_that_cannot_be_asked(
 def test_a_bisection_that_begins_too_early_goes_on_later() -> None:
     tried = []
 
-    def answer(deadline: float) -> PlanAnswer:
+    def grant(deadline: float) -> float | None:
         tried.append(deadline)
-        return PlanAnswer(admitted=deadline >= 37, start=30.0, end=min(deadline, 37.0))
+        return min(deadline, 37.0) if deadline >= 37 else None
 
-    found = bisect_deadline(answer, 10.0, 14.0)
+    found = earliest_deadline(
+        grant, 10.0, 14.0, resolution=lambda _: 1.0, planned_end=lambda end: end
+    )
     assert found is not None
-    assert found[0] == 37
-    assert tried[:4] == [14, 18, 22, 26]
-    assert bisect_deadline(lambda _: PlanAnswer(admitted=False), 10.0, 14.0) is None
+    assert found.deadline == 37
+    assert 36 <= found.refused < 37
+    assert tried[:4] == [14, 18, 26, 42]
+    assert earliest_deadline(lambda _: None, 10.0, 14.0) is None

@@ -2,46 +2,88 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+MOST_DOUBLINGS = 20
+"""How often a deadline that cannot be kept is put off to twice the distance."""
+
+A = TypeVar("A")
+
+
+class Earliest(NamedTuple, Generic[A]):
+    """The earliest deadline found, the latest one before it that was refused, and the answer."""
+
+    refused: float
+    deadline: float
+    answer: A
 
 
 def earliest_deadline(
-    works: Callable[[float], bool],
+    ask: Callable[[float], A | None],
     low: float,
     high: float,
     *,
+    granted: A | None = None,
     retries: int | None = None,
-    resolution: float = 0.0,
-) -> tuple[float, float]:
-    """Halve the interval between a deadline that fails and one that works.
+    resolution: Callable[[float], float] = lambda deadline: 0.0,
+    planned_end: Callable[[A], float] | None = None,
+) -> Earliest[A] | None:
+    """Halve the interval between a deadline that is refused and one that is granted.
 
     Figure 2 calls the ends of the interval StartPos and EndPos. Since searches are
-    heuristic, a deadline earlier than the one found might work as well.
+    heuristic, a deadline earlier than the one found might be granted as well; the one found
+    was asked for.
 
     Parameters
     ----------
-    works
-        Whether a deadline (seconds, absolute) can be kept.
+    ask
+        Returns the answer to a deadline (seconds, absolute), None if it is refused.
     low, high
-        One that fails and one that works.
+        One that is refused, and a later one that should be granted; if it is not, deadlines
+        twice as far from the first one are tried.
+    granted
+        The answer to the later one, if it is known; then it is not asked for.
     retries
         Most halvings, if limited.
     resolution
-        Length of an interval (seconds) that is not halved any more.
+        Length of an interval (seconds) that is not halved any more, by its later end.
+    planned_end
+        Returns the end planned in an answer (seconds). Such an end can be promised as a rule:
+        it is tried where it shortens the interval by more than a halving would, and at last.
 
     Returns
     -------
-    tuple of float
-        The ends of the last interval. O(log((high - low) / resolution)) tries.
+    Earliest or None
+        The ends of the last interval with the answer to the later one; None if nothing is granted.
+        O(log((high - low) / resolution)) questions.
     """
-    while high - low > resolution and (retries is None or retries > 0):
+    answer, origin = ask(high) if granted is None else granted, low
+    for _ in range(MOST_DOUBLINGS):
+        if answer is not None or high == math.inf:
+            break
+        low, high = high, high + max(high - origin, 1.0)
+        answer = ask(high)
+    if answer is None:
+        return None
+
+    def try_end(answer: A, below: float) -> tuple[float, A] | None:
+        end = math.inf if planned_end is None else planned_end(answer)
+        again = ask(end) if low < end <= below else None
+        return None if again is None else (end, again)
+
+    while resolution(high) < high - low < math.inf and (retries is None or retries > 0):
         middle = (low + high) / 2
         if not low < middle < high:
             break
-        if works(middle):
-            high = middle
-        else:
+        found = ask(middle)
+        if found is None:
             low = middle
+        else:
+            high, answer = try_end(found, (low + middle) / 2) or (middle, found)
         if retries is not None:
             retries -= 1
-    return low, high
+    # The job may end a little before: a date that a user rather reads.
+    high, answer = try_end(answer, math.nextafter(high, low)) or (high, answer)
+    return Earliest(low, high, answer)

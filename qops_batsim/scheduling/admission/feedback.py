@@ -62,14 +62,14 @@ def earliest(search: Search, question: Question, spare: Draft, retries: int) -> 
     soonest = earliest_fit(question.running, question.now, estimate, int(jobs.processors[slot]))
     best = question.draft
 
-    def works(deadline: float) -> bool:
+    def grant(deadline: float) -> bool | None:
         nonlocal best, spare
         # Too early even with no other job waiting: no search could find a plan.
         if not meets(soonest, estimate, deadline + lag):
-            return False
+            return None
         promise(jobs, slot, deadline, lag)
         if not search(question._replace(draft=spare)).found:
-            return False
+            return None
         best, spare = spare, best
         return True
 
@@ -81,7 +81,9 @@ def earliest(search: Search, question: Question, spare: Draft, retries: int) -> 
         place = best.order[:count].tolist().index(slot)
         high = max(end_of(float(best.starts[place]), estimate) - lag, requested)
     if high < math.inf:
-        low, high = earliest_deadline(works, low, high, retries=retries)
+        bisected = earliest_deadline(grant, low, high, granted=True, retries=retries)
+        assert bisected is not None
+        low, high = bisected.refused, bisected.deadline
     promise(jobs, slot, requested, lag)
     return Earliest(low, high, best if found else None, spare)
 
