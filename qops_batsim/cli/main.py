@@ -108,7 +108,12 @@ class Group(_PlainHelp, TyperGroup):
 
 
 def command_line(names: Iterable[str] | None = None) -> typer.Typer:
-    """Return the command line; commands not among the names, if given, are only listed."""
+    """Return the command line, with those commands only that are among the names, if one is.
+
+    If none is, all are there, but can only be listed; without names all are complete.
+    """
+    summaries = {name: text for section in COMMANDS.values() for name, text in section.items()}
+    named = summaries.keys() & (summaries if names is None else names)
     app = typer.Typer(
         name="qops-batsim",
         help="Deadline and quality-of-service batch scheduling on Batsim workloads.",
@@ -119,9 +124,10 @@ def command_line(names: Iterable[str] | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     app.callback()(_root)
-    for name, summary in (each for section in COMMANDS.values() for each in section.items()):
-        if names is not None and name not in names:
-            app.command(name, short_help=summary)(lambda: None)
+    for name, summary in summaries.items():
+        if name not in named:
+            if not named:
+                app.command(name, short_help=summary)(lambda: None)
             continue
         module = import_module(f"qops_batsim.cli.{MODULES.get(name, name)}")
         if hasattr(module, "app"):
@@ -147,6 +153,8 @@ def _value(parameter: Any, check: Callable[[Any, Any], Any], context: Any, value
     """Return the value of a parameter, checked only if it is of another type."""
     if value is None and not parameter.required:
         value = () if parameter.multiple or parameter.nargs == -1 else None
+    elif value and parameter.type_descriptor.annotation == list[str]:
+        value = list(value)
     elif type(value) not in (str, int, float) or (
         type(value) is not parameter.type_descriptor.annotation
     ):

@@ -108,10 +108,13 @@ def test_summaries_are_the_first_sentences_of_the_commands() -> None:
             assert first.replace("`", "") == summary
 
 
-def test_commands_that_are_not_named_are_not_imported(cli: Cli) -> None:
-    commands = typer.main.get_command(command_line(["verify"])).commands
-    assert [name for name, each in commands.items() if each.params] == ["verify"]
-    assert [*commands] == [name for names in SECTIONS.values() for name in names]
+def test_only_commands_that_are_named_are_made() -> None:
+    listed = typer.main.get_command(command_line(["nonsense", "--help"])).commands
+    assert [*listed] == [name for names in SECTIONS.values() for name in names]
+    assert [name for name, each in listed.items() if each.params] == []
+    named = typer.main.get_command(command_line(["verify", "x"])).commands
+    assert [*named] == ["verify"]
+    assert named["verify"].params
 
 
 def test_a_letter_stands_for_one_option_everywhere() -> None:
@@ -137,6 +140,10 @@ def test_the_package_is_a_command_too() -> None:
 @pytest.mark.parametrize("words", GROUPS, ids=" ".join)
 def test_an_unknown_command_is_one_line(cli: Cli, words: tuple[str, ...]) -> None:
     assert "nonsense" in refused(cli(*words, "nonsense"))
+
+
+def test_an_unknown_command_is_told_with_the_nearest(cli: Cli) -> None:
+    assert "Did you mean 'verify'?" in refused(cli("verfy"))
 
 
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
