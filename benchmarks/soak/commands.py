@@ -33,7 +33,8 @@ LONGEST_MESSAGE = 2048
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
-GROUPS = command_line.GROUPS
+GROUPS = ("workload", "platform", "campaign", "papers")
+"""Commands that have commands."""
 
 # The same command again is there at once.
 command_line.command_line = functools.cache(command_line.command_line)

@@ -107,13 +107,12 @@ class Group(_PlainHelp, TyperGroup):
                 formatter.write_dl([*zip(names, texts, strict=True)])
 
 
-def command_line(names: Iterable[str] | None = None) -> typer.Typer:
-    """Return the command line, with those commands only that are among the names, if one is.
+def command_line(named: str | None = None) -> typer.Typer:
+    """Return the command line, with all commands, or with one of them only, which is there sooner.
 
-    If none is, all are there, but can only be listed; without names all are complete.
+    Where no command has the name, all are there, but can only be listed.
     """
     summaries = {name: text for section in COMMANDS.values() for name, text in section.items()}
-    named = summaries.keys() & (summaries if names is None else names)
     app = typer.Typer(
         name="qops-batsim",
         help="Deadline and quality-of-service batch scheduling on Batsim workloads.",
@@ -125,8 +124,8 @@ def command_line(names: Iterable[str] | None = None) -> typer.Typer:
     )
     app.callback()(_root)
     for name, summary in summaries.items():
-        if name not in named:
-            if not named:
+        if named not in (None, name):
+            if named not in summaries:
                 app.command(name, short_help=summary)(lambda: None)
             continue
         module = import_module(f"qops_batsim.cli.{MODULES.get(name, name)}")
@@ -215,9 +214,10 @@ def _run() -> int:
     """Run the command line and print errors; return the exit code."""
     try:
         require_utf8(sys.argv[1:])
+        named = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
         completing = "_QOPS_BATSIM_COMPLETE" in os.environ
         with ending_signals_raise():
-            code = command_line(None if completing else sys.argv[1:])(standalone_mode=False)
+            code = command_line(None if completing else named)(standalone_mode=False)
     except _CommandLineError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message())  # type: ignore[attr-defined]

@@ -109,10 +109,10 @@ def test_summaries_are_the_first_sentences_of_the_commands() -> None:
 
 
 def test_only_commands_that_are_named_are_made() -> None:
-    listed = typer.main.get_command(command_line(["nonsense", "--help"])).commands
+    listed = typer.main.get_command(command_line("nonsense")).commands
     assert [*listed] == [name for names in SECTIONS.values() for name in names]
     assert [name for name, each in listed.items() if each.params] == []
-    named = typer.main.get_command(command_line(["verify", "x"])).commands
+    named = typer.main.get_command(command_line("verify")).commands
     assert [*named] == ["verify"]
     assert named["verify"].params
 
@@ -140,6 +140,10 @@ def test_the_package_is_a_command_too() -> None:
 @pytest.mark.parametrize("words", GROUPS, ids=" ".join)
 def test_an_unknown_command_is_one_line(cli: Cli, words: tuple[str, ...]) -> None:
     assert "nonsense" in refused(cli(*words, "nonsense"))
+
+
+def test_options_may_end_before_the_command(cli: Cli) -> None:
+    assert cli("--", "schedulers").out == cli("schedulers").out
 
 
 def test_an_unknown_command_is_told_with_the_nearest(cli: Cli) -> None:
