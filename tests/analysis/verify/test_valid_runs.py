@@ -41,7 +41,7 @@ def test_moments_that_add_up_break_no_promise(tmp_path, moment):
     # Such moments excuse no more than themselves.
     qos = tmp_path / "run_qos.csv"
     (tmp_path / "run_run.json").unlink()  # It has the digest of what is changed here.
-    qos.write_text(qos.read_text().replace("accepted,,30.0", "accepted,,29.9"))
+    qos.write_text(qos.read_text().replace("accepted,,,,,30.0", "accepted,,,,,29.9"))
     (violation,) = verify(read_run(tmp_path / "run"), workloads={"w0": workload})
     assert violation.jobs == ("w0!05",)
 
