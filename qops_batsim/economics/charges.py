@@ -209,7 +209,7 @@ def served_job(
     arrival: float,
     deadline: float | None,
 ) -> ServedJob:
-    """Return what a price depends on; a deadline that is not after the arrival is an error.
+    """Return a job as a price depends on it; its deadline must be after its arrival.
 
     ``arrival`` is the first submission, which a job that was killed and started anew keeps,
     and ``deadline`` what the scheduler promised to a user, or None (all in seconds).

@@ -136,7 +136,7 @@ def _check(world: World, occupation: SwitchableHosts, host: int, state: int) -> 
 
 
 def _go_through(world: World, switch: Switch, host: int, way: int, doing: int) -> None:
-    """Let a host pass through a power state."""
+    """Send a host through a power state on its way to another."""
     world.begin_switch()
     _hosts(world).set_doing(host, doing, world.now)
     world.enter_power_state(host, way)

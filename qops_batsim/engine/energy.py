@@ -100,7 +100,7 @@ class EnergyMeter:
             self.first_submission = self.read_all(now)
 
     def set_flow(self, host: int, flow: float) -> None:
-        """Note how much a host computes from now on (flop/s)."""
+        """Set the flow of a host's computations from now on (flop/s)."""
         if flow != self._flows.get(host, 0.0):
             self._flows[host] = flow
             self._set_power(host)

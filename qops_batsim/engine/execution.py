@@ -341,7 +341,7 @@ class _ProfileSource(NamedTuple):
 def execution_of(
     name: str, profiles: Profiles, *, processors: int, where: str, directory: Path | None = None
 ) -> Execution:
-    """Return how a profile executes; InputError, beginning with ``where``, if it cannot.
+    """Return the execution of a profile; InputError, beginning with ``where``, if there is none.
 
     The arrays of a ``parallel`` profile must fit the number of processors that the job asks for.
     The files of traces lie in the ``directory`` of the workload's file.
@@ -353,9 +353,9 @@ def execution_of(
 
 
 def plain_delay(profile: Mapping[str, Any] | None) -> float | None:
-    """Return how long a profile sleeps (seconds) that does nothing else and ends well.
+    """Return the delay (seconds) of a profile that only sleeps and ends well, else None.
 
-    As good as all profiles are such; None for others, and for what is none.
+    Most profiles are such.
     """
     if profile is None or profile.get("type") != "delay" or "ret" in profile:
         return None

@@ -54,7 +54,7 @@ class HostResource(Resource):
         self.host, self.speed, self.cores = host, speed, cores
 
     def change(self, speed: float) -> None:
-        """Let the cores have another speed (flop/s)."""
+        """Set the speed of the cores (flop/s)."""
         self.speed, self.capacity = speed, speed * self.cores
 
 
@@ -120,7 +120,7 @@ class Computation:
         self.since = now
 
     def left(self) -> float:
-        """Return how long it still takes at its present rate (seconds)."""
+        """Return the time to its end at its present rate (seconds)."""
         if not self.remaining:
             return 0.0
         return self.remaining / self.rate if self.rate else math.inf
@@ -149,7 +149,7 @@ class FluidModel:
         return bool(self._changed)
 
     def start(self, computation: Computation, now: float) -> None:
-        """Let a computation run from now on."""
+        """Start a computation."""
         computation.since = now
         self._number(computation)
         for resource, _ in computation.uses:
@@ -174,14 +174,14 @@ class FluidModel:
         self._begun += 1
 
     def change_speed(self, host: HostResource, speed: float) -> None:
-        """Let the cores of a host have another speed (flop/s)."""
+        """Set the speed of the cores of a host (flop/s)."""
         host.change(speed)
         for computation in self._users.get(host, ()):
             computation.set_bound()
             self._changed[computation] = None
 
     def flows(self, hosts: Collection[HostResource]) -> dict[HostResource, float]:
-        """Return how much some hosts compute (flop/s). O(uses of what they compute)."""
+        """Return the flow of the computations on some hosts (flop/s). O(uses of these)."""
         used = dict.fromkeys(hosts, 0.0)
         users = {each: None for host in used for each in self._users.get(host, ())}
         for computation in users:
@@ -313,7 +313,7 @@ class _Filling:
     def _are_alike(
         self, rounds: int, limits: dict[int, tuple[Resource, float]], lost: dict[Resource, float]
     ) -> bool:
-        """Tell whether surely nothing else limits yet after so many rounds."""
+        """Tell whether, after so many rounds, surely nothing else limits yet."""
         now = {index: self._left[limit] / amount for index, (limit, amount) in limits.items()}
         then = {
             index: (self._left[limit] - rounds * lost[limit]) / amount
@@ -345,7 +345,7 @@ class _Filling:
     def _taken(
         self, resource: Resource, rounds: int, now: dict[int, float], then: dict[int, float]
     ) -> float:
-        """Return what is taken of a shared resource in so many rounds."""
+        """Return the amount taken of a shared resource in so many rounds."""
         return rounds * math.fsum(
             amount * ((now[n] + then[n]) / 2 if n in now else self._growth[n])
             for n, amount in self._users[resource]

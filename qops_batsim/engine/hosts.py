@@ -60,14 +60,14 @@ class HostOccupation:
         return None
 
     def take(self, hosts: HostSet, now: float) -> None:
-        """Let a job have hosts from now on."""
+        """Give hosts to a job."""
         self._busy |= hosts.mask
         if self._sharing:
             for host in hosts:
                 self._jobs[host] += 1
 
     def release(self, hosts: HostSet, now: float) -> None:
-        """Let a job have hosts no longer."""
+        """Take hosts back from a job."""
         if self._sharing:
             for host in hosts:
                 self._jobs[host] -= 1
@@ -77,11 +77,11 @@ class HostOccupation:
             self._busy &= ~hosts.mask
 
     def leave(self, hosts: HostSet, now: float) -> None:
-        """Let hosts go away."""
+        """Make hosts unavailable."""
         self.unavailable |= hosts
 
     def come_back(self, hosts: HostSet, now: float) -> None:
-        """Let hosts return."""
+        """Make hosts available again."""
         self.unavailable -= hosts
 
 
@@ -140,7 +140,7 @@ class PowerProfile(msgspec.Struct, frozen=True):
         return found
 
     def activity(self, state: int) -> str:
-        """Return what the host does in a power state."""
+        """Return the activity of the host in a power state."""
         if state in self.ways:
             return SLEEPS
         return SWITCHES if any(state in way for way in self.ways.values()) else COMPUTES
@@ -254,11 +254,11 @@ class SwitchableHosts(HostOccupation):
         return counts
 
     def doing(self, host: int) -> int:
-        """Return what a host does."""
+        """Return the activity of a host, an index into :data:`NAMES`."""
         return int(self._doing[host])
 
     def set_doing(self, host: int, doing: int, now: float) -> None:
-        """Note what a host does from now on."""
+        """Set the activity of a host from now on."""
         self._set(np.array([host]), doing, now)
 
     def problem(self, hosts: HostSet) -> tuple[int, str] | None:

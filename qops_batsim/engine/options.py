@@ -72,7 +72,7 @@ def events_in_order(events: Sequence[ExternalEvent]) -> tuple[ExternalEvent, ...
 
 
 def outages_of(events: Sequence[ExternalEvent], hosts: int) -> tuple[Outage, ...]:
-    """Return when which of so many hosts are away; InputError if events contradict each other."""
+    """Return the outages of so many hosts; InputError if events contradict each other."""
     existing = HostSet.first(hosts)
     since: dict[int, float] = {}
     masks: dict[tuple[float, float], int] = {}

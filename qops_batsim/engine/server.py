@@ -84,11 +84,11 @@ class Mailbox:
         return not self._queue
 
     def begin(self, actor: Actor) -> None:
-        """Let an actor run in the round that comes."""
+        """Begin an actor in the round that comes."""
         self._ready.append(actor)
 
     def begin_at_once(self, actor: Actor) -> None:
-        """Let an actor run up to its first request, to be granted in the round that comes."""
+        """Run an actor up to its first request, to be granted in the round that comes."""
         self._asked[actor] = next(actor, None)
         self._ready.append(actor)
 
@@ -134,7 +134,7 @@ class Mailbox:
         return lambda actor: self._wake_after(seconds, actor)
 
     def do(self, effect: Callable[[], object]) -> ActorRequest:
-        """Let something happen after this round, and go on in the next."""
+        """Call a function after this round, and go on in the next."""
 
         def request(actor: Actor) -> None:
             effect()
@@ -142,7 +142,7 @@ class Mailbox:
 
         return request
 
-    def beget(self, other: Actor) -> ActorRequest:
+    def begin_other(self, other: Actor) -> ActorRequest:
         """Begin another actor, which runs first, and go on."""
 
         def request(actor: Actor) -> None:
@@ -246,7 +246,7 @@ class NetworkedWorld(World):
         action(argument)
 
     def _arrive_from(self, what: tuple[int, Callable[[Any], None], Any]) -> None:
-        """Let SimGrid read the meter of the host that sent a byte."""
+        """Read the meter of the host that sent a byte, as SimGrid does."""
         source, action, argument = what
         assert self.energy is not None
         self.energy.read((source,), self.now)
@@ -268,7 +268,7 @@ class NetworkedWorld(World):
         super()._reach_walltime(record)
 
     def _read_meters_of(self, wait: Wait) -> None:
-        """Let SimGrid read the meters of hosts where something ends, before anyone goes on."""
+        """Read the meters of hosts where something ends, before anyone goes on, as SimGrid does."""
         assert self.energy is not None
         computation = self._waited_for.get(wait)
         if computation is not None:
@@ -291,7 +291,7 @@ class NetworkedWorld(World):
         self.stop(self._outliving.pop(job_id))
 
     def report_end(self, record: JobRecord) -> None:
-        """Let the job's first host send the news."""
+        """Send the news of a job's end from its first host."""
         self.mailbox.begin_at_once(self._report(record))
 
     def _report(self, record: JobRecord) -> Actor:
@@ -305,7 +305,7 @@ class NetworkedWorld(World):
         self.errands += 1
 
     def report_switch(self, host: int, report: Callable[[], None]) -> None:
-        """Let the host send the news."""
+        """Send the news of a switch from the host."""
         self.mailbox.begin(_once(self.mailbox.send(partial(self._note_switch, report), host)))
 
     def _note_switch(self, report: Callable[[], None]) -> None:
@@ -313,12 +313,12 @@ class NetworkedWorld(World):
         report()
 
     def report_kills(self, victims: list[JobRecord], progress: dict[str, dict[str, Any]]) -> None:
-        """Let the killer, on the master, send the news."""
+        """Send the news of kills from the killer, on the master."""
         self.errands += 1
         self.mailbox.begin(_once(self.mailbox.send(partial(self._note_kills, victims, progress))))
 
     def call_at(self, date: float) -> None:
-        """Let a waiter, on the master, send the call when the date has come."""
+        """Begin a waiter, on the master, that sends the call when the date has come."""
         self.errands += 1
         self.mailbox.begin(self._wait(date))
 
@@ -389,7 +389,7 @@ class Server:
             self._begin(self._submitter(listed, self._happen, self._last_events))
 
     def begin(self, begins: SimulationBegins) -> None:
-        """Let the server begin, after all submitters."""
+        """Begin the server, after all submitters."""
         self._begin(self._serve(begins))
 
     def _begin(self, actor: Actor) -> None:
@@ -403,7 +403,7 @@ class Server:
         submit: Callable[[Sequence[Any]], None],
         farewell: Callable[[], None],
     ) -> Actor:
-        """Say hello, submit what is due at each date, and say goodbye."""
+        """Greet the server, submit what is due at each date, and tell the end of submissions."""
         box, world = self._mailbox, self._world
         yield box.send(_nothing)
         reached = world.now
@@ -427,7 +427,7 @@ class Server:
     def _serve(self, begins: SimulationBegins) -> Actor:
         box, world = self._mailbox, self._world
         world.tell(begins)
-        yield box.beget(self._ask())
+        yield box.begin_other(self._ask())
         while not self.over:
             yield box.receive
             assert box.letter is not None
@@ -439,7 +439,7 @@ class Server:
                 world.tell(SimulationEnds())
             if world.outbox:
                 self._scheduler_ready = False
-                yield box.beget(self._ask())
+                yield box.begin_other(self._ask())
 
     def _ask(self) -> Actor:
         """Return an actor that tells the decision side the news, and sends what it answers."""

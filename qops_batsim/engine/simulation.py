@@ -350,7 +350,7 @@ class Simulation:
         self._end(len(world.ended))
 
     def _run_to_end(self) -> None:
-        """Let happen what will happen, date by date."""
+        """Run the simulation date by date, until nothing is left to happen."""
         world, waits = self._world, self._world.waits
         while True:
             world.settle()
@@ -455,7 +455,7 @@ class Simulation:
                 return
 
     def _take_effect(self, decision: Decision) -> None:
-        """Let a decision take effect that was dated later than now."""
+        """Carry out a decision that was dated later than it was sent."""
         apply_decision(self._world, decision)
 
     def _report_progress(self) -> None:

@@ -121,7 +121,7 @@ class ExternalEventSubmitter:
 
 
 def apply_external_event(world: World, event: ExternalEvent) -> None:
-    """Let an external event happen now, and tell the module."""
+    """Carry out an external event now, and tell the module."""
     if event.type not in (UNAVAILABLE, AVAILABLE):
         world.tell(Notify(event.fields))
         return

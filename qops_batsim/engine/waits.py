@@ -67,7 +67,7 @@ class Waits:
         self._began = began
 
     def put(self, wait: Wait, date: float, number: int) -> None:
-        """Let a wait that began as such a number end at a date (seconds)."""
+        """Set the end of a wait, which has such a number, to a date (seconds)."""
         wait.date, wait.number = date, number
         heapq.heappush(self._heap, (date, number, wait))
 
@@ -78,12 +78,12 @@ class Waits:
         return self.at(now + seconds, action, argument)
 
     def some_time(self, action: Callable[[Any], None], argument: Any) -> Wait:
-        """Begin a wait whose date is not known yet; :meth:`last` gives it one."""
+        """Begin a wait whose date is not known yet; :meth:`reschedule` gives it one."""
         self._began += 1
         return Wait(_NEVER, self._began - 1, action, argument)
 
-    def last(self, wait: Wait, now: float, seconds: float, rate: float = 0.0) -> None:
-        """Let a wait end so much later than now (seconds; infinity for not at present).
+    def reschedule(self, wait: Wait, now: float, seconds: float, rate: float = 0.0) -> None:
+        """Set the end of a wait to so much later than now (seconds; infinity: none at present).
 
         ``rate`` is that of the computation waited for, where it is followed step by step.
         """
@@ -92,7 +92,7 @@ class Waits:
             heapq.heappush(self._heap, (date, wait.number, wait))
 
     def next_date(self) -> float:
-        """Return when the next wait ends (seconds), infinity if there is none."""
+        """Return the date of the next end of a wait (seconds), infinity if there is none."""
         heap = self._heap
         while heap:
             date, _, wait = heap[0]
@@ -110,7 +110,7 @@ class Waits:
         while heap and heap[0][0] <= limit:
             date, number, wait = heapq.heappop(heap)
             if not heap or heap[0][0] > limit:
-                # As good as always it is the only one.
+                # Usually it is the only one.
                 if wait.date == date:
                     wait.date = _NEVER
                     wait.action(wait.argument)
@@ -184,7 +184,7 @@ class SteppedWaits(Waits):
         return wait
 
     def go_on(self, wait: Wait, rate: float) -> None:
-        """Let a computation go on at a rate (share of the whole per second; infinite: end now)."""
+        """Set the rate of a computation (share of the whole per second; infinite: end now)."""
         assert isinstance(wait, SteppedWait)
         self._catch_up(wait)
         wait.rate, wait.followed = rate, False
@@ -192,7 +192,7 @@ class SteppedWaits(Waits):
             wait.remains, wait.rate = 0.0, 1.0
         self._plan(wait)
 
-    def last(self, wait: Wait, now: float, seconds: float, rate: float = 0.0) -> None:
+    def reschedule(self, wait: Wait, now: float, seconds: float, rate: float = 0.0) -> None:
         self.go_on(wait, rate if seconds else math.inf)
 
     def advance(self) -> bool:
@@ -247,7 +247,7 @@ class SteppedWaits(Waits):
         wait.steps = len(self._steps)
 
     def _next(self) -> float:
-        """Return how long it takes until a wait near its end ends (seconds)."""
+        """Return the time to the first end of the waits near theirs (seconds)."""
         return min([wait.remains / wait.rate for wait in self._near])
 
     def _follow(self) -> None:

@@ -92,7 +92,7 @@ class World:
         return Waits()
 
     def _occupation(self) -> HostOccupation:
-        """Return who has which hosts; with energy, also their meter and their power states."""
+        """Return the occupation of the hosts; with energy, set up their meter, too."""
         sharing, count = self.options.compute_sharing, len(self.hosts)
         if not self.options.energy:
             return HostOccupation(count, sharing=sharing)
@@ -148,7 +148,7 @@ class World:
     def execution(
         self, workload_name: str, profile: str, processors: int, *, where: str
     ) -> Execution:
-        """Return how a job executes; InputError if its profile cannot be run."""
+        """Return the execution of a job; InputError if its profile cannot be run."""
         # Only a parallel profile depends on the job's size, and only to check its arrays.
         key = (workload_name, profile, processors)
         known = self._executions.get(key)
@@ -164,7 +164,7 @@ class World:
         return known
 
     def submit(self, workload_name: str, job: Job) -> None:
-        """Let a job of a workload be submitted, under its full identifier."""
+        """Submit a job of a workload under its full identifier."""
         job_id = f"{workload_name}!{job.id}"
         record = self.records.get(job_id) or self.new_record(workload_name, job.renamed(job_id))
         record.state = SUBMITTED
@@ -205,7 +205,7 @@ class World:
         self._begin_step(record)
 
     def resume(self, record: JobRecord, start: float, hosts: HostSet, *, at_walltime: bool) -> None:
-        """Let a job that sleeps go on, which was started before; its wait has no date yet."""
+        """Resume a sleeping job that another loop has started; its wait has no date yet."""
         self.occupation.take(hosts, start)
         record.state, record.start, record.hosts = RUNNING, start, hosts
         record.step_began = start
@@ -237,7 +237,7 @@ class World:
         if not self._fluid.changed and not self._reloaded:
             return
         for computation, left in self._fluid.settle(self.now):
-            self.waits.last(self._ends[computation], self.now, left, computation.rate)
+            self.waits.reschedule(self._ends[computation], self.now, left, computation.rate)
             self._note_load(computation)
         if self.energy is not None:
             for host, flow in self._fluid.flows(self._reloaded).items():
@@ -245,14 +245,14 @@ class World:
             self._reloaded.clear()
 
     def note_host_states(self) -> None:
-        """Note how many hosts do what from now on."""
+        """Note the numbers of hosts by activity from now on."""
         occupation = self.occupation
         self.computing_changes.append((self.now, *occupation.counts))
         if isinstance(occupation, SwitchableHosts):
             self.switching_changes.append(occupation.all_counts[:3])
 
     def enter_power_state(self, host: int, state: int) -> None:
-        """Let a host be in another power state from now on."""
+        """Put a host into another power state."""
         assert self.energy is not None
         self.energy.enter(host, state, self.now)
         resource = self.machine.host_resource(host)
@@ -318,7 +318,7 @@ class World:
         record.replay.begin()
 
     def letter(self, source: int, destination: int) -> Computation | None:
-        """Return how a rank of a job tells the job that it has ended, None if at once."""
+        """Return the transfer by which a rank tells its job that it has ended, if it takes time."""
         return None
 
     def _stop_part(self, computation: Computation) -> None:
@@ -328,7 +328,7 @@ class World:
     def progress(
         self, computation: Computation, action: Callable[[Any], None], argument: Any
     ) -> list[Wait]:
-        """Let a computation run, with ``action(argument)`` at its end."""
+        """Start a computation, with ``action(argument)`` at its end."""
         waits = [self.waits.some_time(action, argument)]
         if computation.latency:
             latency = computation.latency

@@ -309,7 +309,7 @@ class OpenElement:
 
 
 def read_cluster(element: OpenElement, zone: str) -> Cluster:
-    """Return what a ``<cluster>`` element says; its radical is for the caller to judge."""
+    """Return the cluster of a ``<cluster>`` element; its radical is for the caller to judge."""
     given = element.attributes
     if given.get("topology", "FLAT") != "FLAT":
         raise element.wrong("topology", "FLAT (other topologies are not supported)")

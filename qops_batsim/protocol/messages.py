@@ -38,19 +38,23 @@ class Message(msgspec.Struct, Generic[Body]):
     events: list[Stamped[Body]]
 
 
-class _WireItem(msgspec.Struct):
+class WireItem(msgspec.Struct):
+    """One event or decision as it stands in a message, its data not yet read."""
+
     timestamp: float
     type: str
     data: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _WireMessage(msgspec.Struct):
+class WireMessage(msgspec.Struct):
+    """Message whose events or decisions are not yet read."""
+
     now: float
-    events: list[_WireItem]
+    events: list[WireItem]
 
 
 def _usual_messages(kinds: Mapping[str, type]) -> msgspec.json.Decoder[Any]:
-    """Return what reads messages at once of which each event has its data, of a known type."""
+    """Return a decoder for usual messages: each event has its data and a known type."""
     items = [
         msgspec.defstruct(
             f"_{kind.__name__}Item",
@@ -96,7 +100,7 @@ def _decode_custom(kind: type, value: Any) -> Any:
 _usual_events = _usual_messages(EVENT_TYPES)
 _usual_decisions = _usual_messages(DECISION_TYPES)
 _encoder = msgspec.json.Encoder(enc_hook=_encode_custom)
-_wire_decoder = msgspec.json.Decoder(_WireMessage)
+_wire_decoder = msgspec.json.Decoder(WireMessage)
 _body_decoders: dict[str, msgspec.json.Decoder[Any]] = {
     name: msgspec.json.Decoder(kind, dec_hook=_decode_custom)
     for name, kind in {**EVENT_TYPES, **DECISION_TYPES}.items()

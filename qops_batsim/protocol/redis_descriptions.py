@@ -15,7 +15,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, SimulationError, shown
 from qops_batsim.protocol.events import Event, JobSubmitted, SimulationBegins
-from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.protocol.messages import Message, Stamped, WireMessage
 
 PATIENCE = 5.0
 """How long the server may take to answer (seconds)."""
@@ -26,18 +26,7 @@ class _NamedJob(msgspec.Struct, frozen=True):
     job_id: str
 
 
-class _Item(msgspec.Struct):
-    timestamp: float
-    type: str
-    data: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _RawMessage(msgspec.Struct):
-    now: float
-    events: list[_Item]
-
-
-_answers = msgspec.json.Decoder(_RawMessage)
+_answers = msgspec.json.Decoder(WireMessage)
 _data = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 

@@ -241,7 +241,7 @@ class MessageSocket:
         return bool(self._connections.left)
 
     def _last(self) -> bytes:
-        """Return what may have come before the peer has left."""
+        """Return a message that may have come before the peer has left."""
         try:
             text = self._next(zmq.NOBLOCK)
         except zmq.Again:
@@ -460,7 +460,7 @@ class RemoteDecisionSide:
         self._socket = connect(endpoint, **bounds)
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
-        """Return what the decision process answers; SimulationError if it fails to."""
+        """Return the answer of the decision process; SimulationError if it fails to give one."""
         descriptions = self._descriptions
         text = encode_message(message if descriptions is None else descriptions.take_out(message))
         if self._on_message is not None:

@@ -90,7 +90,7 @@ def names_of(
     platform: AnyPlatform | None,
     events: AnyEvents | None = None,
 ) -> tuple[dict[str, str | None], list[str]]:
-    """Return what a run's description calls what it was given, and which are Python objects.
+    """Return the names of inputs in a run's description, and which of them are Python objects.
 
     Names are as given; an object is called what it was read from, but never by the path at
     which the package lies.

@@ -235,7 +235,7 @@ def run(
 def _to_run(
     module: DecisionModule, workload: AnyWorkload | None, platform: AnyPlatform | None
 ) -> tuple[AnyWorkload, AnyPlatform | None]:
-    """Return what to run, by default what shows the scheduler."""
+    """Return workload and platform, by default those that show the scheduler."""
     if workload is not None:
         return workload, platform
     workload, shipped = default_inputs(module)

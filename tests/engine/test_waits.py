@@ -28,18 +28,18 @@ def test_a_moved_wait_keeps_its_place_among_those_of_one_date() -> None:
     waits, said = Waits(), list[str]()
     early = waits.some_time(said.append, "early")
     waits.at(5.0, said.append, "late")
-    waits.last(early, 0.0, 9.0)
-    waits.last(early, 0.0, math.inf)
+    waits.reschedule(early, 0.0, 9.0)
+    waits.reschedule(early, 0.0, math.inf)
     assert waits.next_date() == 5.0
-    waits.last(early, 0.0, 5.0)
+    waits.reschedule(early, 0.0, 5.0)
     assert ended(waits, said) == [(5.0, "early"), (5.0, "late")]
 
 
 def test_a_wait_that_comes_back_to_a_date_ends_once() -> None:
     waits, said = Waits(), list[str]()
     wait = waits.at(4.0, said.append, "once")
-    waits.last(wait, 0.0, 6.0)
-    waits.last(wait, 0.0, 4.0)
+    waits.reschedule(wait, 0.0, 6.0)
+    waits.reschedule(wait, 0.0, 4.0)
     assert ended(waits, said) == [(4.0, "once")]
 
 
@@ -67,7 +67,7 @@ def test_dates_a_rounding_error_apart_are_one_date() -> None:
 
 def test_a_wait_can_put_off_or_cancel_another_of_its_date() -> None:
     waits, said = Waits(), list[str]()
-    waits.at(1.0, lambda _: (gone.cancel(), waits.last(later, 1.0, 4.0)))
+    waits.at(1.0, lambda _: (gone.cancel(), waits.reschedule(later, 1.0, 4.0)))
     gone, later = waits.at(1.0, said.append, "gone"), waits.at(1.0, said.append, "later")
     waits.end(1.0)
     assert said == []

@@ -124,7 +124,7 @@ def charge_jobs(
     *,
     grace: float = 0.0,
 ) -> list[JobCharge]:
-    """Return what each job pays; O(jobs).
+    """Return the charge of each job; O(jobs).
 
     ``references`` are the same jobs in the reference run, of which ``table`` has the slowdowns;
     their run time there decides the category, since a refused job has none of its own. A deadline
@@ -202,7 +202,7 @@ def _reference(references: References, job_id: str, processors: float) -> Refere
 
 
 def _charge(price: PriceFunction, served: ServedJob, job_id: str) -> Charge:
-    """Return what a price function gives, if it is a charge of finite numbers."""
+    """Return the charge of a price function, checked to be of finite numbers."""
     try:
         charge: object = price(served)
     except QopsError:

@@ -26,6 +26,7 @@ from qops_batsim.jobs import (
     FINAL_STATES,
     REJECTED,
     Job,
+    QosRequest,
 )
 from qops_batsim.tables import Choices
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -129,14 +130,17 @@ class _RunOfJob(NamedTuple):
 
 def has_user_deadline(job: Job) -> bool:
     """Return whether a job has a deadline that its user set."""
-    qos = job.qos
+    return _is_of_user(job.qos)
+
+
+def _is_of_user(qos: QosRequest | None) -> bool:
     return qos is not None and qos.deadline is not None and qos.has_user_deadline is not False
 
 
 def outcomes_of_simulation(
     ended: Iterable[EndedJob], workload: Workload, promised: Mapping[str, float] | None = None
 ) -> JobOutcomes:
-    """Return what became of each job of a workload in a simulation; O(jobs).
+    """Return the outcome of each job of a workload in a simulation; O(jobs).
 
     ``ended`` are the jobs of ``Simulation.ended``, of which those of other workloads are left out;
     ``promised`` are the scheduler's deadlines (seconds) by job id within the workload.
@@ -193,12 +197,12 @@ def _deadlines(columns: JobColumns) -> tuple[Floats, Booleans]:
     deadline, of_user = np.full(len(columns.ids), math.nan), np.zeros(len(columns.ids), np.bool_)
     for place, qos in enumerate(columns.requests or ()):
         if qos is not None and qos.deadline is not None:
-            deadline[place], of_user[place] = qos.deadline, qos.has_user_deadline is not False
+            deadline[place], of_user[place] = qos.deadline, _is_of_user(qos)
     return deadline, of_user
 
 
 def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
-    """Return what became of each job, from a run's files; O(jobs).
+    """Return the outcome of each job, from a run's files; O(jobs).
 
     The run needs its ``_qos.csv``; ``workloads`` are all that was run, by name (``"w0"``, …).
     """
@@ -336,7 +340,7 @@ class Fates(NamedTuple):
 
 
 def fates(outcomes: JobOutcomes, grace: float = 0.0) -> Fates:
-    """Return what became of each job's deadline; ``grace`` in seconds. O(jobs)."""
+    """Return the fate of each job's deadline; ``grace`` in seconds. O(jobs)."""
     ended = ~outcomes.refused & ~np.isnan(outcomes.charged_time)
     met = outcomes.of_user & ended & ~is_late(outcomes.finish, outcomes.deadline, grace)
     promised = outcomes.of_user & ~outcomes.refused & np.isfinite(outcomes.promised)
@@ -385,14 +389,11 @@ def deadlines_of_run(
 
 def has_user_deadlines(workload: Workload) -> bool:
     """Tell whether any job's user set a deadline; O(jobs)."""
-    return any(
-        qos is not None and qos.deadline is not None and qos.has_user_deadline is not False
-        for qos in workload.columns.requests or ()
-    )
+    return any(map(_is_of_user, workload.columns.requests or ()))
 
 
 def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
-    """Return what became of each job, also in runs of schedulers that tell of no decisions."""
+    """Return the outcome of each job, also in runs of schedulers without a ``_qos.csv``."""
     if result.decisions is None:
         none: Floats = np.empty(0)
         no_decisions = Decisions([], np.empty(0, np.int8), none, none, none, none)
@@ -434,7 +435,7 @@ def job_work(outcomes: JobOutcomes) -> Floats | None:
 
 
 def _run_times(workload: Workload) -> Floats:
-    """Return how long each job runs on its own (seconds), NaN for one that does not just last."""
+    """Return the run time of each delay job, up to its walltime (seconds); NaN for others."""
     columns, profiles = workload.columns, workload.profiles
     used = (profiles.get(name, {}) for name in columns.profile_names)
     delays = [each["delay"] if each.get("type") == "delay" else np.nan for each in used]

@@ -89,7 +89,7 @@ def draw_deadlines(
 
 
 def _shares(found: Fates, work: Floats | None) -> dict[str, float]:
-    """Return what became of deadlines, as shares (%) of the jobs, or of their work."""
+    """Return the fates of deadlines as shares (%) of the jobs, or of their work."""
     later = found.kept & ~found.met
     groups = (found.met, later, found.missed & ~later, found.refused)
     weights = np.ones(len(later)) if work is None else work

@@ -252,7 +252,7 @@ def gantt(
 
 
 def _engine(result: RunResult, engine: str, count: int, shared: bool) -> str:
-    """Return how to draw so many jobs."""
+    """Return the engine that draws so many jobs."""
     if engine == "auto":
         few = count <= EVALYS_JOBS and result.hosts <= EVALYS_JOBS
         engine = "evalys" if few and not shared else "image"

@@ -103,7 +103,7 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def greatest_lateness(subject: Subject) -> Lateness | None:
-    """Return how late a promise is kept at most; None without promises."""
+    """Return the greatest lateness of a promise; None without promises."""
     qos = subject.result.decisions
     if qos is None or np.isnan([qos.admitted_deadlines, qos.latest_starts]).all():
         return None
@@ -222,7 +222,7 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
 
 
 def _done_before(subject: Subject) -> Floats:
-    """Return what each run that goes on with another's work has used of a doubtful estimate."""
+    """Return the part of a doubtful estimate used before each run that goes on with work."""
     result, job_numbers = subject.result, subject.job_numbers
     done = np.zeros(len(subject.executed))
     if result.earlier_runs:
@@ -236,7 +236,7 @@ def _done_before(subject: Subject) -> Floats:
 
 
 def _estimates(subject: Subject) -> Floats:
-    """Return what planning could know of each job's run time (seconds)."""
+    """Return the estimate of each job that planning could know (seconds)."""
     walltimes = subject.result.column("requested_time")
     estimates: Floats = np.where(walltimes > 0, walltimes, np.inf)
     owners = subject.job_numbers.owners

@@ -37,7 +37,7 @@ def verify(
     any_allocation_size: bool = False,
     on_rule: Callable[[Rule], None] | None = None,
 ) -> list[Violation]:
-    """Return what is wrong in a run's output by every rule that applies, in their order.
+    """Return the violations in a run's output of every rule that applies, in their order.
 
     O(n log n) in the number of jobs, plus the hosts of each; with sharing or outages, in the number
     of (job, host) pairs.
