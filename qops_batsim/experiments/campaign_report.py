@@ -16,7 +16,7 @@ import msgspec
 from qops_batsim.analysis.metrics.admission import PROMISE_METRICS
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.best_lines import LINES
-from qops_batsim.experiments.campaign import OF_ESTIMATES, Point, Window
+from qops_batsim.experiments.campaign import OF_ESTIMATES, Point
 from qops_batsim.experiments.campaign_runs import CampaignRuns, CellOutcome
 from qops_batsim.experiments.compare import METRICS, heading_of
 from qops_batsim.experiments.page import (
@@ -29,10 +29,10 @@ from qops_batsim.experiments.pictures import draw_comparison
 from qops_batsim.experiments.statistics import (
     LEAST,
     RISK,
-    Interval,
     Means,
+    difference,
     directions,
-    nested_interval,
+    grouped_interval,
 )
 from qops_batsim.files import atomic_write, write_text
 from qops_batsim.version import __version__
@@ -80,7 +80,7 @@ def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
     names = (*METRICS, *(PROMISE_METRICS if runs.campaign.has_models else ()))
     for (point, name), group in groups.items():
         finished = [each for each in group if each.metrics is not None]
-        pairs = _pairs(finished, groups[point, base])
+        pairs = [] if name == base else _pairs(finished, groups[point, base])
         windows = len({each.cell.window for each in group})
         found.append(
             CampaignSummary(
@@ -89,9 +89,21 @@ def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
                 over=WINDOWS if windows > 1 else SEEDS,
                 runs=len(finished),
                 failed=sum(each.error is not None for each in group),
-                metrics={metric: _mean(finished, metric, windows) for metric in names},
+                metrics={
+                    metric: grouped_interval(
+                        ((each.cell.window, _value(each, metric)) for each in finished),
+                        planned=windows,
+                    )
+                    for metric in names
+                },
                 difference={
-                    metric: None if name == base else _difference(pairs, metric, windows)
+                    metric: grouped_interval(
+                        (
+                            (pair[0].cell.window, difference(*(_value(e, metric) for e in pair)))
+                            for pair in pairs
+                        ),
+                        planned=windows,
+                    )
                     for metric in names
                 },
             )
@@ -113,31 +125,6 @@ def _pairs(
     others = {(each.cell.window, each.cell.seed): each for each in base if each.metrics}
     keys = ((each, (each.cell.window, each.cell.seed)) for each in own)
     return [(each, others[key]) for each, key in keys if key in others]
-
-
-def _mean(runs: Iterable[CellOutcome], metric: str, windows: int) -> Interval | None:
-    return _nested([(each.cell.window, _value(each, metric)) for each in runs], windows)
-
-
-def _difference(
-    pairs: Iterable[tuple[CellOutcome, CellOutcome]], metric: str, windows: int
-) -> Interval | None:
-    values: list[tuple[Window, float | None]] = []
-    for own, base in pairs:
-        one, other = _value(own, metric), _value(base, metric)
-        known = one is not None and other is not None
-        values.append((own.cell.window, one - other if known else None))  # type: ignore[operator]
-    return _nested(values, windows)
-
-
-def _nested(values: Sequence[tuple[Window, float | None]], windows: int) -> Interval | None:
-    """Return the mean over so many windows, or None where a run lacks the metric."""
-    groups: dict[Window, list[float]] = {}
-    for window, value in values:
-        if value is None:
-            return None
-        groups.setdefault(window, []).append(value)
-    return nested_interval(list(groups.values()), planned=windows) if groups else None
 
 
 def _value(outcome: CellOutcome, metric: str) -> float | None:

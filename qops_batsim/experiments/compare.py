@@ -32,7 +32,7 @@ from qops_batsim.experiments.deadline_runs import (
 )
 from qops_batsim.experiments.page import PageTable, html_page, pictures_of
 from qops_batsim.experiments.pool import KeptRuns, Workers, run_cases
-from qops_batsim.experiments.statistics import Interval, Means, mean_interval, paired_difference
+from qops_batsim.experiments.statistics import Interval, Means, difference, grouped_interval
 from qops_batsim.file_set import write_report
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
@@ -375,21 +375,21 @@ def summarize(rows: Sequence[Row], baseline: str) -> list[ComparisonSummary]:
         raise InputError(f"baseline is {baseline!r}; one of {known} is expected")
     result = []
     for (load, name), group in groups.items():
-        columns = {metric: _values(group, metric) for metric in METRICS}
-        others = {metric: _values(groups[load, baseline], metric) for metric in METRICS}
+        pairs = list(zip(group, groups[load, baseline], strict=True))
         result.append(
             ComparisonSummary(
                 contestant=name,
                 load=load,
                 metrics={
-                    metric: mean_interval(values) if values else None
-                    for metric, values in columns.items()
+                    metric: grouped_interval((load, getattr(row.metrics, metric)) for row in group)
+                    for metric in METRICS
                 },
                 difference={
-                    metric: paired_difference(values, others[metric])
-                    if values and others[metric]
-                    else None
-                    for metric, values in columns.items()
+                    metric: grouped_interval(
+                        (load, difference(*(getattr(row.metrics, metric) for row in pair)))
+                        for pair in pairs
+                    )
+                    for metric in METRICS
                 },
             )
         )
@@ -411,12 +411,6 @@ def _cells_of(rows: Sequence[Row]) -> list[list[str]]:
         values = (getattr(row.metrics, name) for name in names)
         found.append([row.contestant, f"{row.load:g}", str(row.seed), *map(_cell, values)])
     return found
-
-
-def _values(rows: Iterable[Row], metric: str) -> list[float]:
-    """Return a metric of each row; none if a run lacks it."""
-    values = [getattr(row.metrics, metric) for row in rows]
-    return [] if None in values else values
 
 
 def _cell(value: float | None) -> str:

@@ -20,7 +20,7 @@ Mathematical Functions", 1964, 26.7.3 and 26.7.4: with θ = arctan(t / √ν), t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -179,6 +179,27 @@ def nested_interval(groups: Sequence[Sequence[float]], *, planned: int = 1) -> I
     if max(len(groups), planned) == 1:
         return mean_interval(groups[0])
     return mean_interval([mean_interval(group).mean for group in groups])
+
+
+def grouped_interval(
+    values: Iterable[tuple[Hashable, float | None]], *, planned: int = 1
+) -> Interval | None:
+    """Return :func:`nested_interval` of values with their groups; None if one is unknown, or all.
+
+    >>> grouped_interval([("a", 1.0), ("a", 3.0), ("b", 4.0)]).mean
+    3.0
+    """
+    groups: dict[Hashable, list[float]] = {}
+    for group, value in values:
+        if value is None:
+            return None
+        groups.setdefault(group, []).append(value)
+    return nested_interval(list(groups.values()), planned=planned) if groups else None
+
+
+def difference(first: float | None, second: float | None) -> float | None:
+    """Return the first less the second; None if one is unknown."""
+    return None if first is None or second is None else first - second
 
 
 def _mirrored(interval: Interval) -> Interval:
