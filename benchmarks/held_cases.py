@@ -310,10 +310,11 @@ def simulated(scheduler: str, number: int, folder: Path) -> tuple[list[str], lis
 
 
 def logged(log: Any) -> Iterator[str]:
-    """Yield the lines of a decision log without sentences."""
+    """Yield the lines of a decision log without reasons, dates to the microsecond."""
     for line in log.lines():
-        event = json.loads(line)
-        event.pop("reason", None)
+        event = json.loads(line, parse_float=lambda number: round(float(number), 6) + 0.0)
+        for sentence in ("reason", "refusal"):
+            event.pop(sentence, None)
         yield json.dumps(event, sort_keys=True)
 
 

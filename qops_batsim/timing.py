@@ -37,6 +37,9 @@ by less than this is one that does what was planned.
 TOLD_DECIMALS = 6
 """Decimals of every number that Batsim tells a decision module."""
 
+SHORTEST = 1e-6
+"""Shortest duration in plans (seconds)."""
+
 GRID = 1e6
 """Dates on the grid in a second."""
 
@@ -63,10 +66,11 @@ def up_to_grid(date: float) -> float:
     >>> up_to_grid(0.1 + 0.2), up_to_grid(2.0000001)
     (0.3, 2.000001)
     """
-    if date.is_integer():
+    # Written out, because kernels are compiled from this function.
+    if date % 1.0 == 0.0 or not -GRID_END < date < GRID_END:
         return date
-    rounded = on_grid(date)
-    return on_grid(rounded + 1 / GRID) if date - rounded > SAME_DATE else rounded
+    rounded = round(date * GRID) / GRID
+    return round((rounded + 1 / GRID) * GRID) / GRID if date - rounded > SAME_DATE else rounded
 
 
 def duration_on_grid(duration: float) -> float:
@@ -75,7 +79,7 @@ def duration_on_grid(duration: float) -> float:
     As dates of news are rounded up as well, what is estimated well is told to end no later
     than planned.
     """
-    return max(up_to_grid(float(duration)), 1e-6)
+    return max(up_to_grid(float(duration)), SHORTEST)
 
 
 def end_of(start: float, duration: float) -> float:

@@ -7,12 +7,11 @@ import random
 
 import numpy as np
 
-from qops_batsim.scheduling.profile import Jobs, Queue, new_profile, reserve, running_profile
+from qops_batsim.scheduling.profile import Queue, new_jobs, new_profile, reserve, running_profile
 from qops_batsim.scheduling.slack.orders import HEURISTICS
 from qops_batsim.scheduling.slack.search import (
     NewJob,
     Rules,
-    Slacks,
     cheapest_schedule,
     new_room,
 )
@@ -61,18 +60,17 @@ def random_case(rng: random.Random, *, null: bool, jobs: int = 5, endless: float
 def ask(case: Case, heuristic: str, *, compresses: bool = False) -> Schedule | None:
     """The kernel's schedule of a case, or None; its profile is checked."""
     slots = 10 + len(case.running)
-    columns = np.zeros((len(Jobs._fields) - 2, slots))
-    slacks = Slacks(*np.zeros((3, slots)))
-    processors = np.zeros(slots, np.int64)
-    jobs = Jobs(processors, columns[0], processors, *columns[1:])
+    jobs = new_jobs(slots)
+    processors = jobs.processors
     running = Queue(np.arange(10, slots), np.array([len(case.running)]))
     for slot, (width, end) in enumerate(case.running, start=10):
-        processors[slot], jobs.ends[slot] = width, end
+        processors[slot], jobs.reserved[slot], jobs.ends[slot] = width, width, end
     for job in case.waiting:
         slot = job.slot
         processors[slot], jobs.estimates[slot] = job.processors, job.estimate
-        jobs.starts[slot], slacks.priorities[slot] = job.start, job.priority
-        slacks.first[slot], slacks.latest[slot] = job.first_slack, job.latest
+        jobs.reserved[slot] = job.processors
+        jobs.starts[slot], jobs.priorities[slot] = job.start, job.priority
+        jobs.first_slacks[slot], jobs.latest_starts[slot] = job.first_slack, job.latest
     count = len(case.waiting)
     slots_waiting = np.array([job.slot for job in case.waiting] + [0], np.int64)
     waiting = Queue(slots_waiting, np.array([count]))
@@ -83,7 +81,7 @@ def ask(case: Case, heuristic: str, *, compresses: bool = False) -> Schedule | N
         reserve(plan, job.start, job.estimate, job.processors)
     weights, new, room = case.weights, case.new, new_room(size, count + 1)
     changed, position, new_start, price, moved = cheapest_schedule(
-        float(case.now), case.machine, running, jobs, waiting, case.fixed, slacks,
+        float(case.now), case.machine, running, jobs, waiting, case.fixed,
         NewJob(new.processors, float(new.estimate), float(new.priority), float(new.latest)),
         Rules(
             np.array([weights.utilization, weights.time, weights.priority, weights.fairness]),

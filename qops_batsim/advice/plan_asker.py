@@ -149,7 +149,7 @@ class PlanAsker:
         self._recall(plan)
         if self.state.present is not None:
             under = {slot: self.state.under(story) for slot, story in enumerate(self.state.held)}
-            plan.resizing.restore(plan, self.now, self.state.present, under)
+            plan.restore(self.now, self.state.present, under)
         job = job_of(asked)
         plan.news.submitted(job, self.now)
         plan.arrived(job)

@@ -1,20 +1,26 @@
 """Whole simulations in compiled code, where engine and scheduler are simple enough.
 
 That is where jobs only sleep, each on hosts of its own, all hosts are always there, news takes
-no time, and the scheduler is exactly one of some of ours. The schedule is the same to the byte.
+no time, and the scheduler is exactly one of some of ours. The schedule is the same to the byte,
+and so are the logs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
+from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job
 from qops_batsim.platform.host_intervals import HostIntervals
-from qops_batsim.running.compiled_admission import DEADLINE_SCHEDULERS, AdmissionLoop
+from qops_batsim.scheduling.admission.foresight import Foresight
+from qops_batsim.scheduling.admission.mrt import Mrt
+from qops_batsim.scheduling.admission.msb import Msb
+from qops_batsim.scheduling.admission.qops import Qops
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.conservative import Conservative
 from qops_batsim.scheduling.driver import ModuleDriver
@@ -22,25 +28,27 @@ from qops_batsim.scheduling.easy import Easy
 from qops_batsim.scheduling.fcfs import Fcfs
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
+from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.tables import Words
 from qops_batsim.workload.model import Workload
 
 if TYPE_CHECKING:
     from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
     from qops_batsim.running.event_kernels import Events
-    from qops_batsim.scheduling.refusal import Refusal
+    from qops_batsim.scheduling.core.state import State
 
 MESSAGES_AT_A_TIME = 20_000
 """After so many messages progress is reported, and an interrupt is noticed."""
 
+PLANNERS = (Conservative, Qops, Foresight, Msb, Mrt)
+"""Schedulers with a plan for which there is a loop."""
+
 
 def is_compiled(module: DecisionModule) -> bool:
-    """Tell whether there is a compiled loop for a scheduler."""
+    """Return whether there is a compiled loop for a scheduler."""
     if type(module) is Conservative:
-        return module.options.reserve == "processors" and module.decision_log is None
-    if type(module) in DEADLINE_SCHEDULERS:
-        return module.decision_log is None
-    return type(module) in (Easy, Fcfs)
+        return module.options.reserve == "processors"
+    return type(module) in (Easy, Fcfs, *PLANNERS)
 
 
 def run_compiled(
@@ -50,58 +58,163 @@ def run_compiled(
     on_progress: Callable[[int], None] | None,
 ) -> bool:
     """Run a simulation in compiled code if that is possible; tell whether it was."""
-    if not is_compiled(driver.module):
-        return False
-    jobs = simulation.delay_jobs
+    jobs = simulation.delay_jobs if is_compiled(driver.module) else None
     if jobs is None:
         return False
     from qops_batsim.running import event_kernels as kernels
 
-    hosts = len(simulation.hosts)
+    hosts, module = len(simulation.hosts), driver.module
     times, processors, run_times = jobs.submission_times, jobs.processors, jobs.run_times
     events = kernels.new_events(times, processors, run_times, hosts)
-    loop = _loop(driver.module, jobs, hosts)
-    run = loop.run if isinstance(loop, AdmissionLoop) else loop
+    planner = _PlannerLoop(module, jobs, hosts) if type(module) in PLANNERS else None
+    run = _loop_without_plan(module, jobs, hosts) if planner is None else planner.run
     while True:
         events.counts[kernels.LEFT] = MESSAGES_AT_A_TIME
-        said = run(events)
-        if said == kernels.OVER:
+        reason = run(events)
+        if reason == kernels.OVER:
             break
-        if said == kernels.FULL:
+        if reason == kernels.FULL:
             events = kernels.with_room(events)
+        elif reason == kernels.LOG_FULL:
+            assert planner is not None
+            planner.enlarge_log()
         elif on_progress is not None:
             on_progress(int(events.counts[kernels.ENDED]))
     outcome = _outcome(jobs, events)
     simulation.finish(lambda: outcome, float(events.dates[0]), len(outcome.ended))
-    refusals = loop.log(driver.log) if isinstance(loop, AdmissionLoop) else {}
+    refusals = planner.log(workload, driver.log) if planner is not None else {}
     _log(driver.log, workload, outcome, hosts, refusals)
     if on_progress is not None:
         on_progress(int(events.counts[kernels.ENDED]))
     return True
 
 
-def _loop(
+def _loop_without_plan(
     module: DecisionModule, jobs: DelayJobs, hosts: int
-) -> AdmissionLoop | Callable[[Events], int]:
-    """Return the loop of a scheduler, with the state that it keeps."""
-    from qops_batsim.running import policy_kernels as policies
+) -> Callable[[Events], int]:
+    """Return the loop of a scheduler without plan, with the state that it keeps."""
+    from qops_batsim.running import compiled
+    from qops_batsim.scheduling.core.columns import ESTIMATES
 
-    count, estimates = len(jobs.processors), jobs.estimates.copy()
-    policies.durations_on_grid(estimates)
-    state: Any
+    count = len(jobs.processors)
     if type(module) is Fcfs:
-        state = policies.new_fcfs_state(count, hosts)
-        return lambda events: policies.run_fcfs(events, state, hosts)
-    if type(module) is Easy:
-        state = policies.new_easy_state(count, hosts)
-        return lambda events: policies.run_easy(events, state, hosts, estimates)
-    if type(module) in DEADLINE_SCHEDULERS:
-        return AdmissionLoop(module, jobs, hosts, estimates)
-    never = np.full(count, np.inf)
-    state = policies.new_plan_state(
-        hosts, jobs.processors, estimates, jobs.columns.walltimes[jobs.places], never, never
-    )
-    return lambda events: policies.run_conservative(events, state, hosts)
+        queue = compiled.new_fcfs_state(count, hosts)
+        return lambda events: compiled.run_fcfs(events, queue, hosts)
+    state, estimates = compiled.new_easy_state(count, hosts), _plan_jobs(jobs).numbers[ESTIMATES]
+    return lambda events: compiled.run_easy(events, state, hosts, estimates)
+
+
+def _plan_jobs(jobs: DelayJobs) -> Any:
+    """Return the jobs as plans have them."""
+    from qops_batsim.scheduling.core.plan import set_jobs
+    from qops_batsim.scheduling.profile import new_jobs
+
+    made = new_jobs(len(jobs.processors))
+    limits = jobs.columns.walltimes[jobs.places]
+    set_jobs(made, jobs.processors, jobs.estimates.astype(float), limits, _deadlines(jobs))
+    return made
+
+
+def _deadlines(jobs: DelayJobs) -> np.ndarray:
+    """Return the deadlines by job (seconds), infinite without."""
+    requests = jobs.columns.requests
+    if requests is None:
+        return np.full(len(jobs.processors), math.inf)
+    asked = (None if each is None else each.deadline for each in requests)
+    dates = np.array([math.inf if date is None else date for date in asked], float)
+    found: np.ndarray = dates[jobs.places]
+    return found
+
+
+class _PlannerLoop:
+    """The loop of a scheduler that keeps a plan."""
+
+    def __init__(self, module: DecisionModule, jobs: DelayJobs, hosts: int) -> None:
+        from qops_batsim.scheduling.core.rows import new_log
+        from qops_batsim.scheduling.core.state import new_state, steps_for
+        from qops_batsim.scheduling.profile import new_profile
+
+        self._module, self._jobs, self._hosts = module, jobs, hosts
+        count = len(jobs.processors)
+        self._steps = steps_for(count, min(hosts, count))
+        promises, logs = type(module) is not Conservative, module.decision_log is not None
+        state = new_state(_plan_jobs(jobs), hosts, promises=promises, logs=logs)
+        profile, log = new_profile(hosts, self._steps), new_log(max(4 * count, 1024))
+        self._state: State = state._replace(profile=profile, log=log)
+        self._call = self._loop()
+
+    def run(self, events: Events) -> int:
+        """Go on until something is needed, and return what."""
+        return self._call(events, self._state)
+
+    def enlarge_log(self) -> None:
+        """Give the log of decisions twice the room."""
+        from qops_batsim.scheduling.core.rows import larger_log
+
+        self._state = self._state._replace(log=larger_log(self._state.log))
+
+    def _loop(self) -> Callable[[Events, State], int]:
+        """Return the loop of the scheduler with what it needs beside the plan."""
+        from qops_batsim.running import compiled
+        from qops_batsim.scheduling.admission.decision import new_room
+        from qops_batsim.scheduling.admission.market import new_market, terms_of
+        from qops_batsim.scheduling.admission.mrt_search import new_notes
+        from qops_batsim.scheduling.admission.msb_search import new_prices
+        from qops_batsim.scheduling.admission.qops_search import rules_of
+        from qops_batsim.scheduling.admission.search import new_draft
+
+        module, jobs = self._module, self._jobs
+        kernel: Callable[..., int]
+        arguments: tuple[Any, ...]
+        if isinstance(module, Conservative):
+            return compiled.run_conservative
+        count, steps = len(jobs.processors), self._steps
+        room = new_room(steps, count + 1)
+        if isinstance(module, Qops):
+            kernel, arguments = compiled.run_qops, (rules_of(module.options),)
+        elif isinstance(module, Foresight):
+            market, terms = new_market(self._hosts), terms_of(module.options)
+            kernel, arguments = compiled.run_foresight, (rules_of(module.options), market, terms)
+        elif isinstance(module, Msb):
+            prices = new_prices(module.options, jobs.submission_times, count, count + 1)
+            kernel, arguments = compiled.run_msb, (prices, new_draft(steps, count + 1))
+        else:
+            assert isinstance(module, Mrt)
+            by_laxity = module.options.order == "least_laxity"
+            notes = new_notes(count, count + 1)
+            kernel = compiled.run_mrt
+            arguments = by_laxity, module.options.max_backtracks, notes
+        return lambda events, state: kernel(events, state, room, *arguments)
+
+    def log(self, workload: Workload, log: QosLog) -> Mapping[int, Refusal]:
+        """Log what was decided; return why jobs were refused, by position."""
+        from qops_batsim.scheduling.answers import refusal_of
+        from qops_batsim.scheduling.core import rows
+
+        jobs, state = self._jobs, self._state
+        name, ids, places = jobs.name, jobs.columns.ids, jobs.places.tolist()
+        size = int(state.log.size[0])
+        codes, numbers = state.log.codes[:size], state.log.numbers[:size]
+
+        @cache
+        def job_of(slot: int) -> Job:
+            job: Job = workload.jobs[places[slot]]
+            return job.renamed(f"{name}!{job.id}")
+
+        if self._module.decision_log is not None:
+            self._module.decision_log.fill(self._hosts, codes, numbers, job_of)
+        deadlines, refusals = state.jobs.deadlines, {}
+        admitted = codes[codes[:, 0] == rows.ADMITTED, 1]
+        for slot in admitted[deadlines[admitted] < math.inf].tolist():
+            record = log.record(f"{name}!{ids[places[slot]]}")
+            record.admitted_deadline = float(deadlines[slot])
+        refused = np.flatnonzero(codes[:, 0] == rows.REFUSED)
+        told = zip(codes[refused].tolist(), numbers[refused].tolist(), strict=True)
+        for (_, slot, other, code), (_, first, second, third) in told:
+            blamed = f"{name}!{ids[places[other]]}" if other >= 0 else ""
+            needed = int(jobs.processors[slot])
+            refusals[slot] = refusal_of(code, needed, blamed, (first, second, third))
+        return refusals
 
 
 def _outcome(jobs: DelayJobs, events: Events) -> Outcome:

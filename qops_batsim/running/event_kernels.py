@@ -14,16 +14,34 @@ from qops_batsim.kernels import lean_kernel
 from qops_batsim.scheduling.profile import Floats, Ints, Queue, grown, new_queue
 from qops_batsim.timing import SAME_DATE
 
-OVER, PAUSED, FULL = -1, -2, -3
-"""Why there is no next message: nothing happens any more, so many were told, no room is left."""
+OVER, PAUSED, FULL, LOG_FULL = range(4)
+"""Why there is no next message.
 
-NEXT, ARRIVED, BEGAN, SUBMITTER, AGAIN, LEFT, ENDED, CHANGES, BUSY, FREE, GAPS, USED = range(12)
+Nothing happens any more, so many were told, or no room is left for hosts, or in the log of
+decisions.
+"""
+
+(
+    NEXT,
+    ARRIVED,
+    BEGAN,
+    SUBMITTER,
+    AGAIN,
+    LEFT,
+    ENDED,
+    CHANGES,
+    BUSY,
+    FREE,
+    GAPS,
+    USED,
+    REASON,
+) = range(13)
 """What :attr:`Events.counts` holds.
 
 The next job to submit, and the first of those told now; how many waits began, the number of the
 submitter's; whether there is another message at this date; how many messages may still be told;
 lengths of ``ended`` and of ``change_dates``; busy and free hosts; intervals of free hosts, and of
-those of jobs.
+those of jobs; why there was no next message.
 """
 
 
@@ -77,7 +95,7 @@ class Events(NamedTuple):
 def new_events(submission_times: Floats, processors: Ints, run_times: Floats, hosts: int) -> Events:
     """Return a simulation of these jobs, at least one, that has not begun."""
     jobs = len(processors)
-    counts = np.zeros(12, np.int64)
+    counts = np.zeros(13, np.int64)
     counts[BEGAN] = counts[GAPS] = 1  # The submitter waits, and all hosts are one interval.
     counts[FREE] = hosts
     events = Events(
@@ -286,8 +304,8 @@ def submit(events: Events) -> None:
 
 
 @lean_kernel
-def next_message(events: Events, gone: Queue) -> int:
-    """Let happen what happens next; return :data:`OVER` or another reason if nothing does.
+def next_message(events: Events, gone: Queue) -> bool:
+    """Let happen what happens next; False if nothing does, for :data:`OVER` or another reason.
 
     The message tells that the jobs from :data:`ARRIVED` to :data:`NEXT` were submitted, and
     those of ``gone`` have ended. O(ended × (log running + ended)).
@@ -297,16 +315,19 @@ def next_message(events: Events, gone: Queue) -> int:
     counts[ARRIVED] = counts[NEXT]
     if counts[AGAIN]:
         counts[AGAIN] = 0
-        return 0
+        return True
     date = dates[1]
     if waits.size[0]:
         date = min(date, events.finishes[waits.slots[0]])
     if date == np.inf:
-        return OVER
+        counts[REASON] = OVER
+        return False
     if counts[LEFT] == 0:
-        return PAUSED
+        counts[REASON] = PAUSED
+        return False
     if len(events.first) - counts[USED] < len(events.gap_first):
-        return FULL
+        counts[REASON] = FULL
+        return False
     counts[LEFT] -= 1
     dates[0] = max(dates[0], date)
     soon = dates[0] + SAME_DATE
@@ -321,7 +342,7 @@ def next_message(events: Events, gone: Queue) -> int:
             gone.slots[place] = job
         submits = dates[1] <= soon
         if told == gone.size[0] and not submits:
-            return 0
+            return True
         for place in range(told, gone.size[0]):
             job = gone.slots[place]
             if submits and counts[SUBMITTER] < events.numbers[job]:

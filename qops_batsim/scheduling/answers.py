@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 from qops_batsim.jobs import Job
-from qops_batsim.scheduling.refusal import Refusal
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind, missed_deadline, no_time
 
 
 class Offer(NamedTuple):
@@ -96,10 +96,48 @@ class Held(NamedTuple):
 
 
 class Observer(Protocol):
-    """What is told of each new job before and after the policy's answer."""
+    """What is told of each new job before the policy is asked."""
 
     def asked(self, now: float, slot: int) -> None:
         """Look at the plan before the answer."""
 
-    def answered(self, now: float, slot: int, answer: Answer) -> None:
-        """Look at the plan after the answer."""
+
+PLACES = ("", "insertion_point", "positions", "steps_back")
+"""Where a search gave up, by the hundreds of a code."""
+
+
+def refusal_of(
+    code: int, processors: int, blamed: str, numbers: tuple[float, float, float]
+) -> Refusal:
+    """Return the refusal of a row in the log of decisions.
+
+    Parameters
+    ----------
+    code
+        The code of the kind, and where the search gave up (:data:`PLACES`).
+    processors
+        What the job asks for.
+    blamed
+        Full id of the job whose deadline stood in the way, if one did.
+    numbers
+        Those of the row: see :mod:`~qops_batsim.scheduling.core.rows`.
+    """
+    place, number = divmod(code, 100)
+    kind, (first, second, third) = RefusalKind.of_code(number), numbers
+    match kind:
+        case RefusalKind.TOO_WIDE:
+            return Refusal(kind=kind, processors=processors, machine_size=int(first))
+        case RefusalKind.HOSTS_GONE | RefusalKind.HOSTS_AWAY:
+            size, gone = int(first), int(second)
+            return Refusal(kind=kind, processors=processors, machine_size=size, hosts=gone)
+        case RefusalKind.NO_TIME:
+            return no_time(first, second, third)
+        case RefusalKind.TOO_DEAR:
+            return Refusal(kind=kind, cost=first, worth=second, price=third)
+        case RefusalKind.OWN_DEADLINE | RefusalKind.OTHER_DEADLINE:
+            where = {PLACES[place]: int(second)} if place else {}
+            if place == 1:
+                where["waiting"] = int(third)
+            own = kind is RefusalKind.OWN_DEADLINE
+            return missed_deadline(blamed, first, own=own, **where)
+    raise ValueError(f"no row has the code {code}")

@@ -2,61 +2,55 @@
 
 The availability profile holds the running jobs up to their expected ends and the
 waiting jobs at their planned starts. What is reserved is a number of processors, or
-certain hosts.
+certain hosts. The rules stand in :mod:`~qops_batsim.scheduling.core`; here they are called with
+what an engine tells.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
-
-import numpy as np
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from qops_batsim.jobs import Job
-from qops_batsim.kernels import Steady
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling import plan_kernels, profile
-from qops_batsim.scheduling.answers import Answer, Held, Observer
+from qops_batsim.scheduling.answers import Answer, Held, Observer, refusal_of
+from qops_batsim.scheduling.capacity import Capacity
+from qops_batsim.scheduling.core import decision, plan, rows, state
+from qops_batsim.scheduling.core.columns import TARGETS
+from qops_batsim.scheduling.core.state import EVER, Given, State
 from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
 from qops_batsim.scheduling.news import News
-from qops_batsim.scheduling.profile import (
-    STEPS_PER_RESERVATION,
-    Ints,
-    Jobs,
-    Profile,
-    Queue,
-    grown,
-    new_profile,
-    new_queue,
-)
-from qops_batsim.scheduling.resizing import Resizing
-from qops_batsim.scheduling.running_jobs import RunningJobs
-from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable
-from qops_batsim.timing import DEADLINE_TOLERANCE, GRID_TOLERANCE, end_of, on_grid, up_to_grid
+from qops_batsim.scheduling.profile import Ints, Jobs, Profile, Queue, grown
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind
+from qops_batsim.scheduling.table import JobTable
+from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, up_to_grid
+
+FREE_TEXT = RefusalKind.FREE_TEXT.code
+UNFIT = (decision.TOO_WIDE, decision.HOSTS_GONE)
 
 
 class Policy(Protocol):
     """Decides about new jobs; without a policy each gets its earliest fit."""
 
-    def take(self, plan: Plan, now: float, slot: int) -> Answer:
-        """Take a new job into the plan, or refuse it."""
+    def take(self, plan: Plan, now: float, slot: int) -> Answer | None:
+        """Take a new job into the plan, or refuse it; None if the log has the answer already."""
 
     def resume(self, jobs: Sequence[Held]) -> None:
         """Know what :meth:`Plan.resume` puts into the plan, by slot."""
 
 
+class Renewal(NamedTuple):
+    """A new promise for the job in a slot, in place of one that cannot be kept (seconds)."""
+
+    slot: int
+    broken: float
+    promise: float
+    loss: Refusal
+
+
 class Plan:
     """Planned starts, kept up to date as jobs arrive and leave.
-
-    Dates are nominal: a job that starts a little after its planned start, because news of
-    an end took time to arrive, counts as started then, and is expected to end accordingly.
-    What is a little is said by ``news``. So the delays of messages do not add up in the
-    plan; what they add up to in truth is taken up when it reaches half the grace.
-
-    Ends that come early compress the plan, which moves no start to a later date. A
-    running job that outlives its estimate is assumed to run until its walltime, without one
-    as long again; only then starts move to later dates.
 
     Parameters
     ----------
@@ -69,61 +63,51 @@ class Plan:
         ``conservative_bf`` plans: compression in order of arrival, at every end of a
         job. Else hosts are chosen at the start, which is exact for rigid jobs on
         interchangeable hosts.
+    promised
+        What is promised, if anything: :data:`~.core.columns.TARGETS` or ``LATEST_STARTS``.
 
     Attributes
     ----------
+    state
+        What the kernels work on; another tuple whenever an array needs more room.
     table
         All jobs by slot.
-    profile
-        What is free beside the running and waiting jobs.
-    waiting
-        Slots of the waiting jobs by planned start, ties by arrival.
-    running_jobs
-        The running jobs.
     news
         How late news is.
-    decided
-        Number of jobs that a decision was made about: their slots are below it.
     answers
         What became of new jobs, by slot, until it is emptied.
-    held_back
-        Slots of waiting jobs that must not start yet.
-    freed, given
-        Whether something was given back beside ends of jobs since the last decision, and what
-        was since the last compression.
+    worded
+        Answers that a policy in Python has given, by slot.
     observer
-        Told of every answer to a new job, if any.
-    everything, resizing
-        What is there (a number of processors, or a row of hosts), and what changes that.
+        Told of every new job before the policy is asked, if any.
     """
 
     def __init__(
-        self, machine_size: int, policy: Policy | None = None, *, by_host: bool = False
+        self,
+        machine_size: int,
+        policy: Policy | None = None,
+        *,
+        by_host: bool = False,
+        promised: int = TARGETS,
     ) -> None:
         words = -(-machine_size // WORD_BITS) if by_host else 0
         self.machine_size = machine_size
         self.policy = policy
         self.table = JobTable(words)
-        self.everything: Any = (
-            words_of(HostSet.first(machine_size), words) if by_host else machine_size
+        self.state: State = state.new_state(
+            self.table.numbers,
+            machine_size,
+            words=words,
+            promises=policy is not None,
+            promised=promised,
         )
-        self.profile: Profile = new_profile(self.everything)
-        self.waiting: Queue = new_queue(FIRST_CAPACITY)
-        self.running_jobs = RunningJobs(machine_size + 1)
         self.news = News()
-        self.decided = 0
         self.answers: dict[int, Answer] = {}
-        self.held_back: set[int] = set()
-        self.freed = False
-        self.given = plan_kernels.new_given(words)
+        self.worded: dict[int, Answer] = {}
         self.observer: Observer | None = None
-        self.resizing = Resizing(machine_size, words, promises=policy is not None)
-        self._by_host = by_host
-        self._gone: list[int] = []
-        self._trim, self._put_back = Steady(profile.trim), Steady(plan_kernels.give_back)
-        self._more_time = Steady(plan_kernels.more_time)
-        self._place, self._insert = Steady(plan_kernels.place), Steady(plan_kernels.insert_by_start)
-        self._compress, self._rebuild = Steady(plan_kernels.compress), Steady(plan_kernels.rebuild)
+        self._renewals: list[Renewal] = []
+        self._words = words
+        self._read = 0
 
     @property
     def jobs(self) -> Jobs:
@@ -131,48 +115,135 @@ class Plan:
         return self.table.numbers
 
     @property
+    def profile(self) -> Profile:
+        """What is free beside the running and waiting jobs."""
+        return self.state.profile
+
+    @property
+    def waiting(self) -> Queue:
+        """Slots of the waiting jobs by planned start, ties by arrival."""
+        return self.state.waiting
+
+    @property
     def waiting_count(self) -> int:
         """Number of waiting jobs."""
-        return int(self.waiting.size[0])
+        return int(self.state.waiting.size[0])
 
     @property
     def waiting_slots(self) -> Ints:
         """Slots of the waiting jobs by planned start: a view, good until the next decision."""
-        return self.waiting.slots[: self.waiting.size[0]]
+        slots, size = self.state.waiting
+        return slots[: size[0]]
 
     @property
-    def running(self) -> Queue:
-        """Slots of the running jobs in any order, for kernels."""
-        return self.running_jobs.queue
+    def running_slots(self) -> Ints:
+        """Slots of the running jobs in any order: a view, good until the next decision."""
+        slots, size = self.state.running
+        return slots[: size[0]]
+
+    @property
+    def started_slots(self) -> list[int]:
+        """Slots of the jobs that the last decision started."""
+        found: list[int] = self._listed(state.STARTING).tolist()
+        return found
+
+    def _listed(self, which: int) -> Ints:
+        return self.state.lists[which, : self.state.sizes[which]]
+
+    def _put(self, which: int, slot: int) -> None:
+        sizes = self.state.sizes
+        self.state.lists[which, sizes[which]] = slot
+        sizes[which] += 1
+
+    @property
+    def given(self) -> Given:
+        """What was given up since the last compression."""
+        return self.state.given
+
+    @property
+    def present(self) -> int:
+        """Number of hosts that are there."""
+        return int(self.state.counts[state.PRESENT])
 
     def is_running(self, slot: int) -> bool:
-        """Whether a job runs and its end was not told yet. O(jobs told to have ended)."""
-        return slot in self.running_jobs and slot not in self._gone
+        """Tell whether a job runs and its end was not told yet. O(jobs told to have ended)."""
+        return bool(self.jobs.places[slot] >= 0) and slot not in self._listed(state.GONE)
 
     def actual_start(self, slot: int) -> float:
         """Return when a running job was started (seconds). O(1)."""
-        return on_grid(float(self.jobs.starts[slot]) + self.running_jobs.lags.get(slot, 0.0))
+        return float(plan.actual_start(self.state, slot))
 
     # What happens
 
     def arrived(self, job: Job) -> None:
         """Add a job that waits from now on. Amortised O(1)."""
         self.table.add(job)
+        if self.table.numbers is not self.state.jobs:
+            self.state = state.with_jobs(self.state, self.table.numbers)
+        self.state.counts[state.KNOWN] = len(self.table)
 
     def left(self, job_id: str) -> None:
         """Note that a running job has ended. O(1)."""
-        self._gone.append(self.table.slot_of(job_id))
+        self._put(state.GONE, self.table.slot_of(job_id))
+
+    def note_undone(self, slot: int) -> None:
+        """Note that a killed run had ended by itself, for the log. O(1)."""
+        self._put(state.UNDONE, slot)
 
     def withdraw(self, slot: int) -> None:
         """Drop a waiting job from the plan. O(waiting)."""
-        self.held_back.discard(slot)
+        jobs, counts = self.jobs, self.state.counts
+        jobs.is_held[slot] = False
+        if not math.isnan(jobs.suspended[slot]):
+            jobs.suspended[slot] = math.nan
+            counts[state.SUSPENSIONS] -= 1
         size = self.waiting_count
         place = self.waiting_slots.tolist().index(slot)
-        self.waiting.slots[place : size - 1] = self.waiting.slots[place + 1 : size]
-        self.waiting.size[0] -= 1
+        slots = self.state.waiting.slots
+        slots[place : size - 1] = slots[place + 1 : size]
+        self.state.waiting.size[0] -= 1
         start = float(self.jobs.starts[slot])
-        self._give_back(slot, start, end_of(start, float(self.jobs.estimates[slot])))
-        self.freed = True
+        end = end_of(start, float(self.jobs.estimates[slot]))
+        plan.give_back(self.profile, start, end, self.jobs.reserved[slot], self.given)
+        counts[state.IS_FREED] = 1
+
+    def drop_wider(self, now: float, processors: int) -> list[int]:
+        """Drop the waiting jobs that ask for more processors than will ever be there again."""
+        is_held, needed, counts = self.jobs.is_held, self.jobs.processors, self.state.counts
+        waiting = self.waiting_slots.tolist()
+        wider = [s for s in waiting if needed[s] > processors and not is_held[s]]
+        date, size = up_to_grid(float(now)), int(counts[state.MACHINE])
+        for slot in wider:
+            self.withdraw(slot)
+            if counts[state.LOGS]:
+                why, gone = decision.HOSTS_GONE, size - processors
+                rows.append(self.state.log, date, rows.DROPPED, slot, -1, why, size, gone, 0.0)
+        return wider
+
+    def resized(self, capacity: Capacity, running: Mapping[str, HostSet]) -> None:
+        """Learn which hosts are there, and on which each job runs, by its id. O(running)."""
+        counts, away, words = self.state.counts, capacity.away, self._words
+        counts[state.IS_RESIZED] = 1
+        counts[state.LOST_HOSTS] += max(0, self.present - capacity.present)
+        self._note_size(capacity.present, is_final=capacity.is_final)
+        there = HostSet.first(capacity.machine_size) - away
+        self.state.everything[:] = words_of(there, words) if words else len(there)
+        self.state.sizes[[state.LOSING, state.LOSSES]] = 0
+        for job_id, hosts in running.items():
+            slot, left = self.table.slot_of(job_id), hosts - away
+            self.jobs.reserved[slot] = words_of(left, words) if words else len(left)
+            if gone := len(hosts & away):
+                self._put(state.LOSING, slot)
+                self._put(state.LOSSES, gone)
+
+    def finished_resizing(self, capacity: Capacity) -> None:
+        """Learn that no host will leave or return any more."""
+        self._note_size(capacity.present, is_final=True)
+
+    def _note_size(self, present: int, *, is_final: bool) -> None:
+        counts = self.state.counts
+        counts[state.PRESENT], counts[state.IS_FINAL] = present, is_final
+        counts[state.SAYS_SIZE] = 1
 
     def resume(self, now: float, jobs: Iterable[Held], *, late_news: bool = False) -> None:
         """Put an empty plan into the state that another plan had at a date (seconds).
@@ -187,22 +258,30 @@ class Plan:
         for each in held:
             self.arrived(each.job)
         self.make_room()
-        self.decided = len(self.table)
+        self.state.counts[state.DECIDED] = len(self.table)
         for slot, each in enumerate(held):
             self.jobs.starts[slot], self.jobs.targets[slot] = each.start, each.target
             promise = float(self.jobs.promises[slot])
             if not late_news and promise + DEADLINE_TOLERANCE < each.target < math.inf:
                 self.jobs.aims[slot] = promise
             if each.end is None:
-                self._insert(self.waiting, self.jobs.starts, slot)
+                plan.insert_by_start(self.waiting, self.jobs.starts, slot)
             else:
-                self._run(slot, each.end, each.lag)
-        plan_kernels.reserve_all(
-            now, self.profile, self.everything, self.running, self.jobs, self.waiting
-        )
-        self.given.dates[:] = plan_kernels.EVER
+                plan.add_running(self.state, slot, float(each.end), float(each.lag))
+        plan.reserve_plan(self.state, now)
+        self.given.dates[:] = EVER
         if self.policy is not None:
             self.policy.resume(held)
+
+    def restore(self, now: float, present: int, under: Mapping[int, int]) -> None:
+        """Have so many hosts there, and others gone under running jobs, in a resumed plan.
+
+        ``under`` says by slot how many hosts of a job have gone.
+        """
+        self.state.everything[0] = self.state.counts[state.PRESENT] = present
+        for slot, gone in under.items():
+            self.jobs.reserved[slot] -= gone
+        plan.reserve_plan(self.state, up_to_grid(float(now)))
 
     # Decisions
 
@@ -219,182 +298,148 @@ class Plan:
         Returns
         -------
         list of (Job, HostSet or None)
-            The jobs in order of their planned starts, with their hosts. O(waiting × steps).
+            The jobs in order of their planned starts, with their hosts if these were reserved.
+            O(waiting × steps).
         """
-        now = up_to_grid(float(now))  # kernels keep the types of their first call
-        new = len(self.table.jobs) > self.decided
-        if new and self.news.late:
+        now = up_to_grid(float(now))
+        if self.news.late:
             self._aim(now)
-        early = self.forget_gone(now)
-        overdue = self._extend_overdue(now) or self._has_missed_start(now)
-        if self.resizing.is_due:
-            self.resizing.fit(self, now, anew=overdue)
-        elif overdue:
-            self.rebuild(now)
-        elif early and self.waiting.size[0]:
-            self.compress(self.nominal(now))
-        if self.resizing.suspended:
-            self.resizing.settle(self)
-        if new:
-            self._take_new(now)
-        started, late = self._start_due(now, free)
-        if not started and self.waiting.size[0] and not self.running_jobs:
-            # Nothing runs, so no later event would lead to a decision: starts that rested on
-            # dates a little off must not keep the machine idle.
-            self.rebuild(now)
-            started, late = self._start_due(now, free)
-        if late:
-            # A job started so late that it will also end later than the plan says.
-            self.running_jobs.take_up_lags(self.jobs.starts, self.jobs.ends)
-            self.rebuild(now)
-        return started
+        self.tell(now, free)
+        self.make_room()
+        self._begin()
+        while True:
+            slot = decision.next_question(self.state)
+            if slot != decision.NO_JOB:
+                self._ask(slot)
+            elif self._end():
+                break
+            else:
+                self.state = self.state._replace(log=rows.larger_log(self.state.log))
+        self._read_answers()
+        jobs, reserved = self.table.jobs, self.jobs.reserved
+        return [
+            (jobs[slot], hosts_of(reserved[slot]) if self._words else None)
+            for slot in self.started_slots
+        ]
+
+    def tell(self, now: float, free: HostSet) -> None:
+        """Tell the kernels the date on the grid (seconds), the free hosts and how late news is."""
+        clock, news = self.state.clock, self.news
+        clock[: state.SOONEST] = now, news.late, news.grace, news.tolerance, news.most_lag
+        self.state.counts[state.FREE] = len(free)
+        if self._words:
+            self.state.free_hosts[:] = words_of(free, self._words)
+
+    def _begin(self) -> None:
+        decision.begin_decision(self.state)
+
+    def _end(self) -> bool:
+        return bool(decision.end_decision(self.state))
 
     def nominal(self, now: float) -> float:
         """Return the date (seconds) to plan from: now, or the start that news still holds up."""
-        slots, size = self.waiting
-        if not (self.news.late and size[0]):
-            return now
-        return min(now, float(self.table.numbers.starts[slots[0]]))
+        return float(plan.nominal(self.state))
 
     def _aim(self, now: float) -> None:
         """Judge new jobs as if they had been told when they were submitted."""
-        for slot in range(self.decided, len(self.table.jobs)):
+        for slot in range(int(self.state.counts[state.DECIDED]), len(self.table)):
             lag = self.news.submitted(self.table.jobs[slot], now)
             if lag:
                 self.jobs.targets[slot] += lag
 
-    def forget_gone(self, now: float) -> bool:
-        """Give back the rest of ended jobs' reservations; return whether to compress."""
-        if not self._gone and not self.freed:
-            return False
-        early = self.freed or (self._by_host and bool(self._gone))
-        self.freed = False
-        for slot in self._gone:
-            end = float(self.jobs.ends[slot])
-            if end > now + GRID_TOLERANCE:
-                self._give_back(slot, now, end)
-                early = True
-            self.running_jobs.remove(slot)
-        self._gone.clear()
-        return early
-
-    def _extend_overdue(self, now: float) -> bool:
-        """Assume that jobs which outlive their estimate run on; tell if any do."""
-        starts, ends = self.jobs.starts, self.jobs.ends
-        slots = self.running_jobs.overdue(ends, now - self.news.tolerance)
-        for slot in slots:
-            starts[slot] = start = self.actual_start(slot)
-            self.running_jobs.lags.pop(slot, None)
-            more = self._more_time(now - start, float(self.jobs.limits[slot]))
-            self.expect_end(slot, end_of(now, more))
-        return bool(slots)
-
-    def _has_missed_start(self, now: float) -> bool:
-        """Whether a job should have started before: its processors come free only now."""
-        slots, size = self.waiting
-        due = now - self.news.tolerance
-        return bool(size[0] and self.table.numbers.starts[slots[0]] < due)
-
-    def _take_new(self, now: float) -> None:
-        """Place the new jobs, or ask the policy about each."""
-        first, end = self.decided, len(self.table.jobs)
-        self.make_room()
-        date = self.nominal(now)
-        self._trim(self.profile, date)
+    def _ask(self, slot: int) -> None:
+        """Place a new job, or ask the policy about it."""
+        now = float(self.state.clock[state.NOW])
+        if self.observer is not None:
+            self.observer.asked(now, slot)
         if self.policy is None:
-            self.place(date, first, end)
-        else:
-            for slot in range(first, end):
-                self._ask(self.policy, now, slot)
-        self.decided = end
+            self._place_new(slot)
+            return
+        answer = self.policy.take(self, self.nominal(now), slot)
+        if answer is not None:
+            self.answers[slot] = self.worded[slot] = answer
+            self._note(slot, answer)
 
-    def _ask(self, policy: Policy, now: float, slot: int) -> None:
-        observer = self.observer
-        if observer is not None:
-            observer.asked(now, slot)
-        answer = self.answers[slot] = policy.take(self, self.nominal(now), slot)
-        if observer is not None:
-            observer.answered(now, slot, answer)
+    def _note(self, slot: int, answer: Answer) -> None:
+        """Have an answer in the log of decisions."""
+        now, offer = float(self.state.clock[state.NOW]), answer.offer
+        if answer.refusal is not None:
+            decision.refuse(self.state, slot, answer.blamed, FREE_TEXT, 0.0, 0.0, 0.0)
+            return
+        decision.note_admission(self.state, slot, offer is not None)
+        cause = rows.BY_ADMISSION
+        if answer.kill is not None:
+            kill, cause, jobs = answer.kill.slot, rows.BY_KILL, self.jobs
+            start = jobs.noted_starts[kill] = float(jobs.starts[kill])
+            jobs.noted_ends[kill] = jobs.ends[kill]
+            run = int(jobs.kills[kill]) - 1
+            log = self.state.log
+            rows.append(log, now, rows.KILLED, kill, slot, run, start, 0.0, 0.0)
+        decision.note_moves_for(self.state, slot, cause)
 
-    def _start_due(
-        self, now: float, free: HostSet
-    ) -> tuple[list[tuple[Job, HostSet | None]], bool]:
-        """Start what is due and fits; tell whether the plan has to know that it was late."""
-        started: list[tuple[Job, HostSet | None]] = []
-        late = False
-        jobs, waiting = self.table.numbers, self.waiting
-        soon, in_time = now + GRID_TOLERANCE, now - self.news.most_lag
-        count = int(waiting.size[0]) if free else 0
-        while len(started) < count:
-            slot = int(waiting.slots[len(started)])
-            start = float(jobs.starts[slot])
-            if start > soon:
-                break
-            hosts = self._hosts_for(slot, free)
-            if hosts is None:
-                break
-            free = free - hosts
-            late = late or start < in_time
-            lag = 0.0 if start == now else on_grid(now - start)
-            self._run(slot, end_of(start, float(jobs.estimates[slot])), lag)
-            started.append((self.table.jobs[slot], hosts))
-        if started:
-            waiting.size[0] = left = count - len(started)
-            waiting.slots[:left] = waiting.slots[len(started) : count]
-        return started, late
+    def _read_answers(self) -> None:
+        """Put the answers of the last decision together that only the log has, from its rows."""
+        log, unfit = self.state.log, dict[int, Answer]()
+        end = int(log.size[0])
+        codes, numbers = log.codes[self._read : end].tolist(), log.numbers[self._read : end]
+        for (kind, slot, other, code), row in zip(codes, numbers.tolist(), strict=True):
+            if kind == rows.RENEWED:
+                loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=row[3], hosts=other)
+                self._renewals.append(Renewal(slot, row[1], row[2], loss))
+            elif slot in self.answers:
+                continue
+            elif kind == rows.REFUSED:
+                blamed = self.table.jobs[other].id if other >= 0 else ""
+                refusal = refusal_of(code, self.table.jobs[slot].processors, blamed, tuple(row[1:]))
+                (unfit if code in UNFIT else self.answers)[slot] = Answer(refusal, other)
+            elif kind == rows.ADMITTED:
+                self.answers[slot] = Answer()
+        # What can never run is rejected first.
+        self.answers = {**unfit, **self.answers}
+        if not self.state.counts[state.LOGS]:
+            log.size[0] = end = 0
+        self._read = end
 
-    def _hosts_for(self, slot: int, free: HostSet) -> HostSet | None:
-        """Return the hosts on which a due job can start, or None while it cannot."""
-        if slot in self.held_back:
-            return None
-        if self._by_host:
-            hosts = hosts_of(self.jobs.reserved[slot])
-            return hosts if not hosts.mask & ~free.mask else None
-        needed = int(self.jobs.processors[slot])
-        return free.lowest(needed) if needed <= len(free) else None
+    def take_renewals(self) -> list[Renewal]:
+        """Return the promises renewed since they were taken last."""
+        found, self._renewals = self._renewals, []
+        return found
+
+    def log_decisions(self) -> None:
+        """Have every decision logged, for :meth:`take_rows`."""
+        self.state.counts[state.LOGS] = 1
+
+    def take_rows(self) -> tuple[Any, Any]:
+        """Return the rows logged since they were taken last (codes and numbers)."""
+        log = self.state.log
+        end = int(log.size[0])
+        log.size[0] = self._read = 0
+        return log.codes[:end].copy(), log.numbers[:end].copy()
 
     # Changing the plan
 
+    def _place_new(self, slot: int) -> None:
+        plan.place_new(self.state, slot)
+
     def place(self, now: float, first: int, end: int) -> None:
         """Plan the jobs in slots ``first`` to ``end - 1`` at their earliest fits."""
-        self._place(now, self.profile, self.jobs, self.waiting, first, end)
-
-    def compress(self, now: float) -> None:
-        """Move waiting jobs up to their earliest fits, by start, or by arrival if by host."""
-        line = np.sort(self.waiting_slots) if self._by_host else self.waiting_slots
-        self._compress(now, self.profile, self.jobs, self.waiting, line, self.given)
-
-    def rebuild(self, now: float) -> None:
-        """Make the plan anew, because running jobs will not end when it assumed."""
-        mend = self.policy is not None and not self.news.late  # which is made up for otherwise
-        running, jobs, waiting = self.running, self.jobs, self.waiting
-        self._rebuild(now, self.profile, self.everything, running, jobs, waiting, mend)
-
-    def expect_end(self, slot: int, end: float) -> None:
-        """Expect a running job to end at a date (seconds). O(log running)."""
-        self.running_jobs.expect(slot, end, self.jobs.ends)
+        plan.place(now, self.profile, self.jobs, self.waiting, first, end)
 
     def make_room(self) -> None:
-        """Make room for all jobs in the queue of waiting ones and in the profile.
+        """Make room in the profile and the log for the next decision.
 
         Every new job may send a running one back to the waiting ones, which until its end
         is told also counts as a running one.
         """
-        running = len(self.running_jobs)
-        jobs = self.waiting_count + len(self.table.jobs) - self.decided + running
-        while len(self.waiting.slots) < jobs:
-            self.waiting = self.waiting._replace(slots=grown(self.waiting.slots))
-        steps = STEPS_PER_RESERVATION * (jobs + running + 2)
-        while len(self.profile.times) < steps:
-            times, free, size = self.profile
-            self.profile = Profile(grown(times), grown(free), size)
-
-    def _give_back(self, slot: int, start: float, end: float) -> None:
-        self._put_back(self.profile, start, end, self.jobs.reserved[slot], self.given)
-
-    def _run(self, slot: int, end: float, lag: float) -> None:
-        """Count a job among the running ones. O(log running)."""
-        self.running_jobs.add(slot)
-        if lag:
-            self.running_jobs.lags[slot] = lag
-        self.expect_end(slot, end)
+        running = len(self.running_slots)
+        new = len(self.table) - int(self.state.counts[state.DECIDED])
+        steps = state.steps_for(self.waiting_count + new + running, running)
+        profile = self.profile
+        while len(profile.times) < steps:
+            times, free, size = profile
+            profile = Profile(grown(times), grown(free), size)
+        if profile is not self.profile:
+            self.state = self.state._replace(profile=profile)
+        needed = 2 * (running + self.waiting_count) + 64
+        while len(self.state.log.codes) - int(self.state.log.size[0]) < needed:
+            self.state = self.state._replace(log=rows.larger_log(self.state.log))

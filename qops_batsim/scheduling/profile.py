@@ -20,6 +20,18 @@ import numpy.typing as npt
 
 from qops_batsim import timing
 from qops_batsim.kernels import lean_kernel
+from qops_batsim.scheduling.core.columns import (
+    AIMS,
+    DEADLINES,
+    ENDS,
+    LIMITS,
+    MARKS,
+    NUMBERS,
+    PLACES,
+    PROMISES,
+    SUSPENDED,
+    TARGETS,
+)
 from qops_batsim.scheduling.host_words import same_hosts
 
 Ints = npt.NDArray[np.int64]
@@ -44,48 +56,58 @@ class Profile(NamedTuple):
 
 
 class Jobs(NamedTuple):
-    """Numbers of jobs by slot, with room to grow; dates and durations in seconds.
+    """Numbers of jobs by slot, with room to grow.
+
+    In Python each row of ``numbers`` and ``marks`` is an attribute: ``jobs.numbers[STARTS]`` is
+    ``jobs.numbers[STARTS]``. Kernels are compiled faster for few arrays.
 
     Attributes
     ----------
-    processors, estimates
-        What a job needs; the estimated run time is infinite where unknown.
-    limits
-        Run times at which jobs are killed, infinite without.
+    processors
+        What a job needs.
     reserved
         What it takes from a profile, processors or rows of hosts: of a running job only
         what is there, not the hosts that have gone away under it.
-    deadlines, promises, targets
-        Latest end that was asked for; that was admitted (until then, the one asked for);
-        that the plan aims at, later than the promise for a job that will be late. Infinite
-        without a deadline.
-    aims
-        Target of a job that will be late before it was known to be, else infinite.
-    starts, ends
-        Planned or actual start; expected end of a running job.
-    keys
-        What an order of jobs compares, the least first.
-    given_from, given_until
-        Dates between which others have given up reservations since a waiting job was placed;
-        see :func:`~qops_batsim.scheduling.plan_kernels.compress`.
-    headroom
-        Number of processors that a search leaves free beside a job which can wait.
+    numbers, marks
+        By quantity (:mod:`~qops_batsim.scheduling.core.columns`) and slot.
     """
 
     processors: Ints
-    estimates: Floats
     reserved: Rows
-    deadlines: Floats
-    promises: Floats
-    targets: Floats
-    aims: Floats
-    starts: Floats
-    ends: Floats
-    keys: Floats
-    given_from: Floats
-    given_until: Floats
-    headroom: Floats
-    limits: Floats
+    numbers: Floats
+    marks: Ints
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the row of a quantity, by its name in small letters."""
+        if name in NUMBERS:
+            return self.numbers[NUMBERS[name]]
+        if name in MARKS:
+            return self.marks[MARKS[name]]
+        raise AttributeError(f"jobs have no {name}")
+
+
+def new_jobs(slots: int, words: int = 0) -> Jobs:
+    """Return room for so many jobs, which reserve numbers, or rows of hosts of so many words."""
+    processors = np.zeros(slots, np.int64)
+    rows = np.zeros((slots, words), np.uint64) if words else processors.copy()
+    numbers, marks = np.zeros((len(NUMBERS), slots)), np.zeros((len(MARKS), slots), np.int64)
+    _clear(numbers, marks)
+    return Jobs(processors, rows, numbers, marks)
+
+
+def grown_jobs(jobs: Jobs) -> Jobs:
+    """Return the same with room for twice as many jobs."""
+    size = len(jobs.processors)
+    numbers, marks = (np.concatenate([each, each], axis=1) for each in (jobs.numbers, jobs.marks))
+    numbers[:, size:], marks[:, size:] = 0.0, 0
+    _clear(numbers[:, size:], marks[:, size:])
+    return Jobs(grown(jobs.processors), grown(jobs.reserved), numbers, marks)
+
+
+def _clear(numbers: Floats, marks: Ints) -> None:
+    """Write what holds of a job of which nothing is known."""
+    numbers[[LIMITS, DEADLINES, PROMISES, TARGETS, AIMS]] = np.inf
+    numbers[SUSPENDED], marks[PLACES] = np.nan, -1
 
 
 class Queue(NamedTuple):
@@ -122,6 +144,7 @@ def grown(array: Any) -> Any:
 
 end_of = lean_kernel(timing.end_of)
 on_grid = lean_kernel(timing.on_grid)
+up_to_grid = lean_kernel(timing.up_to_grid)
 
 
 @lean_kernel
@@ -351,7 +374,7 @@ def take_running(rows: Rows, profile: Profile, now: float, running: Queue, jobs:
     else:
         for index in range(running.size[0]):
             slot = running.slots[index]
-            change(profile, now, jobs.ends[slot], jobs.reserved[slot], False)
+            change(profile, now, jobs.numbers[ENDS, slot], jobs.reserved[slot], False)
 
 
 @lean_kernel
@@ -364,7 +387,7 @@ def take_numbers(profile: Profile, now: float, running: Queue, jobs: Jobs) -> No
     count = 1
     for index in range(running.size[0]):
         slot = running.slots[index]
-        end, amount = jobs.ends[slot], jobs.reserved[slot]
+        end, amount = jobs.numbers[ENDS, slot], jobs.reserved[slot]
         if end <= now or amount == 0:
             continue
         free[0] -= amount

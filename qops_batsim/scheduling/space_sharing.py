@@ -24,8 +24,7 @@ from qops_batsim.scheduling.refusal import Refusal, free_text
 if TYPE_CHECKING:
     from qops_batsim.scheduling.answers import Answer
     from qops_batsim.scheduling.availability import AvailabilityProfile
-    from qops_batsim.scheduling.plan import Plan
-    from qops_batsim.scheduling.resizing import Renewal
+    from qops_batsim.scheduling.plan import Plan, Renewal
 
 
 class RunningJob(NamedTuple):
@@ -130,16 +129,13 @@ class SpaceSharingScheduler(DecisionModule):
 
     def submitted(self, job: Job) -> None:
         """Queue a job that fits the machine, reject one that never will."""
-        capacity = self.capacity
-        fits = 1 <= job.processors <= capacity.machine_size and not capacity.is_final
-        refusal = None if fits else capacity.never_fits(job.processors)
+        # A plan refuses by itself what never fits.
+        refusal = None if self._plan is not None else self.capacity.never_fits(job.processors)
         if refusal is None:
             self._newest = job
             self.arrived(job)
-            return
-        if self.decision_log is not None and self._plan is not None:
-            self.decision_log.refused_at_once(job, refusal)
-        self.reject(job, refusal)
+        else:
+            self.reject(job, refusal)
 
     def completed(self, event: JobCompleted) -> None:
         """Take the job's hosts back."""
@@ -160,8 +156,8 @@ class SpaceSharingScheduler(DecisionModule):
         if notification.type == NO_MORE_EXTERNAL_EVENTS:
             capacity.is_final = True
             self._may_be_too_wide = bool(capacity.away)
-            if capacity.away:
-                self._log_size()
+            if capacity.away and self._plan is not None:
+                self._plan.finished_resizing(capacity)
         if notification.type not in (MACHINES_AWAY, MACHINES_BACK):
             return
         hosts = HostSet.parse(str(notification.fields.get("resources", "")))
@@ -262,31 +258,24 @@ class SpaceSharingScheduler(DecisionModule):
 
     def left(self, job: Job) -> None:
         """Handle that a started job has left its hosts, already counted as free."""
-        plan = self._planned()
-        if self.decision_log is not None:
-            self.decision_log.left(job.id)
-        plan.left(job.id)
+        self._planned().left(job.id)
 
     def schedule(self, now: float) -> None:
         """Call :meth:`start` for every job that starts at this date (seconds)."""
         plan = self._planned()
         due = plan.decide(now, self.free_hosts)
-        if plan.answers:
-            answers = plan.answers
-            plan.answers = {}
-            for slot, answer in answers.items():
-                self.answered(slot, answer)
-        if self.decision_log is not None:
-            self.decision_log.decided(now, [job.id for job, _ in due])
+        self._note_answers()
         for job, hosts in due:
             self.start(job, hosts)
         self._note_renewals()
+        if self.decision_log is not None:
+            self.decision_log.decided()
 
     def resized(self) -> None:
         """Handle that hosts have gone away or returned; free ones are already counted."""
         if self._plan is not None:
-            self._plan.resizing.note(self._plan, self.capacity, self._used_hosts())
-        self._log_size()
+            used = {job_id: hosts for job_id, (_, _, hosts) in self._running.items()}
+            self._plan.resized(self.capacity, used)
 
     def withdraw_wider(self, processors: int) -> list[Job]:
         """Take the waiting jobs out that ask for more processors than that, and return them.
@@ -296,11 +285,7 @@ class SpaceSharingScheduler(DecisionModule):
         plan = self._plan
         if plan is None:
             return []
-        waiting, needed = plan.waiting_slots.tolist(), plan.jobs.processors
-        wider = [s for s in waiting if needed[s] > processors and s not in plan.held_back]
-        for slot in wider:
-            plan.withdraw(slot)
-        return [plan.table.jobs[slot] for slot in wider]
+        return [plan.table.jobs[slot] for slot in plan.drop_wider(self._now, processors)]
 
     def renewed(self, renewal: Renewal) -> None:
         """Note a promise that was made anew because hosts have left."""
@@ -312,27 +297,23 @@ class SpaceSharingScheduler(DecisionModule):
         """Return the id under which the job in a slot of the plan was submitted."""
         return self._planned().table.jobs[slot].id
 
-    def _used_hosts(self) -> dict[str, HostSet]:
-        return {job_id: hosts for job_id, (_, _, hosts) in self._running.items()}
-
-    def _log_size(self) -> None:
-        if self.decision_log is not None and self._plan is not None:
-            self.decision_log.resized(self.capacity, self._used_hosts())
-
     def _reject_wider(self) -> None:
         for job in self.withdraw_wider(self.capacity.present):
             refusal = self.capacity.never_fits(job.processors)
             assert refusal is not None
-            if self.decision_log is not None and self._plan is not None:
-                self.decision_log.dropped(self._now, job.id, refusal)
             self.reject(job, refusal)
+
+    def _note_answers(self) -> None:
+        """Note what became of new jobs."""
+        plan = self._planned()
+        answers, plan.answers = plan.answers, {}
+        for slot, answer in answers.items():
+            self.answered(slot, answer)
 
     def _note_renewals(self) -> None:
         """Note what promises the plan has made anew."""
-        renewals = self._planned().resizing.renewals
-        for renewal in renewals:
+        for renewal in self._planned().take_renewals():
             self.renewed(renewal)
-        renewals.clear()
 
     def answered(self, slot: int, answer: Answer) -> None:
         """Reject a new job that the plan refused, else note what was promised."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from qops_batsim.jobs import Job
-from qops_batsim.scheduling.profile import Jobs, grown
-from qops_batsim.timing import SAME_DATE, duration_on_grid
+from qops_batsim.scheduling.core.plan import set_job
+from qops_batsim.scheduling.profile import grown_jobs, new_jobs
 
 FIRST_CAPACITY = 1024
 
@@ -30,17 +28,14 @@ class JobTable:
         Their numbers; other arrays, with more room, after :meth:`add`.
     """
 
-    __slots__ = ("_by_host", "_slots", "jobs", "numbers")
+    __slots__ = ("_by_host", "_originals", "_slots", "jobs", "numbers")
 
     def __init__(self, host_words: int = 0) -> None:
         self.jobs: list[Job] = []
         self._by_host = host_words > 0
         self._slots: dict[str, int] = {}
-        processors, rows = np.zeros((2, FIRST_CAPACITY), np.int64)
-        if host_words:
-            rows = np.zeros((FIRST_CAPACITY, host_words), np.uint64)
-        columns = np.full((len(Jobs._fields) - 2, FIRST_CAPACITY), math.inf)
-        self.numbers = Jobs(processors, columns[0], rows, *columns[1:])
+        self._originals: dict[int, Job] = {}
+        self.numbers = new_jobs(FIRST_CAPACITY, host_words)
 
     def __len__(self) -> int:
         return len(self.jobs)
@@ -49,19 +44,14 @@ class JobTable:
         """Return the new slot of a job. Amortised O(1)."""
         slot = len(self.jobs)
         if slot == len(self.numbers.processors):
-            self._grow()
+            self.numbers = grown_jobs(self.numbers)
         numbers = self.numbers
         self.jobs.append(job)
-        numbers.processors[slot] = job.processors
+        qos = job.qos
+        deadline = math.inf if qos is None or qos.deadline is None else float(qos.deadline)
+        limit = math.inf if job.walltime is None else float(job.walltime)
+        set_job(numbers, slot, job.processors, float(job.estimate), limit, deadline)
         self.reserve_all(slot)
-        estimate = numbers.estimates[slot] = duration_on_grid(job.estimate)
-        if job.walltime is not None:
-            numbers.limits[slot] = job.walltime
-        if job.qos is not None and job.qos.deadline is not None:
-            numbers.deadlines[slot] = numbers.promises[slot] = job.qos.deadline
-            # What it was lengthened by to fit the grid does not count.
-            longer = estimate - job.estimate
-            numbers.targets[slot] = job.qos.deadline + (longer if longer > SAME_DATE else 0.0)
         self._slots[job.id] = slot
         return slot
 
@@ -75,15 +65,14 @@ class JobTable:
 
         The slot is found under both identifiers.
         """
+        self._originals.setdefault(slot, self.jobs[slot])
         self.jobs[slot] = job
         self._slots[job.id] = slot
+
+    def original(self, slot: int) -> Job:
+        """Return the job that was added with a slot. O(1)."""
+        return self._originals.get(slot) or self.jobs[slot]
 
     def slot_of(self, job_id: str) -> int:
         """Return the slot of a job that was added. O(1)."""
         return self._slots[job_id]
-
-    def _grow(self) -> None:
-        size, larger = len(self.jobs), Jobs(*map(grown, self.numbers))
-        for each in (larger.deadlines, larger.promises, larger.targets, larger.aims, larger.limits):
-            each[size:] = math.inf
-        self.numbers = larger

@@ -60,7 +60,9 @@ class Loops:
 
     def outputs(self, directory: Path, loop: str) -> dict[str, Any]:
         """Return all files that are written, and what Python users see."""
-        driver = ModuleDriver(make_scheduler(self.scheduler, self.options), any_engine=True)
+        module = make_scheduler(self.scheduler, self.options)
+        module.keep_decisions()
+        driver = ModuleDriver(module, any_engine=True)
         peer = OnlyMessages(driver) if loop == "messages" else driver
         simulation = Simulation(self.machine, [self.workload], peer)
         if loop == "compiled":
@@ -74,6 +76,8 @@ class Loops:
             (name, repr(record), record.return_code) for name, record in simulation.records.items()
         ]
         told["ended"] = [record.job.id for record in simulation.ended]
+        if module.decision_log is not None:
+            told["decisions"] = list(module.decision_log.events())
         return told | {
             "changes": simulation.computing_changes,
             "log": (driver.log.jobs, sorted(driver.log.started), driver.log.rejected),

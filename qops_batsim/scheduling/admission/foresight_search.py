@@ -7,6 +7,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from qops_batsim.kernels import Steady, lean_kernel
+from qops_batsim.scheduling.admission.decision import (
+    AT_POINT,
+    Room,
+    conclude,
+    is_possible,
+    prepare_search,
+)
 from qops_batsim.scheduling.admission.market import (
     HOUR,
     Market,
@@ -37,6 +44,15 @@ from qops_batsim.scheduling.admission.search import (
     Verdict,
     missed,
 )
+from qops_batsim.scheduling.core.columns import (
+    ESTIMATES,
+    HEADROOM,
+    TARGETS,
+)
+from qops_batsim.scheduling.core.decision import NO_JOB, refuse
+from qops_batsim.scheduling.core.plan import nominal
+from qops_batsim.scheduling.core.state import State
+from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import Jobs, Profile, Queue
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import DEADLINE_TOLERANCE
@@ -46,7 +62,7 @@ from qops_batsim.timing import DEADLINE_TOLERANCE
 def raise_headroom(now: float, jobs: Jobs, slot: int, market: Market, terms: Terms) -> None:
     """Have no less left free beside a job than others are expected to need."""
     needed = headroom_of(now, jobs, slot, market, terms)
-    jobs.headroom[slot] = max(jobs.headroom[slot], needed)
+    jobs.numbers[HEADROOM, slot] = max(jobs.numbers[HEADROOM, slot], needed)
 
 
 @lean_kernel
@@ -70,8 +86,8 @@ def foresight_search(
         What QoPS returns; where there is a plan that costs too much, no job is blamed. Then the
         worth of the jobs that the new one is expected to turn away, and its own.
     """
-    estimate, processors = jobs.estimates[new], jobs.processors[new]
-    left = jobs.targets[new] - now
+    estimate, processors = jobs.numbers[ESTIMATES, new], jobs.processors[new]
+    left = jobs.numbers[TARGETS, new] - now
     learn(now, processors, estimate, left, market, terms)
     leave_share(rules.headroom, running, jobs, waiting, new)
     raise_headroom(now, jobs, new, market, terms)
@@ -111,6 +127,10 @@ class ForesightSearch:
             return Verdict(False, NO_PLAN, too_dear(cost, worth, terms.admission_price))
         return missed(q, blamed, insertion_point=int(point), waiting=int(q.waiting.size[0]))
 
+    def take(self, plan: Plan, room: Room, slot: int) -> None:
+        """Take a new job into the plan, or refuse it."""
+        take_foresight(plan.state, room, self._rules, self._market, self._terms, slot)
+
     def recall(self, past: Iterable[tuple[float, int, float, float]], now: float) -> None:
         """Know of earlier arrivals, as the search does that was asked about them: O(arrivals).
 
@@ -128,6 +148,27 @@ class ForesightSearch:
             count(processors, estimate, left, market, terms)
 
 
+TOO_DEAR = RefusalKind.TOO_DEAR.code
+
+
 def too_dear(cost: float, worth: float, price: float) -> Refusal:
     """Return that a job would turn away too many others."""
     return Refusal(kind=RefusalKind.TOO_DEAR, cost=cost, worth=worth, price=price)
+
+
+@lean_kernel
+def take_foresight(
+    state: State, room: Room, rules: Rules, market: Market, terms: Terms, slot: int
+) -> None:
+    """Admit a new job or refuse it, as :class:`~.foresight.Foresight`."""
+    now = nominal(state)
+    if not is_possible(state, slot, now):
+        return
+    prepare_search(state, room, now)
+    found, blamed, point, cost, worth = foresight_search(
+        now, room.free, state.jobs, state.waiting, slot, rules, room.draft, room.base, market, terms
+    )
+    if found or blamed != NO_PLAN:
+        conclude(state, room.draft, slot, found, blamed, AT_POINT, point)
+    else:
+        refuse(state, slot, NO_JOB, TOO_DEAR, cost, worth, terms.admission_price)

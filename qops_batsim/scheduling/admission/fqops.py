@@ -147,8 +147,6 @@ class Fqops(SpaceSharingScheduler):
         plan, restarts = self._planned(), self._restarts
         assert restarts is not None
         if not was_killed:
-            if self.decision_log is not None:
-                self.decision_log.withdrawn(kill.again.id)
             restarts.withdraw(plan, kill)
             return
         original, sake = (restarts.original(plan, slot).id for slot in (kill.slot, kill.sake))

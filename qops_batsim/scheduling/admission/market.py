@@ -16,6 +16,10 @@ import numpy as np
 
 from qops_batsim.kernels import lean_kernel
 from qops_batsim.scheduling.admission.options import ForesightOptions
+from qops_batsim.scheduling.core.columns import (
+    ESTIMATES,
+    TARGETS,
+)
 from qops_batsim.scheduling.profile import Floats, Jobs, Profile, segment_at
 
 LENGTHS = (60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, math.inf)
@@ -277,11 +281,11 @@ def headroom_of(now: float, jobs: Jobs, slot: int, market: Market, terms: Terms)
     So many that it turns away little of what comes in its first hours, compared with its worth,
     or little of all that cannot wait. O(log machine).
     """
-    estimate, most = jobs.estimates[slot], len(market.loads) - 1
+    estimate, most = jobs.numbers[ESTIMATES, slot], len(market.loads) - 1
     losses, length = market.losses, class_of(market.lengths, estimate)
     if estimate == np.inf:
         return 0.0
-    measure = measure_of(jobs.processors[slot], estimate, jobs.targets[slot] - now, terms)
+    measure = measure_of(jobs.processors[slot], estimate, jobs.numbers[TARGETS, slot] - now, terms)
     worth = worth_of(measure, market, terms)
     exposed = terms.placement_price * min(estimate, EXPOSED)
     enough = max(terms.blocking * losses[length, 0], worth / exposed if exposed > 0 else np.inf)

@@ -7,6 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import Steady, lean_kernel
+from qops_batsim.scheduling.admission.decision import (
+    AFTER_STEPS,
+    Room,
+    conclude,
+    is_possible,
+    prepare_search,
+)
 from qops_batsim.scheduling.admission.options import MrtOptions
 from qops_batsim.scheduling.admission.search import (
     FOUND,
@@ -20,7 +27,14 @@ from qops_batsim.scheduling.admission.search import (
     missed,
     set_keys,
 )
-from qops_batsim.scheduling.plan_kernels import sort_slots
+from qops_batsim.scheduling.core.columns import (
+    ESTIMATES,
+    KEYS,
+    TARGETS,
+)
+from qops_batsim.scheduling.core.plan import nominal, sort_slots
+from qops_batsim.scheduling.core.state import State
+from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import (
     Floats,
     Ints,
@@ -36,7 +50,7 @@ from qops_batsim.scheduling.profile import (
 )
 
 
-class Room(NamedTuple):
+class Notes(NamedTuple):
     """What the search notes.
 
     Attributes
@@ -55,19 +69,23 @@ class Room(NamedTuple):
     tried: Ints
 
 
-def new_room(slots: int, jobs: int) -> Room:
-    """Return room for so many slots, and for plans of so many jobs."""
+def new_notes(slots: int, jobs: int) -> Notes:
+    """Return notes for so many slots, and for plans of so many jobs."""
     ints = np.int64
-    return Room(np.zeros(slots), np.zeros(slots), np.zeros(slots, ints), np.zeros(jobs + 1, ints))
+    return Notes(np.zeros(slots), np.zeros(slots), np.zeros(slots, ints), np.zeros(jobs + 1, ints))
 
 
 @lean_kernel
-def find_time(now: float, profile: Profile, jobs: Jobs, slot: int, room: Room) -> bool:
+def find_time(now: float, profile: Profile, jobs: Jobs, slot: int, room: Notes) -> bool:
     """Find a time at which a job fits and is not late; tell if there is one. O(steps).
 
     The latest is looked at first: reservations to come will reach it last.
     """
-    duration, needed, target = jobs.estimates[slot], jobs.processors[slot], jobs.targets[slot]
+    duration, needed, target = (
+        jobs.numbers[ESTIMATES, slot],
+        jobs.processors[slot],
+        jobs.numbers[TARGETS, slot],
+    )
     if target == np.inf:
         room.starts[slot] = room.ends[slot] = np.inf
         return True
@@ -92,7 +110,7 @@ def late_one(
     end: float,
     taken: int,
     jobs: Jobs,
-    room: Room,
+    room: Notes,
 ) -> int:
     """Return an unscheduled job that would be late even alone, or ``NO_PLAN``.
 
@@ -109,7 +127,7 @@ def late_one(
 
 
 @lean_kernel
-def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, room: Room) -> int:
+def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, room: Notes) -> int:
     """Extend the partial schedule by the candidate at a place, if it stays strongly feasible.
 
     The candidate meets its target, and so would every unscheduled job if it were next.
@@ -117,9 +135,9 @@ def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, room: R
     """
     order, total = draft.order, len(draft.order)
     slot = order[place]
-    duration, needed = jobs.estimates[slot], jobs.processors[slot]
+    duration, needed = jobs.numbers[ESTIMATES, slot], jobs.processors[slot]
     start = earliest_fit(draft.profile, now, duration, needed)
-    if not meets(start, duration, jobs.targets[slot]):
+    if not meets(start, duration, jobs.numbers[TARGETS, slot]):
         return int(slot)
     reserve(draft.profile, start, duration, needed)
     lift(order, place, depth)
@@ -129,7 +147,7 @@ def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, room: R
         draft.starts[depth] = start
         return NO_PLAN
     release(draft.profile, start, duration, needed)
-    sort_slots(order, depth, total, jobs.keys)
+    sort_slots(order, depth, total, jobs.numbers[KEYS])
     return late
 
 
@@ -143,7 +161,7 @@ def mrt_search(
     by_laxity: bool,
     max_backtracks: int,
     whole: Draft,
-    room: Room,
+    room: Notes,
 ) -> tuple[bool, int, int]:
     """Look for a plan by extending a partial schedule in heuristic order.
 
@@ -184,8 +202,13 @@ def mrt_search(
             # The last step is given up as well, as nothing can follow it.
             depth -= 1
             slot = order[depth]
-            release(draft.profile, draft.starts[depth], jobs.estimates[slot], jobs.processors[slot])
-            sort_slots(order, depth, total, jobs.keys)
+            release(
+                draft.profile,
+                draft.starts[depth],
+                jobs.numbers[ESTIMATES, slot],
+                jobs.processors[slot],
+            )
+            sort_slots(order, depth, total, jobs.numbers[KEYS])
         backtracks += 1
         if backtracks > max_backtracks:
             return False, late, backtracks
@@ -199,17 +222,39 @@ class MrtSearch:
         self._search = Steady(mrt_search)
         self._by_laxity = options.order == "least_laxity"
         self._max_backtracks = options.max_backtracks
-        self._room = new_room(0, 0)
+        self._notes = new_notes(0, 0)
 
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan, or which target stood in the way."""
-        slots, jobs = len(q.jobs.estimates), len(q.draft.order)
-        if len(self._room.starts) < slots or len(self._room.tried) <= jobs:
-            self._room = new_room(slots, jobs)
+        self._make_room(len(q.jobs.numbers[ESTIMATES]), len(q.draft.order))
         found, blamed, backtracks = self._search(
             q.now, q.running, q.jobs, q.waiting, q.new, self._by_laxity, self._max_backtracks,
-            q.draft, self._room,
+            q.draft, self._notes,
         )  # fmt: skip
         if found:
             return FOUND
         return missed(q, blamed, steps_back=int(backtracks))
+
+    def take(self, plan: Plan, room: Room, slot: int) -> None:
+        """Take a new job into the plan, or refuse it."""
+        self._make_room(len(plan.jobs.numbers[ESTIMATES]), len(room.draft.order))
+        take_mrt(plan.state, room, self._by_laxity, self._max_backtracks, self._notes, slot)
+
+    def _make_room(self, slots: int, jobs: int) -> None:
+        if len(self._notes.starts) < slots or len(self._notes.tried) <= jobs:
+            self._notes = new_notes(slots, jobs)
+
+
+@lean_kernel
+def take_mrt(
+    state: State, room: Room, by_laxity: bool, max_backtracks: int, notes: Notes, slot: int
+) -> None:
+    """Admit a new job or refuse it, as :class:`~qops_batsim.scheduling.admission.mrt.Mrt`."""
+    now = nominal(state)
+    if is_possible(state, slot, now):
+        prepare_search(state, room, now)
+        found, blamed, steps = mrt_search(
+            now, room.free, state.jobs, state.waiting, slot, by_laxity, max_backtracks, room.draft,
+            notes,
+        )  # fmt: skip
+        conclude(state, room.draft, slot, found, blamed, AFTER_STEPS, steps)

@@ -7,6 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import Steady, lean_kernel
+from qops_batsim.scheduling.admission.decision import (
+    AT_POSITIONS,
+    Room,
+    conclude,
+    is_possible,
+    prepare_search,
+)
 from qops_batsim.scheduling.admission.options import MsbOptions
 from qops_batsim.scheduling.admission.search import (
     FOUND,
@@ -18,6 +25,15 @@ from qops_batsim.scheduling.admission.search import (
     missed,
     new_draft,
 )
+from qops_batsim.scheduling.core.columns import (
+    ESTIMATES,
+    PROMISES,
+    STARTS,
+    TARGETS,
+)
+from qops_batsim.scheduling.core.plan import nominal
+from qops_batsim.scheduling.core.state import State
+from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import (
     Floats,
     Jobs,
@@ -28,6 +44,7 @@ from qops_batsim.scheduling.profile import (
     reserve,
 )
 from qops_batsim.scheduling.slack.prices import LEAST_SLACK
+from qops_batsim.scheduling.table import JobTable
 
 FOREVER = 1e12
 """Price of a delay without end (seconds): more than any date, and sums stay precise."""
@@ -72,12 +89,12 @@ def rate_of(jobs: Jobs, slot: int, fair: bool, arrivals: Floats) -> float:
     """
     rate, promise, estimate = (
         float(jobs.processors[slot]),
-        jobs.promises[slot],
-        jobs.estimates[slot],
+        jobs.numbers[PROMISES, slot],
+        jobs.numbers[ESTIMATES, slot],
     )
     if fair and promise < np.inf:
         rate *= max(promise - arrivals[slot] - estimate, LEAST_SLACK)
-        rate /= max(promise - jobs.starts[slot] - estimate, LEAST_SLACK)
+        rate /= max(promise - jobs.numbers[STARTS, slot] - estimate, LEAST_SLACK)
     return rate
 
 
@@ -105,9 +122,9 @@ def bound_prices(now: float, base: Profile, jobs: Jobs, waiting: Queue, prices: 
     least[waiting.size[0]] = 0.0
     for index in range(waiting.size[0] - 1, -1, -1):
         slot = waiting.slots[index]
-        soonest = earliest_fit(base, now, jobs.estimates[slot], jobs.processors[slot])
+        soonest = earliest_fit(base, now, jobs.numbers[ESTIMATES, slot], jobs.processors[slot])
         rates[slot] = rate_of(jobs, slot, prices.fair, prices.arrivals)
-        gain = price_of(soonest - jobs.starts[slot], rates[slot], prices.only_delays)
+        gain = price_of(soonest - jobs.numbers[STARTS, slot], rates[slot], prices.only_delays)
         least[index] = least[index + 1] + gain
 
 
@@ -132,16 +149,16 @@ def price_position(
     price, following = 0.0, position + 1
     for index in range(position, waiting.size[0] + 1):
         slot = new if index == position else waiting.slots[index - 1]
-        duration, needed = jobs.estimates[slot], jobs.processors[slot]
+        duration, needed = jobs.numbers[ESTIMATES, slot], jobs.processors[slot]
         start = earliest_fit(trial.profile, now, duration, needed)
-        if not meets(start, duration, jobs.targets[slot]):
+        if not meets(start, duration, jobs.numbers[TARGETS, slot]):
             # Behind more jobs that stay the new one would start no earlier.
             return np.inf, following if index > position else waiting.size[0] + 1
         trial.order[index] = slot
         trial.starts[index] = start
-        if index == following and start == jobs.starts[slot]:
+        if index == following and start == jobs.numbers[STARTS, slot]:
             following += 1
-        since = now if slot == new else jobs.starts[slot]
+        since = now if slot == new else jobs.numbers[STARTS, slot]
         price += price_of(start - since, prices.rates[slot], prices.only_delays)
         if price + prices.least[index] >= cheapest:
             return np.inf, following
@@ -201,7 +218,7 @@ class MsbSearch:
 
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan, or which target stood in the way."""
-        prices = self._prices_of(q)
+        prices = self._prices_of(q.table, q.jobs, q.draft, q.room)
         found = self._search(
             q.now, q.running, q.jobs, q.waiting, q.new, prices, q.draft, q.room, self._trial
         )
@@ -210,9 +227,14 @@ class MsbSearch:
         # At the last position no waiting job stands in the way.
         return missed(q, q.new, positions=int(q.waiting.size[0]) + 1)
 
-    def _prices_of(self, q: Question) -> Prices:
-        """Return the prices, with room for the question and the arrivals of all its jobs."""
-        steps, jobs, slots = len(q.room.times), len(q.draft.order), len(q.jobs.estimates)
+    def take(self, plan: Plan, room: Room, slot: int) -> None:
+        """Take a new job into the plan, or refuse it."""
+        prices = self._prices_of(plan.table, plan.jobs, room.draft, room.base)
+        take_msb(plan.state, room, prices, self._trial, slot)
+
+    def _prices_of(self, table: JobTable, numbers: Jobs, draft: Draft, base: Profile) -> Prices:
+        """Return the prices, with room for a plan and the arrivals of all jobs."""
+        steps, jobs, slots = len(base.times), len(draft.order), len(numbers.estimates)
         old = self._prices
         if len(self._trial.profile.times) < steps or len(old.least) < jobs:
             self._trial = new_draft(steps, jobs)
@@ -221,7 +243,20 @@ class MsbSearch:
             arrivals[: self._arrived] = old.arrivals[: self._arrived]
             self._prices = new_prices(self._options, arrivals, slots, jobs)
         if self._options.fairness:
-            arrived = [job.submission_time for job in q.table.jobs[self._arrived :]]
-            self._prices.arrivals[self._arrived : len(q.table.jobs)] = arrived
-            self._arrived = len(q.table.jobs)
+            arrived = [job.submission_time for job in table.jobs[self._arrived :]]
+            self._prices.arrivals[self._arrived : len(table.jobs)] = arrived
+            self._arrived = len(table.jobs)
         return self._prices
+
+
+@lean_kernel
+def take_msb(state: State, room: Room, prices: Prices, trial: Draft, slot: int) -> None:
+    """Admit a new job or refuse it, as :class:`~qops_batsim.scheduling.admission.msb.Msb`."""
+    now = nominal(state)
+    if is_possible(state, slot, now):
+        prepare_search(state, room, now)
+        found = msb_search(
+            now, room.free, state.jobs, state.waiting, slot, prices, room.draft, room.base, trial
+        )
+        # At the last position no waiting job stands in the way.
+        conclude(state, room.draft, slot, found, slot, AT_POSITIONS, state.waiting.size[0] + 1)

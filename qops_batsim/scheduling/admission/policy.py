@@ -7,17 +7,25 @@ else *kill* a running job for it, if that is allowed; else *offer* it a later de
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from qops_batsim.kernels import Steady
-from qops_batsim.scheduling.admission.search import Question, Search, new_draft
-from qops_batsim.scheduling.answers import Answer, Held, Kill
+from qops_batsim.scheduling.admission.decision import (
+    Room,
+    impossible_numbers,
+    install,
+    new_room,
+    prepare_search,
+    why_impossible,
+)
+from qops_batsim.scheduling.admission.search import Draft, Question, Search
+from qops_batsim.scheduling.answers import Answer, Held, Kill, refusal_of
+from qops_batsim.scheduling.core.state import HAS_PROFILE
 from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.plan_kernels import adopt, aim_again
-from qops_batsim.scheduling.profile import new_profile, running_profile
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
-from qops_batsim.timing import DEADLINE_TOLERANCE
+from qops_batsim.scheduling.refusal import Refusal
+
+Take = Callable[[Plan, Room, int], None]
+"""Takes a new job into the plan, or refuses it: what a search with a kernel for that has."""
 
 
 class Offers(Protocol):
@@ -58,16 +66,19 @@ class Admission:
         self.search = search
         self.offers = offers
         self.restarts = restarts
-        self._running_profile, self._adopt = Steady(running_profile), Steady(adopt)
-        self._aim_again = Steady(aim_again)
-        # What the searches write to; the profile of an adopted plan changes places with
-        # the one of the plan before, which serves the next search.
-        self._running, self._room = new_profile(0, 1), new_profile(0, 1)
-        self.draft = new_draft(1, 0)
+        self.room = new_room(1, 0)
 
-    def take(self, plan: Plan, now: float, slot: int) -> Answer:
-        """Take a new job into the plan, with an offered deadline if need be, or refuse it."""
-        impossible = _too_wide(plan, slot) or impossible_deadline(plan, now, slot)
+    def take(self, plan: Plan, now: float, slot: int) -> Answer | None:
+        """Take a new job into the plan, with an offered deadline if need be, or refuse it.
+
+        None if the log of the plan has the answer already.
+        """
+        take: Take | None = getattr(self.search, "take", None)
+        if self.offers is None and take is not None:
+            self._make_room(plan)
+            take(plan, self.room, slot)
+            return None
+        impossible = impossible_deadline(plan, now, slot)
         answer = Answer(impossible) if impossible else self.attempt(plan, now, slot)
         if not answer.refusal or self.offers is None:
             return answer
@@ -97,39 +108,36 @@ class Admission:
     def question(self, plan: Plan, now: float, slot: int) -> Question:
         """Return what a search is asked about a job, with a fresh profile of the running ones."""
         self._make_room(plan)
-        self._aim_again(plan.jobs, plan.waiting)
-        self._running_profile(self._running, plan.everything, now, plan.running, plan.jobs)
+        room = self.room
+        prepare_search(plan.state, room, float(now))
         return Question(
-            now, self._running, plan.jobs, plan.table, plan.waiting, slot, self.draft, self._room
+            now, room.free, plan.jobs, plan.table, plan.waiting, slot, room.draft, room.base
         )
+
+    @property
+    def draft(self) -> Draft:
+        """The plan that the search makes."""
+        return self.room.draft
+
+    @draft.setter
+    def draft(self, draft: Draft) -> None:
+        self.room = self.room._replace(draft=draft)
 
     def install(self, plan: Plan, jobs: int = 1) -> None:
         """Make the draft, with so many jobs more, the plan."""
-        count = plan.waiting_count + jobs
-        self._adopt(self.draft.order, self.draft.starts, count, plan.jobs, plan.waiting, plan.given)
-        profile, plan.profile = plan.profile, self.draft.profile
-        self.draft = self.draft._replace(profile=profile)
+        install(plan.state, self.draft, jobs)
 
     def _make_room(self, plan: Plan) -> None:
         steps, jobs = len(plan.profile.times), len(plan.waiting.slots) + 1
-        if len(self._running.times) < steps or len(self.draft.order) < jobs:
-            self._running, self._room = new_profile(0, steps), new_profile(0, steps)
-            self.draft = new_draft(steps, jobs)
+        if len(self.room.free.times) < steps or len(self.draft.order) < jobs:
+            self.room = new_room(steps, jobs)
+            plan.state.counts[HAS_PROFILE] = 0
 
 
 def impossible_deadline(plan: Plan, now: float, slot: int) -> Refusal | None:
-    """Return why a job could not end in time on an empty machine, if so."""
-    target, estimate = float(plan.jobs.targets[slot]), float(plan.jobs.estimates[slot])
-    left = target - now
-    return no_time(estimate, left, target) if estimate > left + DEADLINE_TOLERANCE else None
-
-
-def _too_wide(plan: Plan, slot: int) -> Refusal | None:
-    """Return why a job with a deadline has no start at present, if it is too wide for that."""
-    needed, present = int(plan.jobs.processors[slot]), plan.resizing.present
-    if needed <= present or plan.jobs.targets[slot] == math.inf:
+    """Return why a job could not end in time if nothing waited, if so."""
+    why = why_impossible(plan.state, slot, float(now))
+    if why == 0:
         return None
-    size = plan.machine_size
-    return Refusal(
-        kind=RefusalKind.HOSTS_AWAY, processors=needed, machine_size=size, hosts=size - present
-    )
+    numbers = impossible_numbers(plan.state, slot, float(now), why)
+    return refusal_of(why, int(plan.jobs.processors[slot]), "", numbers)

@@ -7,6 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import Steady, lean_kernel
+from qops_batsim.scheduling.admission.decision import (
+    AT_POINT,
+    Room,
+    conclude,
+    is_possible,
+    prepare_search,
+)
 from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.scheduling.admission.search import (
     FOUND,
@@ -21,7 +28,15 @@ from qops_batsim.scheduling.admission.search import (
     missed,
     set_keys,
 )
-from qops_batsim.scheduling.plan_kernels import sort_slots
+from qops_batsim.scheduling.core.columns import (
+    ESTIMATES,
+    HEADROOM,
+    KEYS,
+    TARGETS,
+)
+from qops_batsim.scheduling.core.plan import nominal, sort_slots
+from qops_batsim.scheduling.core.state import State
+from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import (
     Jobs,
     Profile,
@@ -81,9 +96,9 @@ def leave_share(share: float, running: Profile, jobs: Jobs, waiting: Queue, new:
     """Have a share of the machine left free beside each job. O(waiting)."""
     # What is free in the end is the machine.
     room = np.floor(share * running.free[running.size[0] - 1] + ROUNDING)
-    jobs.headroom[new] = room
+    jobs.numbers[HEADROOM, new] = room
     for index in range(waiting.size[0]):
-        jobs.headroom[waiting.slots[index]] = room
+        jobs.numbers[HEADROOM, waiting.slots[index]] = room
 
 
 @lean_kernel
@@ -92,8 +107,12 @@ def fit_beside(now: float, profile: Profile, jobs: Jobs, slot: int) -> float:
 
     The headroom of a wide job is what it leaves of the machine, if that is less.
     """
-    duration, needed, target = jobs.estimates[slot], jobs.processors[slot], jobs.targets[slot]
-    room = min(jobs.headroom[slot], profile.free[profile.size[0] - 1] - needed)
+    duration, needed, target = (
+        jobs.numbers[ESTIMATES, slot],
+        jobs.processors[slot],
+        jobs.numbers[TARGETS, slot],
+    )
+    room = min(jobs.numbers[HEADROOM, slot], profile.free[profile.size[0] - 1] - needed)
     if room > 0 and target - now - duration > PATIENT:
         start = earliest_fit(profile, now, duration, needed + int(room))
         if start < np.inf and meets(start, duration, target):
@@ -121,7 +140,11 @@ def place_line(
     placed, violations = point, 0
     while placed < end:
         slot = d.order[placed]
-        duration, needed, target = jobs.estimates[slot], jobs.processors[slot], jobs.targets[slot]
+        duration, needed, target = (
+            jobs.numbers[ESTIMATES, slot],
+            jobs.processors[slot],
+            jobs.numbers[TARGETS, slot],
+        )
         start = fit_beside(now, d.profile, jobs, slot)
         if meets(start, duration, target):
             reserve(d.profile, start, duration, needed)
@@ -137,9 +160,9 @@ def place_line(
         middle = point if rules.undo_all else (point + placed) // 2
         for index in range(middle, placed):
             out = d.order[index]
-            release(d.profile, d.starts[index], jobs.estimates[out], jobs.processors[out])
+            release(d.profile, d.starts[index], jobs.numbers[ESTIMATES, out], jobs.processors[out])
         lift(d.order, placed, middle)
-        sort_slots(d.order, middle + 1, end, jobs.keys)
+        sort_slots(d.order, middle + 1, end, jobs.numbers[KEYS])
         placed = middle
     return NO_PLAN
 
@@ -220,3 +243,19 @@ class QopsSearch:
         if found:
             return FOUND
         return missed(q, blamed, insertion_point=int(point), waiting=int(q.waiting.size[0]))
+
+    def take(self, plan: Plan, room: Room, slot: int) -> None:
+        """Take a new job into the plan, or refuse it."""
+        take_qops(plan.state, room, self._rules, slot)
+
+
+@lean_kernel
+def take_qops(state: State, room: Room, rules: Rules, slot: int) -> None:
+    """Admit a new job or refuse it, as :class:`~qops_batsim.scheduling.admission.qops.Qops`."""
+    now = nominal(state)
+    if is_possible(state, slot, now):
+        prepare_search(state, room, now)
+        found, blamed, point = qops_search(
+            now, room.free, state.jobs, state.waiting, slot, rules, room.draft, room.base
+        )
+        conclude(state, room.draft, slot, found, blamed, AT_POINT, point)

@@ -12,8 +12,10 @@ from qops_batsim.jobs import Job
 from qops_batsim.scheduling.admission.policy import Admission
 from qops_batsim.scheduling.admission.search import meets
 from qops_batsim.scheduling.answers import Held, Kill
+from qops_batsim.scheduling.core.columns import STARTS
+from qops_batsim.scheduling.core.plan import sort_slots
+from qops_batsim.scheduling.core.state import HAS_PROFILE, IS_FREED
 from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.plan_kernels import sort_slots
 from qops_batsim.scheduling.profile import Queue, earliest_fit
 from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE
 
@@ -51,15 +53,12 @@ class Restarts:
     def __init__(self, rules: KillRules) -> None:
         self._rules = rules
         self._originals: dict[int, Job] = {}
-        self._kill_counts: dict[int, int] = {}
 
     def resume(self, jobs: Iterable[Held]) -> None:
         """Know what was killed before; see :meth:`~qops_batsim.scheduling.plan.Plan.resume`."""
         for slot, job in enumerate(jobs):
             if job.original is not None:
                 self._originals[slot] = job.original
-            if job.kills:
-                self._kill_counts[slot] = job.kills
 
     def original(self, plan: Plan, slot: int) -> Job:
         """Return the job in a slot as it was submitted. O(1)."""
@@ -67,12 +66,14 @@ class Restarts:
 
     def registered(self, plan: Plan, kill: Kill) -> None:
         """Allow the work of a killed job to start again: it is dead, and the engine knows it."""
-        plan.held_back.discard(kill.slot)
+        plan.jobs.is_held[kill.slot] = False
 
     def withdraw(self, plan: Plan, kill: Kill) -> None:
         """Drop the work of a job from the plan that had ended before it was killed. O(waiting)."""
         plan.table.replace(kill.slot, kill.victim)
-        self._kill_counts[kill.slot] -= 1
+        plan.jobs.kills[kill.slot] -= 1
+        plan.jobs.is_dying[kill.slot] = False
+        plan.note_undone(kill.slot)
         plan.withdraw(kill.slot)
 
     def kill_for(self, admission: Admission, plan: Plan, now: float, slot: int) -> Kill | None:
@@ -81,14 +82,16 @@ class Restarts:
         for victim in self._candidates(plan, now):
             since, end = plan.actual_start(victim), float(ends[victim])
             ends[victim] = now
+            plan.state.counts[HAS_PROFILE] = 0
             if self._plan_both(admission, plan, now, slot, victim):
                 return self._note_kill(plan, slot, victim, since)
             ends[victim] = end
+            plan.state.counts[HAS_PROFILE] = 0
         return None
 
     def _candidates(self, plan: Plan, now: float) -> Iterator[int]:
         """Yield slots of running jobs that might be killed, by used processor-seconds."""
-        jobs, running = plan.jobs, plan.running_jobs.slots.copy()
+        jobs, running = plan.jobs, plan.running_slots.copy()
         estimates, starts = jobs.estimates[running], jobs.starts[running]
         youngest = self._rules.youngest - PLAN_TOLERANCE
         possible = (
@@ -96,14 +99,14 @@ class Restarts:
             # To kill what is about to end, or should have ended, gains nothing.
             & (starts + estimates > now + PLAN_TOLERANCE)
             & (estimates < math.inf)
-            & (jobs.processors[running] <= plan.resizing.present)
+            & (jobs.processors[running] <= plan.present)
             & (now + estimates <= jobs.targets[running] + DEADLINE_TOLERANCE)
         )
         running, starts = running[possible], starts[possible]
         used = jobs.processors[running] * (now - starts)
         most = math.inf if self._rules.max_kills is None else self._rules.max_kills
         for slot in running[np.lexsort((running, starts, used))].tolist():
-            may_run_on = slot in plan.held_back or self._kill_counts.get(slot, 0) >= most
+            may_run_on = jobs.is_held[slot] or jobs.kills[slot] >= most
             if not may_run_on and now - plan.actual_start(slot) >= youngest:
                 yield slot
 
@@ -121,11 +124,14 @@ class Restarts:
             return False
         count = plan.waiting_count + 1
         waiting = question.draft.order[:count].copy()
-        starts = jobs.starts.copy()
+        numbers = jobs.numbers.copy()
+        starts = numbers[STARTS]
         starts[waiting] = question.draft.starts[:count]
         sort_slots(waiting, 0, count, starts)
         again = question._replace(
-            jobs=jobs._replace(starts=starts), waiting=Queue(waiting, np.array([count])), new=victim
+            jobs=jobs._replace(numbers=numbers),
+            waiting=Queue(waiting, np.array([count])),
+            new=victim,
         )
         if not admission.search(again).found:
             return False
@@ -135,13 +141,15 @@ class Restarts:
     def _note_kill(self, plan: Plan, slot: int, victim: int, since: float) -> Kill:
         job = plan.table.jobs[victim]
         original = self._originals.setdefault(victim, job)
-        count = self._kill_counts[victim] = self._kill_counts.get(victim, 0) + 1
+        jobs = plan.jobs
+        jobs.kills[victim] += 1
+        count = int(jobs.kills[victim])
         again = original.renamed(f"{original.id}#{count}")
         plan.table.replace(victim, again)
-        plan.running_jobs.lags.pop(victim, None)
+        jobs.lags[victim], jobs.is_dying[victim] = 0.0, True
         plan.table.reserve_all(victim)
-        plan.held_back.add(victim)
+        jobs.is_held[victim] = True
         # Jobs that keep their places may rest on the end that the victim would have had, at
         # which nothing happens any more: they are placed again when its end is told.
-        plan.freed = True
+        plan.state.counts[IS_FREED] = 1
         return Kill(victim, job, again, slot, since)

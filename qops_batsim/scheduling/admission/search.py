@@ -8,7 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import lean_kernel
-from qops_batsim.scheduling.plan_kernels import sort_slots
+from qops_batsim.scheduling.core.columns import (
+    ESTIMATES,
+    KEYS,
+    PROMISES,
+    STARTS,
+    TARGETS,
+)
+from qops_batsim.scheduling.core.plan import sort_slots
 from qops_batsim.scheduling.profile import (
     Floats,
     Ints,
@@ -107,7 +114,7 @@ def missed(
     """Return that a search gave up at a place, where the target of a job stood in the way."""
     refusal = missed_deadline(
         question.table.jobs[blamed].id,
-        float(question.jobs.targets[blamed]),
+        float(question.jobs.numbers[TARGETS, blamed]),
         own=blamed == question.new,
         insertion_point=insertion_point,
         waiting=waiting,
@@ -128,11 +135,11 @@ def set_keys(jobs: Jobs, waiting: Queue, new: int, by_laxity: bool) -> None:
     """Set what the order heuristic compares: promises, or promises minus estimates. O(waiting)."""
     for index in range(waiting.size[0] + 1):
         slot = new if index == waiting.size[0] else waiting.slots[index]
-        key = jobs.promises[slot]
+        key = jobs.numbers[PROMISES, slot]
         # Without deadline nothing is as patient, estimate or not.
         if by_laxity and key < np.inf:
-            key -= jobs.estimates[slot]
-        jobs.keys[slot] = key
+            key -= jobs.numbers[ESTIMATES, slot]
+        jobs.numbers[KEYS, slot] = key
 
 
 @lean_kernel
@@ -151,7 +158,7 @@ def line_up(point: int, jobs: Jobs, waiting: Queue, new: int, draft: Draft) -> N
     for index in range(point, count):
         draft.order[index] = waiting.slots[index]
     draft.order[count] = new
-    sort_slots(draft.order, point, count + 1, jobs.keys)
+    sort_slots(draft.order, point, count + 1, jobs.numbers[KEYS])
 
 
 @lean_kernel
@@ -159,6 +166,8 @@ def keep_up_to(point: int, kept: int, base: Profile, jobs: Jobs, waiting: Queue,
     """Let the waiting jobs from ``kept`` up to a point keep their reservations."""
     for index in range(kept, point):
         slot = waiting.slots[index]
-        reserve(base, jobs.starts[slot], jobs.estimates[slot], jobs.processors[slot])
+        reserve(
+            base, jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot], jobs.processors[slot]
+        )
         d.order[index] = slot
-        d.starts[index] = jobs.starts[slot]
+        d.starts[index] = jobs.numbers[STARTS, slot]

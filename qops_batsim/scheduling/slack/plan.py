@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import heapq
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.kernels import Steady
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.scheduling.core.columns import LATEST_STARTS
+from qops_batsim.scheduling.core.decision import can_end, refuse_unfit, update_running
+from qops_batsim.scheduling.core.plan import (
+    compress_plan,
+    expect_end,
+    forget_gone,
+    has_lost_hosts,
+    insert_by_start,
+    rebuild_plan,
+    reserve_anew,
+    settle,
+    start_due,
+    take_up_lags,
+)
+from qops_batsim.scheduling.core.state import (
+    EVER,
+    IDLE,
+    IS_RESIZED,
+    NOW,
+    PHASE,
+    SUSPENSIONS,
+)
 from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.plan_kernels import EVER
-from qops_batsim.scheduling.profile import Floats, Ints, grown, reserve
-from qops_batsim.scheduling.resizing import ResizedPlan, Resizing
+from qops_batsim.scheduling.profile import Floats, Ints, reserve, trim
 from qops_batsim.scheduling.slack.options import SlackOptions
 from qops_batsim.scheduling.slack.orders import AST, EXHAUSTIVE, HEURISTICS
 from qops_batsim.scheduling.slack.prices import price_of_killing
@@ -31,12 +51,10 @@ from qops_batsim.scheduling.slack.search import (
     NULL_JOB,
     NewJob,
     Rules,
-    Slacks,
     adopt_from,
     cheapest_schedule,
     new_room,
 )
-from qops_batsim.scheduling.table import FIRST_CAPACITY
 from qops_batsim.timing import PLAN_TOLERANCE, duration_on_grid, end_of, on_grid, up_to_grid
 
 EXTENSION = 0.1
@@ -71,22 +89,6 @@ class Overrun(NamedTuple):
     killed: bool
 
 
-class LatestStarts(Resizing):
-    """Fits a plan to the hosts that are there, and renews promises of latest starts."""
-
-    def promised(self, plan: Any) -> Floats:
-        """Return the latest starts by slot."""
-        latest: Floats = plan.latest_starts
-        return latest
-
-    def planned(self, plan: ResizedPlan, slot: int) -> float:
-        """Return the planned start."""
-        return float(plan.jobs.starts[slot])
-
-    def renewed(self, plan: ResizedPlan, slot: int, promise: float) -> None:
-        """Do nothing: the latest start is the promise."""
-
-
 class SlackPlan(Plan):
     """A plan of numbers of processors that is made anew at the least price.
 
@@ -104,8 +106,7 @@ class SlackPlan(Plan):
     """
 
     def __init__(self, machine_size: int, options: SlackOptions) -> None:
-        super().__init__(machine_size)
-        self.resizing = LatestStarts(machine_size)
+        super().__init__(machine_size, promised=LATEST_STARTS)
         self.promises: list[Promise] = []
         self._options = options
         self._rules = Rules(
@@ -126,7 +127,6 @@ class SlackPlan(Plan):
             self._average_wait = LearnedAverageWait(
                 options.average_wait, options.average_wait_window, options.average_wait_edges
             )
-        self._slacks = Slacks(*np.zeros((3, FIRST_CAPACITY)))
         # Jobs that wait behind one without estimate: what has no end gives no start.
         self._without_start: list[int] = []
         # Dates at which running jobs reach their estimates, if that concerns the plan.
@@ -139,13 +139,41 @@ class SlackPlan(Plan):
     @property
     def latest_starts(self) -> Floats:
         """By when jobs have to start (seconds), by slot; good until the next job arrives."""
-        return self._slacks.latest
+        latest: Floats = self.jobs.latest_starts
+        return latest
 
-    def arrived(self, job: Job) -> None:
-        """Add a job that waits from now on. Amortised O(1)."""
-        super().arrived(job)
-        if len(self.table) > len(self._slacks.latest):
-            self._slacks = Slacks(*map(grown, self._slacks))
+    def _begin(self) -> None:
+        state = self.state
+        if state.counts[PHASE] != IDLE:
+            return
+        early, overdue = update_running(state)
+        if state.counts[IS_RESIZED]:
+            if has_lost_hosts(state) or overdue:
+                self.rebuild()
+            else:
+                compress_plan(state, reserve_anew(state))
+            settle(state)
+        elif overdue:
+            self.rebuild()
+        elif early and self.waiting_count:
+            self.compress(self.nominal(0.0))
+        if state.counts[SUSPENSIONS]:
+            settle(state)
+
+    def _end(self) -> bool:
+        state = self.state
+        if not can_end(state):
+            return False
+        late = start_due(state)
+        if not self.started_slots and self.waiting_count and not state.running.size[0]:
+            self.rebuild()
+            late = start_due(state)
+        if late:
+            take_up_lags(state)
+            self.rebuild()
+        refuse_unfit(state)
+        state.counts[PHASE] = IDLE
+        return True
 
     def decide(self, now: float, free: HostSet) -> list[tuple[Job, HostSet | None]]:
         """As :meth:`Plan.decide`; jobs with a first start or a new promise are in ``promises``."""
@@ -170,7 +198,7 @@ class SlackPlan(Plan):
         start = float(self.jobs.starts[self.waiting.slots[0]])
         if start == self._called_for or not now < start < math.inf:
             return None
-        running = self.running_jobs.slots
+        running = self.running_slots
         for slot in running[self.jobs.ends[running] == start]:
             job = self.table.jobs[slot]
             if job.walltime is not None and job.walltime <= job.estimate:
@@ -184,9 +212,12 @@ class SlackPlan(Plan):
 
     def slack_of(self, job_id: str) -> float:
         """Return by how much a waiting job may still be delayed (seconds). O(1)."""
-        return float(self._slacks.latest[self.table.slot_of(job_id)]) - self.start_of(job_id)
+        return float(self.jobs.latest_starts[self.table.slot_of(job_id)]) - self.start_of(job_id)
 
     # Inserting and removing
+
+    def _place_new(self, slot: int) -> None:
+        self.place(self.nominal(0.0), slot, slot + 1)
 
     def place(self, now: float, first: int, end: int) -> None:
         """Insert new jobs at the least price, in order of arrival (section 4.2)."""
@@ -199,9 +230,9 @@ class SlackPlan(Plan):
             else:
                 new = NewJob(job.processors, float(self.jobs.estimates[slot]), priority, math.inf)
                 self.jobs.starts[slot] = self._reschedule(now, new, self._due())
-                self._insert(self.waiting, self.jobs.starts, slot)
-            self._slacks.priorities[slot] = priority
-            self._slacks.latest[slot] = math.inf
+                insert_by_start(self.waiting, self.jobs.starts, slot)
+            self.jobs.priorities[slot] = priority
+            self.jobs.latest_starts[slot] = math.inf
             self._promise(slot, now)
 
     def _promise(self, slot: int, now: float) -> None:
@@ -213,9 +244,9 @@ class SlackPlan(Plan):
         average = self._average_wait.of(job.estimate, now)
         priority = priority_of(job, scheduler_priority(start - now, average))
         slack = first_slack(priority, self._options.slack_factor, average)
-        self._slacks.priorities[slot] = priority
-        self._slacks.first[slot] = slack
-        self._slacks.latest[slot] = on_grid(start + slack)
+        self.jobs.priorities[slot] = priority
+        self.jobs.first_slacks[slot] = slack
+        self.jobs.latest_starts[slot] = on_grid(start + slack)
         self.promises.append(Promise(job, start + slack))
 
     def compress(self, now: float) -> None:
@@ -223,19 +254,19 @@ class SlackPlan(Plan):
         waiting = self.waiting_slots.copy()
         before = self.jobs.starts[waiting]
         if self._options.removal == "compression":
-            super().compress(now)
+            compress_plan(self.state, now)
         else:
             self._reschedule(now, NULL_JOB, self._due())
         self._settle_gains(waiting, before)
 
-    def rebuild(self, now: float) -> None:
-        """As :meth:`Plan.rebuild`; gains and latest starts are settled."""
+    def rebuild(self) -> None:
+        """Make the plan anew; gains and latest starts are settled."""
         waiting = self.waiting_slots.copy()
         before = self.jobs.starts[waiting]
-        super().rebuild(now)
+        rebuild_plan(self.state)
         # Besides an end that comes late there can be one that comes early.
         self._settle_gains(waiting, before)
-        latest = self._slacks.latest
+        latest = self.jobs.latest_starts
         latest[waiting] = np.maximum(latest[waiting], self.jobs.starts[waiting])
 
     def _settle_gains(self, waiting: Ints, before: Floats) -> None:
@@ -244,7 +275,7 @@ class SlackPlan(Plan):
             return
         # From infinite to finite is no gain of so many seconds, but a first start.
         up = (self.jobs.starts[waiting] < before) & (before < math.inf)
-        moved, latest = waiting[up], self._slacks.latest
+        moved, latest = waiting[up], self.jobs.latest_starts
         gains = before[up] - self.jobs.starts[moved]
         for slot, gain in zip(moved.tolist(), gains.tolist(), strict=True):
             latest[slot] = on_grid(float(latest[slot]) - gain)
@@ -271,17 +302,17 @@ class SlackPlan(Plan):
         if len(room.best.times) < steps or len(room.line) < slots:
             room = self._room = new_room(steps, slots)
         changed, position, start, price, _ = self._cheapest(
-            float(now), self.everything, self.running, self.jobs, self.waiting, fixed,
-            self._slacks, new, rules, self.profile, room,
+            float(now), self.present, self.state.running, self.jobs, self.waiting, fixed,
+            new, rules, self.profile, room,
         )  # fmt: skip
         if not price < most:
             return math.inf
         if changed:
             self._adopt(position, room.rows, self.jobs, self.waiting)
-            self.given.dates[:] = EVER
+            self.state.given.dates[:] = EVER
             # The schedule's profile is the new one; the old arrays serve the next search.
             self._room = room._replace(best=self.profile)
-            self.profile = room.best
+            self.state = self.state._replace(profile=room.best)
         elif new.processors > 0:
             reserve(self.profile, start, new.estimate, new.processors)
         return float(start)
@@ -311,14 +342,15 @@ class SlackPlan(Plan):
             _, slot = heapq.heappop(self._ticks)
             if not self.is_running(slot):
                 continue
-            if not found and extend and self.forget_gone(now) and self.waiting_count:
+            self.state.clock[NOW] = now
+            if not found and extend and forget_gone(self.state) and self.waiting_count:
                 # What is free already counts before a job is asked to give way.
                 self.compress(self.nominal(now))
             run_time = now - self.actual_start(slot)
             killed = not (extend and self._extend(slot, now))
             if killed:
                 # Otherwise it would count as running on from here.
-                self.expect_end(slot, now)
+                expect_end(self.state, slot, now)
             found.append(Overrun(self.table.jobs[slot], run_time, killed))
         return found
 
@@ -333,11 +365,11 @@ class SlackPlan(Plan):
             priority, fixed = 1.0, self.waiting_count
         self.make_room()
         # Past extensions must not pile up where no job arrives, which is when plans are trimmed.
-        self._trim(self.profile, now)
+        trim(self.profile, now)
         new = NewJob(job.processors, more, priority, float(now))
         if self._reschedule(now, new, fixed, cost) == math.inf:
             return False
-        self.expect_end(slot, end_of(now, more))
+        expect_end(self.state, slot, end_of(now, more))
         return True
 
 

@@ -14,7 +14,7 @@ from qops_batsim.scheduling.slack.options import SlackOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.resizing import Renewal
+    from qops_batsim.scheduling.plan import Renewal
     from qops_batsim.scheduling.slack.plan import Overrun, SlackPlan
 
 
@@ -60,7 +60,9 @@ class Slack(SpaceSharingScheduler):
         if watching:
             for overrun in plan.overruns(now, extend=self.options.on_overrun == "extend"):
                 self._settle(overrun, now)
-        for job, hosts in plan.decide(now, self.free_hosts):
+        started = plan.decide(now, self.free_hosts)
+        self._note_answers()
+        for job, hosts in started:
             self.start(job, hosts)
             if watching and _may_outlive(job):
                 self._call_at(plan.watch(job), now)

@@ -8,7 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import lean_kernel
-from qops_batsim.scheduling.plan_kernels import sort_slots
+from qops_batsim.scheduling.core.columns import (
+    ESTIMATES,
+    FIRST_SLACKS,
+    LATEST_STARTS,
+    PRIORITIES,
+    STARTS,
+)
+from qops_batsim.scheduling.core.plan import sort_slots
 from qops_batsim.scheduling.profile import (
     Floats,
     Ints,
@@ -60,14 +67,6 @@ class Rules(NamedTuple):
     compresses: bool
 
 
-class Slacks(NamedTuple):
-    """Priority, initial slack and latest start (seconds) of the job in each slot."""
-
-    priorities: Floats
-    first: Floats
-    latest: Floats
-
-
 class NewJob(NamedTuple):
     """A job to insert, and by when it has to start (seconds)."""
 
@@ -117,7 +116,6 @@ def list_waiting(
     jobs: Jobs,
     waiting: Queue,
     fixed: int,
-    slacks: Slacks,
     new_priority: float,
     weights: Floats,
     heuristic: int,
@@ -133,15 +131,15 @@ def list_waiting(
         slot, row = waiting.slots[index], rows[index]
         row.slot = slot
         row.processors = jobs.processors[slot]
-        row.estimate = jobs.estimates[slot]
-        row.start = jobs.starts[slot]
-        row.latest = slacks.latest[slot]
-        row.over_quota = slacks.priorities[slot] == -np.inf
+        row.estimate = jobs.numbers[ESTIMATES, slot]
+        row.start = jobs.numbers[STARTS, slot]
+        row.latest = jobs.numbers[LATEST_STARTS, slot]
+        row.over_quota = jobs.numbers[PRIORITIES, slot] == -np.inf
         slack = row.latest - row.start
         # No number: neither a bound nor a start.
         if np.isnan(slack):
             slack = np.inf
-        priority, first = slacks.priorities[slot], slacks.first[slot]
+        priority, first = jobs.numbers[PRIORITIES, slot], jobs.numbers[FIRST_SLACKS, slot]
         row.rate = rate_of_moves(row.processors, priority, first, slack, new_priority, weights)
         row.key = key_of(heuristic, index, priority, row)
         if index >= fixed:
@@ -257,7 +255,6 @@ def cheapest_schedule(
     jobs: Jobs,
     waiting: Queue,
     fixed: int,
-    slacks: Slacks,
     new: NewJob,
     rules: Rules,
     plan: Profile,
@@ -290,9 +287,11 @@ def cheapest_schedule(
     clear(room.base_bounds)
     for index in range(fixed):
         slot = waiting.slots[index]
-        reserve(base, jobs.starts[slot], jobs.estimates[slot], jobs.processors[slot])
+        reserve(
+            base, jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot], jobs.processors[slot]
+        )
     list_waiting(
-        now, base, jobs, waiting, fixed, slacks, new.priority, rules.weights, rules.heuristic,
+        now, base, jobs, waiting, fixed, new.priority, rules.weights, rules.heuristic,
         room.base_bounds, rows,
     )  # fmt: skip
     sort_line(line, rows)
@@ -357,5 +356,5 @@ def best_order(
 def adopt_from(position: int, rows: Rows, jobs: Jobs, waiting: Queue) -> None:
     """Give the waiting jobs from a position on their new starts, and restore the order."""
     for index in range(position, waiting.size[0]):
-        jobs.starts[rows[index].slot] = rows[index].best
-    sort_slots(waiting.slots, 0, waiting.size[0], jobs.starts)
+        jobs.numbers[STARTS, rows[index].slot] = rows[index].best
+    sort_slots(waiting.slots, 0, waiting.size[0], jobs.numbers[STARTS])

@@ -452,12 +452,12 @@ def test_wrong_estimates_leave_no_job_waiting(seed: int, share: float) -> None:
 def naive_candidates(restarts: Restarts, plan: Plan, now: float) -> Iterator[int]:
     """Every running job that the rules allow, nothing left out because it is hopeless."""
     jobs, rules = plan.jobs, restarts._rules
-    running = plan.running_jobs.slots.tolist()
+    running = plan.running_slots.tolist()
     used = {slot: jobs.processors[slot] * (now - jobs.starts[slot]) for slot in running}
     for slot in sorted(running, key=lambda slot: (used[slot], jobs.starts[slot], slot)):
-        kills = restarts._kill_counts.get(slot, 0)
+        kills = plan.jobs.kills[slot]
         if (
-            slot not in plan.held_back
+            not plan.jobs.is_held[slot]
             and now - jobs.starts[slot] >= rules.youngest - 1e-6
             and (rules.max_kills is None or kills < rules.max_kills)
         ):

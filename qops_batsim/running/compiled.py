@@ -1,0 +1,248 @@
+"""Whole simulations in compiled code: the events of a simulation, and the decisions about them.
+
+Each loop goes on until nothing happens any more, or until it needs something, and returns why.
+The rules are those of :mod:`qops_batsim.scheduling`, which the decision modules call as well.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from qops_batsim.kernels import lean_kernel
+from qops_batsim.running.event_kernels import (
+    ARRIVED,
+    FREE,
+    LOG_FULL,
+    NEXT,
+    REASON,
+    Events,
+    next_message,
+    reject,
+    start,
+)
+from qops_batsim.scheduling.admission.decision import Room
+from qops_batsim.scheduling.admission.foresight_search import take_foresight
+from qops_batsim.scheduling.admission.market import Market, Terms
+from qops_batsim.scheduling.admission.mrt_search import Notes, take_mrt
+from qops_batsim.scheduling.admission.msb_search import Prices, take_msb
+from qops_batsim.scheduling.admission.qops_search import Rules, take_qops
+from qops_batsim.scheduling.admission.search import Draft
+from qops_batsim.scheduling.core import state as plans
+from qops_batsim.scheduling.core.decision import NO_JOB, begin_decision, end_decision, next_question
+from qops_batsim.scheduling.core.plan import place_new
+from qops_batsim.scheduling.core.state import (
+    GONE,
+    IDLE,
+    KNOWN,
+    NOW,
+    PHASE,
+    REJECTING,
+    STARTING,
+    State,
+)
+from qops_batsim.scheduling.easy_kernel import (
+    Line,
+    Running,
+    append,
+    easy_pass,
+    new_line,
+    new_running,
+)
+from qops_batsim.scheduling.profile import Floats, Ints, Queue, new_queue, up_to_grid
+
+PLAN_FREE = plans.FREE
+
+
+@lean_kernel
+def fits(events: Events, job: int, hosts: int) -> bool:
+    """Tell whether a job that was submitted now can ever run; if not, reject it."""
+    if 1 <= events.processors[job] <= hosts:
+        return True
+    reject(events, job)
+    return False
+
+
+class FcfsState(NamedTuple):
+    """The waiting jobs from ``bounds[0]`` to ``bounds[1] - 1`` of ``line``, by arrival."""
+
+    gone: Queue
+    line: Ints
+    bounds: Ints
+
+
+def new_fcfs_state(jobs: int, hosts: int) -> FcfsState:
+    """Return an empty queue."""
+    return FcfsState(new_queue(hosts), np.empty(jobs, np.int64), np.zeros(2, np.int64))
+
+
+@lean_kernel
+def run_fcfs(events: Events, state: FcfsState, hosts: int) -> int:
+    """Start jobs in order of arrival, as :class:`~qops_batsim.scheduling.fcfs.Fcfs`."""
+    counts, line, bounds = events.counts, state.line, state.bounds
+    while next_message(events, state.gone):
+        for job in range(counts[ARRIVED], counts[NEXT]):
+            if fits(events, job, hosts):
+                line[bounds[1]] = job
+                bounds[1] += 1
+        while bounds[0] < bounds[1] and events.processors[line[bounds[0]]] <= counts[FREE]:
+            start(events, line[bounds[0]])
+            bounds[0] += 1
+    return int(counts[REASON])
+
+
+class EasyState(NamedTuple):
+    """What :func:`~qops_batsim.scheduling.easy_kernel.easy_pass` keeps.
+
+    ``size`` holds how many jobs run.
+    """
+
+    gone: Queue
+    line: Line
+    running: Running
+    started: Ints
+    size: Ints
+
+
+def new_easy_state(jobs: int, hosts: int) -> EasyState:
+    """Return an empty queue."""
+    most = 2 * hosts + 1
+    return EasyState(
+        new_queue(most),
+        new_line(jobs),
+        new_running(most),
+        np.zeros(most, np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+@lean_kernel
+def run_easy(events: Events, state: EasyState, hosts: int, estimates: Floats) -> int:
+    """Backfill without delaying the first job, as :class:`~qops_batsim.scheduling.easy.Easy`."""
+    counts, size = events.counts, state.size
+    while next_message(events, state.gone):
+        for job in range(counts[ARRIVED], counts[NEXT]):
+            if fits(events, job, hosts):
+                append(state.line, job)
+        count, size[0] = easy_pass(
+            events.dates[0],
+            0.0,
+            counts[FREE],
+            hosts,
+            events.processors,
+            estimates,
+            state.line,
+            state.running,
+            size[0],
+            state.gone,
+            state.started,
+        )
+        for index in range(count):
+            start(events, state.started[index])
+    return int(counts[REASON])
+
+
+# Schedulers that keep a plan
+
+
+@lean_kernel
+def next_decision(events: Events, state: State) -> bool:
+    """Let happen what happens next, and tell the plan; False if nothing does, or for want of room.
+
+    A decision that was broken off for want of room goes on.
+    """
+    if state.counts[PHASE] == IDLE:
+        running, log = state.running.size[0], state.log
+        if log.size[0] + 2 * running + 64 > len(log.codes):
+            events.counts[REASON] = LOG_FULL
+            return False
+        if not next_message(events, Queue(state.lists[GONE], state.sizes[GONE : GONE + 1])):
+            return False
+        state.clock[NOW] = up_to_grid(events.dates[0])
+        state.counts[KNOWN] = events.counts[NEXT]
+        state.counts[PLAN_FREE] = events.counts[FREE]
+    begin_decision(state)
+    return True
+
+
+@lean_kernel
+def carry_out(events: Events, state: State) -> bool:
+    """End a decision and carry it out; False if the log needs more room for that."""
+    if not end_decision(state):
+        events.counts[REASON] = LOG_FULL
+        return False
+    for index in range(state.sizes[REJECTING]):
+        reject(events, state.lists[REJECTING, index])
+    for index in range(state.sizes[STARTING]):
+        start(events, state.lists[STARTING, index])
+    return True
+
+
+@lean_kernel
+def run_conservative(events: Events, state: State) -> int:
+    """Reserve for every job, as :class:`~qops_batsim.scheduling.conservative.Conservative`."""
+    while next_decision(events, state):
+        slot = next_question(state)
+        while slot != NO_JOB:
+            place_new(state, slot)
+            slot = next_question(state)
+        if not carry_out(events, state):
+            break
+    return int(events.counts[REASON])
+
+
+@lean_kernel
+def run_qops(events: Events, state: State, room: Room, rules: Rules) -> int:
+    """Admit jobs as :class:`~qops_batsim.scheduling.admission.qops.Qops`."""
+    while next_decision(events, state):
+        slot = next_question(state)
+        while slot != NO_JOB:
+            take_qops(state, room, rules, slot)
+            slot = next_question(state)
+        if not carry_out(events, state):
+            break
+    return int(events.counts[REASON])
+
+
+@lean_kernel
+def run_foresight(
+    events: Events, state: State, room: Room, rules: Rules, market: Market, terms: Terms
+) -> int:
+    """Admit jobs as :class:`~qops_batsim.scheduling.admission.foresight.Foresight`."""
+    while next_decision(events, state):
+        slot = next_question(state)
+        while slot != NO_JOB:
+            take_foresight(state, room, rules, market, terms, slot)
+            slot = next_question(state)
+        if not carry_out(events, state):
+            break
+    return int(events.counts[REASON])
+
+
+@lean_kernel
+def run_msb(events: Events, state: State, room: Room, prices: Prices, trial: Draft) -> int:
+    """Admit jobs as :class:`~qops_batsim.scheduling.admission.msb.Msb`."""
+    while next_decision(events, state):
+        slot = next_question(state)
+        while slot != NO_JOB:
+            take_msb(state, room, prices, trial, slot)
+            slot = next_question(state)
+        if not carry_out(events, state):
+            break
+    return int(events.counts[REASON])
+
+
+@lean_kernel
+def run_mrt(
+    events: Events, state: State, room: Room, by_laxity: bool, most: int, notes: Notes
+) -> int:
+    """Admit jobs as :class:`~qops_batsim.scheduling.admission.mrt.Mrt`."""
+    while next_decision(events, state):
+        slot = next_question(state)
+        while slot != NO_JOB:
+            take_mrt(state, room, by_laxity, most, notes, slot)
+            slot = next_question(state)
+        if not carry_out(events, state):
+            break
+    return int(events.counts[REASON])

@@ -1,0 +1,674 @@
+"""The rules of a plan: what jobs that end, outlive their estimates, or start do to it.
+
+They serve both kinds of plan: of numbers of processors and of certain hosts. The
+profile holds the running and the waiting jobs; ``waiting`` is in order of planned
+start, ties by arrival. The bounds on time are for numbers of processors: hosts
+take ``steps × words`` instead of one for each step that a fit looks at.
+
+Dates are nominal: a job that starts a little after its planned start, because news of
+an end took time to arrive, counts as started then, and is expected to end accordingly.
+So the delays of messages do not add up in the plan; what they add up to in truth is taken
+up when it reaches half the grace.
+
+Ends that come early compress the plan, which moves no start to a later date. A
+running job that outlives its estimate is assumed to run until its walltime, without one
+as long again; only then, or when hosts leave, starts move to later dates.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from qops_batsim.kernels import lean_kernel
+from qops_batsim.scheduling.core.columns import (
+    AIMS,
+    DEADLINES,
+    ENDS,
+    ESTIMATES,
+    GIVEN_FROM,
+    GIVEN_UNTIL,
+    IS_DYING,
+    IS_HELD,
+    KEYS,
+    LAGS,
+    LATEST_STARTS,
+    LIMITS,
+    LOST,
+    LOST_DATES,
+    PLACES,
+    PROMISES,
+    STARTS,
+    SUSPENDED,
+    TARGETS,
+)
+from qops_batsim.scheduling.core.rows import (
+    RENEWED,
+    append,
+)
+from qops_batsim.scheduling.core.state import (
+    EVER,
+    FREE,
+    GONE,
+    HAS_PROMISES,
+    IS_FREED,
+    IS_LATE,
+    IS_RESIZED,
+    LOST_HOSTS,
+    MOST_LAG,
+    NOW,
+    PROMISED,
+    RENEWING,
+    SCRATCH,
+    SOONEST,
+    STARTING,
+    SUSPENSIONS,
+    TOLERANCE,
+    Given,
+    State,
+)
+from qops_batsim.scheduling.host_fits import change_hosts, earlier_in, fit_in, keeps_hosts
+from qops_batsim.scheduling.profile import (
+    Floats,
+    Ints,
+    Jobs,
+    Profile,
+    Queue,
+    Rows,
+    Words,
+    change,
+    end_of,
+    on_grid,
+    release,
+    reserve,
+    running_profile,
+    segment_at,
+    up_to_grid,
+)
+from qops_batsim.timing import DEADLINE_TOLERANCE, GRID_TOLERANCE, SAME_DATE, SHORTEST
+
+
+@lean_kernel
+def sort_slots(slots: Ints, first: int, end: int, keys: Floats) -> None:
+    """Sort ``slots[first:end]`` by key, ties by arrival.
+
+    O(n²), and linear if the order is nearly right, as after compression.
+    """
+    for index in range(first + 1, end):
+        slot = slots[index]
+        place = index
+        while place > first and (
+            keys[slots[place - 1]] > keys[slot]
+            or (keys[slots[place - 1]] == keys[slot] and slots[place - 1] > slot)
+        ):
+            slots[place] = slots[place - 1]
+            place -= 1
+        slots[place] = slot
+
+
+@lean_kernel
+def sort_ascending(values: Ints) -> None:
+    """Sort integers. O(n^1.3), by Shell's method with gaps of the form (3^k - 1) / 2."""
+    gap = 1
+    while gap < len(values):
+        gap = 3 * gap + 1
+    while gap > 0:
+        for index in range(gap, len(values)):
+            value = values[index]
+            place = index
+            while place >= gap and values[place - gap] > value:
+                values[place] = values[place - gap]
+                place -= gap
+            values[place] = value
+        gap //= 3
+
+
+@lean_kernel
+def insert_by_start(waiting: Queue, starts: Floats, slot: int) -> None:
+    """Insert the newest job among the waiting ones. O(waiting)."""
+    slots = waiting.slots
+    place = waiting.size[0]
+    waiting.size[0] += 1
+    while place > 0 and starts[slots[place - 1]] > starts[slot]:
+        slots[place] = slots[place - 1]
+        place -= 1
+    slots[place] = slot
+
+
+@lean_kernel
+def give_back(profile: Profile, start: float, end: float, amount: Any, given: Given) -> None:
+    """Give processors or hosts back that waiting jobs may move to. O(steps × words)."""
+    change(profile, start, end, amount, True)
+    given.dates[0], given.dates[1] = min(given.dates[0], start), max(given.dates[1], end)
+
+
+@lean_kernel
+def place_job(now: float, profile: Profile, jobs: Jobs, slot: int) -> None:
+    """Plan a job at its earliest fit. O(steps)."""
+    duration = jobs.numbers[ESTIMATES, slot]
+    jobs.numbers[STARTS, slot] = fit_in(
+        profile.free, profile, now, duration, jobs.processors[slot], jobs.reserved[slot]
+    )
+    reserve(profile, jobs.numbers[STARTS, slot], duration, jobs.reserved[slot])
+    jobs.numbers[GIVEN_FROM, slot], jobs.numbers[GIVEN_UNTIL, slot] = np.inf, -np.inf
+
+
+@lean_kernel
+def set_job(
+    jobs: Jobs, slot: int, processors: int, estimate: float, limit: float, deadline: float
+) -> None:
+    """Write what a new job asks for; infinite where it does not say (seconds).
+
+    Its estimate is put on the grid of dates. What it was lengthened by for that does not count.
+    """
+    numbers = jobs.numbers
+    jobs.processors[slot] = processors
+    whole = numbers[ESTIMATES, slot] = max(up_to_grid(estimate), SHORTEST)
+    numbers[LIMITS, slot] = limit
+    numbers[DEADLINES, slot] = numbers[PROMISES, slot] = deadline
+    longer = whole - estimate if estimate < np.inf else 0.0
+    numbers[TARGETS, slot] = deadline + (longer if longer > SAME_DATE else 0.0)
+
+
+@lean_kernel
+def set_jobs(
+    jobs: Jobs, processors: Ints, estimates: Floats, limits: Floats, deadlines: Floats
+) -> None:
+    """Write what all jobs ask for, which reserve numbers of processors."""
+    for slot in range(len(processors)):
+        set_job(jobs, slot, processors[slot], estimates[slot], limits[slot], deadlines[slot])
+        jobs.reserved[slot] = processors[slot]
+
+
+@lean_kernel
+def place_new(state: State, slot: int) -> None:
+    """Take a new job into the plan at its earliest fit."""
+    place(nominal(state), state.profile, state.jobs, state.waiting, slot, slot + 1)
+
+
+@lean_kernel
+def place(now: float, profile: Profile, jobs: Jobs, waiting: Queue, first: int, end: int) -> None:
+    """Plan the jobs in slots ``first`` to ``end - 1`` at their earliest fits, in that order.
+
+    O(jobs × (steps + waiting)).
+    """
+    for slot in range(first, end):
+        place_job(now, profile, jobs, slot)
+        insert_by_start(waiting, jobs.numbers[STARTS], slot)
+
+
+@lean_kernel
+def place_again(
+    now: float, profile: Profile, jobs: Jobs, slot: int, first: float, last: float, hosts: Words
+) -> bool:
+    """Move a planned job to its earliest fit, and tell whether it has moved; O(steps).
+
+    Only between two dates others have given something up since it was placed, so it fits in
+    earlier only where it touches that time. Hosts are chosen anew even where the start stays;
+    ``hosts`` is room for them.
+    """
+    times, size, rows = profile.times, profile.size[0], jobs.reserved
+    planned, duration, needed = (
+        jobs.numbers[STARTS, slot],
+        jobs.numbers[ESTIMATES, slot],
+        jobs.processors[slot],
+    )
+    after, limit = max(now, times[segment_at(times, size, first - duration)]), min(last, planned)
+    start = earlier_in(rows, profile, after, duration, needed, limit, planned, rows[slot], hosts)
+    if start == planned and (start == np.inf or keeps_hosts(rows, slot, hosts)):
+        return False
+    release(profile, planned, duration, rows[slot])
+    change_hosts(rows, slot, hosts)
+    jobs.numbers[STARTS, slot] = start
+    reserve(profile, start, duration, rows[slot])
+    return True
+
+
+@lean_kernel
+def compress(
+    now: float, profile: Profile, jobs: Jobs, waiting: Queue, line: Ints, given: Given
+) -> None:
+    """Move the waiting jobs to their earliest fits, one by one in the order of a line.
+
+    No start moves to a later date, because the old place is free. A job is looked at where
+    others have given something up since it was placed or looked at: running jobs (``given``),
+    or waiting ones that have moved. O(waiting × steps), O(waiting) if none does.
+    """
+    any_moved, dates = False, given.dates
+    for slot in line:
+        start, duration = jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot]
+        end = end_of(start, duration)
+        first = min(dates[0], jobs.numbers[GIVEN_FROM, slot])
+        last = max(dates[1], jobs.numbers[GIVEN_UNTIL, slot])
+        jobs.numbers[GIVEN_FROM, slot], jobs.numbers[GIVEN_UNTIL, slot] = np.inf, -np.inf
+        if start < now:
+            # Rounding made it late. A number of processors is the same at any date.
+            if profile.free.ndim == 1:
+                continue
+            release(profile, start, duration, jobs.reserved[slot])
+            place_job(now, profile, jobs, slot)
+        elif (
+            first >= end
+            or last <= now
+            or not place_again(now, profile, jobs, slot, first, last, given.hosts)
+        ):
+            continue
+        any_moved = True
+        if start < np.inf:
+            jobs.numbers[GIVEN_FROM, slot], jobs.numbers[GIVEN_UNTIL, slot] = start, end
+            dates[0], dates[1] = min(dates[0], start), max(dates[1], end)
+    dates[0], dates[1] = np.inf, -np.inf
+    if any_moved:
+        tell_earlier(jobs, line)
+        sort_slots(waiting.slots, 0, waiting.size[0], jobs.numbers[STARTS])
+
+
+@lean_kernel
+def tell_earlier(jobs: Jobs, line: Ints) -> None:
+    """Note for each job of a line what those behind it have given up, in place of what it has."""
+    first, last = np.inf, -np.inf
+    for place in range(len(line) - 1, -1, -1):
+        slot = line[place]
+        own_first, own_last = jobs.numbers[GIVEN_FROM, slot], jobs.numbers[GIVEN_UNTIL, slot]
+        jobs.numbers[GIVEN_FROM, slot], jobs.numbers[GIVEN_UNTIL, slot] = first, last
+        first, last = min(first, own_first), max(last, own_last)
+
+
+@lean_kernel
+def rebuild(
+    now: float,
+    profile: Profile,
+    everything: Any,
+    running: Queue,
+    jobs: Jobs,
+    waiting: Queue,
+    mend: bool,
+) -> None:
+    """Make the plan anew because running jobs will not end when it assumed.
+
+    Waiting jobs are placed in the order of the starts they had; these rested on the
+    assumption, so starts may move to later dates. To ``mend`` promises, they are placed in the
+    order of their latest starts instead, if fewer are late then. A job that will be late for that
+    reason aims at its new end from now on: otherwise no plan could meet its target. With ``mend``,
+    that is until it can be held to an earlier one (:func:`aim_again`). O(waiting × steps).
+    """
+    late = place_waiting(now, profile, everything, running, jobs, waiting)
+    if mend and late > 0:
+        slots, size = waiting
+        for index in range(size[0]):
+            slot = slots[index]
+            jobs.numbers[KEYS, slot] = (
+                min(jobs.numbers[AIMS, slot], jobs.numbers[TARGETS, slot])
+                - jobs.numbers[ESTIMATES, slot]
+            )
+        sort_slots(slots, 0, size[0], jobs.numbers[KEYS])
+        for index in range(size[0]):
+            jobs.numbers[KEYS, slots[index]] = jobs.numbers[STARTS, slots[index]]
+        if place_waiting(now, profile, everything, running, jobs, waiting) >= late:
+            for index in range(size[0]):
+                jobs.numbers[STARTS, slots[index]] = jobs.numbers[KEYS, slots[index]]
+            reserve_all(now, profile, everything, running, jobs, waiting)
+    for index in range(waiting.size[0]):
+        slot = waiting.slots[index]
+        end = end_of(jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot])
+        if end > jobs.numbers[TARGETS, slot] + DEADLINE_TOLERANCE:
+            if mend:
+                jobs.numbers[AIMS, slot] = min(
+                    jobs.numbers[AIMS, slot], jobs.numbers[TARGETS, slot]
+                )
+            jobs.numbers[TARGETS, slot] = end
+    sort_slots(waiting.slots, 0, waiting.size[0], jobs.numbers[STARTS])
+
+
+@lean_kernel
+def more_time(so_far: float, limit: float) -> float:
+    """Return how much longer a job is assumed to run that outlives its estimate (seconds).
+
+    Until it is killed, or if nothing kills it, as long again.
+    """
+    return max(limit - so_far if limit < np.inf else so_far, 1.0)
+
+
+@lean_kernel
+def place_waiting(
+    now: float, profile: Profile, everything: Any, running: Queue, jobs: Jobs, waiting: Queue
+) -> int:
+    """Place the waiting jobs as they stand beside the running ones; return how many are late."""
+    running_profile(profile, everything, now, running, jobs)
+    late = 0
+    for index in range(waiting.size[0]):
+        slot = waiting.slots[index]
+        place_job(now, profile, jobs, slot)
+        target = min(jobs.numbers[AIMS, slot], jobs.numbers[TARGETS, slot])
+        late += (
+            end_of(jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot])
+            > target + DEADLINE_TOLERANCE
+        )
+    return late
+
+
+@lean_kernel
+def aim_again(jobs: Jobs, waiting: Queue) -> None:
+    """Hold jobs that will be late to the ends that are planned now, or to what they aimed at."""
+    for index in range(waiting.size[0]):
+        slot = waiting.slots[index]
+        if jobs.numbers[AIMS, slot] < jobs.numbers[TARGETS, slot] < np.inf:
+            end = end_of(jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot])
+            jobs.numbers[TARGETS, slot] = max(jobs.numbers[AIMS, slot], end)
+
+
+@lean_kernel
+def reserve_all(
+    now: float, profile: Profile, everything: Any, running: Queue, jobs: Jobs, waiting: Queue
+) -> None:
+    """Write the profile of the running and the waiting jobs. O(jobs²)."""
+    running_profile(profile, everything, now, running, jobs)
+    for index in range(waiting.size[0]):
+        slot = waiting.slots[index]
+        reserve(
+            profile, jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot], jobs.reserved[slot]
+        )
+
+
+@lean_kernel
+def adopt(
+    order: Ints, planned: Floats, count: int, jobs: Jobs, waiting: Queue, given: Given
+) -> None:
+    """Make a new plan the plan: slots and their starts, in any order.
+
+    O(count²), and linear if they are nearly in order of start.
+    """
+    for index in range(count):
+        waiting.slots[index] = order[index]
+        jobs.numbers[STARTS, order[index]] = planned[index]
+    given.dates[0], given.dates[1] = EVER
+    waiting.size[0] = count
+    sort_slots(waiting.slots, 0, count, jobs.numbers[STARTS])
+
+
+# A whole plan
+
+
+@lean_kernel
+def everything_of(rows: Rows, everything: Rows) -> Any:
+    """Return what is there as a profile takes it: a number of processors, or a row of hosts."""
+    if rows.ndim == 1:
+        return everything[0]
+    else:  # noqa: RET505 - numba leaves out the branch that does not apply
+        return everything
+
+
+@lean_kernel
+def nominal(state: State) -> float:
+    """Return the date (seconds) to plan from: now, or the start that news still holds up."""
+    slots, size = state.waiting
+    now = state.clock[NOW]
+    if state.clock[IS_LATE] == 0.0 or size[0] == 0:
+        return float(now)
+    return float(min(now, state.jobs.numbers[STARTS, slots[0]]))
+
+
+@lean_kernel
+def expect_end(state: State, slot: int, end: float) -> None:
+    """Expect a running job to end at a date (seconds). O(1)."""
+    state.jobs.numbers[ENDS, slot] = end
+    state.clock[SOONEST] = min(state.clock[SOONEST], end)
+
+
+@lean_kernel
+def add_running(state: State, slot: int, end: float, lag: float) -> None:
+    """Count a job among the running ones, which started so much later than planned. O(1)."""
+    slots, size = state.running
+    state.jobs.marks[PLACES, slot] = size[0]
+    slots[size[0]] = slot
+    size[0] += 1
+    state.jobs.numbers[LAGS, slot] = lag
+    expect_end(state, slot, end)
+
+
+@lean_kernel
+def remove_running(state: State, slot: int) -> None:
+    """Take a job out of the running ones; the last of them takes its place. O(1)."""
+    slots, size = state.running
+    size[0] -= 1
+    place, moved = state.jobs.marks[PLACES, slot], slots[size[0]]
+    slots[place], state.jobs.marks[PLACES, moved] = moved, place
+    state.jobs.marks[PLACES, slot] = -1
+    state.jobs.numbers[LAGS, slot] = 0.0
+    state.jobs.marks[IS_DYING, slot] = False
+
+
+@lean_kernel
+def actual_start(state: State, slot: int) -> float:
+    """Return when a running job was started (seconds). O(1)."""
+    return float(on_grid(state.jobs.numbers[STARTS, slot] + state.jobs.numbers[LAGS, slot]))
+
+
+@lean_kernel
+def forget_gone(state: State) -> bool:
+    """Give back the rest of ended jobs' reservations; return whether to compress. O(gone)."""
+    now, ends = state.clock[NOW], state.jobs.numbers[ENDS]
+    by_host = state.jobs.reserved.ndim == 2
+    gone = state.sizes[GONE]
+    early = state.counts[IS_FREED] != 0 or (by_host and gone > 0)
+    state.counts[IS_FREED] = 0
+    for index in range(gone):
+        slot = state.lists[GONE, index]
+        end = ends[slot]
+        if end > now + GRID_TOLERANCE:
+            give_back(state.profile, now, end, state.jobs.reserved[slot], state.given)
+            early = True
+        remove_running(state, slot)
+    state.sizes[GONE] = 0
+    return bool(early)
+
+
+@lean_kernel
+def extend_overdue(state: State) -> bool:
+    """Assume that jobs which outlive their estimate run on; tell if any do. O(running) if so."""
+    now, due = state.clock[NOW], state.clock[NOW] - state.clock[TOLERANCE]
+    if state.clock[SOONEST] >= due:
+        return False
+    state.clock[SOONEST] = np.inf
+    found = False
+    starts, ends = state.jobs.numbers[STARTS], state.jobs.numbers[ENDS]
+    for index in range(state.running.size[0]):
+        slot = state.running.slots[index]
+        if state.jobs.marks[IS_DYING, slot]:
+            continue
+        end = ends[slot]
+        if end < due:
+            found = True
+            start = starts[slot] = actual_start(state, slot)
+            state.jobs.numbers[LAGS, slot] = 0.0
+            end = end_of(now, more_time(now - start, state.jobs.numbers[LIMITS, slot]))
+        expect_end(state, slot, end)
+    return found
+
+
+@lean_kernel
+def has_missed_start(state: State) -> bool:
+    """Tell whether a job should have started before: its processors come free only now."""
+    slots, size = state.waiting
+    due = state.clock[NOW] - state.clock[TOLERANCE]
+    return bool(size[0] > 0 and state.jobs.numbers[STARTS, slots[0]] < due)
+
+
+@lean_kernel
+def take_up_lags(state: State) -> None:
+    """Count all running jobs from their actual starts. O(running)."""
+    starts, ends, lags = (
+        state.jobs.numbers[STARTS],
+        state.jobs.numbers[ENDS],
+        state.jobs.numbers[LAGS],
+    )
+    for index in range(state.running.size[0]):
+        slot = state.running.slots[index]
+        if lags[slot] != 0.0:
+            starts[slot] = on_grid(starts[slot] + lags[slot])
+            expect_end(state, slot, on_grid(ends[slot] + lags[slot]))
+            lags[slot] = 0.0
+
+
+@lean_kernel
+def compress_plan(state: State, now: float) -> None:
+    """Move waiting jobs up to their earliest fits, by start, or by arrival if by host."""
+    size = state.waiting.size[0]
+    line = state.waiting.slots[:size]
+    if state.jobs.reserved.ndim == 2:
+        line = state.lists[SCRATCH, :size]
+        for index in range(size):
+            line[index] = state.waiting.slots[index]
+        sort_ascending(line)
+    compress(now, state.profile, state.jobs, state.waiting, line, state.given)
+
+
+@lean_kernel
+def rebuild_plan(state: State) -> None:
+    """Make the plan anew, because it assumed what is not so; see :func:`rebuild`.
+
+    Where news is late promises are not mended: that is made up for otherwise.
+    """
+    everything = everything_of(state.jobs.reserved, state.everything)
+    mend = state.counts[HAS_PROMISES] != 0 and state.clock[IS_LATE] == 0.0
+    running, jobs, waiting = state.running, state.jobs, state.waiting
+    rebuild(state.clock[NOW], state.profile, everything, running, jobs, waiting, mend)
+
+
+@lean_kernel
+def reserve_plan(state: State, now: float) -> None:
+    """Write the profile of the running and the waiting jobs where they are planned."""
+    everything = everything_of(state.jobs.reserved, state.everything)
+    reserve_all(now, state.profile, everything, state.running, state.jobs, state.waiting)
+
+
+# Hosts that leave and return
+
+
+@lean_kernel
+def fit_to_hosts(state: State, anew: bool) -> None:
+    """Make the plan anew if hosts have left, or it has to be; else compress, as some returned.
+
+    O(waiting × steps).
+    """
+    if has_lost_hosts(state) or anew:
+        rebuild_plan(state)
+    else:
+        compress_plan(state, reserve_anew(state))
+    settle(state)
+
+
+@lean_kernel
+def has_lost_hosts(state: State) -> bool:
+    """Tell whether hosts have left since the plan was made, and count it as fitted to those there.
+
+    If so the promises of waiting jobs are *suspended*: each is renewed with the start that the job
+    gets (:func:`settle`), unless that keeps it. O(waiting).
+    """
+    counts, waiting, jobs = state.counts, state.waiting, state.jobs
+    lost = counts[LOST_HOSTS]
+    counts[IS_RESIZED] = counts[LOST_HOSTS] = 0
+    if lost > 0 and (counts[HAS_PROMISES] != 0 or counts[PROMISED] == LATEST_STARTS):
+        for index in range(waiting.size[0]):
+            slot = waiting.slots[index]
+            if jobs.numbers[counts[PROMISED], slot] < np.inf:
+                if np.isnan(jobs.numbers[SUSPENDED, slot]):
+                    counts[SUSPENSIONS] += 1
+                jobs.numbers[SUSPENDED, slot] = jobs.numbers[counts[PROMISED], slot]
+                jobs.marks[LOST, slot], jobs.numbers[LOST_DATES, slot] = lost, state.clock[NOW]
+    return bool(lost > 0)
+
+
+@lean_kernel
+def reserve_anew(state: State) -> float:
+    """Write the profile with the hosts that are there; return the date from which to compress."""
+    date = nominal(state)
+    reserve_plan(state, date)
+    state.given.dates[0], state.given.dates[1] = EVER
+    return date
+
+
+@lean_kernel
+def settle(state: State) -> None:
+    """Renew the suspended promises that cannot be kept, as far as there is a start. O(waiting)."""
+    counts, jobs, suspended = state.counts, state.jobs, state.jobs.numbers[SUSPENDED]
+    by_start, promised = counts[PROMISED] == LATEST_STARTS, jobs.numbers[counts[PROMISED]]
+    for index in range(state.waiting.size[0]):
+        slot = state.waiting.slots[index]
+        promise = suspended[slot]
+        if np.isnan(promise):
+            continue
+        planned = jobs.numbers[STARTS, slot]
+        if not by_start:
+            planned = end_of(planned, jobs.numbers[ESTIMATES, slot])
+        if planned == np.inf:
+            promised[slot] = np.inf
+            continue
+        suspended[slot] = np.nan
+        counts[SUSPENSIONS] -= 1
+        promised[slot] = promise
+        state.lists[RENEWING, state.sizes[RENEWING]] = slot
+        state.sizes[RENEWING] += 1
+        if planned > promise + DEADLINE_TOLERANCE:
+            promised[slot] = planned
+            lost, date = state.jobs.marks[LOST, slot], state.jobs.numbers[LOST_DATES, slot]
+            append(state.log, state.clock[NOW], RENEWED, slot, lost, 0, promise, planned, date)
+            if not by_start:
+                jobs.numbers[PROMISES, slot], jobs.numbers[AIMS, slot] = planned, np.inf
+
+
+# Starts
+
+
+@lean_kernel
+def has_free_hosts(rows: Rows, slot: int, free_hosts: Words) -> bool:
+    """Tell whether the hosts that a job has reserved are free, if it has. O(words)."""
+    if rows.ndim == 2:
+        for word in range(len(free_hosts)):
+            if rows[slot, word] & ~free_hosts[word]:
+                return False
+    return True
+
+
+@lean_kernel
+def take_free_hosts(rows: Rows, slot: int, free_hosts: Words) -> None:
+    """Count the hosts that a job has reserved as used, if it has. O(words)."""
+    if rows.ndim == 2:
+        for word in range(len(free_hosts)):
+            free_hosts[word] &= ~rows[slot, word]
+
+
+@lean_kernel
+def can_start(state: State, slot: int) -> bool:
+    """Tell whether the hosts of a due job are free. O(words)."""
+    if state.jobs.marks[IS_HELD, slot] or state.jobs.processors[slot] > state.counts[FREE]:
+        return False
+    return has_free_hosts(state.jobs.reserved, slot, state.free_hosts)
+
+
+@lean_kernel
+def start_due(state: State) -> bool:
+    """Start what is due and fits; tell whether the plan has to know that it was late."""
+    slots, size = state.waiting
+    now, jobs, late = state.clock[NOW], state.jobs, False
+    soon, in_time = now + GRID_TOLERANCE, now - state.clock[MOST_LAG]
+    count = 0
+    while state.counts[FREE] > 0 and count < size[0]:
+        slot = slots[count]
+        start = jobs.numbers[STARTS, slot]
+        if start > soon or not can_start(state, slot):
+            break
+        state.counts[FREE] -= jobs.processors[slot]
+        take_free_hosts(jobs.reserved, slot, state.free_hosts)
+        late = late or start < in_time
+        lag = 0.0 if start == now else on_grid(now - start)
+        add_running(state, slot, end_of(start, jobs.numbers[ESTIMATES, slot]), lag)
+        state.lists[STARTING, state.sizes[STARTING]] = slot
+        state.sizes[STARTING] += 1
+        count += 1
+    if count > 0:
+        for index in range(count, size[0]):
+            slots[index - count] = slots[index]
+        size[0] -= count
+    return late
