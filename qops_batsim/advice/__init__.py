@@ -1,1 +1,1 @@
-"""What a run's decisions tell an operator: quotes, explanations, prices."""
+"""Quotes, explanations, charges and advice for operators of a centre."""

@@ -1,4 +1,4 @@
-"""What completion times a centre could have promised on a trace, at what price, at what cost.
+"""Advice on a trace: completion times that could have been promised, their price and their cost.
 
 The method is that of Islam et al. (2003, 2004): users ask to end earlier than under EASY
 backfilling, a deadline scheduler admits whom it can serve in time, and jobs pay for
@@ -21,9 +21,9 @@ from qops_batsim.advice.trace_runs import (
     EXACT,
     AdviceCase,
     AdviceRun,
+    EarliestPromise,
     GroupCount,
     Prepared,
-    Promise,
     TraceRuns,
     Window,
     add_up,
@@ -45,7 +45,7 @@ Measure = Callable[[AdviceRun], float | None]
 
 
 class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked about a trace.
+    """Question about a trace: schedulers, deadlines, loads and prices.
 
     Attributes
     ----------
@@ -118,12 +118,12 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def compared(self) -> list[Contestant]:
-        """The others but for the chosen one."""
+        """Return the others but for the chosen one."""
         return [each for each in self.others if each.name != self.scheduler.name]
 
     @property
     def chosen(self) -> AdviceCase:
-        """The case that most is told of, in which each job is asked for its earliest promise."""
+        """Return the main case, in which each job is asked for its earliest promise."""
         return self.case(promises=True)
 
     def cases(self) -> list[AdviceCase]:
@@ -147,7 +147,7 @@ FEW = 0.2
 
 @dataclass(frozen=True)
 class Advice:
-    """What was found: the trace, the windows of it, and a run for each case and window."""
+    """Result of advice: the trace, the windows of it, and a run for each case and window."""
 
     choices: AdviceChoices
     trace: Conversion
@@ -202,8 +202,10 @@ class Advice:
 
     @cached_property
     def deadline_price(self) -> float:
-        """Price of a QoS charge of 1: as chosen, else where missed deadlines cost nothing and
-        promises cost the centre nothing either.
+        """Return the price of a QoS charge of 1.
+
+        It is as chosen, else the one at which promises cost the centre nothing, where missed
+        deadlines cost nothing either.
         """
         if self.choices.deadline_price is not None:
             return self.choices.deadline_price
@@ -215,8 +217,8 @@ class Advice:
         return self.choices.rate * paid.resource + self.deadline_price * paid.qos
 
     @cached_property
-    def promises(self) -> list[Promise]:
-        """How early the end of each job could have been promised, in all windows."""
+    def promises(self) -> list[EarliestPromise]:
+        """Return how early the end of each job could have been promised, in all windows."""
         return [each for run in self.of(self.choices.chosen) for each in run.promises]
 
 

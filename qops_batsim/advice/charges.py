@@ -47,7 +47,7 @@ from qops_batsim.workload.model import Workload
 
 
 class JobPrice(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job of a category would pay.
+    """Price of a job of a category.
 
     The resource charge in processor-seconds, and the QoS charge (category slowdown /
     slowdown granted): 0 without deadline, None if the category's slowdown is not known.
@@ -125,7 +125,7 @@ def _slowdowns(name: str | Path, digest: str | None = None) -> SlowdownTable:
 
 
 class ChargeChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """How jobs are charged.
+    """Choices of how jobs are charged.
 
     ``slowdown_bound`` (seconds): run times below it count as this much in slowdowns. A missed
     deadline costs ``penalty`` times its QoS charge.
@@ -145,7 +145,7 @@ class ChargeChoices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunCharges(msgspec.Struct, frozen=True, kw_only=True):
-    """What the jobs of a run pay, one by one and by category."""
+    """Charges of the jobs of a run, one by one and by category."""
 
     run: str
     jobs: list[JobCharge]
@@ -153,7 +153,7 @@ class RunCharges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """The charges of one run or two, and the weights at which two earn the same."""
+    """Charges of one run or two, and the weights at which two earn the same."""
 
     choices: ChargeChoices
     runs: list[RunCharges]

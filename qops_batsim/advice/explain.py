@@ -1,4 +1,4 @@
-"""The story of one job: why it was refused, delayed or killed, from the files of its run."""
+"""Stories of single jobs: why it was refused, delayed or killed, from the files of a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from qops_batsim.advice.history import (
     read_history_if_kept,
 )
 from qops_batsim.advice.plan_asker import Commitment, PlanAsker, job_of, logged_scheduler
-from qops_batsim.advice.quote import Desk, Possible
+from qops_batsim.advice.quote import PossibleDeadline, PricedDeadlines
 from qops_batsim.analysis.results.run import RunResult, read_files
 from qops_batsim.analysis.results.run_files import find_run
 from qops_batsim.analysis.results.tables import Booleans, read_reasons
@@ -33,7 +33,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a job, without what its scheduler thought; dates in seconds."""
+    """Story of a job without the reasons of its scheduler; dates in seconds."""
 
     run: str
     scheduler: str | None
@@ -115,7 +115,7 @@ def _used_hosts(result: RunResult, running: Booleans) -> int:
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The story of a job; dates and the wait up to the start in seconds, None for none."""
+    """Story of a job; dates and the wait up to the start in seconds, None for none."""
 
     run: str
     scheduler: str
@@ -138,11 +138,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     admitted_deadline: float | None = None
     price: JobPrice | None = None
     """For the admitted deadline, or what the requested one would have cost."""
-    earliest: Possible | None = None
+    earliest: PossibleDeadline | None = None
     """The earliest deadline that would have been promised at the submission."""
     latest_accepted: float | None = None
     """Latest deadline that the user would have taken; None without a requested one."""
-    cheapest: Possible | None = None
+    cheapest: PossibleDeadline | None = None
     """The latest such deadline that would have been promised: the later, the cheaper."""
     free_processors: int | None = None
     """Processors that no job used when it asked."""
@@ -196,9 +196,9 @@ def explain_job(
     story = history.final.jobs[job_id]
     asked = story.asked
     asker = PlanAsker(history, history.state_before(job_id), asked.date)
-    desk = Desk(asker, asked, prices)
+    deadlines = PricedDeadlines(asker, asked, prices)
     commitments = asker.commitments()
-    earliest = desk.earliest() if asker.can_answer else None
+    earliest = deadlines.earliest() if asker.can_answer else None
     latest = _latest_accepted(history, asked, tolerance)
     return Explanation(
         run=history.name,
@@ -215,10 +215,10 @@ def explain_job(
         blamed=next((each for each in commitments if each.job == story.blamed), None),
         offered_deadline=story.offered,
         admitted_deadline=story.promise,
-        price=desk.price(story.promise if story.admitted else asked.deadline),
+        price=deadlines.price(story.promise if story.admitted else asked.deadline),
         earliest=earliest,
         latest_accepted=latest,
-        cheapest=desk.cheapest(latest, earliest),
+        cheapest=deadlines.cheapest(latest, earliest),
         free_processors=asker.free_processors,
         in_the_way=_in_the_way(commitments, story),
         waited_for=_chain(history, story, commitments, earliest),
@@ -267,7 +267,7 @@ def _chain(
     history: DecisionHistory,
     story: JobStory,
     commitments: list[Commitment],
-    earliest: Possible | None,
+    earliest: PossibleDeadline | None,
 ) -> list[Commitment]:
     """Return the jobs that had to end one after the other for the job to start."""
     job_id, date = story.asked.job, story.asked.date

@@ -57,7 +57,7 @@ class KilledRun(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class JobStory:
-    """One job up to a moment; dates in seconds, None for none or an infinite one."""
+    """Story of one job up to a moment; dates in seconds, None for none or an infinite one."""
 
     asked: log.Submitted
     """Its request, under the id of the submission."""
@@ -90,7 +90,7 @@ class JobStory:
 
     @property
     def admitted(self) -> bool:
-        """Whether the scheduler took the job in."""
+        """Return whether the scheduler took the job in."""
         return self.outcome not in (ASKING, REFUSED)
 
     def plan(self, date: float, start: float | None, cause: str, by: list[str]) -> None:
@@ -100,7 +100,7 @@ class JobStory:
 
 
 class PlanState:
-    """The jobs of a run at one moment.
+    """State of the jobs of a run at one moment.
 
     ``jobs`` are by the id of the submission, in its order, ``names`` the same by every id that
     a job has had, ``dying`` those whose killed run may not have ended, by the id of that run.
@@ -119,12 +119,12 @@ class PlanState:
 
     @property
     def held(self) -> list[JobStory]:
-        """The waiting and running jobs in the order of submission. O(jobs)."""
+        """Return the waiting and running jobs in the order of submission. O(jobs)."""
         return [job for job in self.jobs.values() if job.outcome in (WAITING, RUNNING)]
 
     @property
     def used_processors(self) -> int:
-        """Processors of running and dying jobs. O(jobs)."""
+        """Return the processors of running and dying jobs. O(jobs)."""
         running = {job.name: job for job in self.jobs.values() if job.outcome == RUNNING}
         return sum(
             job.asked.processors - self._under.get(name, 0)
@@ -232,12 +232,12 @@ class DecisionHistory:
 
     @property
     def end(self) -> float:
-        """Date of the last event (seconds); 0 without any."""
+        """Return the date of the last event (seconds); 0 without any."""
         return self.events[-1].date if self.events else 0.0
 
     @property
     def calendar(self) -> Calendar | None:
-        """The dates of the run's seconds, where its workload knew them."""
+        """Return the dates of the run's seconds, where its workload knew them."""
         return None if self.info is None else self.info.calendar
 
     def find_job(self, name: str) -> str:

@@ -57,7 +57,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the scheduler answers; dates in seconds."""
+    """Answer of a scheduler to a request; dates in seconds."""
 
     admitted: bool
     """Whether it takes the job, with the requested deadline or an offered one."""
@@ -77,12 +77,12 @@ class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """The refusal in words, empty for none."""
+        """Return the refusal in words, empty for none."""
         return "" if self.refusal is None else sentence(self.refusal)
 
 
 class PlanAsker:
-    """Asks what a scheduler would answer in one state of its plan, ``now`` (seconds)."""
+    """Asker of a whole scheduler in one state of its plan, at the date ``now`` (seconds)."""
 
     def __init__(self, history: DecisionHistory, state: PlanState, now: float) -> None:
         self.history = history
@@ -99,7 +99,7 @@ class PlanAsker:
 
     @property
     def can_answer(self) -> bool:
-        """Whether the scheduler keeps a plan, which can be asked."""
+        """Return whether the scheduler keeps a plan, which can be asked."""
         return self._empty_plan() is not None
 
     def _empty_plan(self) -> Plan | None:
@@ -111,7 +111,7 @@ class PlanAsker:
         return plan
 
     def _recall(self, plan: Plan) -> None:
-        """Let a search that learns from arrivals know those before this state."""
+        """Tell a search that learns from arrivals of those before this state."""
         recall = getattr(getattr(plan.policy, "search", None), "recall", None)
         if recall is None:
             return
@@ -289,18 +289,18 @@ def _check_file(history: DecisionHistory) -> None:
         )
 
 
-class Promised(NamedTuple):
+class EarliestEnd(NamedTuple):
     """An end that can be promised, and the start in the plan for it (seconds)."""
 
     end: float
     start: float
 
 
-NOTHING = Promised(math.inf, math.inf)
+NO_END = EarliestEnd(math.inf, math.inf)
 
 
 class SearchAsker:
-    """Asks the search of a plan about the job in a slot, with other deadlines than its own.
+    """Asker of a plan's search about the job in a slot, with other deadlines than its own.
 
     The plan stays as it is: the slot is held to what it asked for before and after. What policies
     do beside their search, as killing, is not tried.
@@ -328,8 +328,8 @@ class SearchAsker:
             return no_time(estimate, left, deadline)
         return self._verdict(deadline).refusal
 
-    def earliest(self, *, within: float = RESOLUTION, share: float = 0.0) -> Promised:
-        """Return the earliest end that could be promised, :data:`NOTHING` if there is none.
+    def earliest(self, *, within: float = RESOLUTION, share: float = 0.0) -> EarliestEnd:
+        """Return the earliest end that could be promised, :data:`NO_END` if there is none.
 
         A bisection as in Islam et al. (2004, Figure 2), between the end with no other job waiting
         and that in the first gap of the plan, or else without deadline. Who asks for the date gets
@@ -344,17 +344,17 @@ class SearchAsker:
 
         low = planned_end(earliest_fit(self._question.running, now, estimate, processors))
         if low == math.inf:
-            return NOTHING
+            return NO_END
         start = self.start_for(low)
         if start is not None:
-            return Promised(low, start)
+            return EarliestEnd(low, start)
         high = planned_end(earliest_fit(self._plan.profile, now, estimate, processors))
         start = None if high == math.inf else self.start_for(high)
         if start is None:
             relaxed = self.start_for(math.inf)
             high = math.inf if relaxed is None else planned_end(relaxed)
             if high == math.inf:
-                return NOTHING
+                return NO_END
         found = earliest_deadline(
             self.start_for,
             low,
@@ -363,7 +363,7 @@ class SearchAsker:
             resolution=lambda deadline: max(within, share * (deadline - now)),
             planned_end=planned_end,
         )
-        return NOTHING if found is None else Promised(found.deadline, found.answer)
+        return NO_END if found is None else EarliestEnd(found.deadline, found.answer)
 
     def _verdict(self, deadline: float) -> Verdict:
         jobs, slot = self._plan.jobs, self._slot
@@ -376,7 +376,7 @@ class SearchAsker:
 
 
 class EarliestPromises:
-    """Notes for each new job of a simulation what could have been promised to it.
+    """Notes of what could have been promised to each new job of a simulation.
 
     ``responses`` are the seconds from its submission to the earliest end, by full id.
     """
@@ -386,7 +386,7 @@ class EarliestPromises:
         self._plan: Plan | None = None
 
     def watch(self, plan: Plan) -> None:
-        """Look at every new job of a plan."""
+        """Observe every new job of a plan."""
         plan.observer, self._plan = self, plan
 
     def asked(self, now: float, slot: int) -> None:
@@ -398,7 +398,7 @@ class EarliestPromises:
         self.responses[job.id] = end - max(job.submission_time, 0.0)
 
     def answered(self, now: float, slot: int, answer: Answer) -> None:
-        """Nothing more is to be noted."""
+        """Do nothing: the answer does not count."""
 
 
 def deadline_plan(name: str, settings: Mapping[str, Any], machine_size: int = 1) -> Plan:

@@ -1,4 +1,4 @@
-"""What could be promised to a new job, given the queue as it is now."""
+"""Quotes for new jobs, given the queue as it is now."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.advice.plan_asker import Promised, SearchAsker, deadline_plan
+from qops_batsim.advice.plan_asker import EarliestEnd, SearchAsker, deadline_plan
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text
 from qops_batsim.errors import InputError, require
 from qops_batsim.jobs import Job, QosRequest
@@ -27,7 +27,7 @@ NEW_JOB = "the new job"
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job that is asked about: its estimated run time, and by when it must end (seconds)."""
+    """Job that is asked about: its estimated run time, and by when it must end (seconds)."""
 
     processors: int
     time: float
@@ -35,7 +35,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What could be promised; dates in seconds since 1970, durations in seconds.
+    """Quote for one job; dates in seconds since 1970, durations in seconds.
 
     ``end`` is the earliest that could be promised, None if none could; ``start`` is planned for
     it, and may be moved. ``admitted`` tells whether the deadline asked for could be promised,
@@ -58,7 +58,7 @@ class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueAsker:
-    """Answers for one state of a queue, several threads at a time.
+    """Asker of one state of a queue, for several threads at a time.
 
     Waiting jobs are planned in the order of their planned starts, then by priority and submission,
     each at its earliest fit. What was promised to a job is kept; another waiting job keeps the end
@@ -114,7 +114,7 @@ class QueueAsker:
             accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
             require(value is None or 0 < value <= MAX_SECONDS, name, value, accepted)
 
-    def _answer(self, asked: Ask, refusal: Refusal | None, found: Promised) -> QueueAnswer:
+    def _answer(self, asked: Ask, refusal: Refusal | None, found: EarliestEnd) -> QueueAnswer:
         now, known = self.state.now, found.end < math.inf
 
         def date(seconds: float) -> str:

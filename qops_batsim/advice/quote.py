@@ -1,4 +1,4 @@
-"""What a deadline scheduler would have promised to one more job, and at what price."""
+"""Quotes for one more job in a past run: what could have been promised, and at what price."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
-class Possible(msgspec.Struct, frozen=True, kw_only=True):
+class PossibleDeadline(msgspec.Struct, frozen=True, kw_only=True):
     """A deadline that the scheduler would have promised; dates in seconds."""
 
     deadline: float
@@ -29,8 +29,8 @@ class Possible(msgspec.Struct, frozen=True, kw_only=True):
     """Full ids of the running jobs that would be killed for it, to be run again."""
 
 
-class Desk:
-    """Says which deadlines a job could have, and at what price.
+class PricedDeadlines:
+    """Deadlines that a job could have, with their prices.
 
     A deadline that is not the user's own (``user_deadline`` is false) costs nothing.
     """
@@ -46,7 +46,7 @@ class Desk:
         charged = None if asked.user_deadline is False else deadline
         return self._prices.price(asked.processors, asked.estimate, asked.submission, charged)
 
-    def earliest(self) -> Possible | None:
+    def earliest(self) -> PossibleDeadline | None:
         """Return the earliest deadline that is granted, or None.
 
         See :meth:`~qops_batsim.advice.plan_asker.PlanAsker.earliest_deadline`.
@@ -54,7 +54,9 @@ class Desk:
         found = self._asker.earliest_deadline(self._asked)
         return None if found is None else self.possible(*found)
 
-    def cheapest(self, latest: float | None, earliest: Possible | None) -> Possible | None:
+    def cheapest(
+        self, latest: float | None, earliest: PossibleDeadline | None
+    ) -> PossibleDeadline | None:
         """Return the latest deadline that the user takes and the scheduler promises."""
         if latest is None or earliest is None:
             return None
@@ -65,11 +67,11 @@ class Desk:
                 return self.possible(latest, answer)
         return earliest if earliest.deadline <= latest + PLAN_TOLERANCE else None
 
-    def possible(self, deadline: float | None, answer: PlanAnswer) -> Possible | None:
+    def possible(self, deadline: float | None, answer: PlanAnswer) -> PossibleDeadline | None:
         """Return a granted deadline, if there is one, with its price."""
         if deadline is None:
             return None
-        return Possible(
+        return PossibleDeadline(
             deadline=deadline,
             start=answer.start,
             end=answer.end,
@@ -79,7 +81,7 @@ class Desk:
 
 
 class Quotation(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scheduler would have answered at the moment ``time``; dates in seconds."""
+    """Answer of a scheduler at the moment ``time``; dates in seconds."""
 
     run: str
     scheduler: str
@@ -99,11 +101,11 @@ class Quotation(msgspec.Struct, frozen=True, kw_only=True):
     """Why not, typed."""
     blamed: str | None = None
     """The job whose deadline stood in the way, if it is not the new job's own."""
-    granted: Possible | None = None
+    granted: PossibleDeadline | None = None
     """The requested deadline if it would be promised."""
-    offered: Possible | None = None
+    offered: PossibleDeadline | None = None
     """The deadline that the scheduler itself would offer instead."""
-    earliest: Possible | None = None
+    earliest: PossibleDeadline | None = None
     """The earliest deadline that would be promised."""
     moved: dict[str, tuple[float | None, float | None]] = {}
     """Promised start before and after of the jobs that would get another one, if admitted
@@ -163,12 +165,12 @@ def _check(
 
 
 def _quotation(asker: PlanAsker, asked: Submitted, prices: PriceList) -> Quotation:
-    desk = Desk(asker, asked, prices)
+    deadlines = PricedDeadlines(asker, asked, prices)
     answer = asker.ask(asked)
     as_requested = answer.admitted and answer.offered is None
-    granted = desk.possible(asked.deadline if as_requested else None, answer)
-    offered = desk.possible(answer.offered, answer)
-    earliest = desk.earliest()
+    granted = deadlines.possible(asked.deadline if as_requested else None, answer)
+    offered = deadlines.possible(answer.offered, answer)
+    earliest = deadlines.earliest()
     outcomes = [job.outcome for job in asker.state.held]
     return Quotation(
         run=asker.history.name,

@@ -17,7 +17,7 @@ from qops_batsim.advice.advise import (
     refused_work,
     utilization,
 )
-from qops_batsim.advice.trace_runs import EXACT, Promise
+from qops_batsim.advice.trace_runs import EXACT, EarliestPromise
 from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
 from qops_batsim.experiments.statistics import LEAST, Interval
 
@@ -28,7 +28,7 @@ SIZES = {"sequential": "1", "narrow": "2 to 8", "wide": "9 to 32", "very-wide": 
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What to set, to what, and why."""
+    """Recommended setting: its name, its value and the reason."""
 
     setting: str
     value: str
@@ -36,7 +36,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Earliness(msgspec.Struct, frozen=True, kw_only=True):
-    """How early the ends of the jobs of a class could have been promised.
+    """Earliest promises to the jobs of a class.
 
     Responses and delays, what they have beyond the estimate, are in seconds, by quantile; infinite
     where so many jobs could be promised nothing.
@@ -50,9 +50,9 @@ class Earliness(msgspec.Struct, frozen=True, kw_only=True):
     delays: tuple[float, ...]
 
 
-def earliness(promises: Iterable[Promise], *, by_processors: bool) -> list[Earliness]:
+def earliness(promises: Iterable[EarliestPromise], *, by_processors: bool) -> list[Earliness]:
     """Return how early ends could have been promised, by processors or category, then for all."""
-    groups: dict[str, list[Promise]] = {}
+    groups: dict[str, list[EarliestPromise]] = {}
     labels = Categories().labels()
     of = {
         label: PROCESSOR_CLASSES[i % len(PROCESSOR_CLASSES)] if by_processors else label
@@ -60,7 +60,7 @@ def earliness(promises: Iterable[Promise], *, by_processors: bool) -> list[Earli
     }
     for name in dict.fromkeys(of.values()):
         groups[name] = []
-    everything: list[Promise] = []
+    everything: list[EarliestPromise] = []
     for each in promises:
         groups[of[each.category]].append(each)
         everything.append(each)
@@ -68,7 +68,7 @@ def earliness(promises: Iterable[Promise], *, by_processors: bool) -> list[Earli
     return [_earliness(SIZES.get(name, name), found) for name, found in groups.items() if found]
 
 
-def _earliness(group: str, promises: list[Promise]) -> Earliness:
+def _earliness(group: str, promises: list[EarliestPromise]) -> Earliness:
     responses = np.array([math.inf if p.response is None else p.response for p in promises])
     delays = responses - np.array([p.estimate for p in promises])
     # The value that so many jobs do not exceed: no mean with an infinite one.

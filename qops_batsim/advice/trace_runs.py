@@ -144,7 +144,7 @@ class AdviceCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupCount(msgspec.Struct, kw_only=True):
-    """What became of the jobs of a category whose users asked for a deadline."""
+    """Counts of the jobs of a category whose users asked for a deadline, by outcome."""
 
     jobs: int = 0
     promised: int = 0
@@ -157,8 +157,8 @@ class GroupCount(msgspec.Struct, kw_only=True):
     reasons: dict[str, int] = {}
 
 
-class Promise(msgspec.Struct, frozen=True, array_like=True):
-    """How early the end of a job could have been promised, and how long it was to run (s).
+class EarliestPromise(msgspec.Struct, frozen=True, array_like=True):
+    """Earliest promise to a job, and how long it was to run (s).
 
     The category is by that estimate, since no more is known at the submission.
     """
@@ -184,7 +184,7 @@ class RefusedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What came out of a run; groups and charges by category, work in processor-seconds."""
+    """Result of a run; groups and charges by category, work in processor-seconds."""
 
     metrics: AdmissionMetrics
     work: float
@@ -192,7 +192,7 @@ class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
     groups: dict[str, GroupCount]
     charges: tuple[CategoryCharges, ...]
     total: CategoryCharges
-    promises: tuple[Promise, ...] = ()
+    promises: tuple[EarliestPromise, ...] = ()
     refusals: tuple[RefusedJob, ...] = ()
     """Where promises were asked for: the largest of the refused jobs, by work."""
     queues: dict[str, GroupCount] = {}
@@ -202,7 +202,7 @@ class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> GroupCount:
-        """All categories together."""
+        """Return all categories together."""
         return add_up(self.groups.values())
 
 
@@ -223,15 +223,17 @@ def add_up(groups: Iterable[GroupCount]) -> GroupCount:
 
 @dataclass
 class TraceRuns:
-    """Makes the runs of cases on windows of a trace; what cases share is remembered."""
+    """Maker of the runs of cases on windows of a trace; remembers what cases share."""
 
     trace: Workload
     windows: Sequence[Window]
-    _scaled: tuple[tuple[int, float], dict[str, _Measured]] | None = field(default=None, init=False)
+    _scaled: tuple[tuple[int, float], dict[str, _UnderEasy]] | None = field(
+        default=None, init=False
+    )
 
     def __call__(self, case: AdviceCase) -> AdviceRun:
         """Return what came out of a run."""
-        measured = self._measured(case)
+        measured = self._under_easy(case)
         asked = give_deadlines(measured[case.deadlines_by], case)
         base = measured[case.estimates].workload
         workload = asked if case.estimates == case.deadlines_by else _asked_of(asked, base)
@@ -254,23 +256,25 @@ class TraceRuns:
             work=float((outcomes.processors * outcomes.run_time).sum()),
             groups=_groups(outcomes, categories, module),
             refusals=tuple(_refusals(outcomes, workload, module)) if case.promises else (),
-            queues=_groups(outcomes, _told(workload, "queue"), module) if case.promises else {},
+            queues=_groups(outcomes, _field_of_jobs(workload, "queue"), module)
+            if case.promises
+            else {},
             charges=report.categories,
             total=report.total,
             promises=tuple(_promises(workload, table.categories, promises)),
             waits=_waits(outcomes, categories) if easy else {},
         )
 
-    def _measured(self, case: AdviceCase) -> dict[str, _Measured]:
+    def _under_easy(self, case: AdviceCase) -> dict[str, _UnderEasy]:
         key = (case.window, case.load)
         if self._scaled is None or self._scaled[0] != key:
             window = self.windows[case.window]
             part = subset(self.trace, first=window.jobs, skip=window.skip)
             part = scale_load(part, case.load, seed=window.number)
-            self._scaled = key, {USERS: measure(part)}
+            self._scaled = key, {USERS: run_easy(part)}
         measured = self._scaled[1]
         if EXACT in (case.estimates, case.deadlines_by) and EXACT not in measured:
-            measured[EXACT] = measure(exact_estimates(measured[USERS].workload))
+            measured[EXACT] = run_easy(exact_estimates(measured[USERS].workload))
         return measured
 
 
@@ -280,7 +284,7 @@ def shared_work(case: AdviceCase) -> tuple[int, float]:
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _UnderEasy:
     """A workload with what EASY makes of it: waits and responses (s) by job, and slowdowns."""
 
     workload: Workload
@@ -289,7 +293,7 @@ class _Measured:
     table: SlowdownTable
 
 
-def measure(workload: Workload) -> _Measured:
+def run_easy(workload: Workload) -> _UnderEasy:
     """Run EASY on a workload."""
     module = make_scheduler("easy")
     outcomes, _ = outcomes_of(workload, make_cluster(workload.processors), module)
@@ -298,10 +302,10 @@ def measure(workload: Workload) -> _Measured:
         zip(outcomes.ids, (outcomes.finish - outcomes.submission).tolist(), strict=True)
     )
     references = reference_of_workload(workload, responses)
-    return _Measured(workload, waits, responses, category_slowdowns(references.values()))
+    return _UnderEasy(workload, waits, responses, category_slowdowns(references.values()))
 
 
-def give_deadlines(measured: _Measured, case: AdviceCase) -> Workload:
+def give_deadlines(measured: _UnderEasy, case: AdviceCase) -> Workload:
     """Return a workload in which users ask for deadlines as Islam et al. (2003) set them.
 
     A deadline is submission + max(estimate, (1 - S) × (wait under EASY + estimate)), which is the
@@ -377,8 +381,8 @@ def _refusals(
         )
 
 
-def _told(workload: Workload, field: str) -> list[str]:
-    """Return what the trace tells of each job, ``-`` where it tells nothing."""
+def _field_of_jobs(workload: Workload, field: str) -> list[str]:
+    """Return a field of each job in the trace, ``-`` where it has none."""
     return [str(job.fields.get(field, "-")) for job in workload.jobs]
 
 
@@ -402,12 +406,12 @@ _REASONS = {
 
 def _promises(
     workload: Workload, categories: Categories, promises: EarliestPromises
-) -> Iterator[Promise]:
+) -> Iterator[EarliestPromise]:
     for job in workload.jobs:
         response = promises.responses.get(f"w0!{job.id}")
         if response is not None:
             category = categories.label(job.estimate, job.processors)
-            yield Promise(category, job.estimate, response if response < math.inf else None)
+            yield EarliestPromise(category, job.estimate, response if response < math.inf else None)
 
 
 def _waits(outcomes: JobOutcomes, categories: Sequence[str]) -> dict[str, list[float]]:

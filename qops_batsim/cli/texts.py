@@ -9,7 +9,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 if TYPE_CHECKING:
     from qops_batsim.advice.charges import JobPrice
-    from qops_batsim.advice.quote import Possible
+    from qops_batsim.advice.quote import PossibleDeadline
     from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics
     from qops_batsim.analysis.verify.rules_qos import Lateness
     from qops_batsim.dates import Calendar
@@ -85,7 +85,7 @@ def price_text(price: JobPrice | None) -> str:
     return f"resource charge {price.resource:,.0f} processor-s, QoS charge {qos} ({price.category})"
 
 
-def possible_text(possible: Possible, arrival: float, calendar: Calendar | None) -> str:
+def possible_text(possible: PossibleDeadline, arrival: float, calendar: Calendar | None) -> str:
     """Return a possible deadline in words, counted from the arrival as well."""
     killed = f"; {', '.join(possible.killed)} killed" if possible.killed else ""
     return (

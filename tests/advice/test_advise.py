@@ -16,12 +16,12 @@ from qops_batsim.advice.recommendations import earliness, limits, recommended, s
 from qops_batsim.advice.trace_runs import (
     EXACT,
     AdviceCase,
-    Promise,
+    EarliestPromise,
     TraceRuns,
     choose_windows,
     give_deadlines,
-    measure,
     prepare,
+    run_easy,
 )
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import contestant_of
@@ -71,7 +71,7 @@ def test_windows_are_spread_over_the_trace() -> None:
 
 def test_deadlines_are_those_of_the_paper_where_estimates_are_exact(trace: Workload) -> None:
     workload = exact_estimates(trace)
-    ours = give_deadlines(measure(workload), AdviceCase(window=0, stringency=0.3))
+    ours = give_deadlines(run_easy(workload), AdviceCase(window=0, stringency=0.3))
     paper = of_the_paper(trace, DeadlineChoices(stringency=0.3))
     for job, other in zip(ours.jobs, paper.jobs, strict=True):
         assert job.qos is not None
@@ -157,7 +157,9 @@ def test_exact_estimates_are_a_bound_on_the_same_deadlines(trace: Workload) -> N
 
 
 def test_quantiles_count_jobs_that_nothing_can_be_promised() -> None:
-    promises = [Promise("long-wide", 10.0, 10.0)] * 3 + [Promise("long-narrow", 10.0, None)]
+    promises = [EarliestPromise("long-wide", 10.0, 10.0)] * 3 + [
+        EarliestPromise("long-narrow", 10.0, None)
+    ]
     wide, narrow = earliness(promises, by_processors=True)[1::-1]
     assert (wide.group, wide.jobs, wide.at_once, set(wide.delays)) == ("9 to 32", 3, 100.0, {0.0})
     assert (narrow.jobs, narrow.at_once, set(narrow.responses)) == (1, 0.0, {math.inf})
