@@ -58,7 +58,7 @@ LOGS = ("CTC-SP2-1996-rebuilt.swf.gz", "CTC-SP2-1996-3.1-cln.swf.gz")
 
 
 def run(request: PaperRequest) -> PaperReport:
-    """Run the experiments; the quick part is one machine, two seeds and a coarse grid."""
+    """Run the experiments; the quick part is one machine and a coarse grid."""
     log = read_swf(find_log(request, *LOGS, fetch="ctc-sp2"))
     jobs = QUICK_JOBS if request.quick else FULL_JOBS
     studies = {BATCH_PARTITION: FULL, WHOLE_LOG: COARSE}
