@@ -31,9 +31,8 @@ from qops_batsim.scheduling.aroma.machine import DEFAULT_SPEED, Machine
 from qops_batsim.scheduling.aroma.mapping import Mapper
 from qops_batsim.scheduling.aroma.scheduler import Aroma
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.conversion import convert_log
+from qops_batsim.workload.conversion import Repairs, convert_log
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.repairs import Repairs
 from qops_batsim.workload.service_classes import APART, TOGETHER, ClassChoices, assign_classes
 from qops_batsim.workload.swf import read_swf
 

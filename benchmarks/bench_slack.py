@@ -35,8 +35,7 @@ from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.conversion import convert_log
-from qops_batsim.workload.log_window import log_months
+from qops_batsim.workload.conversion import convert_log, log_months
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import read_swf
 

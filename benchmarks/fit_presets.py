@@ -368,7 +368,7 @@ def main() -> None:
             continue
         jobs = read_log(options.traces, log)
         if options.compare:
-            from qops_batsim.workload.presets import PRESETS
+            from qops_batsim.workload.generate import PRESETS
 
             model, estimates = PRESETS[name].model, PRESETS[name].estimates
         else:

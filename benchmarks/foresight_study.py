@@ -36,7 +36,7 @@ from qops_batsim.scheduling.admission.foresight import Foresight
 from qops_batsim.scheduling.answers import Answer
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.estimate_models import EstimateChoices
+from qops_batsim.workload.estimates import EstimateChoices
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.traces import read_trace
 

@@ -20,8 +20,7 @@ from qops_batsim.running import simulate
 from qops_batsim.scheduling import registry
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_class, scheduler_names
 from qops_batsim.workload.batsim_json import write_workload
-from qops_batsim.workload.generate import DeadlineRule, generate_workload
-from qops_batsim.workload.presets import PRESETS
+from qops_batsim.workload.generate import PRESETS, DeadlineRule, generate_workload
 
 if TYPE_CHECKING:
     from harness import Tally

@@ -37,8 +37,8 @@ from qops_batsim.advice.trace_runs import (
 from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
+from qops_batsim.workload.conversion import DONE
 from qops_batsim.workload.delay_jobs import run_times_until_killed
-from qops_batsim.workload.repairs import DONE
 
 
 def read_facts(advice: Advice) -> dict[str, str]:

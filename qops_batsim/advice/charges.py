@@ -23,9 +23,8 @@ from qops_batsim.analysis.metrics.charges import (
     reference_of_workload,
 )
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run import read_run, workloads_of_run
 from qops_batsim.analysis.results.run_files import RunInfo
-from qops_batsim.analysis.results.workloads import workloads_of_run
 from qops_batsim.economics.charges import (
     BreakEven,
     Categories,

@@ -30,8 +30,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.deadlines import DAY, users_with_deadline, without_deadlines
 from qops_batsim.workload.delay_jobs import changed_job, derived, exact_estimates, with_deadline
 from qops_batsim.workload.model import Workload, plain_number
-from qops_batsim.workload.scale import scale_load
-from qops_batsim.workload.subset import subset
+from qops_batsim.workload.scale import scale_load, subset
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):

@@ -151,7 +151,7 @@ def _verdict(compared: RunDifference) -> str:
 
 
 def _explained(compared: RunDifference) -> str:
-    from qops_batsim.analysis.results.paired_jobs import LATENCY_TOLERANCE
+    from qops_batsim.analysis.results.difference import LATENCY_TOLERANCE
 
     shifts = (compared.starts.largest, compared.finishes.largest)
     largest = 1e3 * max((shift for shift in shifts if shift is not None), default=0.0)

@@ -45,7 +45,7 @@ def gantt(
     """
     from qops_batsim.analysis.plots.drawing import output_format
     from qops_batsim.analysis.plots.gantt import gantt as draw
-    from qops_batsim.analysis.results.workloads import read_workloads
+    from qops_batsim.analysis.results.run import read_workloads
 
     output_format(out)
     (result,) = read_runs([run], hosts)
@@ -76,7 +76,7 @@ def occupation(
     """
     from qops_batsim.analysis.plots.drawing import output_format
     from qops_batsim.analysis.plots.occupation import draw
-    from qops_batsim.analysis.results.workloads import workloads_of_run
+    from qops_batsim.analysis.results.run import workloads_of_run
 
     output_format(out)
     (result,) = read_runs([run], hosts)

@@ -70,7 +70,7 @@ def metrics(
 
 def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workload]:
     """Return the workloads with a run's deadlines, if there are any."""
-    from qops_batsim.analysis.results.workloads import read_workloads, workloads_with_deadlines
+    from qops_batsim.analysis.results.run import read_workloads, workloads_with_deadlines
 
     if given:
         return read_workloads(given)

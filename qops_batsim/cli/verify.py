@@ -53,7 +53,7 @@ def verify(
         qops-batsim verify out/expe --workload kth.json \\
           --platform cluster.xml
     """
-    from qops_batsim.analysis.results.workloads import workloads_of_run
+    from qops_batsim.analysis.results.run import workloads_of_run
     from qops_batsim.analysis.verify.verifier import lateness, rules_checked, rules_unchecked
     from qops_batsim.analysis.verify.verifier import verify as check
 

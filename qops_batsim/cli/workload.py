@@ -214,8 +214,7 @@ def scale(
     """
     from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.generate import summarise
-    from qops_batsim.workload.scale import scale_load
-    from qops_batsim.workload.subset import subset
+    from qops_batsim.workload.scale import scale_load, subset
 
     trace = subset(read_source(source, out), first=first or None, skip=skip)
     scaled = scale_load(trace, load, method=method, seed=seed, same_time=same_time)
@@ -358,7 +357,7 @@ def estimates(
     """
     from qops_batsim.experiments.deadline_workload import give_estimates
     from qops_batsim.workload.batsim_json import write_workload
-    from qops_batsim.workload.estimate_models import EstimateChoices
+    from qops_batsim.workload.estimates import EstimateChoices
 
     choices = EstimateChoices(
         model=model,
@@ -381,7 +380,7 @@ def estimates(
 def _tell_errors(result: Workload) -> None:
     """Print a comparison of the estimates with run times and deadlines."""
     from qops_batsim.workload.deadlines import too_early
-    from qops_batsim.workload.estimate_models import count_estimates
+    from qops_batsim.workload.estimates import count_estimates
 
     counts = count_estimates(result)
     say(
@@ -478,7 +477,7 @@ def mixed(
     \b
         qops-batsim workload mixed mixed.json --applications 200 --seed 3
     """
-    from qops_batsim.workload.mixed_classes import mixed_workload
+    from qops_batsim.workload.service_classes import mixed_workload
 
     _write_classes(mixed_workload(applications, seed, processors=processors), out)
 

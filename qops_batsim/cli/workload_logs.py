@@ -203,7 +203,7 @@ def write_converted(conversion: Conversion, log: Path, out: Path) -> None:
 
     write_workload(conversion.workload, out)
     say(f"{log.name}: {conversion.records_read} records")
-    from qops_batsim.workload.repairs import DONE
+    from qops_batsim.workload.conversion import DONE
 
     if conversion.workload.provenance["window"] is not None:
         say(f"submitted in the window: {conversion.records_in_window}")

@@ -11,7 +11,7 @@ Equal campaigns have equal keys. A file::
 
 A list of any number of values may be one value; ``seeds`` may be their number, a log the name of
 its file, a scheduler a text or a table of ``name``, ``scheduler`` and ``settings``, and a model of
-``estimates`` its name or a table (:class:`~qops_batsim.workload.estimate_models.EstimateChoices`).
+``estimates`` its name or a table (:class:`~qops_batsim.workload.estimates.EstimateChoices`).
 """
 
 from __future__ import annotations
@@ -44,10 +44,9 @@ from qops_batsim.experiments.deadline_workload import REFERENCES
 from qops_batsim.files import read_text
 from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
 from qops_batsim.optimum.solver import require_solver
-from qops_batsim.workload.estimate_models import RANDOM, EstimateChoices
+from qops_batsim.workload.estimates import RANDOM, EstimateChoices
 from qops_batsim.workload.model import check_counts, check_seed
-from qops_batsim.workload.scale import METHODS
-from qops_batsim.workload.subset import PAPER_JOBS
+from qops_batsim.workload.scale import METHODS, PAPER_JOBS
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -39,7 +39,7 @@ from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, 
 from qops_batsim.version import __version__
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.subset import PAPER_JOBS
+from qops_batsim.workload.scale import PAPER_JOBS
 
 if TYPE_CHECKING:
     import pandas as pd

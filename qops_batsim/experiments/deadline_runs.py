@@ -34,9 +34,9 @@ from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import digest_of_file, short_name
 from qops_batsim.scheduling.registry import make_scheduler, parse_settings
 from qops_batsim.workload.deadlines import DeadlineChoices
-from qops_batsim.workload.estimate_models import EstimateChoices, with_estimates
+from qops_batsim.workload.estimates import EstimateChoices, with_estimates
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.subset import PAPER_JOBS
+from qops_batsim.workload.scale import PAPER_JOBS
 
 BLIND = ("fcfs", "easy", "conservative")
 """Schedulers that do not look at deadlines."""

@@ -10,10 +10,15 @@ from qops_batsim.errors import InputError, require_one_of, shown
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.workload.deadlines import DeadlineChoices, assign_deadlines, without_deadlines
 from qops_batsim.workload.delay_jobs import derived, exact_estimates
-from qops_batsim.workload.estimate_models import EstimateChoices, with_estimates
+from qops_batsim.workload.estimates import EstimateChoices, with_estimates
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.scale import origin_of_duplicate, originals, scale_load
-from qops_batsim.workload.subset import PAPER_JOBS, subset
+from qops_batsim.workload.scale import (
+    PAPER_JOBS,
+    origin_of_duplicate,
+    originals,
+    scale_load,
+    subset,
+)
 
 REFERENCES = ("scaled", "unscaled")
 
@@ -106,7 +111,7 @@ def deadline_workload(
     """Make the workload of one experiment from a trace: subset, load, deadlines.
 
     Deadlines that the trace has are left out. The seed of ``choices`` also chooses the
-    duplicates. For the other parameters see :func:`~qops_batsim.workload.subset.subset`,
+    duplicates. For the other parameters see :func:`~qops_batsim.workload.scale.subset`,
     :func:`~qops_batsim.workload.scale.scale_load` and :func:`give_deadlines`.
     """
     choices = choices or DeadlineChoices()

@@ -31,9 +31,16 @@ from qops_batsim.limits import (
     MAX_SECONDS,
 )
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.job_table import JobColumns, JobTable, WrittenJobs
 from qops_batsim.workload.log_formats import command_for, log_format
-from qops_batsim.workload.model import Profile, Workload, read_jobs, split_provenance
+from qops_batsim.workload.model import (
+    JobColumns,
+    JobTable,
+    Profile,
+    Workload,
+    WrittenJobs,
+    read_jobs,
+    split_provenance,
+)
 
 PROFILE_TYPES: dict[str, tuple[str, ...]] = {
     "delay": ("delay",),

@@ -1,36 +1,41 @@
-"""From a workload log to a Batsim workload of ``delay`` jobs, whatever the log's format.
+"""Conversion of a workload log, whatever its format, to a Batsim workload of ``delay`` jobs.
 
 The order is: window by submission date, then repairs, then ``skip`` and ``first``, which count
 usable jobs of the window.
+
+A window is given in the log's own seconds or by its site's wall clock. Each repair, which makes
+records usable, is a choice, and is counted.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from datetime import datetime
 from itertools import repeat
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.version import __version__
-from qops_batsim.workload.job_table import JobColumns, JobTable, WrittenJobs
-from qops_batsim.workload.log import Log, Records, RepairCount
-from qops_batsim.workload.log_window import Bounds, LogWindow
+from qops_batsim.workload.log import STATUS_PARTIAL, Log, Records, RepairCount
 from qops_batsim.workload.model import (
+    JobColumns,
+    JobTable,
     Workload,
+    WrittenJobs,
     check_counts,
     check_processors,
     delay_profile,
     plain_number,
 )
-from qops_batsim.workload.repairs import Repairs, repair_records
 
 __all__ = ["Bounds", "Conversion", "Repairs", "convert_log"]
 
@@ -88,7 +93,7 @@ def convert_log(
     log's numbers or names. Linear in the log, plus sorting.
 
     The machine has ``processors``, by default what the log says. The
-    ``**window`` says which submissions to keep (:class:`~qops_batsim.workload.log_window.Bounds`),
+    ``**window`` says which submissions to keep (:class:`~qops_batsim.workload.conversion.Bounds`),
     ``repairs`` what to do with unusable records, ``skip`` and ``first`` how many usable jobs to
     leave out at the beginning and to keep after that (None: all). With ``rebase``, submissions
     count from the first job, otherwise they are the log's own seconds.
@@ -283,3 +288,295 @@ def _known_calendar(log: Log, time_zone: str | None, begin: float, last: float) 
             raise
         return None
     return calendar
+
+
+_QUARTER = 900.0
+
+
+def log_months(log: Log) -> list[str]:
+    """Return the calendar months, ``YYYY-MM`` in order, in which jobs were submitted."""
+    calendar = log.calendar()
+    submitted = log.records["submit_time"]
+    # Wall clocks differ from UTC by whole quarters of an hour, so months begin at one.
+    quarters = np.unique((submitted[submitted >= 0] + calendar.unix_start) // _QUARTER)
+    seconds = quarters * _QUARTER - calendar.unix_start
+    return sorted({calendar.month_of(second) for second in seconds.tolist()})
+
+
+Moment = str | float | datetime
+"""An ISO date or date and time, a datetime, or a number of seconds since a log's start."""
+
+
+class Bounds(TypedDict, total=False):
+    """Which submissions of a log to keep.
+
+    From ``start`` on and before ``end`` (an ISO date or date and time, the site's unless it
+    names a UTC offset, or a number of seconds since the log's start), or those of a calendar
+    ``month`` (``YYYY-MM``) of the site. ``time_zone``: the site's, instead of the header's.
+    """
+
+    start: Moment | None
+    end: Moment | None
+    month: str | None
+    time_zone: str | None
+
+
+class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of a log: first second inside and first second after it, since its start.
+
+    ``month`` is the calendar month that it was given as, ``calendar`` the wall clock that
+    dates were read with.
+    """
+
+    begin: float | None
+    end: float | None
+    month: str | None = None
+    calendar: Calendar | None = None
+
+    @classmethod
+    def of(cls, log: Log, **bounds: Unpack[Bounds]) -> LogWindow | None:
+        """Return the window of a log that is asked for, or None without any bound."""
+        start, end, month = bounds.get("start"), bounds.get("end"), bounds.get("month")
+        calendar: Calendar | None = None
+        if month is not None:
+            if start is not None or end is not None:
+                raise InputError(
+                    "month is given together with from or to; only one of the two is accepted"
+                )
+            calendar = log.calendar(bounds.get("time_zone"))
+            first, following = calendar.month(month)
+            return cls(begin=first, end=following, month=month, calendar=calendar)
+        seconds: list[float | None] = []
+        for moment, name in ((start, "from"), (end, "to")):
+            value = _read_moment(moment, name)
+            if isinstance(value, datetime):
+                calendar = log.calendar(bounds.get("time_zone"))
+                value = calendar.seconds(value)
+            seconds.append(value)
+        begin, stop = seconds
+        if begin is None and stop is None:
+            return None
+        if begin is not None and stop is not None and stop <= begin:
+            raise InputError(
+                f"the window ends at {end} but begins at {start}; a later end is expected"
+            )
+        return cls(begin=begin, end=stop, calendar=calendar)
+
+    def cut(self, log: Log) -> Records:
+        """Return the records submitted within the window; at least one is expected."""
+        submitted = log.records["submit_time"]
+        begin = -math.inf if self.begin is None else self.begin
+        mask = (submitted >= begin) & (submitted < (math.inf if self.end is None else self.end))
+        if mask.any():
+            chosen: Records = log.records[mask]
+            return chosen
+        first, last = float(submitted.min()), float(submitted.max())
+        if self.month is not None and self.calendar is not None:
+            raise InputError(
+                f"{log.source}: no job was submitted in {self.month}; the log's jobs were "
+                f"submitted from {self.calendar.month_of(first)} to {self.calendar.month_of(last)}"
+            )
+        given = (("from", self.begin), ("before", self.end))
+        bounds = [f"{word} {value:.10g}" for word, value in given if value is not None]
+        raise InputError(
+            f"{log.source}: no job was submitted {' and '.join(bounds)} seconds after the log's "
+            f"start; its jobs were submitted from {first:.10g} to {last:.10g}"
+        )
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the window for a workload's provenance; bounds in seconds."""
+        bounds = {"from": self.begin, "to": self.end}
+        data: dict[str, Any] = {
+            name: None if value is None else plain_number(value) for name, value in bounds.items()
+        }
+        if self.month is not None:
+            data["month"] = self.month
+        if self.calendar is not None:
+            data["time_zone"] = self.calendar.time_zone
+        return data
+
+
+def _read_moment(moment: Moment | None, name: str) -> float | datetime | None:
+    """Return seconds since the log's start, or a date."""
+    if moment is None or isinstance(moment, datetime):
+        return moment
+    try:
+        seconds = float(moment)
+    except ValueError:
+        seconds = math.nan
+    if math.isfinite(seconds):
+        return seconds
+    try:
+        return datetime.fromisoformat(str(moment).strip())
+    except ValueError:
+        raise InputError(
+            f"{name} is {moment!r}; a date (1996-10-01), a date and time "
+            "(1996-10-01T08:00) or a number of seconds since the log's start is expected"
+        ) from None
+
+
+Mask = NDArray[np.bool_]
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "no_processors": ("drop", "clip"),
+    "too_wide": ("drop", "clip", "keep"),
+    "no_run_time": ("drop", "clip", "limit"),
+    "no_requested_time": ("keep", "clip", "drop"),
+    "overrun": ("keep", "clip", "drop"),
+    "duplicate_id": ("drop", "renumber"),
+    "processors_field": ("requested", "allocated"),
+}
+"""What each field of :class:`Repairs` accepts, its default first."""
+
+
+DONE = {
+    "drop": "left out",
+    "clip": "clipped",
+    "keep": "kept as they are",
+    "limit": "given their limit",
+    "renumber": "renumbered",
+    "sort": "sorted",
+    "merge": "merged",
+    "first": "taken as the first",
+    "shift": "read as if not changed",
+}
+"""What has become of records, in words."""
+
+
+class Repairs(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do with records that a simulation cannot use as they are.
+
+    Batsim kills a ``delay`` job whose run time equals its walltime, so a job clipped by
+    ``no_requested_time`` or ``overrun`` runs its full time and is then reported as killed.
+    """
+
+    no_processors: str = "drop"
+    """Neither requested nor allocated processors above 0: ``drop``, or ``clip`` to 1 processor."""
+    too_wide: str = "drop"
+    """More processors than the machine: ``drop``, ``clip`` to the machine, or ``keep`` (schedulers
+    reject such jobs).
+    """
+    no_run_time: str = "drop"
+    """Run time 0 or less, which a job has that never ran: ``drop``, ``clip`` to 1 second, or
+    ``limit``: as long as was requested (1 second where nothing was).
+    """
+    no_requested_time: str = "keep"
+    """Requested time 0 or less: ``keep`` without walltime, ``clip`` to the run time, or ``drop``.
+    """
+    overrun: str = "keep"
+    """Run time above the requested time: ``keep`` (the engine kills the job at its walltime),
+    ``clip`` the run time to the requested time, or ``drop``.
+    """
+    duplicate_id: str = "drop"
+    """Job number of an earlier usable record: ``drop`` the later ones, or ``renumber`` them above
+    the highest number of the log.
+    """
+    processors_field: str = "requested"
+    """Which count of processors a job gets: the ``requested`` one or the ``allocated`` one; where
+    it is not above 0, the other.
+    """
+
+    def __post_init__(self) -> None:
+        for name, accepted in CHOICES.items():
+            require_one_of(name.replace("_", " "), getattr(self, name), accepted)
+
+
+_Repair = tuple[str, str, Callable[[Records], Mask], Callable[[Records, Mask], None] | None]
+"""Rule, description, what a repair looks for, and what each choice but ``drop`` does."""
+
+_UNCHOSEN = {"partial": "drop", "no_submit_time": "drop", "submit_order": "sort"}
+
+
+def repair_records(
+    records: Records, repairs: Repairs, processors: int, next_number: int
+) -> tuple[Records, list[RepairCount]]:
+    """Return repaired records in order of submission, and what was done.
+
+    The repairs are made in the order of the returned counts, each on what the ones before it
+    have left. In the result ``requested_processors`` is the count of processors to simulate, and
+    ``requested_time`` the walltime (seconds; 0 or less: none). ``records`` is left unchanged;
+    ``next_number`` is the first job number for ``duplicate_id="renumber"``.
+    """
+    records = records.copy()
+    _choose_width(records, repairs.processors_field)
+    counts = []
+    for rule, description, find, change in _repairs(processors, next_number, repairs):
+        wrong = find(records)
+        choice = _UNCHOSEN.get(rule) or getattr(repairs, rule)
+        jobs = int(wrong.sum())
+        if jobs and choice == "drop":
+            records = records[~wrong]
+        elif jobs and choice in ("clip", "limit", "renumber") and change is not None:
+            change(records, wrong)
+        counts.append(RepairCount(rule=rule, description=description, choice=choice, jobs=jobs))
+    if counts[-1].jobs:
+        # Stable: jobs of one date keep the order of the log.
+        records = records[np.argsort(records["submit_time"], kind="stable")]
+    return records, counts
+
+
+def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repair]:
+    """Return all repairs in their order."""
+    width, run, asked = "requested_processors", "run_time", "requested_time"
+    too_wide = f"more than {processors} processors"
+    partial = "stretch of a job told whole elsewhere (status 2, 3, 4)"
+
+    def renumber(log: Records, wrong: Mask) -> None:
+        log["job_number"][wrong] = next_number + np.arange(int(wrong.sum()))
+
+    def some_time(log: Records, wrong: Mask) -> None:
+        to_limit = repairs.no_run_time == "limit"
+        log[run][wrong] = np.maximum(log[asked][wrong], 1) if to_limit else 1
+
+    def twins(log: Records) -> Mask:
+        return repeated(log["job_number"])
+
+    return [
+        ("partial", partial, lambda log: np.isin(log["status"], STATUS_PARTIAL), None),
+        ("no_submit_time", "no submit time", lambda log: log["submit_time"] < 0, None),
+        ("no_processors", "no processors", lambda log: log[width] <= 0, _set(width, 1)),
+        ("too_wide", too_wide, lambda log: log[width] > processors, _set(width, processors)),
+        ("no_run_time", "run time 0 or less", lambda log: log[run] <= 0, some_time),
+        ("no_requested_time", "no requested time", lambda log: log[asked] <= 0, _set(asked, run)),
+        ("overrun", "run time above the requested time", overruns, _set(run, asked)),
+        ("duplicate_id", "job number of an earlier job", twins, renumber),
+        ("submit_order", "submitted before the record above", steps_back, None),
+    ]
+
+
+def overruns(records: Records) -> Mask:
+    """Return which records ran longer than they asked for."""
+    requested = records["requested_time"]
+    mask: Mask = (requested > 0) & (records["run_time"] > requested)
+    return mask
+
+
+def steps_back(records: Records) -> Mask:
+    """Return which records were submitted before the record above."""
+    submitted = records["submit_time"]
+    mask = np.zeros(len(submitted), dtype=np.bool_)
+    mask[1:] = submitted[1:] < submitted[:-1]
+    return mask
+
+
+def repeated(numbers: NDArray[np.int64]) -> Mask:
+    """Return which numbers stand further up already."""
+    _, first = np.unique(numbers, return_index=True)
+    mask = np.ones(len(numbers), dtype=np.bool_)
+    mask[first] = False
+    return mask
+
+
+def _choose_width(records: Records, field: str) -> None:
+    requested, allocated = records["requested_processors"], records["allocated_processors"]
+    first, second = (requested, allocated) if field == "requested" else (allocated, requested)
+    records["requested_processors"] = np.where(first > 0, first, second)
+
+
+def _set(field: str, value: int | str) -> Callable[[Records, Mask], None]:
+    """Return what sets a field of the wrong records to a number, or to another field's value."""
+
+    def change(records: Records, wrong: Mask) -> None:
+        records[field][wrong] = records[value][wrong] if isinstance(value, str) else value
+
+    return change

@@ -1,22 +1,56 @@
-"""Run-time estimates as users give them: few round values, usually far too long.
+"""Run-time estimates: those of users, and models of right and wrong ones.
 
-In the spirit of D. Tsafrir, Y. Etsion and D. G. Feitelson, "Modeling user runtime estimates", Job
-Scheduling Strategies for Parallel Processing, 2005: about twenty values cover most requests, the
-longest allowed is among the most popular, and some jobs run until their estimate is used up.
+Users give few round values, usually far too long, in the spirit of D. Tsafrir, Y. Etsion and D. G.
+Feitelson, "Modeling user runtime estimates", Job Scheduling Strategies for Parallel Processing,
+2005: about twenty values cover most requests, the longest allowed is among the most popular, and
+some jobs run until their estimate is used up.
 
-The model here is simpler than theirs: a killed job runs for exactly the value nearest to the
-run time it would have had, any other takes a value that is not below its run time from a
-fixed list, with fixed weights.
+The model of users here is simpler than theirs: a killed job runs for exactly the value nearest to
+the run time it would have had, any other takes a value that is not below its run time from a fixed
+list, with fixed weights.
+
+A model changes what planning uses (``qos.estimated_runtime``) and what the engine kills at
+(``walltime``), never how long a job would run or when it is due: so what schedulers make of two
+models can be compared job by job.
+
+- ``exact``: the run times.
+- ``users``: the walltimes of the log, which users gave.
+- ``f-model``: run time × a number that is uniform between 1 and f + 1 (A. W. Mu'alem and D. G.
+  Feitelson, IEEE Transactions on Parallel and Distributed Systems, 2001).
+- ``modal``: the values that users like, fitted to the log.
+- ``predicted``: the mean of the last two run times of the same user that are known when the job is
+  submitted, the walltime until there are two (D. Tsafrir, Y. Etsion and D. G. Feitelson, IEEE
+  Transactions on Parallel and Distributed Systems, 2007).
+- ``error``: run time × exp(a normal number): too long as often as too short.
+
+The last two are predictions, which may be too short.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
+from bisect import insort
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from qops_batsim.errors import InputError, require, require_one_of, shown
+from qops_batsim.jobs import Job
+from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.workload.delay_jobs import (
+    ProfileTable,
+    changed_job,
+    derived,
+    exact_estimates,
+    jobs_until_killed,
+    run_times,
+)
+from qops_batsim.workload.lublin import random_stream
+from qops_batsim.workload.model import Workload, check_seed, plain_number
 
 Integers = NDArray[np.int64]
 
@@ -104,4 +138,300 @@ def fit_estimates(
             (int(value), round(weight, 5), round(share, 4))
             for value, weight, share in zip(values, weights, killed_shares, strict=True)
         )
+    )
+
+
+Floats = NDArray[np.float64]
+
+REQUESTS = ("exact", "users", "f-model", "modal")
+PREDICTIONS = ("predicted", "error")
+MODELS = REQUESTS + PREDICTIONS
+RANDOM = ("f-model", "modal", "error")
+_OF_USE: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("margin", "risk", "overrun"), PREDICTIONS),
+    "badness": ("f-model",),
+    "spread": ("error",),
+}
+OVERRUNS = ("run", "kill")
+
+# A stream of the seed that nothing else uses.
+_ESTIMATES = 17
+
+LEAST = 1.0
+"""Least estimate (seconds), where the walltime is not shorter."""
+
+_DECIMALS = 6
+"""Decimals of estimates: Batsim sends dates with as many."""
+
+
+class EstimateChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model of estimates, and what becomes of a job that outlives its estimate."""
+
+    model: str = "exact"
+    """One of :data:`MODELS`."""
+    margin: float = 1.0
+    """Predictions are multiplied by it."""
+    risk: float | None = None
+    """In place of the margin: the share of jobs that may outlive their prediction, above 0 and
+    below 1. The margin of a job is learned from those that have ended before (:func:`learned`).
+    """
+    overrun: str = "run"
+    """A job that outlives its prediction may ``"run"`` up to its walltime, or it is a ``"kill"``:
+    the prediction is its walltime.
+    """
+    badness: float = 5.0
+    """f of the f-model, from 0, which is exact."""
+    spread: float = 1.0
+    """Standard deviation of the logarithm of the error."""
+    seed: int = 1
+    """Draws the numbers of f-model, modal and error."""
+
+    @property
+    def name(self) -> str:
+        """The model with what is not as usual, as tables have it."""
+        usual = EstimateChoices()
+        others = [
+            f"{field} {value:g}" if isinstance(value, float) else f"{field} {value}"
+            for field in self.__struct_fields__[1:]
+            if (value := getattr(self, field)) != getattr(usual, field)
+        ]
+        return ", ".join([self.model, *others])
+
+    @property
+    def needs_ends(self) -> bool:
+        """Whether it matters which jobs have ended before another is submitted."""
+        return self.model == "predicted" or self.risk is not None
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range or of no use."""
+        require_one_of("model", self.model, MODELS)
+        require_one_of("overrun", self.overrun, OVERRUNS)
+        above = "a number above 0 is accepted"
+        require(0 < self.margin < math.inf, "margin", self.margin, above)
+        require(0 <= self.badness < math.inf, "badness", self.badness, "0 or more is accepted")
+        require(0 <= self.spread <= 10, "spread", self.spread, "a number from 0 to 10 is accepted")
+        if self.risk is not None:
+            accepted = "a share above 0 and below 1 is accepted"
+            require(0 < self.risk < 1, "risk", self.risk, accepted)
+        check_seed(self.seed)
+        for field, models in _OF_USE.items():
+            if getattr(self, field) != getattr(EstimateChoices(), field):
+                accepted = " or ".join(models)
+                require(self.model in models, "model", self.model, f"{field} is for {accepted}")
+        if self.risk is not None and self.margin != 1:
+            raise InputError(f"margin is {self.margin:g}; with a risk, it is learned")
+
+
+def with_estimates(
+    workload: Workload,
+    choices: EstimateChoices,
+    *,
+    requests: Workload | None = None,
+    ends: Mapping[str, float] | None = None,
+) -> Workload:
+    """Return the workload with estimates of a model; O(jobs × log(jobs)).
+
+    Jobs are of type ``delay``, and last as long as before, to their end or their walltime.
+    ``requests`` is the workload, of the same jobs, that still has the users' walltimes, if this one
+    has not. ``ends`` are the dates (seconds) by job id when it is known how long each has run, in
+    some schedule of the same jobs; only :attr:`EstimateChoices.needs_ends` asks for them.
+
+    A request is never shorter than the run time; a prediction may be, but is never longer than the
+    walltime, if the log knows that.
+
+    Examples
+    --------
+    >>> from qops_batsim.workload.generate import tiny_workload
+    >>> found = with_estimates(tiny_workload(), EstimateChoices(model="users"))
+    >>> [job.estimate for job in found.jobs][:3]
+    [90.0, 150.0, 80.0]
+    """
+    choices.check()
+    if choices.model == "exact":
+        return exact_estimates(workload)
+    jobs = list(jobs_until_killed(workload))
+    run_times = np.array([seconds for _, seconds in jobs])
+    limits = _walltimes(workload, requests or workload)
+    estimates = _estimates(workload, choices, run_times, limits, ends)
+    profiles = ProfileTable(workload.profiles)
+    changed = []
+    for (job, seconds), estimate, limit in zip(
+        jobs, estimates.tolist(), limits.tolist(), strict=True
+    ):
+        walltime = limit if choices.model in PREDICTIONS and choices.overrun == "run" else estimate
+        fields = {
+            "profile": profiles.name(job.profile, seconds),
+            "walltime": None if walltime == math.inf else plain_number(walltime),
+        }
+        qos = {"estimated_runtime": plain_number(estimate)}
+        changed.append(changed_job(job, fields, qos, workload=workload))
+    told = {
+        field: plain_number(value) if isinstance(value, float) else value
+        for field, value in msgspec.to_builtins(choices).items()
+        if field == "model" or value != getattr(EstimateChoices(), field)
+    }
+    return derived(workload, changed, profiles.new, {"step": "estimates", **told})
+
+
+def _walltimes(workload: Workload, requests: Workload) -> Floats:
+    """Return the walltimes that users gave (seconds), infinite without."""
+    known = {job.id: job for job in requests.jobs}
+    limits = np.full(len(workload.jobs), math.inf)
+    for place, job in enumerate(workload.jobs):
+        asked = known.get(job.id)
+        if asked is None:
+            raise InputError(
+                f"{requests.source}: job {shown(job.id)} of {workload.source} is not among the "
+                "jobs; the same jobs with users' walltimes are expected"
+            )
+        if asked.processors != job.processors:
+            raise InputError(
+                f"{requests.source}: job {shown(job.id)} asks for {asked.processors} processors, "
+                f"and for {job.processors} in {workload.source}; the same jobs with users' "
+                "walltimes are expected"
+            )
+        if asked.walltime is not None:
+            limits[place] = asked.walltime
+    return limits
+
+
+def _estimates(
+    workload: Workload,
+    choices: EstimateChoices,
+    run_times: Floats,
+    limits: Floats,
+    ends: Mapping[str, float] | None,
+) -> Floats:
+    """Return the estimate of each job (seconds)."""
+    random = random_stream(choices.seed, _ESTIMATES)
+    asked = limits < math.inf
+    if choices.model in ("users", "predicted") and not asked.all():
+        job = workload.jobs[int((~asked).argmax())]
+        raise InputError(
+            f"{workload.source}: job {shown(job.id)} has no walltime; model {choices.model} "
+            "expects one for each job (--requests names the workload that has them)"
+        )
+    if choices.model == "users":
+        users: Floats = np.maximum(limits, run_times)
+        return users
+    if choices.model == "f-model":
+        drawn = run_times * random.uniform(1.0, choices.badness + 1.0, len(run_times))
+        return np.maximum(drawn.round(_DECIMALS), run_times)
+    if choices.model == "modal":
+        return _modal(workload, run_times, limits, random)
+    if choices.model == "error":
+        found = run_times * np.exp(choices.spread * random.standard_normal(len(run_times)))
+    else:
+        found = predictions(workload.jobs, run_times.tolist(), _known(workload, ends))
+    if choices.risk is None:
+        margins = np.full(len(run_times), choices.margin)
+    else:
+        dates = _known(workload, ends)
+        margins = learned(workload.jobs, run_times / found, dates, choices.risk)
+    # Without a prediction or a margin there is the walltime, or where there is none, the truth.
+    last = np.where(asked, limits, run_times)
+    with np.errstate(invalid="ignore"):
+        found = (found * margins).round(_DECIMALS)
+    return np.minimum(np.where(np.isfinite(found), np.maximum(found, LEAST), last), limits)
+
+
+def _modal(
+    workload: Workload, run_times: Floats, limits: Floats, random: np.random.Generator
+) -> Floats:
+    asked = limits < math.inf
+    if not asked.any():
+        raise InputError(
+            f"{workload.source}: no job has a walltime; model modal expects some, to which it is "
+            "fitted (--requests names the workload that has them)"
+        )
+    whole = np.ceil(limits[asked]).astype(np.int64)
+    fitted = fit_estimates(run_times[asked], whole)
+    # Run times stay: of the jobs that were killed at a value, it is not below that.
+    table = tuple((value, weight, 0.0) for value, weight, _ in fitted.table)
+    fitted = msgspec.structs.replace(fitted, table=table)
+    _, found = sample_estimates(fitted, np.ceil(run_times).astype(np.int64), random)
+    return np.maximum(found, run_times)
+
+
+def _known(workload: Workload, ends: Mapping[str, float] | None) -> list[float]:
+    """Return when each job's run time is known (seconds)."""
+    if ends is None or not all(job.id in ends for job in workload.jobs):
+        raise InputError(f"{workload.source}: predictions need the date when each job has ended")
+    return [ends[job.id] for job in workload.jobs]
+
+
+def predictions(jobs: Sequence[Job], run_times: Sequence[float], ends: Sequence[float]) -> Floats:
+    """Return the mean of the last two run times of each job's user, infinite until there are two.
+
+    Those count that have ended by its submission, the last by date of the end, ties by place.
+    """
+    users = [job.fields.get("user") for job in jobs]
+    if None in users:
+        job = jobs[users.index(None)]
+        raise InputError(
+            f"job {shown(job.id)} has no user; model predicted expects the field user of each job, "
+            "which `workload from-swf` writes where the log knows it"
+        )
+    last: dict[Any, tuple[float, float]] = {}
+    found = np.full(len(jobs), math.inf)
+    for place, ended in _in_turn(jobs, ends):
+        for other in ended:
+            before = last.get(users[other], (math.inf, math.inf))
+            last[users[other]] = before[1], run_times[other]
+        found[place] = sum(last.get(users[place], (math.inf, math.inf))) / 2
+    return found
+
+
+def learned(jobs: Sequence[Job], ratios: Floats, ends: Sequence[float], risk: float) -> Floats:
+    """Return a margin for each prediction; infinite while too little is known. O(jobs²), but fast.
+
+    ``ratios`` are run time over prediction. Were all of a kind, in any order, then the next one
+    exceeded the k-th least of n with probability 1 - k / (n + 1) at most: so k is the least for
+    which that is within the ``risk`` (V. Vovk, A. Gammerman and G. Shafer, "Algorithmic learning in
+    a random world", 2005). Jobs without a prediction do not count.
+    """
+    known: list[float] = []
+    found = np.full(len(jobs), math.inf)
+    for place, ended in _in_turn(jobs, ends):
+        for other in ended:
+            if ratios[other] > 0:
+                insort(known, float(ratios[other]))
+        k = math.ceil((len(known) + 1) * (1 - risk))
+        if k <= len(known):
+            found[place] = known[k - 1]
+    return found
+
+
+def _in_turn(jobs: Sequence[Job], ends: Sequence[float]) -> Iterator[tuple[int, list[int]]]:
+    """Yield the places of jobs by submission, each with those that have ended since the last."""
+    running: list[tuple[float, int]] = []
+    for place in sorted(range(len(jobs)), key=lambda place: jobs[place].submission_time):
+        ended = []
+        while running and running[0][0] <= jobs[place].submission_time:
+            ended.append(heapq.heappop(running)[1])
+        yield place, ended
+        heapq.heappush(running, (ends[place], place))
+
+
+class EstimateCounts(msgspec.Struct, frozen=True):
+    """How many jobs run longer than their estimate, or are killed at it before their end.
+
+    ``median`` is that of estimate over run time.
+    """
+
+    jobs: int
+    too_short: int
+    killed: int
+    median: float
+
+
+def count_estimates(workload: Workload) -> EstimateCounts:
+    """Compare the estimates of a workload with the run times; O(jobs)."""
+    delays = np.array(run_times(workload))
+    columns = workload.columns
+    killed = delays > columns.walltimes
+    too_short = (delays > columns.estimates + PLAN_TOLERANCE) | killed
+    ratios = columns.estimates / np.maximum(delays, LEAST)
+    return EstimateCounts(
+        len(delays), int(too_short.sum()), int(killed.sum()), float(np.median(ratios))
     )

@@ -16,8 +16,8 @@ import numpy as np
 from qops_batsim.errors import InputError, require
 from qops_batsim.files import read_stored
 from qops_batsim.workload.accounting.rows import Choices
+from qops_batsim.workload.conversion import Mask, overruns, repeated, steps_back
 from qops_batsim.workload.log import STATUS_CANCELLED, STATUS_PARTIAL, Log, Malformed
-from qops_batsim.workload.repairs import Mask, overruns, repeated, steps_back
 from qops_batsim.workload.swf import SwfLog
 from qops_batsim.workload.traces import scan_log
 

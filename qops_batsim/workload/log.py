@@ -55,7 +55,7 @@ class Malformed(NamedTuple):
 class RepairCount(msgspec.Struct, frozen=True, kw_only=True):
     """How many jobs a reader or a repair left out or changed.
 
-    ``rule`` is a field of :class:`~qops_batsim.workload.repairs.Repairs`, or one of those that
+    ``rule`` is a field of :class:`~qops_batsim.workload.conversion.Repairs`, or one of those that
     have no choice (``partial``, ``no_submit_time``, ``submit_order``, and the readers' own),
     ``choice`` what was done (``"drop"``, ``"clip"``, ``"keep"``, ``"renumber"``, ``"merge"``,
     ``"sort"``); with ``keep`` the ``jobs`` are as they were. ``lines`` are those of a reader's: a

@@ -1,4 +1,4 @@
-"""Changing the load that a workload offers, as in Islam et al. (2003), section 4.2.
+"""Changed workloads: another load as in Islam et al. (2003), section 4.2, or a part of the jobs.
 
 A load is relative: 1.2 offers a fifth more work. *Duplication* submits some jobs again, and with
 one seed the workloads nest: that of load 1.6 holds all jobs of that of load 1.4, with the same
@@ -18,7 +18,7 @@ from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
 from qops_batsim.workload.delay_jobs import ProfileTable, changed_job, derived, run_times
 from qops_batsim.workload.lublin import random_stream
-from qops_batsim.workload.model import Workload, plain_number
+from qops_batsim.workload.model import Workload, check_counts, plain_number
 
 METHODS = ("duplication", "expansion")
 
@@ -165,3 +165,31 @@ def _expanded(workload: Workload, load: float, step: dict[str, Any]) -> Workload
         jobs.append(changed_job(job, fields, qos, workload=workload))
     jobs.sort(key=lambda job: job.submission_time)
     return derived(workload, jobs, profiles.new, step)
+
+
+PAPER_JOBS = 5000
+"""Jobs of the subsets in Islam et al. (2003), section 4.1."""
+
+
+def subset(workload: Workload, *, first: int | None = PAPER_JOBS, skip: int = 0) -> Workload:
+    """Return some consecutive jobs of a workload, sorted by submission.
+
+    They are the ``first`` jobs, or as many as there are (None: all), after ``skip`` others.
+    Jobs with equal submissions keep the order of the file. Dates stay as they are.
+
+    Examples
+    --------
+    >>> from qops_batsim.workload.generate import tiny_workload
+    >>> [job.id for job in subset(tiny_workload(), first=2, skip=3).jobs]
+    ['4', '5']
+    """
+    check_counts(skip, first)
+    ordered = sorted(workload.jobs, key=lambda job: job.submission_time)
+    jobs = ordered[skip : None if first is None else skip + first]
+    if not jobs:
+        raise InputError(
+            f"{workload.source}: skip is {skip}, but the workload holds {len(ordered)} jobs; "
+            "a smaller number, and at least one job, is expected"
+        )
+    step = {"step": "subset", "skip": skip, "first": first, "jobs": len(jobs)}
+    return derived(workload, jobs, None, step)

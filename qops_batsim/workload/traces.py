@@ -18,7 +18,7 @@ from qops_batsim.workload.conversion import Conversion, convert_log, offered_loa
 from qops_batsim.workload.log import RECORD, Log, Malformed, Records
 from qops_batsim.workload.log_formats import command_for, log_format
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.subset import subset
+from qops_batsim.workload.scale import subset
 from qops_batsim.workload.swf import scan_swf, swf_in
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import pytest
 
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, read_workload
-from qops_batsim.workload.mixed_classes import mixed_workload
-from qops_batsim.workload.service_classes import ClassChoices, assign_classes
+from qops_batsim.workload.service_classes import ClassChoices, assign_classes, mixed_workload
 
 Cli = Callable[..., Any]
 

@@ -9,7 +9,7 @@ from qops_batsim.experiments.deadline_workload import deadline_workload, give_es
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
-from qops_batsim.workload.estimate_models import EstimateChoices
+from qops_batsim.workload.estimates import EstimateChoices
 
 Cli = Callable[..., Any]
 

@@ -16,9 +16,8 @@ from qops_batsim.workload.batsim_json import format_workload, read_workload
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines
 from qops_batsim.workload.delay_jobs import exact_estimates, run_times
-from qops_batsim.workload.generate import generate_workload
+from qops_batsim.workload.generate import generate_workload, packed_workload
 from qops_batsim.workload.model import Workload, delay_profile
-from qops_batsim.workload.packed import packed_workload
 from qops_batsim.workload.scale import origin_of_duplicate, scale_load
 from qops_batsim.workload.swf import read_swf
 

@@ -32,7 +32,7 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.subset import subset
+from qops_batsim.workload.scale import subset
 
 CTC, SDSC = Source(file="CTC-x", processors=338), Source(file="SDSC-x", processors=128)
 WINDOW = Source(file="SDSC-x", processors=128, skip=60)

@@ -23,7 +23,7 @@ from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.subset import subset
+from qops_batsim.workload.scale import subset
 from qops_batsim.workload.swf import read_swf
 
 TINY = Study(

@@ -16,7 +16,7 @@ from qops_batsim.analysis.results.run import read_run
 from qops_batsim.running.processes import ChildProcess
 from qops_batsim.workload.batsim_json import read_workload, write_workload
 from qops_batsim.workload.conversion import convert_log
-from qops_batsim.workload.subset import subset
+from qops_batsim.workload.scale import subset
 from qops_batsim.workload.swf import read_swf
 from random_simulations import SCHEDULERS, random_case
 

@@ -19,8 +19,7 @@ from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.rows import task_numbers
 from qops_batsim.workload.accounting.slurm import slurm_job_id, slurm_number
 from qops_batsim.workload.batsim_json import parse_workload
-from qops_batsim.workload.conversion import Conversion
-from qops_batsim.workload.repairs import Repairs
+from qops_batsim.workload.conversion import Conversion, Repairs
 from qops_batsim.workload.traces import read_trace
 from sacct_dumps import CHANGES, HEADER, OWN_WORDS, ZONE, Dump, local, make_dump
 

@@ -16,8 +16,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.workload import Workload, format_workload
 from qops_batsim.workload.batsim_json import parse_workload
-from qops_batsim.workload.conversion import Repairs, convert_log
-from qops_batsim.workload.log_window import log_months
+from qops_batsim.workload.conversion import Repairs, convert_log, log_months
 from qops_batsim.workload.swf import SwfLog, read_swf
 from swf_lines import swf_log
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.workload.delay_jobs import exact_estimates, run_times, run_times_until_killed
-from qops_batsim.workload.estimate_models import (
+from qops_batsim.workload.estimates import (
     MODELS,
     REQUESTS,
     EstimateChoices,

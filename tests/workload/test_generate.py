@@ -10,13 +10,13 @@ from qops_batsim.errors import InputError
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, parse_workload, read_workload
 from qops_batsim.workload.generate import (
+    PRESETS,
     DeadlineRule,
     generate_workload,
     shipped_workloads,
     summarise,
 )
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.presets import PRESETS
 
 LOGS = {
     "ctc-sp2": "CTC-SP2-1996-rebuilt.swf.gz",

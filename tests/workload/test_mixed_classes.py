@@ -12,8 +12,7 @@ from qops_batsim.platform import read_platform
 from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, parse_workload, read_workload
-from qops_batsim.workload.mixed_classes import MixedChoices, mixed_workload
-from qops_batsim.workload.service_classes import count_classes
+from qops_batsim.workload.service_classes import MixedChoices, count_classes, mixed_workload
 
 
 def test_the_shipped_workload_is_what_is_made() -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from qops_batsim.errors import InputError
 from qops_batsim.workload.batsim_json import format_workload, parse_workload
 from qops_batsim.workload.delay_jobs import run_times
-from qops_batsim.workload.packed import packed_workload
+from qops_batsim.workload.generate import packed_workload
 
 
 @settings(deadline=None)

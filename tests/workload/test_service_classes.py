@@ -15,6 +15,7 @@ from qops_batsim.workload.batsim_json import format_workload, parse_workload
 from qops_batsim.workload.conversion import Repairs, convert_log
 from qops_batsim.workload.log import RECORD
 from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.scale import subset
 from qops_batsim.workload.service_classes import (
     CLASS_OF_QUEUE,
     SDSC_MIX,
@@ -26,7 +27,6 @@ from qops_batsim.workload.service_classes import (
     count_classes,
     name_queues,
 )
-from qops_batsim.workload.subset import subset
 from qops_batsim.workload.swf import SwfHeader, SwfLog, read_swf
 
 NAMES = {"1": "express", "2": "high", "3": "normal", "4": "low", "5": "standby"}

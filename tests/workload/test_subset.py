@@ -9,7 +9,7 @@ from qops_batsim.workload.delay_jobs import (
     run_times_until_killed,
 )
 from qops_batsim.workload.model import Workload, delay_profile
-from qops_batsim.workload.subset import subset
+from qops_batsim.workload.scale import subset
 
 
 def workload(*rows: tuple[str, float, float, float | None]) -> Workload:

@@ -15,9 +15,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.results.restarts import original_id
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans, Decisions, Floats, Integers
+from qops_batsim.analysis.results.tables import Booleans, Decisions, Floats, Integers, original_id
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import (
     COMPLETED_FAILED,

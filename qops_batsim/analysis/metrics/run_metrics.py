@@ -14,11 +14,9 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics, deadlines_of_run
-from qops_batsim.analysis.results.restarts import goes_on
-from qops_batsim.analysis.results.run import Run, RunResult, load_run
+from qops_batsim.analysis.results.run import Run, RunResult, load_run, workloads_with_deadlines
 from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window
-from qops_batsim.analysis.results.tables import Floats
-from qops_batsim.analysis.results.workloads import workloads_with_deadlines
+from qops_batsim.analysis.results.tables import Floats, goes_on
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import (
     COMPLETED_FAILED,

@@ -28,11 +28,9 @@ from qops_batsim.analysis.plots.drawing import (
     set_host_ticks,
     set_time_axis,
 )
-from qops_batsim.analysis.results.restarts import original_id
-from qops_batsim.analysis.results.run import Run, RunResult, load_run
+from qops_batsim.analysis.results.run import Run, RunResult, load_run, workloads_with_deadlines
 from qops_batsim.analysis.results.series import busy_periods, window
-from qops_batsim.analysis.results.tables import Booleans, Floats
-from qops_batsim.analysis.results.workloads import workloads_with_deadlines
+from qops_batsim.analysis.results.tables import Booleans, Floats, original_id
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.jobs import (
     COMPLETED_FAILED,

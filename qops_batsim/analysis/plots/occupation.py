@@ -25,11 +25,9 @@ from qops_batsim.analysis.plots.drawing import (
     set_time_axis,
 )
 from qops_batsim.analysis.results.allocations import Stays
-from qops_batsim.analysis.results.restarts import original_id
-from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.run import RunResult, jobs_by_id
 from qops_batsim.analysis.results.series import step_series, window
-from qops_batsim.analysis.results.tables import Floats, Integers
-from qops_batsim.analysis.results.workloads import jobs_by_id
+from qops_batsim.analysis.results.tables import Floats, Integers, original_id
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_CLASSES
 from qops_batsim.workload.model import Workload

@@ -1,4 +1,9 @@
-"""The hosts of a run's jobs: as intervals, and each stay of a job on a host."""
+"""Hosts of a run's jobs: as intervals, each stay of a job on a host, and when hosts are busy.
+
+For the latter no list of (job, host) pairs is made. Jobs are taken in the order of their starts,
+and for each host it is kept when it is busy until. That tells when hosts become busy and idle
+again, and which run several jobs at a time.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
+from qops_batsim.analysis.results.tables import DATE_TOLERANCE, Booleans, Floats, Integers
 from qops_batsim.errors import InputError
+from qops_batsim.kernels import interpreted, lean_kernel
 from qops_batsim.limits import MAX_HOST_ID
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.tables import Texts
@@ -105,3 +111,197 @@ def _of_each(texts: Sequence[str]) -> Allocations:
         rows += [row] * len(intervals)
     pairs = np.array(bounds, dtype=np.int64).reshape(-1, 2)
     return Allocations(np.array(rows, dtype=np.int64), pairs[:, 0].copy(), pairs[:, 1].copy())
+
+
+FEW_INTERVALS = 1_000
+"""Intervals of hosts up to which plain Python is as fast as loading compiled code."""
+
+_WORD = 5
+"""Two to this power are the bits of a word."""
+
+_BIT = (1 << _WORD) - 1
+
+_SPLITTER = 2.0**27 + 1
+"""What splits a float into two of half the digits (Dekker 1971)."""
+
+
+class Occupancy(NamedTuple):
+    """What happens on the hosts as jobs start and end.
+
+    Attributes
+    ----------
+    order
+        The rows of these jobs, in the order of their starts.
+    opened
+        How many hosts were idle before each job started on them, a value a row.
+    closed
+        How many hosts are idle for some time after each job has ended.
+    busy
+        The time for which hosts run jobs, of all hosts together (seconds).
+    shared
+        Hosts on which a job starts before another has ended, in ascending order. Where dates are
+        so late that floats are coarse, that may be rounding.
+    """
+
+    order: Integers
+    opened: Integers
+    closed: Integers
+    busy: float
+    shared: Integers
+
+
+class _Jobs(NamedTuple):
+    """Rows in the order of their starts; of each row, dates and where its intervals begin."""
+
+    order: Integers
+    offsets: Integers
+    start: Floats
+    finish: Floats
+
+
+class _Hosts(NamedTuple):
+    """Segments of neighbouring hosts on which the same happened, and which hosts were shared.
+
+    Of a segment, what is known stands at its first host: where it ends, since when and until when
+    it is busy, and with which row last. ``starts`` are those first hosts as bits,
+    32 a word.
+    """
+
+    starts: Integers
+    ends: Integers
+    since: Floats
+    until: Floats
+    holder: Integers
+    shared: Integers
+
+
+def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Integers) -> Occupancy:
+    """Follow some rows of a run on their hosts; O(n log n), and their intervals of hosts.
+
+    ``start`` and ``finish`` are of all rows (seconds).
+    """
+    order = rows[np.lexsort((finish[rows], start[rows]))]
+    offsets = np.zeros(len(start) + 1, np.int64)
+    np.cumsum(np.bincount(allocations.rows, minlength=len(start)), out=offsets[1:])
+    count = int(allocations.last.max(initial=0)) + 1
+    hosts = _Hosts(
+        starts=np.zeros((count >> _WORD) + 1, np.int64),
+        ends=np.full(count, count),
+        since=np.zeros(count),
+        until=np.full(count, -np.inf),
+        holder=np.full(count, -1),
+        shared=np.zeros(count, np.int64),
+    )
+    hosts.starts[0] = 1
+    opened, closed = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
+    busy = np.zeros(2)
+    jobs = _Jobs(order, offsets, start, finish)
+    first, last = allocations.first, allocations.last
+    follow = _follow if len(first) > FEW_INTERVALS else interpreted(_follow)
+    follow(jobs, first, last, hosts, opened, closed, busy, DATE_TOLERANCE)
+    return Occupancy(order, opened, closed, float(busy.sum()), np.flatnonzero(hosts.shared))
+
+
+@lean_kernel
+def _follow(
+    jobs: _Jobs,
+    first: np.ndarray,
+    last: np.ndarray,
+    hosts: _Hosts,
+    opened: np.ndarray,
+    closed: np.ndarray,
+    busy: np.ndarray,
+    tolerance: float,
+) -> None:
+    for place in range(len(jobs.order)):
+        row = jobs.order[place]
+        start, finish = jobs.start[row], jobs.finish[row]
+        for interval in range(jobs.offsets[row], jobs.offsets[row + 1]):
+            host, behind = first[interval], last[interval] + 1
+            segment = _segment_of(hosts, host)
+            if segment < host:
+                _split(hosts, segment, host)
+            while host < behind:
+                end = _end_of_alike(hosts, host, behind)
+                until = hosts.until[host]
+                if start > until:
+                    _close(hosts, host, end, closed, busy)
+                    opened[row] += end - host
+                    hosts.since[host] = start
+                elif start < until - tolerance:
+                    hosts.shared[host:end] = 1
+                if finish > until:
+                    hosts.until[host] = finish
+                    hosts.holder[host] = row
+                host = end
+    host = 0
+    while host < len(hosts.holder):
+        end = _end_of_alike(hosts, host, len(hosts.holder))
+        _close(hosts, host, end, closed, busy)
+        host = end
+
+
+@lean_kernel
+def _segment_of(hosts: _Hosts, host: int) -> int:
+    """Return the first host of the segment that holds a host."""
+    word = host >> _WORD
+    bits = hosts.starts[word] & ((2 << (host & _BIT)) - 1)
+    while bits == 0:
+        word -= 1
+        bits = hosts.starts[word]
+    highest, step = 0, 1 << _WORD - 1
+    while step > 0:
+        if bits >> step:
+            bits >>= step
+            highest += step
+        step >>= 1
+    return int((word << _WORD) + highest)
+
+
+@lean_kernel
+def _split(hosts: _Hosts, segment: int, host: int) -> None:
+    """Let a further segment begin at a host within a segment."""
+    hosts.starts[host >> _WORD] |= 1 << (host & _BIT)
+    hosts.ends[host], hosts.ends[segment] = hosts.ends[segment], host
+    hosts.since[host], hosts.until[host] = hosts.since[segment], hosts.until[segment]
+    hosts.holder[host] = hosts.holder[segment]
+
+
+@lean_kernel
+def _end_of_alike(hosts: _Hosts, host: int, behind: int) -> int:
+    """Join the segments from one on, up to ``behind``, on which the same happened; return its end.
+
+    A segment that goes on behind is split there.
+    """
+    since, holder, end = hosts.since[host], hosts.holder[host], hosts.ends[host]
+    while end < behind and hosts.holder[end] == holder and hosts.since[end] == since:
+        hosts.starts[end >> _WORD] &= ~(1 << (end & _BIT))
+        end = hosts.ends[end]
+    hosts.ends[host] = end
+    if end > behind:
+        _split(hosts, host, behind)
+    return int(min(end, behind))
+
+
+@lean_kernel
+def _close(hosts: _Hosts, host: int, end: int, closed: np.ndarray, busy: np.ndarray) -> None:
+    """Note that some hosts, on which the same happened, are no longer busy."""
+    if hosts.holder[host] >= 0:
+        closed[hosts.holder[host]] += end - host
+        period = hosts.until[host] - hosts.since[host]
+        # A product with either half of the digits is exact.
+        upper = _SPLITTER * period - (_SPLITTER * period - period)
+        _add(busy, (end - host) * upper)
+        _add(busy, (end - host) * (period - upper))
+
+
+@lean_kernel
+def _add(total: np.ndarray, value: float) -> None:
+    """Add to a sum of two floats: the sum, and what its rounding has lost."""
+    before = total[0]
+    after = before + value
+    if abs(before) >= abs(value):
+        total[1] += (before - after) + value
+    else:
+        total[1] += (value - after) + before
+    total[0] = after

@@ -1,26 +1,47 @@
-"""Comparing two runs job by job, ours or real Batsim's.
+"""Differences of two runs, job by job, ours or real Batsim's.
 
 Dates in the files are rounded to six decimals, so two dates count as equal up to
-a tolerance plus one unit of the last decimal. What network latency does to dates
-is explained in :mod:`~qops_batsim.analysis.results.paired_jobs`.
+a tolerance plus one unit of the last decimal.
+
+Network latency
+---------------
+Real Batsim exchanges messages over the simulated network: on a platform with
+latencies, a submission, a start and the news of a completion each come a little
+later than on one without. Two runs of one scheduler on one workload then make
+the same decisions at slightly different dates. A job's differences are
+*consistent with network latency* when
+
+1. it is in both runs, with the same final state, processors, walltime and hosts;
+2. its submission and its run time differ by at most :data:`LATENCY_TOLERANCE`;
+3. its start is shifted by at most that much; or, where no job that breaks these
+   rules starts earlier, by as much as a possible cause is, give or take that much:
+   an event in the :data:`LATENCY_TOLERANCE` up to its start, that is, a submission
+   or the end of another job.
+
+By the third rule shifts may add up along a chain of jobs that wait for each other,
+as they do on a busy machine.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
+import pandas as pd
 
-from qops_batsim.analysis.results.paired_jobs import PairedJobs
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans, mean
+from qops_batsim.analysis.results.tables import ROUNDING, Booleans, Floats, Integers, differ, mean
 from qops_batsim.errors import InputError
+from qops_batsim.jobs import REJECTED
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Value(msgspec.Struct, frozen=True):
     """One thing in which a job differs, with its values in runs A and B.
 
-    ``field`` is one of :data:`~qops_batsim.analysis.results.paired_jobs.FIELDS`, or ``job``
+    ``field`` is one of :data:`~qops_batsim.analysis.results.difference.FIELDS`, or ``job``
     when only one run has the job. Values are seconds, processors or text; None for a job that
     is not in the run, or a walltime that was not requested.
     """
@@ -169,3 +190,167 @@ def _values(pair: PairedJobs, row: int, differs: dict[str, Booleans]) -> list[Va
         for field, rows in differs.items()
         if rows[row]
     ]
+
+
+LATENCY_TOLERANCE = 0.01
+"""Largest shift of a date that one exchange over a simulated network explains (seconds)."""
+
+FIELDS = {
+    "state": "final_state",
+    "submission": "submission_time",
+    "processors": "requested_number_of_resources",
+    "walltime": "requested_time",
+    "start": "starting_time",
+    "finish": "finish_time",
+    "hosts": "allocated_resources",
+}
+"""What is compared, with its column in ``_jobs.csv``."""
+
+
+class PairedJobs:
+    """The jobs of two runs, a row for each job that is in any of them, ordered by identifier.
+
+    ``both``, ``only_a`` and ``only_b`` tell which of the runs has each job, ``ran`` whether it
+    ran in both; ``dates`` are the earlier start of the two, else the submission (seconds).
+    """
+
+    def __init__(self, a: RunResult, b: RunResult) -> None:
+        self._sources = (a.source, b.source)
+        left, right, names = _selected(a), _selected(b), ("_a", "_b")
+        self._jobs = left.merge(right, how="outer", on="id", suffixes=names, indicator="origin")
+        origin = self._jobs["origin"]
+        self.both: Booleans = (origin == "both").to_numpy()
+        self.only_a: Booleans = (origin == "left_only").to_numpy()
+        self.only_b: Booleans = (origin == "right_only").to_numpy()
+        rejected = (self._jobs[["state_a", "state_b"]] == REJECTED).any(axis=1).to_numpy()
+        self.ran: Booleans = self.both & ~rejected
+        start = np.fmin(*self.numbers("start"))
+        submission = np.fmin(*self.numbers("submission"))
+        self.dates: Floats = np.where(np.isnan(start), submission, start)
+
+    def job(self, row: int) -> str:
+        return str(self._jobs["id"].iat[row])
+
+    def value(self, field: str, run: int, row: int) -> float | str | None:
+        """Return what run 0 or 1 has for a job; None for a walltime that was not requested."""
+        value: Any = self._jobs[f"{field}_{'ab'[run]}"].iat[row]
+        if isinstance(value, str):
+            return value
+        number = float(value)
+        return None if field == "walltime" and number == -1 else number
+
+    def numbers(self, field: str) -> tuple[Floats, Floats]:
+        """Return a column of both runs, NaN where a run lacks the job or the value."""
+        left: Floats = self._jobs[f"{field}_a"].to_numpy(dtype=np.float64)
+        right: Floats = self._jobs[f"{field}_b"].to_numpy(dtype=np.float64)
+        return left, right
+
+    def differences(self, tolerance: float, *, hosts: bool) -> dict[str, Booleans]:
+        """Tell for each of :data:`FIELDS` which jobs of both runs differ in it.
+
+        Dates and walltimes may be ``tolerance`` apart (seconds), and the rounding of the
+        files; jobs are compared as to dates and, if ``hosts``, hosts where they ran in both.
+        """
+        return {
+            "state": self.text_differs("state"),
+            "submission": self.number_differs("submission", tolerance),
+            "processors": self.number_differs("processors", 0.0),
+            "walltime": self.number_differs("walltime", tolerance),
+            "start": self.number_differs("start", tolerance) & self.ran,
+            "finish": self.number_differs("finish", tolerance) & self.ran,
+            "hosts": self.hosts_differ() if hosts else np.zeros_like(self.both),
+        }
+
+    def text_differs(self, field: str) -> Booleans:
+        """Tell which jobs of both runs have different texts."""
+        unequal: Booleans = (self._jobs[f"{field}_a"] != self._jobs[f"{field}_b"]).to_numpy()
+        return unequal & self.both
+
+    def number_differs(self, field: str, tolerance: float) -> Booleans:
+        """Tell which jobs of both runs have numbers further apart than this and rounding."""
+        return differ(*self.numbers(field), planning=tolerance) & self.both
+
+    def hosts_differ(self) -> Booleans:
+        """Tell which jobs that ran in both have other hosts, however these are written."""
+        unequal = self.text_differs("hosts") & self.ran
+        rows = np.flatnonzero(unequal)
+        left, right = (self._host_sets(rows, run) for run in (0, 1))
+        unequal[rows] = [one != other for one, other in zip(left, right, strict=True)]
+        return unequal
+
+    def _host_sets(self, rows: Integers, run: int) -> list[HostSet]:
+        texts = self._jobs[f"hosts_{'ab'[run]}"].iloc[rows].tolist()
+        sets: list[HostSet] = []
+        known: dict[str, HostSet] = {}
+        for row, text in zip(rows.tolist(), texts, strict=True):
+            found = known.get(text)
+            if found is None:
+                try:
+                    found = known[text] = HostSet.parse(text)
+                except InputError as error:
+                    raise InputError(
+                        f"{self._sources[run]}: job {self.job(row)!r}: allocated_resources: {error}"
+                    ) from None
+            sets.append(found)
+        return sets
+
+    def shifted_by_latency(self, alike: Booleans) -> Booleans:
+        """Tell for which jobs, ``alike`` by rule 1, the dates obey rules 2 and 3 of the module."""
+        limit = LATENCY_TOLERANCE + 2 * ROUNDING
+        submission, start, finish = (
+            right - left
+            for left, right in (self.numbers(field) for field in ("submission", "start", "finish"))
+        )
+        run_time_differs = self.ran & (np.abs(finish - start) > limit)
+        alike = alike & self.both & (np.abs(submission) <= limit) & ~run_time_differs
+        small = ~self.ran | (np.abs(start) <= limit)
+        if (alike & ~small).any():
+            # Either run may be the later one, so causes are sought by the dates of each.
+            inherited = self._inherited(0, limit) | self._inherited(1, limit)
+            others = ~(alike & (small | inherited))
+            until = self.dates[others].min(initial=np.inf)
+            small |= inherited & (self.dates <= until)
+        return alike & small
+
+    def _inherited(self, run: int, limit: float) -> Booleans:
+        """Tell which starts are shifted as much as something just before them, by a run's dates."""
+        submission, start, finish = (
+            self.numbers(field) for field in ("submission", "start", "finish")
+        )
+        dates = np.concatenate([submission[run][self.both], finish[run][self.ran]])
+        shifts = np.concatenate(
+            [(submission[1] - submission[0])[self.both], (finish[1] - finish[0])[self.ran]]
+        )
+        order = np.argsort(dates, kind="stable")
+        dates, shifts = dates[order], shifts[order]
+        begin = np.searchsorted(dates, start[run] - limit, side="left")
+        end = np.searchsorted(dates, start[run] + 2 * ROUNDING, side="right")
+        rows = np.flatnonzero(self.ran & (end > begin))
+        shift = (start[1] - start[0])[rows]
+        least = -_range_maximum(-shifts, begin[rows], end[rows])
+        most = _range_maximum(shifts, begin[rows], end[rows])
+        inherited = np.zeros(len(self._jobs), dtype=np.bool_)
+        inherited[rows] = (shift >= least - limit) & (shift <= most + limit)
+        return inherited
+
+
+def _selected(run: RunResult) -> pd.DataFrame:
+    again = run.jobs["id"].duplicated().to_numpy()
+    if again.any():
+        job = run.jobs["id"].iloc[int(np.argmax(again))]
+        raise InputError(f"{run.source}: job {job!r} has more than one row; one is expected")
+    names = {column: field for field, column in FIELDS.items()}
+    return run.jobs[["id", *FIELDS.values()]].rename(columns=names)
+
+
+def _range_maximum(values: Floats, begin: Integers, end: Integers) -> Floats:
+    """Return the maximum of ``values[begin:end]`` for each pair of bounds; O(n log n)."""
+    found = np.empty(len(begin))
+    level = np.frexp((end - begin).astype(np.float64))[1] - 1
+    maxima = values  # of 2**power values each
+    for power in range(int(level.max(initial=-1)) + 1):
+        if power:
+            maxima = np.maximum(maxima[: -(1 << power - 1)], maxima[1 << power - 1 :])
+        now = level == power
+        found[now] = np.maximum(maxima[begin[now]], maxima[end[now] - (1 << power)])
+    return found

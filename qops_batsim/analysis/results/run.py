@@ -1,16 +1,16 @@
-"""Reading the files of a run: ours or real Batsim's, which have the same columns.
+"""Files of a run as a result: ours or real Batsim's, which have the same columns.
 
-A run is named by its prefix: ``PREFIX_jobs.csv`` (one row a job), ``PREFIX_schedule.csv`` (totals),
-``PREFIX_machine_states.csv`` (hosts by state) and, for our own runs, ``PREFIX_qos.csv`` (what was
-decided about each job) and ``PREFIX_run.json`` (how it was made). Only the first is needed; each
-may be gzip-compressed. What cannot be used is an :class:`~qops_batsim.errors.InputError` that names
-the file.
+A run is named by its prefix: ``PREFIX_jobs.csv`` (one row a job), ``PREFIX_schedule.csv``
+(totals), ``PREFIX_machine_states.csv`` (hosts by state) and, for our own runs, ``PREFIX_qos.csv``
+(what was decided about each job) and ``PREFIX_run.json`` (how it was made). Only the first is
+needed; each may be gzip-compressed. What cannot be used is an
+:class:`~qops_batsim.errors.InputError` that names the file.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,12 +21,12 @@ import numpy as np
 from qops_batsim.analysis.results.allocations import (
     AllocationError,
     Allocations,
+    Occupancy,
     Stays,
+    occupancy,
     on_hosts,
     read_allocations,
 )
-from qops_batsim.analysis.results.occupancy import Occupancy, occupancy
-from qops_batsim.analysis.results.restarts import rows_before
 from qops_batsim.analysis.results.run_files import Name, RunFiles, RunInfo, find_run
 from qops_batsim.analysis.results.tables import (
     DECISIONS,
@@ -40,13 +40,17 @@ from qops_batsim.analysis.results.tables import (
     read_machine_states,
     read_qos,
     read_schedule,
+    rows_before,
 )
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED
+from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED, Job
 from qops_batsim.limits import MAX_OCCUPATIONS
 from qops_batsim.platform.model import Outage
+from qops_batsim.shipped import find_input
 from qops_batsim.tables import Chosen, Texts
+from qops_batsim.workload.batsim_json import read_workload
+from qops_batsim.workload.model import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -313,3 +317,73 @@ def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
 
 def _read_if_any(read: Callable[[Path], _Content], path: Path | None) -> _Content | None:
     return None if path is None else read(path)
+
+
+def read_workloads(paths: Sequence[Path]) -> dict[str, Workload]:
+    """Read workloads and name them as Batsim does, in order: ``w0``, ``w1``, …"""
+    return {f"w{index}": read_workload(path) for index, path in enumerate(paths)}
+
+
+def recorded_workloads(result: RunResult) -> list[Path]:
+    """Return the workloads that ``_run.json`` names, in order, if all of them still exist.
+
+    A name may be a path or that of a workload that comes with the package. That of an object of a
+    program is only where it once came from, which says nothing of its jobs.
+    """
+    if result.info is None or result.info.workload is None or of_program(result):
+        return []
+    named = result.info.workload
+    try:
+        found = [
+            find_input(each, "workloads") for each in ([named] if type(named) is str else named)
+        ]
+    except InputError:
+        return []
+    # A pipe of that name is another one by now.
+    return found if all(path.is_file() for path in found) else []
+
+
+def of_program(result: RunResult) -> bool:
+    """Tell whether a program handed its own workload to the run, which no file has."""
+    return result.info is not None and "workload" in result.info.python_objects
+
+
+def workloads_of_run(
+    result: RunResult, given: Sequence[Path] | None = None
+) -> tuple[dict[str, Workload], str | None]:
+    """Return the workloads given, else those that ``_run.json`` names; and what is to be doubted.
+
+    A file by that name with other content than the run had is not taken: only a given one is.
+    """
+    paths = given or recorded_workloads(result)
+    found = read_workloads(paths)
+    digest = None if result.info is None else result.info.sha256.get("workload")
+    if not paths or digest in (None, *(each.sha256 for each in found.values())):
+        return found, None
+    if given:
+        return found, f"{paths[0]} is not the file that the run was made of"
+    return {}, f"{paths[0]} has changed since the run"
+
+
+def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], str | None]:
+    """Return the workloads that a run was made of, for their deadlines.
+
+    None of them where ``_qos.csv`` says that there is no deadline; else, if they are not to be had
+    as they were, why.
+    """
+    qos = result.decisions
+    if qos is None or np.isnan(qos.requested_deadlines).all():
+        return {}, None
+    found, why_not = workloads_of_run(result)
+    if not (found or why_not):
+        gone = "is not where the run had it"
+        gone = "came from a program" if of_program(result) else gone
+        why_not = f"the workload with its deadlines {gone}"
+    return found, why_not
+
+
+def jobs_by_id(workloads: Mapping[str, Workload]) -> dict[str, Job]:
+    """Return the jobs of workloads by full identifier (``"w0!15"``), in their order; O(jobs)."""
+    return {
+        f"{name}!{job.id}": job for name, workload in workloads.items() for job in workload.jobs
+    }

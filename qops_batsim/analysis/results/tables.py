@@ -1,11 +1,13 @@
-"""Reading the tables of a run.
+"""Tables of a run, the precision of their numbers, and the names of later runs of a job.
 
 Every reader raises :class:`~qops_batsim.errors.InputError` that names file, row and column.
+Numbers have six decimals. ``15#1`` is job ``15`` once more, which was killed and run again,
+``15#2`` a third time: jobs of their own to Batsim, but one job to its user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.jobs import FINAL_STATES, QOS_ACCEPTED, QOS_REJECTED, REJECTED
 from qops_batsim.limits import MAX_AMOUNT, MAX_SPAN, MAX_STRETCH
 from qops_batsim.tables import Choices, Form, Table, number_in, read_table
+from qops_batsim.timing import PLAN_TOLERANCE
 
 EXECUTION_COLUMNS = (
     "starting_time",
@@ -228,3 +231,85 @@ def read_reasons(path: Path) -> dict[str, str]:
     needed = ("job_id", "reason")
     table = read_table(path, Form(what="a _qos.csv", needed=needed, texts=needed), lambda it: it)
     return dict(zip(*(table.texts[name] for name in needed), strict=True))
+
+
+ROUNDING = 0.5e-6
+"""Largest error of a number written with six decimals."""
+
+DATE_TOLERANCE = PLAN_TOLERANCE + 2 * ROUNDING
+"""Dates and durations of a run's files closer than this (seconds) are equal."""
+
+NULL_RUN_TIME = 1e-5
+"""Run time (seconds) that Batsim writes for a job that ran for none at all.
+
+Its hosts are free again at the real end, up to this much before the written one.
+"""
+
+
+def lasting(run_time: Floats) -> Booleans:
+    """Tell which run times are real, rather than written for none; see :data:`NULL_RUN_TIME`."""
+    return run_time > NULL_RUN_TIME + DATE_TOLERANCE
+
+
+def real_ends(start: Floats, finish: Floats) -> Floats:
+    """Return when jobs have ended at the earliest (seconds); see :data:`NULL_RUN_TIME`."""
+    return np.where(lasting(finish - start - np.spacing(np.abs(finish))), finish, start)
+
+
+def tolerance(*dates: Floats, planning: float = PLAN_TOLERANCE) -> Floats:
+    """Return how far apart equal dates may be (seconds), for each element.
+
+    The tolerance of planning and two roundings, plus a few units in the last place for
+    dates so late that floats are coarse.
+    """
+    largest = np.maximum.reduce([np.abs(values) for values in dates])
+    slack: Floats = planning + 2 * ROUNDING + 4 * np.spacing(largest)
+    return slack
+
+
+def differ(
+    found: Floats, expected: Floats, *dates: Floats, planning: float = PLAN_TOLERANCE
+) -> Booleans:
+    """Tell where two columns of dates or durations differ by more than the :func:`tolerance`.
+
+    ``dates`` are further columns that ``expected`` was computed from.
+    """
+    slack = tolerance(found, expected, *dates, planning=planning)
+    return np.abs(found - expected) > slack
+
+
+def without_number(job_id: str) -> str | None:
+    """Return the ``15`` of ``15#1``; None for an identifier that is none of a later run."""
+    origin, mark, number = job_id.rpartition("#")
+    return origin if mark and number.isdecimal() else None
+
+
+def goes_on(profile: str) -> bool:
+    """Whether a run's profile is the rest of the one before (``work#15#1``), not the same."""
+    name, _, number = profile.rpartition("#")
+    return number.isdecimal() and "#" in name
+
+
+def rows_before(job_ids: Sequence[str]) -> dict[int, int]:
+    """Return the row of the run before it, for each row that is a later run; O(rows)."""
+    if not any("#" in name for name in job_ids):
+        return {}
+    row_of = {name: row for row, name in enumerate(job_ids)}
+    before: dict[int, int] = {}
+    for row, name in enumerate(job_ids):
+        origin = without_number(name)
+        if origin is None:
+            continue
+        number = int(name.rpartition("#")[2])
+        earlier = row_of.get(origin if number == 1 else f"{origin}#{number - 1}")
+        if earlier is not None:
+            before[row] = earlier
+    return before
+
+
+def original_id(job_id: str, known: Container[str]) -> str | None:
+    """Return the identifier of the job that ``15#1`` or ``15`` is a run of, or None."""
+    if job_id in known:
+        return job_id
+    origin = without_number(job_id)
+    return origin if origin in known else None

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, NULL_RUN_TIME, lasting
 from qops_batsim.analysis.results.series import busy_hosts, busy_hosts_between, computing_periods
-from qops_batsim.analysis.results.tables import Floats
+from qops_batsim.analysis.results.tables import DATE_TOLERANCE, NULL_RUN_TIME, Floats, lasting
 from qops_batsim.analysis.verify.rule import (
     MACHINE_STATES,
     NO_OUTAGES,

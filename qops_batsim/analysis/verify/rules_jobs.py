@@ -7,16 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.analysis.results.occupancy import occupancy
-from qops_batsim.analysis.results.rounding import (
+from qops_batsim.analysis.results.allocations import occupancy
+from qops_batsim.analysis.results.series import running_latest
+from qops_batsim.analysis.results.tables import (
     DATE_TOLERANCE,
+    EXECUTION_COLUMNS,
     ROUNDING,
+    Booleans,
+    Integers,
     differ,
     lasting,
     tolerance,
 )
-from qops_batsim.analysis.results.series import running_latest
-from qops_batsim.analysis.results.tables import EXECUTION_COLUMNS, Booleans, Integers
 from qops_batsim.analysis.verify.rule import (
     NO_SHARING,
     OUTAGES,

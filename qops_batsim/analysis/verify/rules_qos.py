@@ -10,9 +10,16 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.results.allocations import Stays
-from qops_batsim.analysis.results.restarts import goes_on
-from qops_batsim.analysis.results.rounding import DATE_TOLERANCE, NULL_RUN_TIME, lasting, tolerance
-from qops_batsim.analysis.results.tables import DECISIONS, Booleans, Floats
+from qops_batsim.analysis.results.tables import (
+    DATE_TOLERANCE,
+    DECISIONS,
+    NULL_RUN_TIME,
+    Booleans,
+    Floats,
+    goes_on,
+    lasting,
+    tolerance,
+)
 from qops_batsim.analysis.verify.rule import (
     QOS_FILE,
     WORKLOAD,

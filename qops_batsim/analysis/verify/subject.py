@@ -11,10 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from qops_batsim.analysis.results.allocations import Stays
-from qops_batsim.analysis.results.restarts import without_number
-from qops_batsim.analysis.results.rounding import real_ends
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
+from qops_batsim.analysis.results.tables import (
+    Booleans,
+    Floats,
+    Integers,
+    real_ends,
+    without_number,
+)
 from qops_batsim.tables import Texts
 from qops_batsim.workload.model import JobColumns, Workload
 

@@ -4,7 +4,7 @@ It reads what a run wrote, ours or real Batsim's, and trusts nothing else. Each
 rule is independent; ``docs/metrics.md`` lists them.
 
 Dates in the files are rounded to six decimals;
-:mod:`~qops_batsim.analysis.results.rounding` tells which of them are equal.
+:mod:`~qops_batsim.analysis.results.tables` tells which of them are equal.
 """
 
 from __future__ import annotations

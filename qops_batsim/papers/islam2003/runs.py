@@ -49,8 +49,8 @@ from qops_batsim.papers.islam2003.study import (
 from qops_batsim.papers.report import PaperRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.generate import packed_workload
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.packed import packed_workload
 
 
 class WorkloadKind(NamedTuple):

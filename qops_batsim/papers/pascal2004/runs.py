@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.results.restarts import original_id
+from qops_batsim.analysis.results.tables import original_id
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.jobs import QOS_CLASSES, REJECTED, Job
 from qops_batsim.papers.pascal2004.study import (

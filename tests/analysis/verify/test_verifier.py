@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.results.workloads import (
+from qops_batsim.analysis.results.run import (
+    read_run,
     read_workloads,
     recorded_workloads,
     workloads_with_deadlines,
@@ -16,7 +16,7 @@ from qops_batsim.analysis.verify.verifier import RULES, rules_checked, verify
 from qops_batsim.running.run import run
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import parse_workload, read_workload
-from qops_batsim.workload.subset import subset
+from qops_batsim.workload.scale import subset
 
 WORKLOAD = {
     "nb_res": 4,

@@ -22,8 +22,8 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.generate import packed_workload
 from qops_batsim.workload.model import Workload, delay_profile
-from qops_batsim.workload.packed import packed_workload
 
 SCHEDULERS = ["qops", "foresight", "msb", "mrt"]
 every_scheduler = pytest.mark.parametrize("scheduler", SCHEDULERS)
