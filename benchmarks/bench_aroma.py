@@ -26,9 +26,8 @@ from qops_batsim.protocol.events import HostDescription
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.aroma.application import Application, Work
 from qops_batsim.scheduling.aroma.book import Book
-from qops_batsim.scheduling.aroma.fallbacks import Fallbacks, forget_all
 from qops_batsim.scheduling.aroma.machine import DEFAULT_SPEED, Machine
-from qops_batsim.scheduling.aroma.mapping import Mapper
+from qops_batsim.scheduling.aroma.mapping import Fallbacks, Mapper, forget_all
 from qops_batsim.scheduling.aroma.scheduler import Aroma
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.conversion import Repairs, convert_log

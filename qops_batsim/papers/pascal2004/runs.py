@@ -33,8 +33,7 @@ from qops_batsim.papers.pascal2004.study import (
 from qops_batsim.papers.report import PaperRequest, relative_difference
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.aroma.options import AromaOptions
-from qops_batsim.scheduling.aroma.scheduler import Aroma
+from qops_batsim.scheduling.aroma.scheduler import Aroma, AromaOptions
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import read_options, scheduler_class
 from qops_batsim.timing import PLAN_TOLERANCE

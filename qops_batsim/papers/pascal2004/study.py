@@ -8,7 +8,7 @@ import msgspec
 
 from qops_batsim.experiments.statistics import LEAST
 from qops_batsim.jobs import QOS_CLASSES
-from qops_batsim.scheduling.aroma.options import AromaOptions
+from qops_batsim.scheduling.aroma.scheduler import AromaOptions
 from qops_batsim.workload.service_classes import APART, TOGETHER
 
 ALL = "all"

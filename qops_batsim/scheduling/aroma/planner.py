@@ -22,11 +22,9 @@ from qops_batsim.scheduling.aroma.application import (
     Work,
 )
 from qops_batsim.scheduling.aroma.book import Book, Taken
-from qops_batsim.scheduling.aroma.fallbacks import Fallbacks, Stopped, map_all
 from qops_batsim.scheduling.aroma.machine import Machine
-from qops_batsim.scheduling.aroma.mapping import Mapper
-from qops_batsim.scheduling.aroma.nominal import Nominal
-from qops_batsim.scheduling.aroma.presence import Presence
+from qops_batsim.scheduling.aroma.mapping import Fallbacks, Mapper, Stopped, map_all
+from qops_batsim.scheduling.aroma.nominal import Nominal, Presence
 from qops_batsim.scheduling.aroma.recurrence import Ints
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind

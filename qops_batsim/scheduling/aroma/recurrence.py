@@ -17,17 +17,12 @@ application are the rows ``first`` to ``first + count - 1`` of ``tasks``.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from qops_batsim.kernels import kernel, lean_kernel
-from qops_batsim.scheduling.aroma.users import (
-    add_user,
-    count_loads,
-    list_users,
-    new_lists,
-    strike_out,
-)
 from qops_batsim.timing import PLAN_TOLERANCE
 
 Ints = npt.NDArray[np.int64]
@@ -86,6 +81,64 @@ PROGRESS = np.dtype(
 """An application in an execution that is followed from event to event."""
 
 
+USER = np.dtype([("index", np.int64), ("need", np.float64)])
+"""A user of a host: its place among the applications, and how long its task there takes alone."""
+
+
+@lean_kernel
+def count_loads(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> None:
+    """Write how many of the applications use each host. O(hosts + tasks)."""
+    for host in range(len(hosts)):
+        hosts[host].load = 0
+    for slot in slots:
+        for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
+            hosts[tasks[entry].host].load += 1
+
+
+@kernel
+def list_users(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Rows:
+    """Return who uses each host, as :data:`USER`; ``hosts`` says where to look.
+
+    O(hosts + entries).
+    """
+    users = new_lists(slots, mapped, tasks, hosts)
+    for index in range(len(slots)):
+        row = mapped[slots[index]]
+        for entry in range(row.first, row.first + row.count):
+            add_user(index, tasks[entry], hosts, users)
+    return users
+
+
+@kernel
+def new_lists(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Rows:
+    """Return room for lists of who uses each host, which ``hosts`` says are empty."""
+    count_loads(slots, mapped, tasks, hosts)
+    total = 0
+    for host in range(len(hosts)):
+        hosts[host].first_user = hosts[host].end_user = total
+        total += hosts[host].load
+    return np.empty(total, USER)
+
+
+@lean_kernel
+def add_user(index: int, task: Any, hosts: Rows, users: Rows) -> None:
+    """Add an application to the users of the host of one of its tasks."""
+    user = users[hosts[task.host].end_user]
+    user.index, user.need = index, task.need
+    hosts[task.host].end_user += 1
+
+
+@lean_kernel
+def strike_out(index: int, host: Any, users: Rows) -> None:
+    """Take an application out of the users of a host."""
+    place = host.first_user
+    while users[place].index != index:
+        place += 1
+    host.end_user -= 1
+    users[place].index = users[host.end_user].index
+    users[place].need = users[host.end_user].need
+
+
 @lean_kernel
 def demanded_end(deadline: float, walltime: float, longest: float, start: float) -> float:
     """Return the latest end that has to be kept (s); infinite if there is none.
@@ -140,7 +193,9 @@ def predict(
         By place in ``slots`` (s); incomplete when a constraint is broken.
         O(events × (applications + tasks of those whose rate changes)).
     """
-    ends = np.full(len(slots), np.inf)
+    ends = np.empty(len(slots))
+    for index in range(len(slots)):
+        ends[index] = np.inf
     hosts = hosts.copy()
     users = new_lists(slots, mapped, tasks, hosts)
     progress, order, starts = _present(now, slots, mapped, tasks, hosts, users)
@@ -238,7 +293,12 @@ def _connected(slots: Ints, seed: int, mapped: Rows, tasks: Rows, hosts: Rows) -
                     reached[host] = True
                     todo[waiting] = host
                     waiting += 1
-    return slots[found]
+    concerned, count = np.empty(len(slots), np.int64), 0
+    for index in range(len(slots)):
+        if found[index]:
+            concerned[count] = slots[index]
+            count += 1
+    return concerned[:count]
 
 
 @kernel
@@ -251,7 +311,7 @@ def _present(
     for host in range(len(hosts)):
         hosts[host].load = 0
         hosts[host].alone = -1
-    running = 0
+    order, waiting = np.empty(len(slots), np.int64), 0
     for index in range(len(slots)):
         row = mapped[slots[index]]
         progress[index].left = row.left
@@ -261,12 +321,18 @@ def _present(
         starts[index] = max(row.start, now)
         if row.running:
             starts[index] = -np.inf
-            running += 1
             _enter(index, slots[index], mapped, tasks, hosts, users, progress)
+            continue
+        place = waiting
+        waiting += 1
+        while place > 0 and starts[order[place - 1]] > starts[index]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = index
     for index in range(len(slots)):
         if progress[index].runs:
             _go_on(now, index, granted_rate(slots[index], mapped, tasks, hosts), progress)
-    return progress, np.argsort(starts, kind="mergesort")[running:], starts
+    return progress, order[:waiting], starts
 
 
 @lean_kernel

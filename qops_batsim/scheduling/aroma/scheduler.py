@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta
 
 from qops_batsim.jobs import COMPLETED_KILLED, Job
 from qops_batsim.platform.hostset import HostSet
@@ -17,10 +19,9 @@ from qops_batsim.protocol.events import (
     JobCompleted,
     Notify,
 )
-from qops_batsim.scheduling.aroma.options import AromaOptions
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.engine_needs import EngineNeeds
-from qops_batsim.scheduling.module import DecisionModule, System
+from qops_batsim.scheduling.module import DecisionModule, PlannerOptions, System
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -28,10 +29,66 @@ from qops_batsim.timing import PLAN_TOLERANCE
 if TYPE_CHECKING:
     from qops_batsim.platform.model import Platform
     from qops_batsim.scheduling.aroma.application import Application
-    from qops_batsim.scheduling.aroma.fallbacks import Stopped
     from qops_batsim.scheduling.aroma.machine import Machine
-    from qops_batsim.scheduling.aroma.mapping import Mapper
+    from qops_batsim.scheduling.aroma.mapping import Mapper, Stopped
     from qops_batsim.scheduling.aroma.planner import Planner, Prediction
+
+
+class AromaOptions(PlannerOptions, frozen=True, kw_only=True):
+    """Options of :class:`~qops_batsim.scheduling.aroma.scheduler.Aroma`."""
+
+    default_class: Annotated[
+        Literal["high_priority", "dedicated", "best_effort"],
+        Meta(description="class of service of jobs without `qos.class` and without a deadline"),
+    ] = "best_effort"
+    start_tolerance: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="how long after its submission a high priority job may start",
+            extra={"unit": "s"},
+        ),
+    ] = 5.0
+    memory_weight: Annotated[
+        float,
+        Meta(ge=0, description="M_f of criterion (1): weight of the share of memory in use"),
+    ] = 1.0
+    revisions: Annotated[
+        int,
+        Meta(ge=0, description="how often the choice of hosts is revised at one start date"),
+    ] = 4
+    moves: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="how many planned applications of weaker classes are tried to be moved "
+            "for one that finds no place",
+        ),
+    ] = 8
+    stops: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="how many running applications of weaker classes are tried to be stopped "
+            "for it, where the engine allows dynamic jobs",
+        ),
+    ] = 8
+    reference_speed: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="speed of the hosts that estimated run times are about (C(m) = 1); "
+            "0: the speed that most hosts have",
+            extra={"unit": "flop/s"},
+        ),
+    ] = 0.0
+    platform: Annotated[
+        str,
+        Meta(
+            description="platform to look up speeds and routes in, a file or the name of a shipped "
+            "one; needed only where the engine is not ours to start (serve, pybatsim)"
+        ),
+    ] = ""
 
 
 class Aroma(DecisionModule):
@@ -83,9 +140,8 @@ class Aroma(DecisionModule):
     def begin(self, system: System) -> None:
         """Start with an empty book."""
         from qops_batsim.scheduling.aroma.book import Book
-        from qops_batsim.scheduling.aroma.fallbacks import Fallbacks
         from qops_batsim.scheduling.aroma.machine import Machine
-        from qops_batsim.scheduling.aroma.mapping import Mapper
+        from qops_batsim.scheduling.aroma.mapping import Fallbacks, Mapper
         from qops_batsim.scheduling.aroma.planner import Planner
 
         options = self.options
@@ -183,8 +239,12 @@ class Aroma(DecisionModule):
             self._capacity.is_final = True
 
     def _application(self, job: Job) -> Application:
-        from qops_batsim.scheduling.aroma.application import DEADLINE, HIGH_PRIORITY, Application
-        from qops_batsim.scheduling.aroma.work import work_of
+        from qops_batsim.scheduling.aroma.application import (
+            DEADLINE,
+            HIGH_PRIORITY,
+            Application,
+            work_of,
+        )
 
         profiles = self._system.profiles.get(job.id.partition("!")[0], {})
         deadline = None if job.qos is None else job.qos.deadline
@@ -295,13 +355,13 @@ class Aroma(DecisionModule):
 
     def _name_of_rest(self, application: Application) -> str | None:
         """Return the name of the job by which an application would go on if it was stopped."""
-        from qops_batsim.scheduling.aroma.work import can_be_stopped, next_name
+        from qops_batsim.scheduling.aroma.application import can_be_stopped, next_name
 
         job = application.job
         return next_name(job.id) if can_be_stopped(self._profile_of(job)) else None
 
     def _register(self, stopped: Stopped) -> None:
-        from qops_batsim.scheduling.aroma.work import remainder, share_done
+        from qops_batsim.scheduling.aroma.application import remainder, share_done
 
         job, rest = stopped.stopped.application.job, stopped.rest
         whole, told = self._profile_of(job), self._progress.pop(job.id, None)

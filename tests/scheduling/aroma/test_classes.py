@@ -14,9 +14,8 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob
 from qops_batsim.protocol.events import HostDescription, JobCompleted
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.aroma.application import Application
+from qops_batsim.scheduling.aroma.application import Application, can_be_stopped, remainder
 from qops_batsim.scheduling.aroma.mapping import Mapper
-from qops_batsim.scheduling.aroma.work import can_be_stopped, remainder
 from qops_batsim.scheduling.module import System
 from qops_batsim.scheduling.registry import make_scheduler
 

@@ -9,7 +9,7 @@ import pytest
 
 from aroma_oracles import SPEED, far_apart, machine, mixed_work, random_machine, records, run, work
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.scheduling.aroma.work import share_done
+from qops_batsim.scheduling.aroma.application import share_done
 
 NEVER_REFUSED = ("dedicated", "best_effort")
 

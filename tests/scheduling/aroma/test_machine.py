@@ -14,11 +14,10 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.events import HostDescription
-from qops_batsim.scheduling.aroma.application import Work
+from qops_batsim.scheduling.aroma.application import Work, work_of
 from qops_batsim.scheduling.aroma.machine import DEFAULT_SPEED, Machine
+from qops_batsim.scheduling.aroma.mapping import FOUND, choose, network_seconds, release_after
 from qops_batsim.scheduling.aroma.recurrence import HOST
-from qops_batsim.scheduling.aroma.selection import FOUND, choose, network_seconds, release_after
-from qops_batsim.scheduling.aroma.work import work_of
 from qops_batsim.shipped import find_input
 
 
@@ -106,7 +105,7 @@ def test_time_for_communication_is_that_over_the_worst_route(hosts, bandwidth) -
 
 
 def communication(found: Machine, hosts: np.ndarray, sent: float = 1e9) -> float:
-    return network_seconds(hosts, sent, found.hosts["group"], found.bandwidths)
+    return network_seconds(hosts, sent, found.hosts, found.bandwidths)
 
 
 def test_no_communication_takes_no_time() -> None:
@@ -173,6 +172,8 @@ def test_a_profile_that_contains_itself_tells_nothing() -> None:
 
 def chosen(wanted, after, *, weights=None, sent=0.0, groups=(), bandwidths=(), now=0.0, free=None):
     count = len(after)
+    hosts = np.zeros(count, HOST)
+    hosts["group"] = groups or 0
     return choose(
         wanted,
         now,
@@ -180,7 +181,7 @@ def chosen(wanted, after, *, weights=None, sent=0.0, groups=(), bandwidths=(), n
         np.array(after, float),
         np.ones(count) if weights is None else np.array(weights, float),
         sent,
-        np.array(groups or [0] * count, np.int64),
+        hosts,
         np.array(bandwidths or [[math.inf]], float),
     ).tolist()
 
