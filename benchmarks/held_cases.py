@@ -17,7 +17,7 @@ import json
 import random
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -310,8 +310,13 @@ def simulated(scheduler: str, number: int, folder: Path) -> tuple[list[str], lis
 
 
 def logged(log: Any) -> Iterator[str]:
-    """Yield the lines of a decision log without reasons, dates to the microsecond."""
-    for line in log.lines():
+    """Yield the lines of a decision log without reasons."""
+    return without_reasons(line.decode() for line in log.lines())
+
+
+def without_reasons(lines: Iterable[str]) -> Iterator[str]:
+    """Yield events without reasons, dates to the microsecond."""
+    for line in lines:
         event = json.loads(line, parse_float=lambda number: round(float(number), 6) + 0.0)
         for sentence in ("reason", "refusal"):
             event.pop(sentence, None)

@@ -6,7 +6,9 @@ BEFORE and AFTER are the ``qops-batsim`` commands of two environments. Each runs
 shipped workload with every scheduler (and with options that change its plan), then the
 commands that read the files, in a folder of its own; every file written and all that is
 printed must be the same to the byte. Only what describes files beside it may gain
-fields: ``_run.json``, ``compare.json``, ``report.json`` and the first line of a decision log.
+fields: ``_run.json``, ``compare.json`` and ``report.json``. ``_qos.csv`` may gain columns, and
+its sentences may tell numbers with more digits; decision logs must tell the same events, to the
+microsecond and but for their reasons, in whatever format.
 What differs is listed; the exit code is 1 if anything does.
 
     python benchmarks/unchanged.py --held [--only SCHEDULER] [--show NUMBER] [--keep-digests]
@@ -21,6 +23,8 @@ runs the papers on their quick settings.
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 import json
 import os
 import re
@@ -32,6 +36,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import held_cases
+import msgspec
+
+from qops_batsim.advice.history import parse_log
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared")).resolve()
@@ -165,17 +172,37 @@ def differences(before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
         if before[name] == after[name]:
             continue
         old, new = before[name], after[name]
-        if name.endswith(("_run.json", "compare.json", "report.json", "_decisions.jsonl")):
-            # The first line of a decision log, or the whole file.
-            end = b"\n{" if name.endswith("l") else b"\0"
-            (one, _, old), (other, _, new) = old.partition(end), new.partition(end)
-            told, now = json.loads(one), json.loads(other)
+        if name.endswith(("_run.json", "compare.json", "report.json")):
+            told, now = json.loads(old), json.loads(new)
             lost = [key for key in told if now.get(key, "missing") != told[key]]
+            lost = [key for key in lost if key not in ("files", "run_id")]  # digests of the others
             if lost:
                 found.append(f"{name}: fields {', '.join(lost)} changed")
+            continue
+        if name.endswith("_decisions.jsonl"):
+            old, new = events_told(old), events_told(new)
+        elif name.endswith("_qos.csv"):
+            columns = next(csv.reader(io.StringIO(old.decode())))
+            old, new = requests_told(old, columns), requests_told(new, columns)
         if old != new:
             found.append(f"{name}: {first_difference(old, new)}")
     return found
+
+
+def events_told(log: bytes) -> bytes:
+    """Return the events of a decision log without reasons, dates to the microsecond."""
+    _, events = parse_log(log, Path("log"))
+    lines = (msgspec.json.encode(event).decode() for event in events)
+    return "\n".join(held_cases.without_reasons(lines)).encode()
+
+
+def requests_told(table: bytes, columns: list[str]) -> bytes:
+    """Return some columns of ``_qos.csv`` without the numbers in sentences."""
+    lines = []
+    for row in csv.DictReader(io.StringIO(table.decode())):
+        row["reason"] = re.sub(r"[0-9][0-9.e+-]*", "N", row["reason"])
+        lines.append("|".join(row[column] for column in columns))
+    return "\n".join(lines).encode()
 
 
 def first_difference(before: bytes, after: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import note, print_answer, print_json, print_table, say
@@ -16,6 +17,7 @@ from qops_batsim.cli.texts import (
     reason_text,
     spare_text,
 )
+from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 _about = manual(
     """
     JOB: The job: w0!12, or 12 where that is clear.
+    --events: Print all decisions of the run instead, as JSON, an event a line.
     --tolerance FACTOR: The user takes deadlines up to this many times the requested response
         time. Default: the job's own factor, else the scheduler's, else 1.
     """
@@ -37,10 +40,11 @@ _about = manual(
 
 def explain(
     run: Run,
-    job: Annotated[str, _about("JOB")],
+    job: Annotated[str | None, _about("JOB")] = None,
     tolerance: Annotated[float | None, _about("--tolerance", min=0.0)] = None,
     workload: PricedWorkload = None,
     first: Annotated[int, rows_to_list("Rows to list of a table.")] = 10,
+    events: Annotated[bool, _about("--events")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Tell why a job was refused, delayed or killed, and what could have been promised.
@@ -56,13 +60,20 @@ def explain(
         qops-batsim run qops
         qops-batsim explain out/qops 29
         qops-batsim explain out/qops 'w0!29' --tolerance 4 --json
+        qops-batsim explain out/qops --events
     """
     import msgspec
 
     from qops_batsim.advice.charges import price_list
     from qops_batsim.advice.explain import explain_from_files, explain_job
-    from qops_batsim.advice.history import read_history_if_kept
+    from qops_batsim.advice.history import read_history, read_history_if_kept
 
+    if events:
+        for event in read_history(run).events:
+            sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+        return
+    if job is None:
+        raise InputError("no job is named; the id of one, or --events, is expected")
     history = read_history_if_kept(run)
     if history is None:
         plain = explain_from_files(run, job)

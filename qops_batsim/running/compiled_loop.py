@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job
+from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.scheduling.admission.foresight import Foresight
 from qops_batsim.scheduling.admission.mrt import Mrt
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
     from qops_batsim.running.event_kernels import Events
     from qops_batsim.scheduling.core.state import State
+    from qops_batsim.scheduling.decision_events import Submission
 
 MESSAGES_AT_A_TIME = 20_000
 """After so many messages progress is reported, and an interrupt is noticed."""
@@ -82,7 +82,7 @@ def run_compiled(
             on_progress(int(events.counts[kernels.ENDED]))
     outcome = _outcome(jobs, events)
     simulation.finish(lambda: outcome, float(events.dates[0]), len(outcome.ended))
-    refusals = planner.log(workload, driver.log) if planner is not None else {}
+    refusals = planner.log(driver.log) if planner is not None else {}
     _log(driver.log, workload, outcome, hosts, refusals)
     if on_progress is not None:
         on_progress(int(events.counts[kernels.ENDED]))
@@ -186,7 +186,22 @@ class _PlannerLoop:
             arguments = by_laxity, module.options.max_backtracks, notes
         return lambda events, state: kernel(events, state, room, *arguments)
 
-    def log(self, workload: Workload, log: QosLog) -> Mapping[int, Refusal]:
+    def _submissions(self) -> list[Submission]:
+        """Return the requests of all jobs by slot."""
+        from qops_batsim.scheduling.decision_rows import submission_of
+
+        jobs, columns = self._jobs, self._jobs.columns
+        requests = columns.requests or [None] * len(columns.ids)
+        numbers = jobs.submission_times, jobs.processors, jobs.estimates
+        rows = zip(jobs.places.tolist(), *(each.tolist() for each in numbers), strict=True)
+        return [
+            submission_of(
+                f"{jobs.name}!{columns.ids[place]}", date, processors, estimate, requests[place]
+            )
+            for place, date, processors, estimate in rows
+        ]
+
+    def log(self, log: QosLog) -> Mapping[int, Refusal]:
         """Log what was decided; return why jobs were refused, by position."""
         from qops_batsim.scheduling.answers import refusal_of
         from qops_batsim.scheduling.core import rows
@@ -196,13 +211,8 @@ class _PlannerLoop:
         size = int(state.log.size[0])
         codes, numbers = state.log.codes[:size], state.log.numbers[:size]
 
-        @cache
-        def job_of(slot: int) -> Job:
-            job: Job = workload.jobs[places[slot]]
-            return job.renamed(f"{name}!{job.id}")
-
         if self._module.decision_log is not None:
-            self._module.decision_log.fill(self._hosts, codes, numbers, job_of)
+            self._module.decision_log.fill(self._hosts, codes, numbers, self._submissions)
         deadlines, refusals = state.jobs.deadlines, {}
         admitted = codes[codes[:, 0] == rows.ADMITTED, 1]
         for slot in admitted[deadlines[admitted] < math.inf].tolist():

@@ -8,15 +8,18 @@ docs/operators.md documents the format for readers.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
 from qops_batsim.limits import MAX_PROCESSORS
+from qops_batsim.scheduling.answers import Offer
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text, sentence
 
 FORMAT = "qops-batsim decisions"
-VERSION = 1
+EVENTS, ROWS = 1, 2
+"""Versions of the format: an event a line, or rows of which events are made."""
 
 
 Processors = Annotated[int, msgspec.Meta(ge=0, le=MAX_PROCESSORS)]
@@ -28,7 +31,7 @@ Cause = Literal[
 
 
 class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """How the decisions were made: :data:`FORMAT`, :data:`VERSION`, and by which scheduler."""
+    """How the decisions were made: :data:`FORMAT`, version, and by which scheduler."""
 
     format: str
     version: int
@@ -37,6 +40,34 @@ class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
     processors: Processors
     package_version: str | None = None
     run_id: str | None = None
+
+
+class Submission(NamedTuple):
+    """The request of the job in a slot; what it did not say is None (seconds)."""
+
+    job: str
+    submission: float
+    processors: Processors
+    estimate: float | None
+    deadline: float | None
+    tolerance: float | None
+    user_deadline: bool | None
+
+
+class WordedAnswer(NamedTuple):
+    """The answer to the job in a slot, where a scheduler gave it in words of its own."""
+
+    slot: int
+    refusal: Refusal | None
+    blamed: int
+    offer: Offer | None
+
+
+class LoggedJobs(NamedTuple):
+    """The second line of a log of rows: the requests by slot, and answers in words."""
+
+    jobs: Sequence[Submission]
+    answers: Sequence[WordedAnswer]
 
 
 class _Event(

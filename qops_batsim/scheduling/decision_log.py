@@ -6,13 +6,21 @@ is logged unless :meth:`~qops_batsim.scheduling.module.DecisionModule.keep_decis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from qops_batsim.jobs import Job
-from qops_batsim.scheduling.decision_events import FORMAT, VERSION, Event, LogHeader
+from qops_batsim.scheduling.decision_events import (
+    EVENTS,
+    FORMAT,
+    ROWS,
+    Event,
+    LoggedJobs,
+    LogHeader,
+    Submission,
+    WordedAnswer,
+)
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
@@ -31,7 +39,7 @@ class DecisionLog:
         self._events: list[Event] = []
         self._rows: list[tuple[Any, Any]] = []
         self._plan: Plan | None = None
-        self._job_of: Callable[[int], Job] | None = None
+        self._jobs: Callable[[], Sequence[Submission]] | None = None
         self._worded: Mapping[int, Answer] = {}
 
     def begin(self, machine_size: int, plan: Plan | None = None) -> None:
@@ -42,15 +50,19 @@ class DecisionLog:
         self._plan = plan
         if plan is not None:
             plan.log_decisions()
-            self._job_of, self._worded = plan.table.original, plan.worded
+            self._jobs, self._worded = plan.submissions, plan.worded
 
     def fill(
-        self, machine_size: int, codes: Any, numbers: Any, job_of: Callable[[int], Job]
+        self,
+        machine_size: int,
+        codes: Any,
+        numbers: Any,
+        jobs: Callable[[], Sequence[Submission]],
     ) -> None:
-        """Take all rows of a simulation, whose jobs are known by a function of their slots."""
+        """Take all rows of a simulation; ``jobs`` makes the requests by slot."""
         self.begin(machine_size)
         self._rows.append((codes, numbers))
-        self._job_of = job_of
+        self._jobs = jobs
 
     def note(self, event: Event) -> None:
         """Append an event; for modules without a plan."""
@@ -63,24 +75,48 @@ class DecisionLog:
 
     def events(self) -> Iterator[Event]:
         """Return the events so far in order."""
-        if self._job_of is None:
+        if self._jobs is None:
             return iter(self._events)
-        from qops_batsim.scheduling.decision_rows import events_of
+        from qops_batsim.scheduling.decision_rows import events_of, rows_of
 
-        return events_of(self._rows, self._job_of, self._worded)
+        told = events_of(rows_of(self._rows), self._jobs().__getitem__, self._worded)
+        return (event for _, event in told)
 
     def lines(self) -> Iterator[bytes]:
         """Return the events so far, one JSON object each, in order."""
         return map(msgspec.json.Encoder().encode, self.events())
+
+    def written(self) -> tuple[int, Iterable[bytes]]:
+        """Return the version of the format, and all but the first line of ``_decisions.jsonl``.
+
+        Events of modules without a plan are lines of their own (version 1); rows are written as
+        they are, behind the requests of all jobs (version 2).
+        """
+        encoder = msgspec.json.Encoder()
+        if self._jobs is None:
+            return EVENTS, (encoder.encode(event) + b"\n" for event in self._events)
+        from qops_batsim.scheduling.decision_rows import KINDS, rows_of
+
+        answers = [
+            WordedAnswer(slot, answer.refusal, answer.blamed, answer.offer)
+            for slot, answer in self._worded.items()
+        ]
+        rows = [(KINDS[kind], *row) for kind, *row in rows_of(self._rows)]
+        lines = (
+            encoder.encode(LoggedJobs(self._jobs(), answers)) + b"\n",
+            encoder.encode_lines(rows),
+        )
+        return ROWS, lines
 
 
 def format_decisions(
     log: DecisionLog, *, run_id: str, scheduler: str, options: dict[str, Any]
 ) -> Iterator[bytes]:
     """Yield the lines of ``_decisions.jsonl``; ``scheduler`` is a registered name."""
+    version, lines = log.written()
     header = LogHeader(
         format=FORMAT,
-        version=VERSION,
+        version=version,
         scheduler=scheduler,
         options=options,
         processors=log.processors,
@@ -88,5 +124,4 @@ def format_decisions(
         run_id=run_id,
     )
     yield msgspec.json.encode(header) + b"\n"
-    for line in log.lines():
-        yield line + b"\n"
+    yield from lines

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import QosRequest
 from qops_batsim.scheduling.answers import Answer, refusal_of
 from qops_batsim.scheduling.core import rows
 from qops_batsim.scheduling.decision_events import (
@@ -23,6 +23,7 @@ from qops_batsim.scheduling.decision_events import (
     Resized,
     Slipped,
     Started,
+    Submission,
     Submitted,
     Withdrawn,
 )
@@ -30,7 +31,42 @@ from qops_batsim.scheduling.decision_events import told as fields_of
 from qops_batsim.scheduling.profile import Floats, Ints
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
-_NO_REQUEST = QosRequest()
+KINDS = (
+    "submitted",
+    "refused",
+    "admitted",
+    "offered",
+    "reason",
+    "moved",
+    "blamed",
+    "move",
+    "killed",
+    "withdrawn",
+    "dropped",
+    "resized",
+    "under",
+    "latenews",
+    "started",
+    "slipped",
+    "outlived",
+    "late",
+    "ended",
+    "renewed",
+)
+"""Names of the kinds of rows in files, by number."""
+
+Row = tuple[int, int, int, int, float, float, float, float]
+"""Kind, slot, other slot, code; date and three numbers."""
+
+
+def submission_of(job_id: str, date: float, processors: int, estimate: float,
+                  asked: QosRequest | None) -> Submission:  # fmt: skip
+    """Return the request of a job."""
+    if asked is None:
+        return Submission(job_id, date, processors, _finite(estimate), None, None, None)
+    told = asked.deadline, asked.tolerance_factor, asked.has_user_deadline
+    return Submission(job_id, date, processors, _finite(estimate), *told)
+
 
 CAUSES: dict[int, Cause] = {
     rows.BY_ADMISSION: "admission",
@@ -44,16 +80,16 @@ CAUSES: dict[int, Cause] = {
 
 
 def events_of(
-    rows_of_decisions: Iterable[tuple[Ints, Floats]],
-    job_of: Callable[[int], Job],
+    told: Sequence[Row],
+    job_of: Callable[[int], Submission],
     worded: Mapping[int, Answer],
-) -> Iterator[Event]:
-    """Yield the events that rows tell (:mod:`~qops_batsim.scheduling.core.rows`), in their order.
+) -> Iterator[tuple[int, Event]]:
+    """Yield the events that rows tell, in their order, each with the index of its last row.
 
     Parameters
     ----------
-    rows_of_decisions
-        The rows, codes and numbers, in pieces.
+    told
+        The rows (:mod:`~qops_batsim.scheduling.core.rows`).
     job_of
         The job in a slot as it was submitted.
     worded
@@ -63,39 +99,33 @@ def events_of(
 
     def name(slot: int, run: int | None = None) -> str:
         number = kills.get(slot, 0) if run is None else run
-        job_id = job_of(slot).id
+        job_id = job_of(slot).job
         return f"{job_id}#{number}" if number else job_id
 
-    told: list[tuple[list[int], list[float]]] = []
-    for codes, numbers in rows_of_decisions:
-        told += zip(codes.tolist(), numbers.tolist(), strict=True)
-    told.append(([rows.END, 0, 0, 0], [0.0] * 4))
-    place = 0
-    while True:
-        (kind, slot, other, code), (date, first, second, third) = told[place]
+    place, end = 0, len(told)
+    while place < end:
+        kind, slot, other, code, date, first, second, third = told[place]
         place += 1
-        if kind == rows.END:
-            return
         if kind == rows.MOVED:
             by, moves, cause = [], [], CAUSES[code]
-            while told[place][0][0] == rows.BLAMED:
-                _, slot, _, run = told[place][0]
+            while place < end and told[place][0] == rows.BLAMED:
+                _, slot, _, run, *_ = told[place]
                 by.append(name(slot, run))
                 place += 1
-            while told[place][0][0] == rows.MOVE:
-                slot, (_, before, after, _) = told[place][0][1], told[place][1]
+            while place < end and told[place][0] == rows.MOVE:
+                _, slot, _, _, _, before, after, _ = told[place]
                 moves.append((name(slot), _finite(before), _finite(after)))
                 place += 1
-            yield Moved(date=date, cause=cause, by=by, moves=moves)
+            yield place, Moved(date=date, cause=cause, by=by, moves=moves)
         elif kind == rows.RESIZED:
             under = []
-            while told[place][0][0] == rows.UNDER:
-                _, slot, hosts, run = told[place][0]
+            while place < end and told[place][0] == rows.UNDER:
+                _, slot, hosts, run, *_ = told[place]
                 under.append((name(slot, run), hosts))
                 place += 1
-            yield Resized(date=date, present=int(first), final=bool(code), under=under)
+            yield place, Resized(date=date, present=int(first), final=bool(code), under=under)
         elif kind == rows.SUBMITTED:
-            yield _submission(date, job_of(slot))
+            yield place, Submitted(date=date, **job_of(slot)._asdict())
         elif kind == rows.REFUSED:
             if slot in worded:
                 answer = worded[slot]
@@ -107,10 +137,10 @@ def events_of(
                 offered = None
             whose = name(other) if other >= 0 else None
             why = fields_of(refusal)
-            yield Refused(date=date, job=name(slot), blamed=whose, offered=offered, **why)
+            yield place, Refused(date=date, job=name(slot), blamed=whose, offered=offered, **why)
         elif kind == rows.ADMITTED:
             offer = worded[slot].offer if slot in worded else None
-            yield Admitted(
+            yield place, Admitted(
                 date=date,
                 job=name(slot),
                 start=_finite(first),
@@ -124,43 +154,38 @@ def events_of(
         elif kind == rows.KILLED:
             victim, kills[slot] = name(slot, code), code + 1
             again, by_job = name(slot), name(other)
-            yield Killed(date=date, job=victim, again=again, by=by_job, start=_finite(first))
+            yield place, Killed(date=date, job=victim, again=again, by=by_job, start=_finite(first))
         elif kind == rows.WITHDRAWN:
             kills[slot] = code - 1
-            yield Withdrawn(date=date, job=name(slot, code))
+            yield place, Withdrawn(date=date, job=name(slot, code))
         elif kind == rows.DROPPED:
             refusal = refusal_of(code, job_of(slot).processors, "", (first, second, third))
-            yield Dropped(date=date, job=name(slot), **fields_of(refusal))
+            yield place, Dropped(date=date, job=name(slot), **fields_of(refusal))
         elif kind == rows.LATE_NEWS:
-            yield LateNews(date=date)
+            yield place, LateNews(date=date)
         elif kind == rows.STARTED:
             late = second if second != 0.0 else None
-            yield Started(date=date, job=name(slot), end=_finite(first), late=late)
+            yield place, Started(date=date, job=name(slot), end=_finite(first), late=late)
         elif kind == rows.SLIPPED:
-            yield Slipped(date=date, job=name(slot), end=_finite(first))
+            yield place, Slipped(date=date, job=name(slot), end=_finite(first))
         elif kind == rows.OUTLIVED:
-            yield Outlived(date=date, job=name(slot), end=_finite(first))
+            yield place, Outlived(date=date, job=name(slot), end=_finite(first))
         elif kind == rows.LATE:
             loss = None
             if second:
                 loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=third, hosts=int(second))
-            yield Late(date=date, job=name(slot), deadline=_finite(first), **fields_of(loss))
+            yield place, Late(date=date, job=name(slot), deadline=_finite(first), **fields_of(loss))
         elif kind == rows.ENDED:
-            yield Ended(date=date, job=name(slot, code), early=_finite(first))
+            yield place, Ended(date=date, job=name(slot, code), early=_finite(first))
 
 
-def _submission(date: float, job: Job) -> Submitted:
-    asked = job.qos or _NO_REQUEST
-    return Submitted(
-        date=date,
-        job=job.id,
-        submission=job.submission_time,
-        processors=job.processors,
-        estimate=_finite(job.estimate),
-        deadline=asked.deadline,
-        tolerance=asked.tolerance_factor,
-        user_deadline=asked.has_user_deadline,
-    )
+def rows_of(pieces: Iterable[tuple[Ints, Floats]]) -> list[Row]:
+    """Return the rows of codes and numbers in pieces."""
+    found: list[Row] = []
+    for codes, numbers in pieces:
+        columns = (*codes.T.tolist(), *numbers.T.tolist())
+        found += zip(*columns, strict=True)
+    return found
 
 
 def _other(target: float, promise: float) -> float | None:

@@ -19,6 +19,8 @@ from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.core import decision, plan, rows, state
 from qops_batsim.scheduling.core.columns import TARGETS
 from qops_batsim.scheduling.core.state import EVER, Given, State
+from qops_batsim.scheduling.decision_events import Submission
+from qops_batsim.scheduling.decision_rows import submission_of
 from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.profile import Ints, Jobs, Profile, Queue, grown
@@ -404,6 +406,14 @@ class Plan:
         """Return the promises renewed since they were taken last."""
         found, self._renewals = self._renewals, []
         return found
+
+    def submissions(self) -> list[Submission]:
+        """Return the requests of all jobs by slot."""
+        jobs = map(self.table.original, range(len(self.table)))
+        return [
+            submission_of(job.id, job.submission_time, job.processors, job.estimate, job.qos)
+            for job in jobs
+        ]
 
     def log_decisions(self) -> None:
         """Have every decision logged, for :meth:`take_rows`."""

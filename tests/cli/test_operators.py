@@ -105,7 +105,7 @@ def test_a_quote_changes_nothing(cli: Cli) -> None:
 
 
 def test_before_a_moment(cli: Cli) -> None:
-    first = json.loads(Path("out/qops_decisions.jsonl").read_text().splitlines()[1])
+    first = json.loads(cli("explain", "out/qops", "--events").out.splitlines()[0])
     state = f"out/qops@{first['date']}"
     after = json.loads(cli(*QUOTE, "--state", state, "--json").out)
     before = json.loads(cli(*QUOTE, "--state", state, "--before", "--json").out)
@@ -154,7 +154,7 @@ def test_a_refused_job_in_words(cli: Cli) -> None:
 
 
 def test_a_killed_job_in_words(cli: Cli) -> None:
-    log = Path("out/kill_decisions.jsonl").read_text().splitlines()
+    log = cli("explain", "out/kill", "--events").out.splitlines()
     kill = next(event for event in map(json.loads, log) if event.get("event") == "killed")
     out = cli("explain", "out/kill", kill["again"]).out
     assert f"for {kill['by']}; " in out
@@ -164,7 +164,7 @@ def test_a_killed_job_in_words(cli: Cli) -> None:
 
 
 def test_an_offer_in_words(cli: Cli) -> None:
-    log = Path("out/kill_decisions.jsonl").read_text().splitlines()
+    log = cli("explain", "out/kill", "--events").out.splitlines()
     taken = next(event for event in map(json.loads, log) if event.get("offered") is True)
     out = cli("explain", "out/kill", taken["job"]).out
     assert "offered deadline   " in out

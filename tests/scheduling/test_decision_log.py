@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from decision_runs import exact, random_workload, run_files, workload_of
+from decision_runs import exact, random_workload, run_files, workload_of, write_events
 from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.explain import explain_job
 from qops_batsim.advice.history import DecisionHistory
@@ -30,7 +30,7 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.decision_events import FORMAT, VERSION, LogHeader
+from qops_batsim.scheduling.decision_events import EVENTS, FORMAT, LogHeader
 from qops_batsim.scheduling.decision_events import Event as LogEvent
 from qops_batsim.scheduling.decision_log import DecisionLog
 from qops_batsim.scheduling.driver import ModuleDriver
@@ -40,8 +40,7 @@ from qops_batsim.workload.model import Workload
 
 def log_of(scheduler: str, workload: Workload, folder: Path, **options: object) -> list[Any]:
     prefix = run_files(scheduler, workload, folder, **options)
-    lines = Path(f"{prefix}_decisions.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    return [json.loads(line) for line in write_events(Path(f"{prefix}_decisions.jsonl"))]
 
 
 def short(event: dict[str, Any]) -> str:
@@ -256,7 +255,7 @@ def test_a_job_that_ends_before_its_kill_arrives() -> None:
 
 
 HEADER = LogHeader(
-    format=FORMAT, version=VERSION, scheduler="fqops", options={"kill_and_restart": True},
+    format=FORMAT, version=EVENTS, scheduler="fqops", options={"kill_and_restart": True},
     processors=1,
 )  # fmt: skip
 
