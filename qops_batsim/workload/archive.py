@@ -64,7 +64,7 @@ LOGS = {
 
 
 class FetchedLog(msgspec.Struct, frozen=True):
-    """Where a fetched log is, where it comes from, and how far its checksum can be trusted.
+    """A fetched log: its place, its origin, and how far its checksum can be trusted.
 
     ``checked_against`` is ``"package"`` (the checksum is part of this package), ``"record"``
     (of an earlier download) or ``"nothing"`` (this was the first download).

@@ -308,7 +308,7 @@ Moment = str | float | datetime
 
 
 class Bounds(TypedDict, total=False):
-    """Which submissions of a log to keep.
+    """Bounds of the submissions to keep of a log.
 
     From ``start`` on and before ``end`` (an ISO date or date and time, the site's unless it
     names a UTC offset, or a number of seconds since the log's start), or those of a calendar
@@ -444,7 +444,7 @@ DONE = {
 
 
 class Repairs(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do with records that a simulation cannot use as they are.
+    """Choices for records that a simulation cannot use as they are.
 
     Batsim kills a ``delay`` job whose run time equals its walltime, so a job clipped by
     ``no_requested_time`` or ``overrun`` runs its full time and is then reported as killed.

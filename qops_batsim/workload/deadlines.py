@@ -30,7 +30,7 @@ DAY = 86400
 
 
 class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """How jobs get deadlines."""
+    """Choices by which jobs get deadlines."""
 
     stringency: float = 0.2
     """S, from 0 (the job may end when it does in the reference schedule) to below 1."""
@@ -58,7 +58,7 @@ class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadlineCounts(msgspec.Struct, frozen=True):
-    """How many jobs have a user's deadline, an artificial one, or none.
+    """Numbers of jobs with a user's deadline, an artificial one, or none.
 
     ``without_laxity``: jobs with a user's deadline that must start at once to meet it.
     """

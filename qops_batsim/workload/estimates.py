@@ -199,7 +199,7 @@ class EstimateChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     @property
     def needs_ends(self) -> bool:
-        """Whether it matters which jobs have ended before another is submitted."""
+        """Tell whether the model depends on the jobs that ended before another is submitted."""
         return self.model == "predicted" or self.risk is not None
 
     def check(self) -> None:
@@ -414,7 +414,7 @@ def _in_turn(jobs: Sequence[Job], ends: Sequence[float]) -> Iterator[tuple[int, 
 
 
 class EstimateCounts(msgspec.Struct, frozen=True):
-    """How many jobs run longer than their estimate, or are killed at it before their end.
+    """Numbers of jobs that run longer than their estimate, or are killed at it before their end.
 
     ``median`` is that of estimate over run time.
     """

@@ -1,4 +1,4 @@
-"""What is odd in a workload log: counts and line numbers, nothing changed.
+"""Oddities of a workload log: counts and line numbers, nothing changed.
 
 Real logs hold jobs that never ran and headers that promise other numbers than the file holds.
 None of it is an error; all of it changes results, so :mod:`qops_batsim.workload.conversion`
@@ -38,7 +38,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class LintReport(msgspec.Struct, frozen=True):
-    """What :func:`lint_log` found.
+    """Findings of :func:`lint_log`.
 
     ``records`` counts the lines that are not comments, malformed ones included;
     ``processors`` is the machine that jobs were compared with. ``findings`` has every rule

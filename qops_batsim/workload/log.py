@@ -1,4 +1,4 @@
-"""What every reader of logs makes: records of one kind, and what is known besides."""
+"""Workload logs in the form that every reader makes: records of one kind, and facts about them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Malformed(NamedTuple):
 
 
 class RepairCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many jobs a reader or a repair left out or changed.
+    """Number of jobs that a reader or a repair left out or changed.
 
     ``rule`` is a field of :class:`~qops_batsim.workload.conversion.Repairs`, or one of those that
     have no choice (``partial``, ``no_submit_time``, ``submit_order``, and the readers' own),
@@ -100,15 +100,15 @@ class Log(Protocol):
 
     @property
     def left_out(self) -> Sequence[RepairCount]:
-        """What the reader left out."""
+        """The records that the reader left out."""
 
     @property
     def read(self) -> int:
-        """How many records were read, those that were left out included."""
+        """Number of records read, those that were left out included."""
 
     @property
     def credits(self) -> Mapping[str, str]:
-        """What a workload has to tell of the log it was made from."""
+        """The credits of the log, for workloads made from it."""
 
     def calendar(self, time_zone: str | None = None) -> Calendar:
         """Return the site's dates, or raise an InputError; a time zone replaces the log's."""
@@ -121,4 +121,4 @@ class Log(Protocol):
 
     @property
     def size_is(self) -> str:
-        """What the machine's size is, where it is no one's statement; else empty."""
+        """The meaning of the machine's size where no one stated it; else empty."""

@@ -1,4 +1,4 @@
-"""What format a log is in, told by its content."""
+"""Formats of logs, told by their content."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ LEAST_CPU_TIME = 1.0
 
 
 class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """How jobs get classes and work."""
+    """Choices by which jobs get classes and work."""
 
     every: str | None = None
     """Put all jobs into this class, whatever their queues; None: by queue."""
@@ -86,7 +86,7 @@ class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a log knows of its jobs and a workload made from it does not.
+    """Facts of a log about its jobs that a workload made from it lacks.
 
     The name of each queue number, from the header's ``Queue`` lines; and by job number the CPU
     time a processor and the recorded wait (seconds), where they are known.
@@ -250,7 +250,7 @@ _MEBIBYTE = 1 << 20
 
 
 class MixedChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """What the applications are like; amounts are drawn uniform in their logarithm."""
+    """Ranges of the applications; amounts are drawn uniform in their logarithm."""
 
     mix: Mapping[str, float] = msgspec.field(
         default_factory=lambda: dict(zip(QOS_CLASSES, (4.0, 2.0, 1.0, 3.0), strict=True))

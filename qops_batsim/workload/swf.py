@@ -182,7 +182,7 @@ class SwfLog:
 
     @property
     def credits(self) -> dict[str, str]:
-        """What licences ask to stay with the data."""
+        """The credits that licences ask to stay with the data."""
         given = {key.lower(): self.header.get(key) for key in _CREDITS}
         return {key: value for key, value in given.items() if value is not None}
 

@@ -126,7 +126,7 @@ _SPLITTER = 2.0**27 + 1
 
 
 class Occupancy(NamedTuple):
-    """What happens on the hosts as jobs start and end.
+    """Use of the hosts as jobs start and end.
 
     Attributes
     ----------

@@ -65,7 +65,7 @@ class JobDifference(msgspec.Struct, frozen=True):
 
 
 class DateDifference(msgspec.Struct, frozen=True):
-    """How many jobs that ran in both runs differ in a date by more than the tolerance.
+    """Number of jobs of both runs whose date differs by more than the tolerance.
 
     ``largest`` and ``mean`` are of the absolute differences over all jobs that ran in both
     (seconds); None when there is none.
@@ -77,7 +77,7 @@ class DateDifference(msgspec.Struct, frozen=True):
 
 
 class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """How two runs, A and B, differ; all numbers but ``only_a`` and ``only_b`` are of shared jobs.
+    """Differences of two runs, A and B; all but ``only_a`` and ``only_b`` is of shared jobs.
 
     ``equal`` means that no job differs, apart from shifts that were accepted; ``jobs_latency`` are
     those of ``jobs_different`` whose differences are consistent with network latency. Dates closer

@@ -60,7 +60,7 @@ _Content = TypeVar("_Content")
 
 @dataclass(frozen=True, repr=False)
 class RunResult:
-    """What a run produced.
+    """The results of a run.
 
     ``source`` is the ``_jobs.csv`` read, ``hosts_source`` tells in words where the number of
     hosts comes from, and what has no file is None.
@@ -90,7 +90,7 @@ class RunResult:
 
     @property
     def outages(self) -> list[Outage]:
-        """When hosts were away, as far as is known."""
+        """The times when hosts were away, as far as is known."""
         return [] if self.info is None else self.info.outages
 
     @property
@@ -132,7 +132,7 @@ class RunResult:
 
     @cached_property
     def qos(self) -> pd.DataFrame | None:
-        """What ``_qos.csv`` says of each job.
+        """The decisions of ``_qos.csv``, one row a job.
 
         Full identifier, decision, admitted deadline and latest start (seconds; NaN without one),
         and number of new promises.
@@ -240,7 +240,7 @@ class RunResult:
 
     @cached_property
     def occupancy(self) -> Occupancy:
-        """When hosts are busy, from the jobs that ran for some time."""
+        """The times when hosts are busy, from the jobs that ran for some time."""
         start, finish = self.columns("starting_time", "finish_time")
         rows = np.flatnonzero(self.executed & (finish > start))
         return occupancy(self.allocations, start, finish, rows)

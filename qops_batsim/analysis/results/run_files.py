@@ -1,4 +1,4 @@
-"""Which files a run has, and whether they are all of one run.
+"""Files of a run, checked to be all of one run.
 
 A run of ours has a description with the digests of its other files. Where these disagree, files
 of two runs stand beside each other: whoever wrote them was interrupted, or they were changed.
@@ -42,7 +42,7 @@ _WHAT = "the description of a run (JSON)"
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run of ours was made (``PREFIX_run.json``); unknown fields are ignored.
+    """The description of a run of ours (``PREFIX_run.json``); unknown fields are ignored.
 
     ``files`` are the SHA-256 of its other files by the ends of their names; ``replaced`` those of
     files that were filled in later: until that is done, these are of the run as well.
@@ -81,7 +81,7 @@ _descriptions = msgspec.json.Decoder(RunInfo)
 
 
 class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the files of a run are, None for one that does not exist, and how it was made."""
+    """Paths of the files of a run, None for one that does not exist, and its description."""
 
     name: str
     prefix: str

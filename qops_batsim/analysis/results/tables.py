@@ -84,7 +84,7 @@ class MachineStates(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """What a ``_qos.csv`` says of each job.
+    """The decisions of a ``_qos.csv`` by column.
 
     ``ids`` are full identifiers, ``decisions`` positions in :data:`DECISIONS`; dates are in
     seconds, NaN without one. Requested deadlines are the users' and artificial ones.
@@ -285,7 +285,7 @@ def without_number(job_id: str) -> str | None:
 
 
 def goes_on(profile: str) -> bool:
-    """Whether a run's profile is the rest of the one before (``work#15#1``), not the same."""
+    """Tell whether a run's profile is the rest of the one before (``work#15#1``), not the same."""
     name, _, number = profile.rpartition("#")
     return number.isdecimal() and "#" in name
 

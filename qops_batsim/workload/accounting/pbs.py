@@ -33,7 +33,7 @@ _TEXTS = {"user": ("user",), "group": ("account", "project", "group"), "queue": 
 
 @dataclass
 class _Job:
-    """What was read of a job so far."""
+    """Records read of a job so far."""
 
     line: int
     queued: float = math.nan

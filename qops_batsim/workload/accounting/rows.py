@@ -119,7 +119,7 @@ STATES_EXPECTED = (
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rows are taken for jobs, and how they are read."""
+    """Choices of the rows that are jobs, and of how they are read."""
 
     states: Sequence[str] = tuple(ENDED)
     """Names of states, by default those of jobs that ran and ended. A job that was cancelled

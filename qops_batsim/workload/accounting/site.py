@@ -22,7 +22,7 @@ UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class CsvForm:
-    """How a table of any site is written: what its columns say, and the unit of durations.
+    """Form of a site's own table: the meaning of its columns, and the unit of durations.
 
     ``columns`` are names in the header by what they say (:data:`MAPPED`), ``units`` those of plain
     numbers in the columns of ``run_time`` and ``walltime`` (:data:`UNITS`; seconds by default).
