@@ -18,9 +18,11 @@ from qops_batsim.running.event_kernels import (
     NEXT,
     REASON,
     Events,
+    begin,
     next_message,
     reject,
     start,
+    take_these_hosts,
 )
 from qops_batsim.scheduling.admission.decision import Room
 from qops_batsim.scheduling.admission.foresight_search import take_foresight
@@ -50,7 +52,7 @@ from qops_batsim.scheduling.easy_kernel import (
     new_line,
     new_running,
 )
-from qops_batsim.scheduling.profile import Floats, Ints, Queue, new_queue, up_to_grid
+from qops_batsim.scheduling.profile import Floats, Ints, Queue, Rows, new_queue, up_to_grid
 
 PLAN_FREE = plans.FREE
 
@@ -159,6 +161,7 @@ def next_decision(events: Events, state: State) -> bool:
             return False
         if not next_message(events, Queue(state.lists[GONE], state.sizes[GONE : GONE + 1])):
             return False
+        return_free_hosts(state.jobs.reserved, state)
         state.clock[NOW] = up_to_grid(events.dates[0])
         state.counts[KNOWN] = events.counts[NEXT]
         state.counts[PLAN_FREE] = events.counts[FREE]
@@ -175,8 +178,28 @@ def carry_out(events: Events, state: State) -> bool:
     for index in range(state.sizes[REJECTING]):
         reject(events, state.lists[REJECTING, index])
     for index in range(state.sizes[STARTING]):
-        start(events, state.lists[STARTING, index])
+        start_reserved(events, state.jobs.reserved, state.lists[STARTING, index])
     return True
+
+
+@lean_kernel
+def return_free_hosts(rows: Rows, state: State) -> None:
+    """Count the hosts of jobs that have ended as free, where jobs reserve certain hosts."""
+    if rows.ndim == 2:
+        for index in range(state.sizes[GONE]):
+            slot = state.lists[GONE, index]
+            for word in range(len(state.free_hosts)):
+                state.free_hosts[word] |= rows[slot, word]
+
+
+@lean_kernel
+def start_reserved(events: Events, rows: Rows, job: int) -> None:
+    """Start a job now on the hosts that it has reserved, or the lowest free ones."""
+    if rows.ndim == 2:
+        take_these_hosts(events, job, rows[job])
+        begin(events, job)
+    else:
+        start(events, job)
 
 
 @lean_kernel

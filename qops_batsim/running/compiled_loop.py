@@ -46,8 +46,6 @@ PLANNERS = (Conservative, Qops, Foresight, Msb, Mrt)
 
 def is_compiled(module: DecisionModule) -> bool:
     """Return whether there is a compiled loop for a scheduler."""
-    if type(module) is Conservative:
-        return module.options.reserve == "processors"
     return type(module) in (Easy, Fcfs, *PLANNERS)
 
 
@@ -104,12 +102,12 @@ def _loop_without_plan(
     return lambda events: compiled.run_easy(events, state, hosts, estimates)
 
 
-def _plan_jobs(jobs: DelayJobs) -> Any:
-    """Return the jobs as plans have them."""
+def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
+    """Return the jobs as plans have them, with rows of hosts of so many words, if any."""
     from qops_batsim.scheduling.core.plan import set_jobs
     from qops_batsim.scheduling.profile import new_jobs
 
-    made = new_jobs(len(jobs.processors))
+    made = new_jobs(len(jobs.processors), words)
     limits = jobs.columns.walltimes[jobs.places]
     set_jobs(made, jobs.processors, jobs.estimates.astype(float), limits, _deadlines(jobs))
     return made
@@ -132,14 +130,20 @@ class _PlannerLoop:
     def __init__(self, module: DecisionModule, jobs: DelayJobs, hosts: int) -> None:
         from qops_batsim.scheduling.core.rows import new_log
         from qops_batsim.scheduling.core.state import new_state, steps_for
+        from qops_batsim.scheduling.host_words import WORD_BITS
         from qops_batsim.scheduling.profile import new_profile
 
         self._module, self._jobs, self._hosts = module, jobs, hosts
         count = len(jobs.processors)
         self._steps = steps_for(count, min(hosts, count))
         promises, logs = type(module) is not Conservative, module.decision_log is not None
-        state = new_state(_plan_jobs(jobs), hosts, promises=promises, logs=logs)
-        profile, log = new_profile(hosts, self._steps), new_log(max(4 * count, 1024))
+        words = 0
+        if isinstance(module, Conservative) and module.options.reserve == "hosts":
+            words = -(-hosts // WORD_BITS)
+        planned = _plan_jobs(jobs, words)
+        state = new_state(planned, hosts, words=words, promises=promises, logs=logs)
+        everything = state.everything if words else hosts
+        profile, log = new_profile(everything, self._steps), new_log(max(4 * count, 1024))
         self._state: State = state._replace(profile=profile, log=log)
         self._call = self._loop()
 

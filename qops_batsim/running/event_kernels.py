@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import lean_kernel
-from qops_batsim.scheduling.profile import Floats, Ints, Queue, grown, new_queue
+from qops_batsim.scheduling.host_words import has_host
+from qops_batsim.scheduling.profile import Floats, Ints, Queue, Words, grown, new_queue
 from qops_batsim.timing import SAME_DATE
 
 OVER, PAUSED, FULL, LOG_FULL = range(4)
@@ -213,6 +214,65 @@ def take_hosts(events: Events, job: int) -> None:
 
 
 @lean_kernel
+def gap_of(events: Events, host: int) -> int:
+    """Return the first interval of free hosts that does not begin behind a host. O(log free)."""
+    begin, end = 0, events.counts[GAPS]
+    while begin < end:
+        middle = (begin + end) // 2
+        if events.gap_first[middle] > host:
+            begin = middle + 1
+        else:
+            end = middle
+    return int(begin)
+
+
+@lean_kernel
+def take_interval(events: Events, low: int, high: int) -> None:
+    """Take an interval out of the free hosts, all of which are free. O(intervals)."""
+    gap_first, gap_last, gaps = events.gap_first, events.gap_last, events.counts[GAPS]
+    gap = gap_of(events, low)
+    first, last = gap_first[gap], gap_last[gap]
+    if first == low and last == high:
+        for place in range(gap, gaps - 1):
+            gap_first[place], gap_last[place] = gap_first[place + 1], gap_last[place + 1]
+        events.counts[GAPS] = gaps - 1
+    elif first == low:
+        gap_first[gap] = high + 1
+    elif last == high:
+        gap_last[gap] = low - 1
+    else:
+        for place in range(gaps, gap + 1, -1):
+            gap_first[place], gap_last[place] = gap_first[place - 1], gap_last[place - 1]
+        gap_first[gap], gap_last[gap + 1] = high + 1, low - 1
+        gap_first[gap + 1] = first
+        events.counts[GAPS] = gaps + 1
+
+
+@lean_kernel
+def take_these_hosts(events: Events, job: int, hosts: Words) -> None:
+    """Give a job certain hosts, which are free: a row of bits. O(machine)."""
+    counts = events.counts
+    used = events.offsets[job] = counts[USED]
+    counts[FREE] -= events.processors[job]
+    host, end = 0, 64 * len(hosts)
+    while host < end:
+        if host % 64 == 0 and hosts[host // 64] == 0:
+            host += 64
+            continue
+        if not has_host(hosts, host):
+            host += 1
+            continue
+        low = host
+        while host < end and has_host(hosts, host):
+            host += 1
+        take_interval(events, low, host - 1)
+        events.first[used], events.last[used] = low, host - 1
+        used += 1
+    events.pieces[job] = used - counts[USED]
+    counts[USED] = used
+
+
+@lean_kernel
 def return_hosts(events: Events, job: int) -> None:
     """Count the hosts of a job among the free ones. O(intervals × log free + free)."""
     counts, gap_first, gap_last = events.counts, events.gap_first, events.gap_last
@@ -220,13 +280,8 @@ def return_hosts(events: Events, job: int) -> None:
     gaps = counts[GAPS]
     for piece in range(events.offsets[job], events.offsets[job] + events.pieces[job]):
         low, high = events.first[piece], events.last[piece]
-        begin, end = 0, gaps
-        while begin < end:
-            middle = (begin + end) // 2
-            if gap_first[middle] > low:
-                begin = middle + 1
-            else:
-                end = middle
+        counts[GAPS] = gaps
+        begin = gap_of(events, low)
         # Those before are higher, those from there on are lower.
         joins_higher = begin > 0 and gap_first[begin - 1] == high + 1
         joins_lower = begin < gaps and gap_last[begin] == low - 1
@@ -260,8 +315,14 @@ def count_busy(events: Events, more: int) -> None:
 @lean_kernel
 def start(events: Events, job: int) -> None:
     """Start a job now, on the lowest free hosts."""
-    now = events.dates[0]
     take_hosts(events, job)
+    begin(events, job)
+
+
+@lean_kernel
+def begin(events: Events, job: int) -> None:
+    """Have a job run that has its hosts."""
+    now = events.dates[0]
     count_busy(events, events.processors[job])
     events.starts[job] = now
     events.finishes[job] = now + events.run_times[job]

@@ -43,6 +43,12 @@ def bit_count(words: Words) -> int:
 
 
 @lean_kernel
+def has_host(words: Words, host: int) -> bool:
+    """Tell whether a host is in a row. O(1)."""
+    return bool((words[host // 64] >> np.uint64(host % 64)) & _ONE)
+
+
+@lean_kernel
 def same_hosts(one: Words, other: Words) -> bool:
     """Whether two rows are the same. O(words)."""
     for word in range(len(one)):  # noqa: SIM110 - all() would make a generator

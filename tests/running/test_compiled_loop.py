@@ -29,6 +29,7 @@ from qops_batsim.workload.model import Workload
 COMPILED = [
     ("fcfs", {}),
     ("easy", {}),
+    ("conservative", {"reserve": "hosts"}),
     ("conservative", {"reserve": "processors"}),
     ("qops", {}),
     ("qops", {"order": "earliest_deadline", "k_factor": 1, "undo": "starting_later"}),
@@ -193,7 +194,7 @@ def test_only_our_own_schedulers_are_compiled() -> None:
 
     assert is_compiled(Easy())
     assert not is_compiled(Mine())
-    assert not is_compiled(make_scheduler("conservative"))
+    assert is_compiled(make_scheduler("conservative"))
     assert is_compiled(make_scheduler("qops"))
     assert not is_compiled(make_scheduler("fqops"))
 

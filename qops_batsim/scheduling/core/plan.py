@@ -175,10 +175,17 @@ def set_job(
 def set_jobs(
     jobs: Jobs, processors: Ints, estimates: Floats, limits: Floats, deadlines: Floats
 ) -> None:
-    """Write what all jobs ask for, which reserve numbers of processors."""
+    """Write what all jobs ask for."""
     for slot in range(len(processors)):
         set_job(jobs, slot, processors[slot], estimates[slot], limits[slot], deadlines[slot])
-        jobs.reserved[slot] = processors[slot]
+        reserve_number(jobs.reserved, slot, processors[slot])
+
+
+@lean_kernel
+def reserve_number(rows: Rows, slot: int, processors: int) -> None:
+    """Have a job reserve a number of processors, unless jobs reserve certain hosts."""
+    if rows.ndim == 1:
+        rows[slot] = processors
 
 
 @lean_kernel
