@@ -13,6 +13,8 @@ from enum import StrEnum
 
 import msgspec
 
+from qops_batsim.timing import SAME_DATE
+
 
 class RefusalKind(StrEnum):
     """What stands in the way of a job; files have the texts, kernels the codes."""
@@ -198,13 +200,13 @@ def missed_deadline(
 
 
 def number(value: float) -> str:
-    """Return a number with all digits that it has, up to the millionth.
+    """Return a number with all digits that it has, but for the last bits of sums of floats.
 
-    >>> number(18567.0), number(1234567.891)
-    ('18567', '1234567.891')
+    >>> number(18567.0), number(1234567.891), number(62645.41015625), number(0.1 + 0.2)
+    ('18567', '1234567.891', '62645.41015625', '0.3')
     """
-    if not abs(value) < 1e15:  # From here on floats are coarser than the millionth.
-        return str(value)
+    if not abs(value) < 1e15 or abs(value - round(value, 6)) > SAME_DATE:
+        return repr(float(value))
     return f"{value:.6f}".rstrip("0").rstrip(".")
 
 

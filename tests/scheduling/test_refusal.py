@@ -150,7 +150,8 @@ def test_dates_can_be_told_otherwise() -> None:
     ("value", "text"),
     [
         (0.0, "0"), (18567.0, "18567"), (1234567.891, "1234567.891"), (0.1 + 0.2, "0.3"),
-        (1e-6, "0.000001"), (3e12, "3000000000000"), (1e30, "1e+30"), (math.inf, "inf"),
+        (1e-6, "0.000001"), (62645.41015625, "62645.41015625"),
+        (3e12, "3000000000000"), (1e30, "1e+30"), (math.inf, "inf"),
     ],
 )  # fmt: skip
 def test_numbers_have_all_digits(value: float, text: str) -> None:
