@@ -227,6 +227,10 @@ class Texts(Sequence[str]):
         """Tell whether any cell has such letters in it."""
         return bool(self.series.str.contains(letters, literal=True).any())
 
+    def joined(self, separator: str) -> str:
+        """Return all cells as one text."""
+        return str(self.series.fill_null("").str.join(separator)[0]) if len(self) else ""
+
     def are_all(self, text: str) -> bool:
         """Tell whether all cells are this text."""
         return bool((self.series == text).all())

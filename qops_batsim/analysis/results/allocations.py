@@ -67,25 +67,53 @@ def read_allocations(texts: Sequence[str]) -> Allocations:
 
 
 def _as_batsim_writes(texts: Texts) -> Allocations | None:
-    """Read allocations by Polars, if they are ascending maximal intervals."""
-    import polars as pl
+    """Read allocations letter by letter, if they are ascending maximal intervals."""
+    letters = np.frombuffer(f"{texts.joined(_NEWLINE)}\n".encode(), np.uint8)
+    most = int(np.count_nonzero((letters == _SPACE) | (letters == _END)))
+    found = Allocations(*(np.empty(most, np.int64) for _ in range(3)))
+    rows, count = _read_intervals(letters, *found, MAX_HOST_ID)
+    return Allocations(*(each[:count] for each in found)) if rows == len(texts) else None
 
-    written = pl.DataFrame({"row": np.arange(len(texts)), "text": texts.series})
-    if written["text"].str.contains("[^0-9 -]").any():
-        return None
-    each = written.filter(pl.col("text") != "").with_columns(pl.col("text").str.split(" "))
-    parts = each.explode("text").with_columns(pl.col("text").str.splitn("-", 2)).unnest("text")
-    first, last = (pl.col(name).cast(pl.Int64, strict=False) for name in ("field_0", "field_1"))
-    single = pl.col("field_1").is_null()
-    found = parts.select("row", first=first, last=pl.when(single).then(first).otherwise(last))
-    if found.null_count().sum_horizontal()[0]:
-        return None
-    rows, low, high = (column.to_numpy() for column in found)
-    if (low > high).any() or (high > MAX_HOST_ID).any():
-        return None
-    if ((rows[1:] == rows[:-1]) & (low[1:] <= high[:-1] + 1)).any():
-        return None
-    return Allocations(rows, low, high)
+
+_NEWLINE = "\n"
+_SPACE, _HYPHEN, _ZERO, _NINE, _END = (ord(each) for each in " -09\n")
+
+
+@lean_kernel
+def _read_intervals(
+    letters: np.ndarray, rows: np.ndarray, first: np.ndarray, last: np.ndarray, most: int
+) -> tuple[int, int]:
+    """Read intervals of numbers up to ``most``, separated by spaces; return rows and their number.
+
+    The rows are -1 where one has anything but intervals that ascend and do not touch.
+    """
+    row = count = 0
+    low = number = before = -1
+    for letter in letters:
+        if _ZERO <= letter <= _NINE:
+            number = 10 * max(number, 0) + int(letter) - _ZERO
+            if number > most:
+                return -1, 0
+        elif letter == _HYPHEN:
+            if number < 0 or low >= 0:
+                return -1, 0
+            low, number = number, -1
+        elif letter in (_SPACE, _END):
+            if number >= 0:
+                if low < 0:
+                    low = number
+                if low > number or (before >= 0 and low <= before + 1):
+                    return -1, 0
+                rows[count], first[count], last[count] = row, low, number
+                count += 1
+                before, low, number = number, -1, -1
+            elif letter == _SPACE or low >= 0 or before >= 0:
+                return -1, 0
+            if letter == _END:
+                row, before = row + 1, -1
+        else:
+            return -1, 0
+    return row, count
 
 
 def on_hosts(allocations: Allocations, hosts: Integers) -> tuple[Integers, Integers]:
