@@ -159,6 +159,18 @@ def test_a_promise_that_cannot_be_kept_is_renewed(scheduler: str) -> None:
     ]  # fmt: skip
 
 
+# As above, and host 4, away from the beginning, returns when the others leave: that they left
+# still counts.
+@pytest.mark.parametrize("scheduler", ["qops", "msb", "mrt", "fqops"])
+def test_hosts_that_return_make_up_for_none_that_leave_at_the_same_date(scheduler: str) -> None:
+    events = away((0, "unavailable", "4"), (5, "unavailable", "0-1"), (5, "available", "4"))
+    module = make_scheduler(scheduler)
+    jobs = jobs_of((0, 2, 10), (1, 2, 10, 12), (2, 2, 10, 20))
+    simulate(jobs, make_cluster(5), module, events=events)
+    record = module.qos_log.record("w0!c")
+    assert (record.admitted_deadline, record.new_promises) == (21, 1)
+
+
 # b asks for three: it is out of the plan from 5 to 30, and c starts in its place.
 #
 #       0    5    10      18          30   35
