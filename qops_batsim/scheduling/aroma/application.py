@@ -20,7 +20,7 @@ RANKS = {name: rank for rank, name in enumerate(QOS_CLASSES)}
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """What each task of an application has to do.
+    """Work of each task of an application.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_sleep(self) -> bool:
-        """Whether nothing of it is computation, so that sharing a host would not slow it."""
+        """Tell whether nothing of it is computation, so that sharing a host would not slow it."""
         return self.flop == 0 and self.seconds > 0
 
     def times(self, factor: float) -> Work:
@@ -98,13 +98,13 @@ class Application(msgspec.Struct, eq=False):
 
     @property
     def name(self) -> str:
-        """What the jobs of one application have in common."""
+        """Name that the jobs of one application have in common."""
         named = None if self.job.qos is None else self.job.qos.application
         return f"job {self.job.id}" if named is None else f"application {named}"
 
     @property
     def may_be_refused(self) -> bool:
-        """Whether it asks for a date that may be impossible."""
+        """Tell whether it asks for a date that may be impossible."""
         return min(self.deadline, self.latest_start) < math.inf
 
     @property
@@ -118,7 +118,7 @@ class Application(msgspec.Struct, eq=False):
         return self.job.processors
 
     def is_like(self, other: Application) -> bool:
-        """Whether both ask for the same, so that one finds no place where the other did not."""
+        """Tell whether both ask for the same, so that one fits nowhere where the other did not."""
         return all(
             getattr(self, field) == getattr(other, field)
             for field in (

@@ -1,4 +1,4 @@
-"""Which application is mapped where, from when on, and how far it has come."""
+"""The book of mapped applications: hosts, planned starts and progress of each."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class Taken(NamedTuple):
 
     @property
     def start(self) -> float:
-        """When it has started or would have (s)."""
+        """Real or planned start (s)."""
         return float(self.row["start"])
 
     @property
     def ordered(self) -> float:
-        """When the engine was told to start it (s)."""
+        """Date at which the engine was told to start it (s)."""
         return float(self.row["ordered"])
 
     @property
@@ -193,7 +193,7 @@ class Book:
         self.mapped["end"][self.slots] = self._predict(checked=False)[2]
 
     def is_kept(self) -> bool:
-        """Whether every constraint is kept, as far as can be predicted."""
+        """Tell whether every constraint is kept, as far as can be predicted."""
         return bool(self._predict(checked=True)[0] == KEPT)
 
     def _predict(self, *, checked: bool) -> tuple[int, int, Floats]:

@@ -1,4 +1,4 @@
-"""What AROMA knows of the hosts and of the network between them.
+"""Speeds, processors and memory of the hosts, and bandwidths of the network between them.
 
 Batsim's protocol tells names and properties of hosts, not their speeds and cores, and
 nothing of the network. These come from the platform, where the module was given it;
@@ -99,7 +99,7 @@ class Machine:
 
     @cached_property
     def has_delays(self) -> bool:
-        """Whether messages between the master host and the others take time. O(groups · path)."""
+        """Tell whether messages from and to the master host take time. O(groups · path)."""
         master = None if self._platform is None else self._platform.master
         if master is None or self._network is None:
             return False

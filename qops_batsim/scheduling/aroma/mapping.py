@@ -44,7 +44,7 @@ _NONE = np.full((1, 1), np.inf)
 
 
 class Request(NamedTuple):
-    """What an application asks for.
+    """Request of an application.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ FOUND = np.dtype(
         ("release", np.float64),  # when the last application ends, at least the date (s)
     ]
 )
-"""What is on a host at a date and what comes after."""
+"""A host at a date: the applications on it, and those to come."""
 
 
 @kernel
@@ -637,7 +637,7 @@ takes moments on a platform with latencies.
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """A running job that has to be stopped, and what goes on of it later."""
+    """Running job that has to be stopped, and the remainder that goes on later."""
 
     stopped: Taken
     rest: Application

@@ -1,4 +1,4 @@
-"""Nominal dates: what the book starts and ends by itself where news is late.
+"""Nominal dates: starts and ends in the book where the engine's news is late.
 
 On a platform with latencies Batsim tells an end a moment after it happened, and starts
 what follows on the same hosts a moment after that. If the book were kept in those dates,
@@ -51,7 +51,7 @@ class Nominal:
 
     # What the engine tells
 
-    def date_of(self, gone: Iterable[str], now: float) -> float:
+    def date_of_ends(self, gone: Iterable[str], now: float) -> float:
         """Return when what is told to have ended did so (s); -inf if nothing has.
 
         That is when it was predicted to, if that was before now by less than the grace.
@@ -71,11 +71,11 @@ class Nominal:
                 date = max(date, now)
         return date
 
-    def told(self, job_id: str) -> Taken | None:
+    def note_end(self, job_id: str) -> Taken | None:
         """Note that an end is told; return what had ended in the book before."""
         return self._untold.pop(job_id, None)
 
-    def ends_soon(self, slot: int, now: float) -> bool:
+    def keeps_until_end(self, slot: int, now: float) -> bool:
         """Tell whether an application, told to have ended, stays in the book until its end.
 
         So it does if it is early by no more than other ends were late: it was a little
@@ -96,7 +96,7 @@ class Nominal:
         if job_id in self._held_up:
             self._held_up.remove(job_id)
 
-    def went(self, slot: int, now: float) -> None:
+    def note_start(self, slot: int, now: float) -> None:
         """Note that an application that was held up is started now.
 
         Small delays along a chain of applications add up, since each really waits for
@@ -110,7 +110,7 @@ class Nominal:
             row["left"] = 1.0 + row["rate"] * (now - self._book.date)
             self._behind = max(self._behind, behind)
 
-    def catch_up(self) -> bool:
+    def shift_plan(self) -> bool:
         """Move all that is planned along with what is too far behind; tell if anything is."""
         behind, self._behind = self._behind, 0.0
         if behind:
@@ -168,7 +168,7 @@ class Nominal:
         return slot, comes
 
     def _fits(self, slot: int) -> bool:
-        """Whether an application can start now according to the book."""
+        """Tell whether an application can start now according to the book."""
         book, hosts = self._book, self._book.hosts_of(slot)
         if not self._mapper.available[hosts].all():
             return False
@@ -178,13 +178,13 @@ class Nominal:
         alone = running[book.mapped["exclusive"][running]].tolist()
         return not any(np.isin(book.hosts_of(other), hosts).any() for other in alone)
 
-    def outlived(self, now: float) -> list[int]:
+    def restore_outlived(self, now: float) -> list[int]:
         """Put back what was not told to have ended within the grace; return the slots."""
         oldest = now - self.slip
         late = [job_id for job_id, taken in self._untold.items() if taken.row["end"] <= oldest]
         return [self._book.put_back(self._untold.pop(job_id)) for job_id in late]
 
-    def give_up(self, now: float) -> bool:
+    def replan_overdue(self, now: float) -> bool:
         """Let what could not start within the grace be planned again; tell if anything is.
 
         So is at once what will not start because its hosts have left.
@@ -211,7 +211,7 @@ class _Guest(NamedTuple):
 
 
 class Presence:
-    """Who was told to start and has not been told to be gone.
+    """Applications that were told to start and not told to have left their hosts.
 
     On platforms with latencies that is not who runs according to the plan: an engine
     refuses to start a job where another one still is.
@@ -223,7 +223,7 @@ class Presence:
         self._alone: Ints = np.zeros(host_count, np.int64)
 
     def has_room(self, hosts: Ints, *, alone: bool) -> bool:
-        """Whether an application can start on these hosts. O(tasks)."""
+        """Tell whether an application can start on these hosts. O(tasks)."""
         return not (self._load if alone else self._alone)[hosts].any()
 
     def enter(self, job_id: str, hosts: Ints, *, alone: bool) -> None:

@@ -1,4 +1,4 @@
-"""Keeping the book up to date: ends, estimates that were wrong, starts that are due.
+"""The planner, which keeps the book up to date: ends, wrong estimates, starts that are due.
 
 The book is in the dates of :mod:`~qops_batsim.scheduling.aroma.nominal`.
 """
@@ -32,7 +32,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """When an application was expected to end, and when it did (s).
+    """Predicted ends and real end of an application (s).
 
     ``first`` was predicted when it was mapped, ``last`` when something was mapped or
     started for the last time before it ended.
@@ -133,13 +133,15 @@ class Planner:
         """
         book, nominal = self.book, self._nominal
         self._now = now
-        behind = nominal.catch_up()
+        behind = nominal.shift_plan()
         if behind:
             book.refresh()
             self._relax()
         if nominal.slip:
             self._refresh()
-            date = max(nominal.date_of(self._gone, now), now if date is None else date, book.date)
+            date = max(
+                nominal.date_of_ends(self._gone, now), now if date is None else date, book.date
+            )
             nominal.replay(now, date)
         else:
             date = now
@@ -193,14 +195,14 @@ class Planner:
         They are returned with their hosts, in the order of their planned starts.
         """
         book = self.book
-        started = [slot for slot in self._nominal.held_up() if self._go(slot)]
+        started = [slot for slot in self._nominal.held_up() if self._order_start(slot)]
         for slot in started:
-            self._nominal.went(slot, self._now)
+            self._nominal.note_start(slot, self._now)
         if book.next_start() <= book.date + PLAN_TOLERANCE:
             for slot in book.planned_slots():
                 if book.mapped["start"][slot] > book.date + PLAN_TOLERANCE:
                     break
-                if not self._go(slot):
+                if not self._order_start(slot):
                     continue  # What should have ended has not yet: the end will be told.
                 book.mapped["start"][slot] = book.date
                 book.mapped["deadline"][slot] = book.demanded(slot)
@@ -209,7 +211,7 @@ class Planner:
                 started.append(slot)
         return [(book.application(slot), book.hosts_of(slot).copy()) for slot in started]
 
-    def _go(self, slot: int) -> bool:
+    def _order_start(self, slot: int) -> bool:
         """Note that an application is told to start, if it can; tell whether it can."""
         book, presence = self.book, self._presence
         application, hosts = book.application(slot), book.hosts_of(slot)
@@ -282,7 +284,7 @@ class Planner:
         early = late = False
         freed = bool(self._gone)
         for job_id in self._gone:
-            untold = self._nominal.told(job_id)
+            untold = self._nominal.note_end(job_id)
             slot = book.slot_of.get(job_id)
             if untold is None and slot is None:
                 continue  # Stopped by this module, or never started by it.
@@ -292,7 +294,7 @@ class Planner:
             )
             if slot is None:
                 continue
-            if self._nominal.ends_soon(slot, now):
+            if self._nominal.keeps_until_end(slot, now):
                 continue
             early = early or end > now + PLAN_TOLERANCE
             late = late or end < now - PLAN_TOLERANCE
@@ -306,11 +308,11 @@ class Planner:
         What had to wait for it all that time has not started after all.
         """
         book, now = self.book, self._now
-        slots = book.overdue() + self._nominal.outlived(now)
+        slots = book.overdue() + self._nominal.restore_outlived(now)
         for slot in slots:
             again = max(now - float(book.mapped["start"][slot]), 1.0)
             book.mapped["left"][slot] = book.mapped["rate"][slot] * again
-        return self._nominal.give_up(now) or bool(slots)
+        return self._nominal.replan_overdue(now) or bool(slots)
 
     def _loss(self, now: float) -> Refusal | None:
         """Return how many hosts have left since the last message, if any."""

@@ -31,7 +31,7 @@ Flags = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.void]
 
 KEPT = -1
-"""What :func:`predict` blames when every constraint is kept."""
+"""Blamed by :func:`predict` when every constraint is kept: nobody."""
 
 APPLICATION = np.dtype(
     [

@@ -134,7 +134,7 @@ class Aroma(DecisionModule):
 
     @property
     def predictions(self) -> dict[str, Prediction]:
-        """What was predicted of each job that has ended by itself."""
+        """Predicted ends of each job that has ended by itself, by job."""
         return self._planner.predictions
 
     def begin(self, system: System) -> None:
