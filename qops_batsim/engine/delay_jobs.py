@@ -7,8 +7,9 @@ the machinery of :mod:`~qops_batsim.engine.world`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -72,6 +73,8 @@ class Outcome(NamedTuple):
         The hosts of the jobs of ``ended``, in that order.
     change_dates, computing
         Date of each start and end (seconds), and how many hosts compute from then on.
+    metadata
+        Those of jobs that have any.
     """
 
     jobs: DelayJobs
@@ -81,6 +84,7 @@ class Outcome(NamedTuple):
     hosts: HostIntervals
     change_dates: np.ndarray
     computing: np.ndarray
+    metadata: Mapping[int, str] = MappingProxyType({})
 
     def host_changes(self, hosts: int) -> HostChanges:
         """Return when how many of so many hosts computed and idled."""
@@ -185,7 +189,9 @@ def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
         finishes=outcome.finishes[ended],
         hosts=outcome.hosts,
         energy=np.full(len(listed), -1.0),
-        metadata=None,
+        metadata=[outcome.metadata.get(job, "") for job in ended.tolist()]
+        if outcome.metadata
+        else None,
     )
 
 
@@ -232,6 +238,7 @@ def remember(outcome: Outcome, world: World) -> None:
     for place, (start, finish, state, code, hosts) in zip(ended.tolist(), rows, strict=True):
         record = records[place]
         world.ended.append(record)
+        record.metadata = outcome.metadata.get(place, "")
         if start != start:
             record.state = REJECTED
             continue

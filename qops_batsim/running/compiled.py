@@ -25,6 +25,8 @@ from qops_batsim.running.event_kernels import (
     take_these_hosts,
 )
 from qops_batsim.scheduling.admission.decision import Room
+from qops_batsim.scheduling.admission.feedback import OfferRoom, take_fqops
+from qops_batsim.scheduling.admission.feedback import Terms as OfferTerms
 from qops_batsim.scheduling.admission.foresight_search import take_foresight
 from qops_batsim.scheduling.admission.market import Market, Terms
 from qops_batsim.scheduling.admission.mrt_search import Notes, take_mrt
@@ -222,6 +224,21 @@ def run_qops(events: Events, state: State, room: Room, rules: Rules) -> int:
         slot = next_question(state)
         while slot != NO_JOB:
             take_qops(state, room, rules, slot)
+            slot = next_question(state)
+        if not carry_out(events, state):
+            break
+    return int(events.counts[REASON])
+
+
+@lean_kernel
+def run_fqops(
+    events: Events, state: State, room: Room, offers: OfferRoom, rules: Rules, terms: OfferTerms
+) -> int:
+    """Admit jobs as :class:`~qops_batsim.scheduling.admission.fqops.Fqops` that kills no job."""
+    while next_decision(events, state):
+        slot = next_question(state)
+        while slot != NO_JOB:
+            take_fqops(state, room, offers, rules, terms, slot)
             slot = next_question(state)
         if not carry_out(events, state):
             break

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.scheduling.admission.foresight import Foresight
+from qops_batsim.scheduling.admission.fqops import Fqops
 from qops_batsim.scheduling.admission.mrt import Mrt
 from qops_batsim.scheduling.admission.msb import Msb
 from qops_batsim.scheduling.admission.qops import Qops
@@ -40,12 +42,14 @@ if TYPE_CHECKING:
 MESSAGES_AT_A_TIME = 20_000
 """After so many messages progress is reported, and an interrupt is noticed."""
 
-PLANNERS = (Conservative, Qops, Foresight, Msb, Mrt)
+PLANNERS = (Conservative, Qops, Fqops, Foresight, Msb, Mrt)
 """Schedulers with a plan for which there is a loop."""
 
 
 def is_compiled(module: DecisionModule) -> bool:
     """Return whether there is a compiled loop for a scheduler."""
+    if isinstance(module, Fqops) and (module.options.kill_and_restart or module.accepts):
+        return False
     return type(module) in (Easy, Fcfs, *PLANNERS)
 
 
@@ -64,7 +68,9 @@ def run_compiled(
     hosts, module = len(simulation.hosts), driver.module
     times, processors, run_times = jobs.submission_times, jobs.processors, jobs.run_times
     events = kernels.new_events(times, processors, run_times, hosts)
-    planner = _PlannerLoop(module, jobs, hosts) if type(module) in PLANNERS else None
+    planner = None
+    if type(module) in PLANNERS:
+        planner = _PlannerLoop(module, jobs, hosts, workload)
     run = _loop_without_plan(module, jobs, hosts) if planner is None else planner.run
     while True:
         events.counts[kernels.LEFT] = MESSAGES_AT_A_TIME
@@ -78,9 +84,9 @@ def run_compiled(
             planner.enlarge_log()
         elif on_progress is not None:
             on_progress(int(events.counts[kernels.ENDED]))
-    outcome = _outcome(jobs, events)
+    noted = planner.log(driver.log) if planner is not None else _Noted({}, {})
+    refusals, outcome = noted.refusals, _outcome(jobs, events, noted.metadata)
     simulation.finish(lambda: outcome, float(events.dates[0]), len(outcome.ended))
-    refusals = planner.log(driver.log) if planner is not None else {}
     _log(driver.log, workload, outcome, hosts, refusals)
     if on_progress is not None:
         on_progress(int(events.counts[kernels.ENDED]))
@@ -109,7 +115,8 @@ def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
 
     made = new_jobs(len(jobs.processors), words)
     limits = jobs.columns.walltimes[jobs.places]
-    set_jobs(made, jobs.processors, jobs.estimates.astype(float), limits, _deadlines(jobs))
+    dates, estimates = jobs.submission_times.astype(float), jobs.estimates.astype(float)
+    set_jobs(made, dates, jobs.processors, estimates, limits, _deadlines(jobs))
     return made
 
 
@@ -127,7 +134,9 @@ def _deadlines(jobs: DelayJobs) -> np.ndarray:
 class _PlannerLoop:
     """The loop of a scheduler that keeps a plan."""
 
-    def __init__(self, module: DecisionModule, jobs: DelayJobs, hosts: int) -> None:
+    def __init__(
+        self, module: DecisionModule, jobs: DelayJobs, hosts: int, workload: Workload
+    ) -> None:
         from qops_batsim.scheduling.core.rows import new_log
         from qops_batsim.scheduling.core.state import new_state, steps_for
         from qops_batsim.scheduling.host_words import WORD_BITS
@@ -141,6 +150,8 @@ class _PlannerLoop:
         if isinstance(module, Conservative) and module.options.reserve == "hosts":
             words = -(-hosts // WORD_BITS)
         planned = _plan_jobs(jobs, words)
+        if isinstance(module, Fqops):
+            planned.tolerances[:] = _tolerances(module, jobs, workload)
         state = new_state(planned, hosts, words=words, promises=promises, logs=logs)
         everything = state.everything if words else hosts
         profile, log = new_profile(everything, self._steps), new_log(max(4 * count, 1024))
@@ -161,6 +172,7 @@ class _PlannerLoop:
         """Return the loop of the scheduler with what it needs beside the plan."""
         from qops_batsim.running import compiled
         from qops_batsim.scheduling.admission.decision import new_room
+        from qops_batsim.scheduling.admission.feedback import new_offer_room
         from qops_batsim.scheduling.admission.market import new_market, terms_of
         from qops_batsim.scheduling.admission.mrt_search import new_notes
         from qops_batsim.scheduling.admission.msb_search import new_prices
@@ -176,6 +188,9 @@ class _PlannerLoop:
         room = new_room(steps, count + 1)
         if isinstance(module, Qops):
             kernel, arguments = compiled.run_qops, (rules_of(module.options),)
+        elif isinstance(module, Fqops):
+            offers = new_offer_room(steps, count + 1)
+            kernel, arguments = compiled.run_fqops, (offers, rules_of(module.options), module.terms)
         elif isinstance(module, Foresight):
             market, terms = new_market(self._hosts), terms_of(module.options)
             kernel, arguments = compiled.run_foresight, (rules_of(module.options), market, terms)
@@ -205,33 +220,55 @@ class _PlannerLoop:
             for place, date, processors, estimate in rows
         ]
 
-    def log(self, log: QosLog) -> Mapping[int, Refusal]:
-        """Log what was decided; return why jobs were refused, by position."""
-        from qops_batsim.scheduling.answers import refusal_of
+    def log(self, log: QosLog) -> _Noted:
+        """Log what was decided; return why jobs were refused, and their metadata."""
         from qops_batsim.scheduling.core import rows
+        from qops_batsim.scheduling.decision_rows import answers_in
 
         jobs, state = self._jobs, self._state
         name, ids, places = jobs.name, jobs.columns.ids, jobs.places.tolist()
         size = int(state.log.size[0])
         codes, numbers = state.log.codes[:size], state.log.numbers[:size]
-
         if self._module.decision_log is not None:
             self._module.decision_log.fill(self._hosts, codes, numbers, self._submissions)
-        deadlines, refusals = state.jobs.deadlines, {}
-        admitted = codes[codes[:, 0] == rows.ADMITTED, 1]
-        for slot in admitted[deadlines[admitted] < math.inf].tolist():
-            record = log.record(f"{name}!{ids[places[slot]]}")
-            record.admitted_deadline = float(deadlines[slot])
-        refused = np.flatnonzero(codes[:, 0] == rows.REFUSED)
-        told = zip(codes[refused].tolist(), numbers[refused].tolist(), strict=True)
-        for (_, slot, other, code), (_, first, second, third) in told:
-            blamed = f"{name}!{ids[places[other]]}" if other >= 0 else ""
-            needed = int(jobs.processors[slot])
-            refusals[slot] = refusal_of(code, needed, blamed, (first, second, third))
-        return refusals
+
+        def id_of(slot: int) -> str:
+            return f"{name}!{ids[places[slot]]}"
+
+        admitted = codes[:, 0] == rows.ADMITTED
+        slots, promises = codes[admitted, 1], numbers[admitted, 2]
+        asked = state.jobs.deadlines[slots] < math.inf
+        for slot, promise in zip(slots[asked].tolist(), promises[asked].tolist(), strict=True):
+            log.record(id_of(slot)).admitted_deadline = promise
+        kinds = (rows.REFUSED, rows.OFFERED, rows.REASON)
+        told = np.flatnonzero(np.isin(codes[:, 0], kinds))
+        needed = jobs.processors.tolist().__getitem__
+        noted = _Noted({}, {})
+        for slot, answer in answers_in(codes[told], numbers[told], id_of, needed):
+            if answer.refusal is not None:
+                noted.refusals[slot] = answer.refusal
+            if answer.offer is not None:
+                noted.metadata[slot] = answer.offer.note(log.record(id_of(slot)))
+        return noted
 
 
-def _outcome(jobs: DelayJobs, events: Events) -> Outcome:
+class _Noted(NamedTuple):
+    """Why jobs were refused, and the metadata of jobs, by position."""
+
+    refusals: dict[int, Refusal]
+    metadata: dict[int, str]
+
+
+def _tolerances(module: Fqops, jobs: DelayJobs, workload: Workload) -> np.ndarray:
+    """Return the tolerance factors of the users, by job."""
+    tolerance = module.tolerance()
+    assert isinstance(tolerance, FactorTolerance)
+    listed, name = workload.jobs, jobs.name
+    told = (listed[place].renamed(f"{name}!{listed[place].id}") for place in jobs.places.tolist())
+    return np.array([tolerance.factor_of(job) for job in told])
+
+
+def _outcome(jobs: DelayJobs, events: Events, metadata: Mapping[int, str]) -> Outcome:
     """Return what became of the jobs."""
     from qops_batsim.engine.delay_jobs import Outcome
     from qops_batsim.running import event_kernels as kernels
@@ -246,6 +283,7 @@ def _outcome(jobs: DelayJobs, events: Events) -> Outcome:
         hosts=HostIntervals(*kernels.intervals_of(events, ended)),
         change_dates=events.change_dates[:changes],
         computing=events.computing[:changes],
+        metadata=metadata,
     )
 
 

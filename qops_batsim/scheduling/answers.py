@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from qops_batsim.jobs import Job
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind, missed_deadline, no_time
+from msgspec.structs import replace
+
+from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job
+from qops_batsim.scheduling.qos_log import QosRecord
+from qops_batsim.scheduling.refusal import (
+    OfferOutcome,
+    Refusal,
+    RefusalKind,
+    missed_deadline,
+    no_time,
+)
 
 
 class Offer(NamedTuple):
@@ -14,6 +23,15 @@ class Offer(NamedTuple):
     deadline: float
     taken: bool
     refusal: Refusal
+
+    def note(self, record: QosRecord) -> str:
+        """Note the offer in the record of a job; return the job's metadata for Batsim's files."""
+        record.offered_deadline = self.deadline
+        if self.taken:
+            record.reasons = (replace(self.refusal, offer=OfferOutcome.TAKEN),)
+        # Batsim's files could not take quotation marks.
+        reply = QOS_ACCEPTED if self.taken else QOS_REJECTED
+        return f"offered_deadline={self.deadline:.6f};decision={reply}"
 
 
 class Kill(NamedTuple):
@@ -100,6 +118,26 @@ class Observer(Protocol):
 
     def asked(self, now: float, slot: int) -> None:
         """Look at the plan before the answer."""
+
+
+def with_offer(refusal: Refusal, blamed: int, told: tuple[int, float, float, float]) -> Answer:
+    """Return the answer to a job that was refused as requested, and what became of an offer.
+
+    ``told`` is an OFFERED row of the log: its code and numbers.
+    """
+    code, offered, tolerance, slack_factor = told
+    outcome = OfferOutcome.of_code(code)
+    match outcome:
+        case OfferOutcome.TAKEN:
+            return Answer(None, blamed, Offer(offered, True, refusal))
+        case OfferOutcome.NOT_WORTH_MAKING:
+            why = replace(refusal, offer=outcome, tolerance=tolerance, slack_factor=slack_factor)
+        case OfferOutcome.NO_DATE:
+            why = replace(refusal, offer=outcome)
+        case _:
+            why = replace(refusal, offer=outcome, offered=offered)
+    offer = Offer(offered, False, refusal) if outcome is OfferOutcome.NOT_TAKEN else None
+    return Answer(why, blamed, offer)
 
 
 PLACES = ("", "insertion_point", "positions", "steps_back")

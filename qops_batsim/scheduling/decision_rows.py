@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from qops_batsim.jobs import QosRequest
-from qops_batsim.scheduling.answers import Answer, refusal_of
+from qops_batsim.scheduling.answers import Answer, refusal_of, with_offer
 from qops_batsim.scheduling.core import rows
 from qops_batsim.scheduling.decision_events import (
     Admitted,
@@ -103,6 +103,8 @@ def events_of(
         return f"{job_id}#{number}" if number else job_id
 
     place, end = 0, len(told)
+    offered_row: tuple[int, float, float, float] | None = None
+    taken: Answer | None = None
     while place < end:
         kind, slot, other, code, date, first, second, third = told[place]
         place += 1
@@ -126,20 +128,27 @@ def events_of(
             yield place, Resized(date=date, present=int(first), final=bool(code), under=under)
         elif kind == rows.SUBMITTED:
             yield place, Submitted(date=date, **job_of(slot)._asdict())
-        elif kind == rows.REFUSED:
-            if slot in worded:
-                answer = worded[slot]
-                refusal, offered = answer.refusal, answer.offered
-            else:
+        elif kind == rows.OFFERED:
+            offered_row = code, first, second, third
+        elif kind in (rows.REFUSED, rows.REASON):
+            answer = worded.get(slot)
+            if answer is None:
                 blamed = name(other) if other >= 0 else ""
                 processors = job_of(slot).processors
                 refusal = refusal_of(code, processors, blamed, (first, second, third))
-                offered = None
+                answer = Answer(refusal, other)
+                if offered_row is not None:
+                    answer = with_offer(refusal, other, offered_row)
+            offered_row = None
+            if kind == rows.REASON:
+                taken = answer
+                continue
             whose = name(other) if other >= 0 else None
-            why = fields_of(refusal)
+            why, offered = fields_of(answer.refusal), answer.offered
             yield place, Refused(date=date, job=name(slot), blamed=whose, offered=offered, **why)
         elif kind == rows.ADMITTED:
-            offer = worded[slot].offer if slot in worded else None
+            answer, taken = taken or worded.get(slot, Answer()), None
+            offer = answer.offer
             yield place, Admitted(
                 date=date,
                 job=name(slot),
@@ -147,8 +156,7 @@ def events_of(
                 deadline=_finite(second),
                 target=_other(third, second),
                 offered=offer is not None,
-                blamed=None if offer is None or worded[slot].blamed < 0
-                else name(worded[slot].blamed),
+                blamed=None if offer is None or answer.blamed < 0 else name(answer.blamed),
                 **fields_of(None if offer is None else offer.refusal),
             )  # fmt: skip
         elif kind == rows.KILLED:
@@ -177,6 +185,33 @@ def events_of(
             yield place, Late(date=date, job=name(slot), deadline=_finite(first), **fields_of(loss))
         elif kind == rows.ENDED:
             yield place, Ended(date=date, job=name(slot, code), early=_finite(first))
+
+
+def answers_in(
+    codes: Ints, numbers: Floats, id_of: Callable[[int], str], processors_of: Callable[[int], int]
+) -> Iterator[tuple[int, Answer]]:
+    """Yield the answers to refused jobs, and to those with an offer, from rows of the log.
+
+    Parameters
+    ----------
+    codes, numbers
+        Rows of any kinds (:mod:`~qops_batsim.scheduling.core.rows`).
+    id_of, processors_of
+        The full id of the job in a slot, and what it asks for.
+    """
+    offer: tuple[int, float, float, float] | None = None
+    told = zip(codes.tolist(), numbers.tolist(), strict=True)
+    for (kind, slot, other, code), (_, first, second, third) in told:
+        if kind == rows.OFFERED:
+            offer = code, first, second, third
+        elif kind in (rows.REFUSED, rows.REASON):
+            blamed = id_of(other) if other >= 0 else ""
+            refusal = refusal_of(code, processors_of(slot), blamed, (first, second, third))
+            if offer is None:
+                yield slot, Answer(refusal, other)
+            else:
+                yield slot, with_offer(refusal, other, offer)
+            offer = None
 
 
 def rows_of(pieces: Iterable[tuple[Ints, Floats]]) -> list[Row]:

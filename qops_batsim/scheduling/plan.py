@@ -14,7 +14,14 @@ from typing import Any, NamedTuple, Protocol
 
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.answers import Answer, Held, Observer, refusal_of
+from qops_batsim.scheduling.answers import (
+    Answer,
+    Held,
+    Kill,
+    Observer,
+    refusal_of,
+    with_offer,
+)
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.core import decision, plan, rows, state
 from qops_batsim.scheduling.core.columns import TARGETS
@@ -188,9 +195,17 @@ class Plan:
         """Note that a running job has ended. O(1)."""
         self._put(state.GONE, self.table.slot_of(job_id))
 
-    def note_undone(self, slot: int) -> None:
-        """Note that a killed run had ended by itself, for the log. O(1)."""
-        self._put(state.UNDONE, slot)
+    def release(self, slot: int) -> None:
+        """Allow the work of a killed job to start again: it is dead, and the engine knows it."""
+        self.jobs.is_held[slot] = False
+
+    def undo_kill(self, kill: Kill) -> None:
+        """Drop the work of a job from the plan that had ended before it was killed. O(waiting)."""
+        self.table.replace(kill.slot, kill.victim)
+        self.jobs.kills[kill.slot] -= 1
+        self.jobs.is_dying[kill.slot] = False
+        self._put(state.UNDONE, kill.slot)
+        self.withdraw(kill.slot)
 
     def withdraw(self, slot: int) -> None:
         """Drop a waiting job from the plan. O(waiting)."""
@@ -262,6 +277,9 @@ class Plan:
         self.make_room()
         self.state.counts[state.DECIDED] = len(self.table)
         for slot, each in enumerate(held):
+            if each.original is not None:
+                self.table.was(slot, each.original)
+            self.jobs.kills[slot] = each.kills
             self.jobs.starts[slot], self.jobs.targets[slot] = each.start, each.target
             promise = float(self.jobs.promises[slot])
             if not late_news and promise + DEADLINE_TOLERANCE < each.target < math.inf:
@@ -363,44 +381,49 @@ class Plan:
             self._note(slot, answer)
 
     def _note(self, slot: int, answer: Answer) -> None:
-        """Have an answer in the log of decisions."""
-        now, offer = float(self.state.clock[state.NOW]), answer.offer
+        """Have an answer of a policy in Python in the log of decisions."""
         if answer.refusal is not None:
             decision.refuse(self.state, slot, answer.blamed, FREE_TEXT, 0.0, 0.0, 0.0)
-            return
-        decision.note_admission(self.state, slot, offer is not None)
-        cause = rows.BY_ADMISSION
-        if answer.kill is not None:
-            kill, cause, jobs = answer.kill.slot, rows.BY_KILL, self.jobs
-            start = jobs.noted_starts[kill] = float(jobs.starts[kill])
-            jobs.noted_ends[kill] = jobs.ends[kill]
-            run = int(jobs.kills[kill]) - 1
-            log = self.state.log
-            rows.append(log, now, rows.KILLED, kill, slot, run, start, 0.0, 0.0)
-        decision.note_moves_for(self.state, slot, cause)
+        else:
+            decision.note_admission(self.state, slot, answer.offer is not None)
+            decision.note_moves_for(self.state, slot, rows.BY_ADMISSION)
 
     def _read_answers(self) -> None:
         """Put the answers of the last decision together that only the log has, from its rows."""
         log, unfit = self.state.log, dict[int, Answer]()
         end = int(log.size[0])
         codes, numbers = log.codes[self._read : end].tolist(), log.numbers[self._read : end]
-        for (kind, slot, other, code), row in zip(codes, numbers.tolist(), strict=True):
+        offer: tuple[int, float, float, float] | None = None
+        for (kind, slot, other, code), (_, *told) in zip(codes, numbers.tolist(), strict=True):
             if kind == rows.RENEWED:
-                loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=row[3], hosts=other)
-                self._renewals.append(Renewal(slot, row[1], row[2], loss))
-            elif slot in self.answers:
-                continue
-            elif kind == rows.REFUSED:
+                loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=told[2], hosts=other)
+                self._renewals.append(Renewal(slot, told[0], told[1], loss))
+            elif kind == rows.KILLED:
+                self.answers[other] = Answer(kill=self._kill(slot, other, code, told[1]))
+            elif kind == rows.OFFERED:
+                offer = (code, *told)
+            elif kind in (rows.REFUSED, rows.REASON) and slot not in self.answers:
                 blamed = self.table.jobs[other].id if other >= 0 else ""
-                refusal = refusal_of(code, self.table.jobs[slot].processors, blamed, tuple(row[1:]))
-                (unfit if code in UNFIT else self.answers)[slot] = Answer(refusal, other)
-            elif kind == rows.ADMITTED:
+                refusal = refusal_of(code, self.table.jobs[slot].processors, blamed, tuple(told))
+                answer = (
+                    Answer(refusal, other) if offer is None else with_offer(refusal, other, offer)
+                )
+                (unfit if code in UNFIT else self.answers)[slot] = answer
+                offer = None
+            elif kind == rows.ADMITTED and slot not in self.answers:
                 self.answers[slot] = Answer()
         # What can never run is rejected first.
         self.answers = {**unfit, **self.answers}
         if not self.state.counts[state.LOGS]:
             log.size[0] = end = 0
         self._read = end
+
+    def _kill(self, slot: int, sake: int, run: int, since: float) -> Kill:
+        """Have the job in a slot be the same work again, and return what is to be killed."""
+        victim, original = self.table.jobs[slot], self.table.original(slot)
+        again = original.renamed(f"{original.id}#{run + 1}")
+        self.table.replace(slot, again)
+        return Kill(slot, victim, again, sake, since)
 
     def take_renewals(self) -> list[Renewal]:
         """Return the promises renewed since they were taken last."""

@@ -50,7 +50,8 @@ class JobTable:
         qos = job.qos
         deadline = math.inf if qos is None or qos.deadline is None else float(qos.deadline)
         limit = math.inf if job.walltime is None else float(job.walltime)
-        set_job(numbers, slot, job.processors, float(job.estimate), limit, deadline)
+        date, estimate = float(job.submission_time), float(job.estimate)
+        set_job(numbers, slot, date, job.processors, estimate, limit, deadline)
         self.reserve_all(slot)
         self._slots[job.id] = slot
         return slot
@@ -68,6 +69,10 @@ class JobTable:
         self._originals.setdefault(slot, self.jobs[slot])
         self.jobs[slot] = job
         self._slots[job.id] = slot
+
+    def was(self, slot: int, job: Job) -> None:
+        """Learn as which job the one in a slot was submitted. O(1)."""
+        self._originals[slot] = job
 
     def original(self, slot: int) -> Job:
         """Return the job that was added with a slot. O(1)."""

@@ -34,6 +34,9 @@ COMPILED = [
     ("qops", {}),
     ("qops", {"order": "earliest_deadline", "k_factor": 1, "undo": "starting_later"}),
     ("qops", {"headroom": 0.1}),
+    ("fqops", {}),
+    ("fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}),
+    ("fqops", {"tolerance": "random", "tolerance_factor": 3.0, "retry_count": 2}),
     ("foresight", {}),
     ("foresight", {"worth": "charge", "urgent": 1e6, "admission_price": 10.0, "memory": 3600.0}),
     ("msb", {}),
@@ -196,7 +199,8 @@ def test_only_our_own_schedulers_are_compiled() -> None:
     assert not is_compiled(Mine())
     assert is_compiled(make_scheduler("conservative"))
     assert is_compiled(make_scheduler("qops"))
-    assert not is_compiled(make_scheduler("fqops"))
+    assert is_compiled(make_scheduler("fqops"))
+    assert not is_compiled(make_scheduler("fqops", {"kill_and_restart": True}))
 
 
 @pytest.mark.parametrize(

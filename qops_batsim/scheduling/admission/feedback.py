@@ -1,184 +1,471 @@
-"""Feedback to users whose deadline cannot be kept: a later one is offered (Islam et al. 2004)."""
+"""Feedback to users whose deadline cannot be kept (Islam et al. 2004, sections 6 to 8).
+
+A job that QoPS refuses may have a running job killed for it; else a later deadline is offered.
+"""
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
-import msgspec
+import numpy as np
 
-from qops_batsim.economics.tolerance import FactorTolerance, Tolerance, arrival_of
+from qops_batsim.kernels import lean_kernel
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.scheduling.admission.bisection import earliest_deadline
-from qops_batsim.scheduling.admission.policy import Admission
-from qops_batsim.scheduling.admission.search import Draft, Question, Search, meets, new_draft
-from qops_batsim.scheduling.answers import Answer, Offer
-from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.profile import Jobs, earliest_fit
+from qops_batsim.scheduling.admission.decision import (
+    AT_POINT,
+    OTHER_DEADLINE,
+    OWN_DEADLINE,
+    Room,
+    admit,
+    impossible_numbers,
+    install,
+    prepare_search,
+    why_impossible,
+)
+from qops_batsim.scheduling.admission.qops_search import Rules, qops_search
+from qops_batsim.scheduling.admission.search import Draft, meets, new_draft
+from qops_batsim.scheduling.core.columns import (
+    ARRIVALS,
+    DEADLINES,
+    ENDS,
+    ESTIMATES,
+    IS_DYING,
+    IS_HELD,
+    KILLS,
+    LAGS,
+    NOTED_ENDS,
+    NOTED_STARTS,
+    PROMISES,
+    SAVED_STARTS,
+    STARTS,
+    TARGETS,
+    TOLERANCES,
+)
+from qops_batsim.scheduling.core.decision import NO_JOB, note_admission, note_moves_for, refuse
+from qops_batsim.scheduling.core.plan import (
+    actual_start,
+    nominal,
+    place_new,
+    reserve_number,
+    sort_slots,
+)
+from qops_batsim.scheduling.core.rows import (
+    BY_ADMISSION,
+    BY_KILL,
+    KILLED,
+    OFFERED,
+    REASON,
+    append,
+)
+from qops_batsim.scheduling.core.state import HAS_PROFILE, IS_FREED, NOW, PRESENT, State
+from qops_batsim.scheduling.profile import (
+    Floats,
+    Ints,
+    Jobs,
+    Profile,
+    Queue,
+    copy_profile,
+    earliest_fit,
+    end_of,
+    new_queue,
+)
 from qops_batsim.scheduling.refusal import OfferOutcome
-from qops_batsim.timing import end_of
+from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE
+
+NOT_WORTH_MAKING, NO_DATE = OfferOutcome.NOT_WORTH_MAKING.code, OfferOutcome.NO_DATE.code
+TOO_LATE, NOT_TAKEN = OfferOutcome.TOO_LATE.code, OfferOutcome.NOT_TAKEN.code
+TAKEN = OfferOutcome.TAKEN.code
 
 
-class Earliest(NamedTuple):
-    """The earliest deadline that could be kept.
+class Terms(NamedTuple):
+    """The options of :class:`~qops_batsim.scheduling.admission.fqops.Fqops` for its kernels.
 
     Attributes
     ----------
-    failed
-        Latest deadline before it that was tried in vain (seconds).
-    deadline
-        The deadline (seconds); infinite if there is none.
-    plan
-        A plan that keeps it, or None if there is none even without deadline.
-    spare
-        Another draft, without meaning.
+    slack_factor
+        Artificial slack SF: what is offered is later than the earliest deadline by
+        this factor, counted from the arrival.
+    retries
+        How often the interval of the earliest deadline is halved.
+    kills, most_kills, youngest
+        Whether running jobs may be killed; how often each at most, and after how many seconds.
+        Batsim breaks off if it is told to kill a job that has not really started yet, which takes
+        moments on a platform with latencies.
     """
 
-    failed: float
-    deadline: float
-    plan: Draft | None
-    spare: Draft
+    slack_factor: float
+    retries: int
+    kills: bool
+    most_kills: int
+    youngest: float
 
 
-def earliest(search: Search, question: Question, spare: Draft, retries: int) -> Earliest:
-    """Return the earliest deadline with which a search would take the new job.
+class OfferRoom(NamedTuple):
+    """What feedback works with beside the room of the search.
 
-    The job is planned without deadline first. Then the interval from its requested
-    deadline to its end in that plan is halved so often: to the lower half if there is a
-    plan with the deadline in the middle, else to the upper one. The deadline is infinite
-    if the job would have to wait for one without estimate. If the plan without deadline
-    already keeps the requested one, both are that.
-
-    Parameters
+    Attributes
     ----------
-    question
-        About the new job; its promise is the requested deadline, before and after.
     spare
-        Room for trials.
+        A draft for trials.
+    line
+        The waiting jobs and a new one, as if it were admitted.
+    why, numbers
+        Why the request was refused: blamed slot and code, and the numbers of the row.
     """
-    slot, jobs = question.new, question.jobs
-    lag = lag_of(jobs, slot)
-    estimate, requested = float(jobs.estimates[slot]), float(jobs.deadlines[slot])
-    soonest = earliest_fit(question.running, question.now, estimate, int(jobs.processors[slot]))
-    best = question.draft
 
-    def grant(deadline: float) -> bool | None:
-        nonlocal best, spare
-        # Too early even with no other job waiting: no search could find a plan.
-        if not meets(soonest, estimate, deadline + lag):
-            return None
-        promise(jobs, slot, deadline, lag)
-        if not search(question._replace(draft=spare)).found:
-            return None
-        best, spare = spare, best
-        return True
-
-    promise(jobs, slot, math.inf, lag)
-    found = search(question).found
-    low, high = requested, math.inf
-    if found:
-        count = int(question.waiting.size[0]) + 1
-        place = best.order[:count].tolist().index(slot)
-        high = max(end_of(float(best.starts[place]), estimate) - lag, requested)
-    if high < math.inf:
-        bisected = earliest_deadline(grant, low, high, granted=True, retries=retries)
-        assert bisected is not None
-        low, high = bisected.refused, bisected.deadline
-    promise(jobs, slot, requested, lag)
-    return Earliest(low, high, best if found else None, spare)
+    spare: Draft
+    line: Queue
+    why: Ints
+    numbers: Floats
 
 
+def new_offer_room(steps: int, jobs: int) -> OfferRoom:
+    """Return room for plans of so many jobs and profiles of so many steps."""
+    return OfferRoom(new_draft(steps, jobs), new_queue(jobs), np.zeros(2, np.int64), np.zeros(3))
+
+
+# Offers
+
+
+@lean_kernel
 def lag_of(jobs: Jobs, slot: int) -> float:
     """Return by how much a new job's target is later than its request (seconds).
 
     That is how late it was told, for it is judged as if it had been told at once.
     """
-    return float(jobs.targets[slot] - jobs.deadlines[slot])
+    return float(jobs.numbers[TARGETS, slot] - jobs.numbers[DEADLINES, slot])
 
 
+@lean_kernel
 def promise(jobs: Jobs, slot: int, deadline: float, lag: float) -> None:
     """Let a new job, told so late, be planned with another deadline than it asked for (seconds)."""
-    jobs.promises[slot] = deadline
-    jobs.targets[slot] = deadline + lag
+    jobs.numbers[PROMISES, slot] = deadline
+    jobs.numbers[TARGETS, slot] = deadline + lag
 
 
-class Offers:
-    """Makes offers (Islam et al. 2004, sections 6 and 7).
+@lean_kernel
+def copy_draft(draft: Draft, to: Draft, jobs: int) -> None:
+    """Make another draft of so many jobs the same."""
+    copy_profile(draft.profile, to.profile)
+    for index in range(jobs):
+        to.order[index], to.starts[index] = draft.order[index], draft.starts[index]
 
-    Parameters
-    ----------
-    tolerance
-        Speaks for the users.
-    slack_factor
-        Artificial slack SF: what is offered is later than the earliest deadline by
-        this factor, counted from the arrival.
-    retry_count
-        How often the interval of the earliest deadline is halved.
+
+@lean_kernel
+def earliest(
+    now: float,
+    free: Profile,
+    jobs: Jobs,
+    waiting: Queue,
+    new: int,
+    rules: Rules,
+    best: Draft,
+    base: Profile,
+    spare: Draft,
+    retries: int,
+) -> tuple[bool, float, float]:
+    """Look for the earliest deadline with which the search would take the new job (Figure 2).
+
+    The job is planned without deadline first. Then the interval from its requested
+    deadline to its end in that plan is halved so often: to the lower half if there is a
+    plan with the deadline in the middle, else to the upper one. The deadline is infinite
+    if the job would have to wait for one without estimate. If the plan without deadline
+    already keeps the requested one, it is that.
+
+    Returns
+    -------
+    tuple
+        Whether there is a plan at all, which is in ``best`` then; the latest deadline before the
+        one found that was tried in vain, and the one found (seconds). O(retries) searches.
     """
+    lag, count = lag_of(jobs, new), waiting.size[0] + 1
+    estimate, requested = jobs.numbers[ESTIMATES, new], jobs.numbers[DEADLINES, new]
+    soonest = earliest_fit(free, now, estimate, jobs.processors[new])
+    promise(jobs, new, np.inf, lag)
+    found, _, _ = qops_search(now, free, jobs, waiting, new, rules, best, base)
+    low, high = requested, np.inf
+    if found:
+        place = 0
+        while best.order[place] != new:
+            place += 1
+        high = max(end_of(best.starts[place], estimate) - lag, requested)
+    while high < np.inf and high - low > 0.0 and retries > 0:
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        retries -= 1
+        # Too early even with no other job waiting: no search could find a plan.
+        works = meets(soonest, estimate, middle + lag)
+        if works:
+            promise(jobs, new, middle, lag)
+            works, _, _ = qops_search(now, free, jobs, waiting, new, rules, spare, base)
+        if works:
+            high = middle
+            copy_draft(spare, best, count)
+        else:
+            low = middle
+    promise(jobs, new, requested, lag)
+    return found, low, high
 
-    def __init__(self, tolerance: Tolerance, slack_factor: float, retry_count: int) -> None:
-        self._tolerance = tolerance
-        self._slack_factor = slack_factor
-        self._retry_count = retry_count
-        self._spare = new_draft(1, 0)
 
-    def make(
-        self, admission: Admission, plan: Plan, now: float, slot: int, refused: Answer
-    ) -> Answer:
-        """Offer a refused job a later deadline; take it in if that will do."""
-        job, slack = plan.table.jobs[slot], self._slack_factor
-        refusal = refused.refusal
-        assert refusal is not None
+@lean_kernel
+def find_earliest(
+    state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms, slot: int
+) -> float:
+    """Return the earliest deadline that could be kept (seconds); its plan is the draft then."""
+    now = nominal(state)
+    prepare_search(state, room, now)
+    _, _, found = earliest(
+        now, room.free, state.jobs, state.waiting, slot, rules, room.draft, room.base,
+        offers.spare, terms.retries,
+    )  # fmt: skip
+    return found
 
-        def made(outcome: OfferOutcome, offer: Offer | None = None, **more: float) -> Answer:
-            why = msgspec.structs.replace(refusal, offer=outcome, **more)
-            return Answer(why, refused.blamed, offer)
 
-        if isinstance(self._tolerance, FactorTolerance):
-            factor = self._tolerance.factor_of(job)
-            if factor < slack:
-                none = OfferOutcome.NOT_WORTH_MAKING
-                return made(none, tolerance=factor, slack_factor=slack)
-        soonest = self._earliest(admission, plan, now, slot)
-        if soonest == math.inf:
-            return made(OfferOutcome.NO_DATE)
-        if soonest <= float(plan.jobs.deadlines[slot]):
-            # The plan made for a job without deadline happens to keep the requested one.
-            admission.install(plan)
-            return Answer()
-        arrival = arrival_of(job)
-        offered = arrival + slack * (soonest - arrival)
-        if slack == 1:
-            offered = soonest  # not rounded anew
-        if offered > MAX_SECONDS:
-            return made(OfferOutcome.TOO_LATE, offered=offered)
-        if not self._tolerance(job, offered):
-            offer = Offer(offered, False, refusal)
-            return made(OfferOutcome.NOT_TAKEN, offer, offered=offered)
-        self._admit(admission, plan, now, slot, soonest, offered)
-        return Answer(None, refused.blamed, Offer(offered, True, refusal))
+@lean_kernel
+def refuse_after_offer(
+    state: State, offers: OfferRoom, slot: int, outcome: int, offered: float, factor: float,
+    slack: float,
+) -> None:  # fmt: skip
+    """Refuse a job after what became of an offer."""
+    append(state.log, state.clock[NOW], OFFERED, slot, NO_JOB, outcome, offered, factor, slack)
+    numbers = offers.numbers
+    refuse(state, slot, offers.why[0], offers.why[1], numbers[0], numbers[1], numbers[2])
 
-    def _admit(
-        self, admission: Admission, plan: Plan, now: float, slot: int, soonest: float, by: float
-    ) -> None:
-        """Take a job into the plan with the deadline that it was offered."""
-        lag = lag_of(plan.jobs, slot)
-        if by > soonest:
-            promise(plan.jobs, slot, by, lag)
-            if not admission.attempt(plan, now, slot).refusal:
-                return
+
+@lean_kernel
+def propose(
+    state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms, slot: int
+) -> tuple[bool, float, float]:
+    """Decide about a new job as far as that can be done without asking its user.
+
+    Returns
+    -------
+    tuple
+        Whether the user is to be asked, the earliest deadline that could be kept, which the draft
+        keeps, and the one to offer (seconds).
+    """
+    now, jobs = nominal(state), state.jobs
+    why = why_impossible(state, slot, now)
+    if why != 0:
+        offers.why[0], offers.why[1] = NO_JOB, why
+        first, second, third = impossible_numbers(state, slot, now, why)
+    else:
+        prepare_search(state, room, now)
+        found, blamed, point = qops_search(
+            now, room.free, jobs, state.waiting, slot, rules, room.draft, room.base
+        )
+        if found:
+            admit(state, room.draft, slot)
+            return False, 0.0, 0.0
+        offers.why[0] = blamed
+        offers.why[1] = AT_POINT + (OWN_DEADLINE if blamed == slot else OTHER_DEADLINE)
+        first, second = jobs.numbers[TARGETS, blamed], float(point)
+        third = float(state.waiting.size[0])
+    offers.numbers[0], offers.numbers[1], offers.numbers[2] = first, second, third
+    if jobs.numbers[TARGETS, slot] == np.inf:
+        # Its earliest fit moves no other job, and is always possible.
+        place_new(state, slot)
+        note_admission(state, slot, 0)
+        note_moves_for(state, slot, BY_ADMISSION)
+        return False, 0.0, 0.0
+    if terms.kills and why == 0 and kill_for(state, room, offers, rules, terms, slot, now):
+        return False, 0.0, 0.0
+    factor, slack = jobs.numbers[TOLERANCES, slot], terms.slack_factor
+    if factor < slack:
+        refuse_after_offer(state, offers, slot, NOT_WORTH_MAKING, np.inf, factor, slack)
+        return False, 0.0, 0.0
+    soonest = find_earliest(state, room, offers, rules, terms, slot)
+    if soonest == np.inf:
+        refuse_after_offer(state, offers, slot, NO_DATE, np.inf, 0.0, 1.0)
+        return False, 0.0, 0.0
+    if soonest <= jobs.numbers[DEADLINES, slot]:
+        # The plan made for a job without deadline happens to keep the requested one.
+        admit(state, room.draft, slot)
+        return False, 0.0, 0.0
+    arrival = jobs.numbers[ARRIVALS, slot]
+    # Without artificial slack it is not rounded anew.
+    offered = soonest if slack == 1.0 else arrival + slack * (soonest - arrival)
+    if offered > MAX_SECONDS:
+        refuse_after_offer(state, offers, slot, TOO_LATE, offered, 0.0, 1.0)
+        return False, 0.0, 0.0
+    return True, soonest, offered
+
+
+@lean_kernel
+def settle_offer(
+    state: State,
+    room: Room,
+    offers: OfferRoom,
+    rules: Rules,
+    terms: Terms,
+    slot: int,
+    soonest: float,
+    offered: float,
+    taken: bool,
+) -> None:
+    """Take a job into the plan with the deadline that it was offered, or refuse it."""
+    if not taken:
+        refuse_after_offer(state, offers, slot, NOT_TAKEN, offered, 0.0, 1.0)
+        return
+    jobs, now, lag = state.jobs, nominal(state), lag_of(state.jobs, slot)
+    found = False
+    if offered > soonest:
+        promise(jobs, slot, offered, lag)
+        prepare_search(state, room, now)
+        found, _, _ = qops_search(
+            now, room.free, jobs, state.waiting, slot, rules, room.draft, room.base
+        )
+        if not found:
             # The search overlooks plans: the one found for the earlier deadline is good as well.
-            promise(plan.jobs, slot, float(plan.jobs.deadlines[slot]), lag)
-            self._earliest(admission, plan, now, slot)
-        promise(plan.jobs, slot, by, lag)
-        admission.install(plan)
+            promise(jobs, slot, jobs.numbers[DEADLINES, slot], lag)
+            find_earliest(state, room, offers, rules, terms, slot)
+    promise(jobs, slot, offered, lag)
+    install(state, room.draft, 1)
+    log, date = state.log, state.clock[NOW]
+    append(log, date, OFFERED, slot, NO_JOB, TAKEN, offered, 0.0, 1.0)
+    blamed, code, numbers = offers.why[0], offers.why[1], offers.numbers
+    append(log, date, REASON, slot, blamed, code, numbers[0], numbers[1], numbers[2])
+    note_admission(state, slot, 1)
+    note_moves_for(state, slot, BY_ADMISSION)
 
-    def _earliest(self, admission: Admission, plan: Plan, now: float, slot: int) -> float:
-        """Return the earliest deadline that could be kept; its plan is the admission's draft."""
-        question = admission.question(plan, now, slot)
-        steps, jobs = len(question.draft.profile.times), len(question.draft.order)
-        if len(self._spare.profile.times) < steps or len(self._spare.order) < jobs:
-            self._spare = new_draft(steps, jobs)
-        found = earliest(admission.search, question, self._spare, self._retry_count)
-        admission.draft, self._spare = found.plan or question.draft, found.spare
-        return found.deadline
+
+@lean_kernel
+def take_fqops(
+    state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms, slot: int
+) -> None:
+    """Admit a new job or refuse it, as :class:`~qops_batsim.scheduling.admission.fqops.Fqops`.
+
+    Its user has a tolerance factor (section 6).
+    """
+    asks, soonest, offered = propose(state, room, offers, rules, terms, slot)
+    if asks:
+        numbers = state.jobs.numbers
+        arrival, requested = numbers[ARRIVALS, slot], numbers[DEADLINES, slot]
+        taken = offered - arrival <= numbers[TOLERANCES, slot] * (requested - arrival)
+        settle_offer(state, room, offers, rules, terms, slot, soonest, offered, taken)
+
+
+# Kill and restart
+
+
+@lean_kernel
+def used_work(state: State, slot: int, now: float) -> float:
+    """Return the processor-seconds that a running job has used in the plan."""
+    return float(state.jobs.processors[slot] * (now - state.jobs.numbers[STARTS, slot]))
+
+
+@lean_kernel
+def comes_before(state: State, slot: int, other: int, now: float) -> bool:
+    """Tell whether a running job is tried before another one: by work used, start, and arrival."""
+    one, two = used_work(state, slot, now), used_work(state, other, now)
+    if one != two:
+        return bool(one < two)
+    one, two = state.jobs.numbers[STARTS, slot], state.jobs.numbers[STARTS, other]
+    return bool(one < two or (one == two and slot < other))
+
+
+@lean_kernel
+def may_be_killed(state: State, terms: Terms, slot: int, now: float) -> bool:
+    """Tell whether a running job might be killed, and end in time if it is restarted at once."""
+    jobs, numbers = state.jobs, state.jobs.numbers
+    start, estimate = numbers[STARTS, slot], numbers[ESTIMATES, slot]
+    return bool(
+        now - start >= terms.youngest - PLAN_TOLERANCE
+        and now - actual_start(state, slot) >= terms.youngest - PLAN_TOLERANCE
+        # To kill what is about to end, or should have ended, gains nothing.
+        and start + estimate > now + PLAN_TOLERANCE
+        and estimate < np.inf
+        and jobs.processors[slot] <= state.counts[PRESENT]
+        and now + estimate <= numbers[TARGETS, slot] + DEADLINE_TOLERANCE
+        and jobs.marks[IS_HELD, slot] == 0
+        and jobs.marks[IS_DYING, slot] == 0
+        and (terms.most_kills < 0 or jobs.marks[KILLS, slot] < terms.most_kills)
+    )
+
+
+@lean_kernel
+def kill_for(
+    state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms, slot: int, now: float
+) -> bool:
+    """Take a new job into the plan by killing a running one, if that will do (section 8).
+
+    Running jobs are tried in the order of the processor-seconds that they have used: if the new
+    job can be admitted without one of them, and that one, run again from scratch, still ends in
+    time, it is killed. O(running) pairs of searches.
+    """
+    numbers, last = state.jobs.numbers, NO_JOB
+    while True:
+        victim = NO_JOB
+        for index in range(state.running.size[0]):
+            each = state.running.slots[index]
+            is_next = last == NO_JOB or comes_before(state, last, each, now)
+            is_first = victim == NO_JOB or comes_before(state, each, victim, now)
+            if is_next and is_first and may_be_killed(state, terms, each, now):
+                victim = each
+        if victim == NO_JOB:
+            return False
+        last, end, since = victim, numbers[ENDS, victim], actual_start(state, victim)
+        numbers[ENDS, victim] = now
+        state.counts[HAS_PROFILE] = 0
+        if plan_both(state, room, offers, rules, slot, victim, now):
+            note_kill(state, slot, victim, since)
+            return True
+        numbers[ENDS, victim] = end
+        state.counts[HAS_PROFILE] = 0
+
+
+@lean_kernel
+def plan_both(
+    state: State, room: Room, offers: OfferRoom, rules: Rules, slot: int, victim: int, now: float
+) -> bool:
+    """Plan a new job without a running one, and then that one's work again; O(1) searches."""
+    jobs, numbers, line = state.jobs, state.jobs.numbers, offers.line
+    prepare_search(state, room, now)
+    estimate = numbers[ESTIMATES, slot]
+    soonest = earliest_fit(room.free, now, estimate, jobs.processors[slot])
+    if not meets(soonest, estimate, numbers[TARGETS, slot]):
+        return False
+    found, _, _ = qops_search(
+        now, room.free, jobs, state.waiting, slot, rules, room.draft, room.base
+    )
+    if not found:
+        return False
+    count = state.waiting.size[0] + 1
+    for index in range(count):
+        each = line.slots[index] = room.draft.order[index]
+        numbers[SAVED_STARTS, each] = numbers[STARTS, each]
+        numbers[STARTS, each] = room.draft.starts[index]
+    line.size[0] = count
+    sort_slots(line.slots, 0, count, numbers[STARTS])
+    found, _, _ = qops_search(now, room.free, jobs, line, victim, rules, room.draft, room.base)
+    for index in range(count):
+        each = line.slots[index]
+        numbers[STARTS, each] = numbers[SAVED_STARTS, each]
+    if found:
+        install(state, room.draft, 2)
+    return found
+
+
+@lean_kernel
+def note_kill(state: State, slot: int, victim: int, since: float) -> None:
+    """Have a running job killed for a new one, which is in the plan, as is its work again.
+
+    The killed job keeps its slot: its work waits in the plan from now on, but is held back before
+    the engine has said that it is dead. Its processors count as free at once; jobs that are due
+    there start when the engine has said that they are.
+    """
+    jobs, numbers = state.jobs, state.jobs.numbers
+    run = jobs.marks[KILLS, victim]
+    jobs.marks[KILLS, victim] = run + 1
+    jobs.marks[IS_DYING, victim] = jobs.marks[IS_HELD, victim] = 1
+    numbers[LAGS, victim] = 0.0
+    reserve_number(jobs.reserved, victim, jobs.processors[victim])
+    # Jobs that keep their places may rest on the end that the victim would have had, at
+    # which nothing happens any more: they are placed again when its end is told.
+    state.counts[IS_FREED] = 1
+    note_admission(state, slot, 0)
+    start = numbers[NOTED_STARTS, victim] = numbers[STARTS, victim]
+    numbers[NOTED_ENDS, victim] = numbers[ENDS, victim]
+    append(state.log, state.clock[NOW], KILLED, victim, slot, run, start, since, 0.0)
+    note_moves_for(state, slot, BY_KILL)

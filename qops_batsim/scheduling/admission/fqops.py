@@ -5,20 +5,18 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from qops_batsim.economics.tolerance import FixedTolerance, RandomTolerance, Tolerance
-from qops_batsim.jobs import COMPLETED_KILLED, QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
+from qops_batsim.jobs import COMPLETED_KILLED, QOS_REJECTED, Job, QosRequest
 from qops_batsim.protocol.decisions import KillJob, RegisterJob, SetJobMetadata
 from qops_batsim.protocol.events import NO_MORE_STATIC_JOBS, JobCompleted, Notify
 from qops_batsim.scheduling.admission.options import FqopsOptions
 from qops_batsim.scheduling.engine_needs import EngineNeeds
 from qops_batsim.scheduling.module import SchedulerOptions, System
-from qops_batsim.scheduling.refusal import OfferOutcome, Refusal, RefusalKind
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.admission.restarts import Restarts
+    from qops_batsim.scheduling.admission.feedback import Terms
     from qops_batsim.scheduling.answers import Answer, Kill
     from qops_batsim.scheduling.plan import Plan
 
@@ -50,8 +48,7 @@ class Fqops(SpaceSharingScheduler):
         self, options: SchedulerOptions | None = None, accepts: Tolerance | None = None
     ) -> None:
         super().__init__(options)
-        self._accepts = accepts
-        self._restarts: Restarts | None = None
+        self.accepts = accepts
         self._kills: dict[str, Kill] = {}
         self._dead: list[tuple[Kill, bool]] = []
         self._restarted: set[str] = set()
@@ -80,26 +77,34 @@ class Fqops(SpaceSharingScheduler):
     def tolerance(self) -> Tolerance:
         """Return who speaks for the users."""
         options = self.options
-        if self._accepts is not None:
-            return self._accepts
+        if self.accepts is not None:
+            return self.accepts
         if options.tolerance == "random":
             return RandomTolerance(options.tolerance_factor, options.seed)
         return FixedTolerance(options.tolerance_factor)
 
     def new_plan(self, machine_size: int) -> Plan:
         """Return an empty plan that searches, kills and makes offers with these options."""
-        from qops_batsim.scheduling.admission.feedback import Offers
-        from qops_batsim.scheduling.admission.policy import Admission
-        from qops_batsim.scheduling.admission.qops_search import QopsSearch
-        from qops_batsim.scheduling.admission.restarts import KillRules, Restarts
+        from qops_batsim.scheduling.admission.policy import FeedbackAdmission
+        from qops_batsim.scheduling.admission.qops_search import QopsSearch, rules_of
         from qops_batsim.scheduling.plan import Plan
 
-        options = self.options
-        self._restarts = None
-        if options.kill_and_restart:
-            self._restarts = Restarts(KillRules(options.max_kills_per_job, options.kill_after))
-        offers = Offers(self.tolerance(), options.slack_factor, options.retry_count)
-        return Plan(machine_size, Admission(QopsSearch(options), offers, self._restarts))
+        search, rules = QopsSearch(self.options), rules_of(self.options)
+        return Plan(machine_size, FeedbackAdmission(search, rules, self.terms, self.tolerance()))
+
+    @property
+    def terms(self) -> Terms:
+        """The options for the kernels."""
+        from qops_batsim.scheduling.admission.feedback import Terms
+
+        options, most = self.options, self.options.max_kills_per_job
+        return Terms(
+            float(options.slack_factor),
+            options.retry_count,
+            options.kill_and_restart,
+            -1 if most is None else most,
+            float(options.kill_after),
+        )
 
     def begin(self, system: System) -> None:
         """Start with an empty plan."""
@@ -144,12 +149,11 @@ class Fqops(SpaceSharingScheduler):
 
     def _run_again(self, now: float, kill: Kill, was_killed: bool) -> None:
         """Register a killed job again; drop it from the plan if it has ended by itself."""
-        plan, restarts = self._planned(), self._restarts
-        assert restarts is not None
+        plan = self._planned()
         if not was_killed:
-            restarts.withdraw(plan, kill)
+            plan.undo_kill(kill)
             return
-        original, sake = (restarts.original(plan, slot).id for slot in (kill.slot, kill.sake))
+        original, sake = (plan.table.original(slot).id for slot in (kill.slot, kill.sake))
         self._restarted.add(kill.again.id)
         self.qos_log.restarted(kill.again.id, original)
         record = self.qos_log.record(original)
@@ -161,7 +165,7 @@ class Fqops(SpaceSharingScheduler):
             RegisterJob(kill.again.id, kill.again),
             SetJobMetadata(kill.again.id, f"restart_of={original};killed_for={sake}"),
         )
-        restarts.registered(plan, kill)
+        plan.release(kill.slot)
         # Hosts may have gone for ever since the kill.
         self._may_be_too_wide = self.capacity.is_final
 
@@ -175,25 +179,17 @@ class Fqops(SpaceSharingScheduler):
 
     def original_id(self, slot: int) -> str:
         """Return the id under which a job was submitted, which may be run again."""
-        if self._restarts is None:
-            return super().original_id(slot)
-        return self._restarts.original(self._planned(), slot).id
+        return self._planned().table.original(slot).id
 
     def answered(self, slot: int, answer: Answer) -> None:
         """Note an offer and a kill, and what every scheduler notes."""
         offer, kill = answer.offer, answer.kill
         job = self._planned().table.jobs[slot]
         if offer is not None:
-            self.qos_log.record(job.id).offered_deadline = offer.deadline
-            # Before a rejection, with which Batsim is done with a job. Batsim's files could
-            # not take quotation marks.
-            reply = QOS_ACCEPTED if offer.taken else QOS_REJECTED
-            text = f"offered_deadline={offer.deadline:.6f};decision={reply}"
-            self._decisions.append(SetJobMetadata(job.id, text))
+            # Before a rejection, with which Batsim is done with a job.
+            told = offer.note(self.qos_log.record(job.id))
+            self._decisions.append(SetJobMetadata(job.id, told))
         super().answered(slot, answer)
-        if offer is not None and offer.taken:
-            taken = msgspec.structs.replace(offer.refusal, offer=OfferOutcome.TAKEN)
-            self.qos_log.record(job.id).reasons = (taken,)
         if kill is not None:
             self._kills[kill.victim.id] = kill
             self._victims.append(kill.victim.id)

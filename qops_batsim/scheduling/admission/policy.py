@@ -1,15 +1,16 @@
 """Admission by deadline: take a job only if every promise can still be kept.
 
 What becomes of a new job is decided in this order: *try* to plan it with its deadline;
-else *kill* a running job for it, if that is allowed; else *offer* it a later deadline.
+else, with feedback, *kill* a running job for it, if that is allowed; else *offer* it a later
+deadline.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
+from qops_batsim.economics.tolerance import FactorTolerance, Tolerance
 from qops_batsim.scheduling.admission.decision import (
     Room,
     impossible_numbers,
@@ -18,33 +19,22 @@ from qops_batsim.scheduling.admission.decision import (
     prepare_search,
     why_impossible,
 )
+from qops_batsim.scheduling.admission.feedback import (
+    Terms,
+    new_offer_room,
+    propose,
+    settle_offer,
+    take_fqops,
+)
+from qops_batsim.scheduling.admission.qops_search import Rules
 from qops_batsim.scheduling.admission.search import Draft, Question, Search
-from qops_batsim.scheduling.answers import Answer, Held, Kill, refusal_of
+from qops_batsim.scheduling.answers import Answer, Held, refusal_of
 from qops_batsim.scheduling.core.state import HAS_PROFILE
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.refusal import Refusal
 
 Take = Callable[[Plan, Room, int], None]
 """Takes a new job into the plan, or refuses it: what a search with a kernel for that has."""
-
-
-class Offers(Protocol):
-    """Makes offers to users whose deadline cannot be kept."""
-
-    def make(
-        self, admission: Admission, plan: Plan, now: float, slot: int, refused: Answer
-    ) -> Answer:
-        """Offer a refused job a later deadline; take it in if that will do."""
-
-
-class Restarts(Protocol):
-    """Kills running jobs for new ones."""
-
-    def resume(self, jobs: Sequence[Held]) -> None:
-        """Know what was killed before, by slot."""
-
-    def kill_for(self, admission: Admission, plan: Plan, now: float, slot: int) -> Kill | None:
-        """Take a new job into the plan by killing a running one, if that will do."""
 
 
 class Admission:
@@ -54,48 +44,27 @@ class Admission:
     ----------
     search
         Proposes a plan for a new job.
-    offers
-        Makes offers to users whose deadline cannot be kept; without it they are refused.
-    restarts
-        Kills running jobs for new ones; only with offers.
     """
 
-    def __init__(
-        self, search: Search, offers: Offers | None = None, restarts: Restarts | None = None
-    ) -> None:
+    def __init__(self, search: Search) -> None:
         self.search = search
-        self.offers = offers
-        self.restarts = restarts
         self.room = new_room(1, 0)
 
     def take(self, plan: Plan, now: float, slot: int) -> Answer | None:
-        """Take a new job into the plan, with an offered deadline if need be, or refuse it.
+        """Take a new job into the plan, or refuse it.
 
         None if the log of the plan has the answer already.
         """
         take: Take | None = getattr(self.search, "take", None)
-        if self.offers is None and take is not None:
+        if take is not None:
             self._make_room(plan)
             take(plan, self.room, slot)
             return None
         impossible = impossible_deadline(plan, now, slot)
-        answer = Answer(impossible) if impossible else self.attempt(plan, now, slot)
-        if not answer.refusal or self.offers is None:
-            return answer
-        if plan.jobs.targets[slot] == math.inf:
-            # Its earliest fit moves no other job, and is always possible.
-            plan.place(now, slot, slot + 1)
-            return Answer()
-        if self.restarts is not None and not impossible:
-            kill = self.restarts.kill_for(self, plan, now, slot)
-            if kill is not None:
-                return Answer(kill=kill)
-        return self.offers.make(self, plan, now, slot, answer)
+        return Answer(impossible) if impossible else self.attempt(plan, now, slot)
 
     def resume(self, jobs: Sequence[Held]) -> None:
-        """Know what was killed before."""
-        if self.restarts is not None:
-            self.restarts.resume(jobs)
+        """Know nothing of jobs that a plan has already."""
 
     def attempt(self, plan: Plan, now: float, slot: int) -> Answer:
         """Take a job into the plan by one search, or tell which target stands in the way."""
@@ -132,6 +101,42 @@ class Admission:
         if len(self.room.free.times) < steps or len(self.draft.order) < jobs:
             self.room = new_room(steps, jobs)
             plan.state.counts[HAS_PROFILE] = 0
+
+
+class FeedbackAdmission(Admission):
+    """The policy of QoPS with feedback: kills running jobs for new ones, and makes offers.
+
+    Parameters
+    ----------
+    search
+        The search of QoPS.
+    rules, terms
+        The options for the kernels.
+    tolerance
+        Speaks for the users.
+    """
+
+    def __init__(self, search: Search, rules: Rules, terms: Terms, tolerance: Tolerance) -> None:
+        super().__init__(search)
+        self._rules, self._terms, self._tolerance = rules, terms, tolerance
+        self._offers = new_offer_room(1, 0)
+
+    def take(self, plan: Plan, now: float, slot: int) -> None:
+        """Take a new job into the plan, with an offered deadline if need be, or refuse it."""
+        self._make_room(plan)
+        steps, jobs = len(self.room.free.times), len(self.draft.order)
+        if len(self._offers.spare.profile.times) < steps or len(self._offers.spare.order) < jobs:
+            self._offers = new_offer_room(steps, jobs)
+        job, tolerance = plan.table.jobs[slot], self._tolerance
+        asked = plan.state, self.room, self._offers, self._rules, self._terms, slot
+        if isinstance(tolerance, FactorTolerance):
+            plan.jobs.tolerances[slot] = tolerance.factor_of(job)
+            take_fqops(*asked)
+            return
+        plan.jobs.tolerances[slot] = math.nan
+        asks, soonest, offered = propose(*asked)
+        if asks:
+            settle_offer(*asked, soonest, offered, bool(tolerance(job, float(offered))))
 
 
 def impossible_deadline(plan: Plan, now: float, slot: int) -> Refusal | None:

@@ -24,7 +24,10 @@ from __future__ import annotations
     PRIORITIES,
     FIRST_SLACKS,
     LATEST_STARTS,
-) = range(21)
+    ARRIVALS,
+    TOLERANCES,
+    SAVED_STARTS,
+) = range(24)
 """Rows of ``Jobs.numbers``; dates and durations in seconds.
 
 ESTIMATES, LIMITS
@@ -52,6 +55,10 @@ NOTED_STARTS, NOTED_ENDS, NOTED_TARGETS
     What the log of decisions said last.
 PRIORITIES, FIRST_SLACKS, LATEST_STARTS
     Of slack-based backfilling.
+ARRIVALS, TOLERANCES
+    Dates from which response times count; tolerance factors of users, NaN where no factor decides.
+SAVED_STARTS
+    Room for starts.
 """
 
 PLACES, KILLS, LOST, IS_HELD, IS_DYING = range(5)

@@ -24,6 +24,7 @@ import numpy as np
 from qops_batsim.kernels import lean_kernel
 from qops_batsim.scheduling.core.columns import (
     AIMS,
+    ARRIVALS,
     DEADLINES,
     ENDS,
     ESTIMATES,
@@ -156,7 +157,13 @@ def place_job(now: float, profile: Profile, jobs: Jobs, slot: int) -> None:
 
 @lean_kernel
 def set_job(
-    jobs: Jobs, slot: int, processors: int, estimate: float, limit: float, deadline: float
+    jobs: Jobs,
+    slot: int,
+    submission: float,
+    processors: int,
+    estimate: float,
+    limit: float,
+    deadline: float,
 ) -> None:
     """Write what a new job asks for; infinite where it does not say (seconds).
 
@@ -166,6 +173,8 @@ def set_job(
     jobs.processors[slot] = processors
     whole = numbers[ESTIMATES, slot] = max(up_to_grid(estimate), SHORTEST)
     numbers[LIMITS, slot] = limit
+    # Engines submit a job with a negative submission time at 0.
+    numbers[ARRIVALS, slot] = max(submission, 0.0)
     numbers[DEADLINES, slot] = numbers[PROMISES, slot] = deadline
     longer = whole - estimate if estimate < np.inf else 0.0
     numbers[TARGETS, slot] = deadline + (longer if longer > SAME_DATE else 0.0)
@@ -173,11 +182,17 @@ def set_job(
 
 @lean_kernel
 def set_jobs(
-    jobs: Jobs, processors: Ints, estimates: Floats, limits: Floats, deadlines: Floats
+    jobs: Jobs,
+    submissions: Floats,
+    processors: Ints,
+    estimates: Floats,
+    limits: Floats,
+    deadlines: Floats,
 ) -> None:
     """Write what all jobs ask for."""
     for slot in range(len(processors)):
-        set_job(jobs, slot, processors[slot], estimates[slot], limits[slot], deadlines[slot])
+        date, limit, deadline = submissions[slot], limits[slot], deadlines[slot]
+        set_job(jobs, slot, date, processors[slot], estimates[slot], limit, deadline)
         reserve_number(jobs.reserved, slot, processors[slot])
 
 

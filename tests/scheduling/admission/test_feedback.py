@@ -6,7 +6,7 @@ import json
 import math
 import random
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -21,31 +21,42 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.admission.feedback import Earliest, earliest
+from qops_batsim.scheduling.admission.feedback import earliest
 from qops_batsim.scheduling.admission.fqops import Fqops
 from qops_batsim.scheduling.admission.options import FqopsOptions, QopsOptions
-from qops_batsim.scheduling.admission.policy import Admission
-from qops_batsim.scheduling.admission.qops_search import QopsSearch
+from qops_batsim.scheduling.admission.qops import Qops
+from qops_batsim.scheduling.admission.qops_search import rules_of
 from qops_batsim.scheduling.admission.search import new_draft
-from qops_batsim.scheduling.answers import Answer
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
 # The search
 
 
+class Earliest(NamedTuple):
+    """The latest deadline tried in vain, and the one found (seconds)."""
+
+    failed: float
+    deadline: float
+
+
 def ask_earliest(
     case: Case, retry_count: int, options: dict[str, Any]
 ) -> tuple[Earliest, dict[int, float] | None, list[int]]:
-    question = question_of(case)
-    spare = new_draft(len(question.room.times), len(question.draft.order))
-    found = earliest(QopsSearch(QopsOptions(**options)), question, spare, retry_count)
-    assert question.jobs.deadlines[case.new.slot] == case.new.deadline
-    if found.plan is None:
+    q = question_of(case)
+    spare, rules = (
+        new_draft(len(q.room.times), len(q.draft.order)),
+        rules_of(QopsOptions(**options)),
+    )
+    is_found, *dates = earliest(
+        q.now, q.running, q.jobs, q.waiting, q.new, rules, q.draft, q.room, spare, retry_count
+    )
+    found = Earliest(*dates)
+    assert q.jobs.deadlines[case.new.slot] == q.jobs.targets[case.new.slot] == case.new.deadline
+    if not is_found:
         return found, None, []
-    return found, starts_in(found.plan), free_by_second(found.plan, case)
+    return found, starts_in(q.draft), free_by_second(q.draft, case)
 
 
 def refused_cases(seed: str, count: int) -> list[tuple[Case, dict[str, Any]]]:
@@ -262,20 +273,11 @@ FALLBACK += [job("D", 2, 3, 9, 16)]
 def test_where_the_search_overlooks_the_plan_with_slack_the_earlier_one_is_kept() -> None:
     module = Fqops(FqopsOptions(tolerance_factor=20, slack_factor=1.2, k_factor=0))
     assert module.keep_decisions()
-    asked = []
-    attempt = Admission.attempt
-
-    def watched(policy: Admission, plan: Plan, now: float, slot: int) -> Answer:
-        answer = attempt(policy, plan, now, slot)
-        asked.append((slot, float(plan.jobs.targets[slot]), bool(answer.refusal)))
-        return answer
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Admission, "attempt", watched)
-        found = module_run(3, FALLBACK, module)
+    found = module_run(3, FALLBACK, module)
     offered = module.qos_log.record("w0!D").offered_deadline
     assert offered is not None
-    assert asked[-2:] == [(3, 16, True), (3, offered, True)]
+    asks_at_once = [*FALLBACK[:3], job("D", 2, 3, 9, offered)]
+    assert module_run(3, asks_at_once, Qops(QopsOptions(k_factor=0)))["D"] is None
     assert found["D"] + 9 <= (offered - 2) / 1.2 + 2 + 1e-6
     assert module.qos_log.record("w0!D").admitted_deadline == offered
     assert module.decision_log is not None
