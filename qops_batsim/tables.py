@@ -48,6 +48,9 @@ _CELLS_OF_LETTER = 0.85
 _EXACT = 2.0**53
 """Up to here floats hold every whole number."""
 
+_MILLIONS = 10 ** np.arange(6, 17)
+"""Whole numbers from which one more digit is not written by ``%g``."""
+
 _IN_NUMBERS = frozenset("0123456789+-.eE")
 
 Floats = npt.NDArray[np.float64]
@@ -170,8 +173,7 @@ def _series(column: Column, words: pl.Series | None, rows: slice) -> pl.Series:
     if isinstance(column, Intervals):
         return _interval_texts(column, rows)
     if isinstance(column, General):
-        values = column.values[rows].tolist()
-        return _lines("%g\n" * len(values) % tuple(values))
+        return _general_texts(column.values[rows])
     part = column[rows]
     if not isinstance(part, np.ndarray):
         return pl.Series(part, dtype=pl.String)
@@ -183,6 +185,32 @@ def _series(column: Column, words: pl.Series | None, rows: slice) -> pl.Series:
         # The same digits, several times as fast.
         return series.cast(pl.Int64).cast(pl.Decimal(38, 6))
     return series
+
+
+def _general_texts(values: np.ndarray) -> pl.Series:
+    """Return dates as ``%g`` writes them: whole ones from 0 up without a loop in Python."""
+    import polars as pl
+
+    usual = (values == np.floor(values)) & (values < _EXACT) & (values >= 0) & ~np.signbit(values)
+    if not usual.all():
+        return pl.Series(General(values).texts(), dtype=pl.String)
+    whole = values.astype(np.int64)
+    # Powers of ten by which six digits are left, and those digits, rounded to even.
+    power = np.searchsorted(_MILLIONS, whole, side="right")
+    unit = 10**power
+    digits, rest = whole // unit, whole % unit * 2
+    digits += (rest > unit) | ((rest == unit) & (digits % 2 == 1))
+    power += digits == 1_000_000
+    digits[digits == 1_000_000] = 100_000
+    frame = pl.DataFrame({"whole": whole, "digits": digits / 1e5, "power": power})
+    ends = pl.Series([f"e+{5 + power:02}" for power in range(len(_MILLIONS) + 1)])
+    texts = frame["whole"].cast(pl.String)
+    large = power > 0
+    if large.any():
+        digits_of = frame["digits"].filter(large).cast(pl.String).str.strip_suffix(".0")
+        written = digits_of + ends.gather(power[large])
+        texts = written if large.all() else texts.scatter(np.flatnonzero(large), written)
+    return texts
 
 
 def _lines(text: str) -> pl.Series:

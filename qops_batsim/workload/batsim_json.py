@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -172,9 +173,13 @@ def _decode(content: bytes, source: str) -> Workload:
         _refuse(content, source, str(error))
     except RecursionError:
         _refuse(content, source, "JSON nested too deeply")
-    rows = zip(*map(msgspec.structs.astuple, jobs), strict=True)
-    values = dict(zip(_Job.__struct_fields__, rows, strict=False)) if jobs else _NO_JOBS
-    del jobs, rows
+    # A field that is nowhere named, not even with an escape, is of no job.
+    values = {
+        name: list(map(attrgetter(name), jobs))
+        for name in _Job.__struct_fields__
+        if name in _ALWAYS or b"\\" in written or f'"{name}"'.encode() in written
+    }
+    del jobs
     with _nesting_is_limited(source):
         if _may_have_twins(written, _names_of_jobs(values)):
             _load_json(written.decode(), source, "jobs")
@@ -198,13 +203,13 @@ def _decode(content: bytes, source: str) -> Workload:
     return Workload(table, profiles, document.nb_res, provenance, source, calendar=calendar)
 
 
-_NO_JOBS: dict[str, tuple[Any, ...]] = dict.fromkeys(_Job.__struct_fields__, ())
+_ALWAYS = ("id", "subtime", "res", "profile", "walltime")
 
 
-def _names_of_jobs(values: Mapping[str, Sequence[Any]]) -> int:
+def _names_of_jobs(values: Mapping[str, list[Any]]) -> int:
     """Return how many names jobs have if none is given twice, unknown, or of nothing."""
     count = sum(len(column) - column.count(None) for column in values.values())
-    for request in values["qos"]:
+    for request in values.get("qos", ()):
         if request is not None:
             given = msgspec.structs.astuple(request)
             count += sum(each is not other for each, other in zip(given, _UNASKED, strict=True))
@@ -256,8 +261,9 @@ def _columns(
 
 def _requests(values: Mapping[str, Sequence[Any]], source: str) -> list[QosRequest | None] | None:
     """Return what users ask for, told as ``qos`` or as Batsim v5's ``extra_data``."""
-    requests = list(values["qos"])
-    others = values["extra_data"]
+    requests = list(values.get("qos", ()))
+    others = values.get("extra_data", ())
+    requests = requests or [None] * len(others)
     if others.count(None) < len(others):
         for index, other in enumerate(others):
             if other is not None and requests[index] is None:
