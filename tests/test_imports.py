@@ -25,14 +25,13 @@ BASE = {
     "signals",
     "version",
 }
-"""Modules at the top of the package, and the room of kernels, which every room may use."""
+"""Modules at the top of the package, which every room may use."""
 
 _BELOW_RUNNING = {
     *("platform", "workload", "protocol", "economics", "scheduling", "engine", "analysis"),
 }
 
 MAY_IMPORT: dict[str, set[str]] = {
-    "kernels": set(),
     "platform": set(),
     "workload": set(),
     "protocol": {"platform"},

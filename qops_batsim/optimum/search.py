@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.optimum.problem import NOT_CHOSEN, Floats, Ints, Problem, Tasks
 from qops_batsim.optimum.solver import Budget
 from qops_batsim.scheduling.profile import (
@@ -237,7 +237,7 @@ def annealed(
     return np.where(best == NOT_CHOSEN, NOT_CHOSEN, np.rint(best * ticks)).astype(np.int64)
 
 
-@lean_kernel
+@kernel
 def draw(chance: Chance) -> float:
     """Return the next random number."""
     place = chance.next[0]
@@ -245,7 +245,7 @@ def draw(chance: Chance) -> float:
     return float(chance.draws[place])
 
 
-@lean_kernel
+@kernel
 def make_moves(
     jobs: Candidates,
     starts: Floats,
@@ -294,7 +294,7 @@ def make_moves(
     return fits
 
 
-@lean_kernel
+@kernel
 def remove_jobs(
     jobs: Candidates,
     starts: Floats,
@@ -339,7 +339,7 @@ def remove_jobs(
     return count, centre if draw(chance) < 0.5 else -1, date
 
 
-@lean_kernel
+@kernel
 def order_jobs(jobs: Candidates, trial: Move, count: int, first: int, chance: Chance) -> None:
     """Put the jobs of a move in the order in which they are put back."""
     rule, noise = int(draw(chance) * 5), 0.5 * draw(chance) * count
@@ -363,7 +363,7 @@ def order_jobs(jobs: Candidates, trial: Move, count: int, first: int, chance: Ch
     sort(trial, count)
 
 
-@lean_kernel
+@kernel
 def sort(trial: Move, count: int) -> None:
     """Sort the jobs of a move by their keys, by insertion: they are few."""
     for index in range(1, count):

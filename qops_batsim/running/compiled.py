@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.running.event_kernels import (
     ARRIVED,
     FREE,
@@ -59,7 +59,7 @@ from qops_batsim.scheduling.profile import Floats, Ints, Queue, Rows, new_queue,
 PLAN_FREE = plans.FREE
 
 
-@lean_kernel
+@kernel
 def fits(events: Events, job: int, hosts: int) -> bool:
     """Tell whether a job that was submitted now can ever run; if not, reject it."""
     if 1 <= events.processors[job] <= hosts:
@@ -81,7 +81,7 @@ def new_fcfs_state(jobs: int, hosts: int) -> FcfsState:
     return FcfsState(new_queue(hosts), np.empty(jobs, np.int64), np.zeros(2, np.int64))
 
 
-@lean_kernel
+@kernel
 def run_fcfs(events: Events, state: FcfsState, hosts: int) -> int:
     """Start jobs in order of arrival, as :class:`~qops_batsim.scheduling.fcfs.Fcfs`."""
     counts, line, bounds = events.counts, state.line, state.bounds
@@ -121,7 +121,7 @@ def new_easy_state(jobs: int, hosts: int) -> EasyState:
     )
 
 
-@lean_kernel
+@kernel
 def run_easy(events: Events, state: EasyState, hosts: int, estimates: Floats) -> int:
     """Backfill without delaying the first job, as :class:`~qops_batsim.scheduling.easy.Easy`."""
     counts, size = events.counts, state.size
@@ -150,7 +150,7 @@ def run_easy(events: Events, state: EasyState, hosts: int, estimates: Floats) ->
 # Schedulers that keep a plan
 
 
-@lean_kernel
+@kernel
 def next_decision(events: Events, state: State) -> bool:
     """Let happen what happens next, and tell the plan; False if nothing does, or for want of room.
 
@@ -171,7 +171,7 @@ def next_decision(events: Events, state: State) -> bool:
     return True
 
 
-@lean_kernel
+@kernel
 def carry_out(events: Events, state: State) -> bool:
     """End a decision and carry it out; False if the log needs more room for that."""
     if not end_decision(state):
@@ -184,7 +184,7 @@ def carry_out(events: Events, state: State) -> bool:
     return True
 
 
-@lean_kernel
+@kernel
 def return_free_hosts(rows: Rows, state: State) -> None:
     """Count the hosts of jobs that have ended as free, where jobs reserve certain hosts."""
     if rows.ndim == 2:
@@ -194,7 +194,7 @@ def return_free_hosts(rows: Rows, state: State) -> None:
                 state.free_hosts[word] |= rows[slot, word]
 
 
-@lean_kernel
+@kernel
 def start_reserved(events: Events, rows: Rows, job: int) -> None:
     """Start a job now on the hosts that it has reserved, or the lowest free ones."""
     if rows.ndim == 2:
@@ -204,7 +204,7 @@ def start_reserved(events: Events, rows: Rows, job: int) -> None:
         start(events, job)
 
 
-@lean_kernel
+@kernel
 def run_conservative(events: Events, state: State) -> int:
     """Reserve for every job, as :class:`~qops_batsim.scheduling.conservative.Conservative`."""
     while next_decision(events, state):
@@ -217,7 +217,7 @@ def run_conservative(events: Events, state: State) -> int:
     return int(events.counts[REASON])
 
 
-@lean_kernel
+@kernel
 def run_qops(events: Events, state: State, room: Room, rules: Rules) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.qops.Qops`."""
     while next_decision(events, state):
@@ -230,7 +230,7 @@ def run_qops(events: Events, state: State, room: Room, rules: Rules) -> int:
     return int(events.counts[REASON])
 
 
-@lean_kernel
+@kernel
 def run_fqops(
     events: Events, state: State, room: Room, offers: OfferRoom, rules: Rules, terms: OfferTerms
 ) -> int:
@@ -245,7 +245,7 @@ def run_fqops(
     return int(events.counts[REASON])
 
 
-@lean_kernel
+@kernel
 def run_foresight(
     events: Events, state: State, room: Room, rules: Rules, market: Market, terms: Terms
 ) -> int:
@@ -260,7 +260,7 @@ def run_foresight(
     return int(events.counts[REASON])
 
 
-@lean_kernel
+@kernel
 def run_msb(events: Events, state: State, room: Room, prices: Prices, trial: Draft) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.msb.Msb`."""
     while next_decision(events, state):
@@ -273,7 +273,7 @@ def run_msb(events: Events, state: State, room: Room, prices: Prices, trial: Dra
     return int(events.counts[REASON])
 
 
-@lean_kernel
+@kernel
 def run_mrt(
     events: Events, state: State, room: Room, by_laxity: bool, most: int, notes: Notes
 ) -> int:

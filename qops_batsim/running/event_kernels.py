@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.host_words import has_host
 from qops_batsim.scheduling.profile import Floats, Ints, Queue, Words, grown, new_queue
 from qops_batsim.timing import SAME_DATE
@@ -137,7 +137,7 @@ def intervals_of(events: Events, jobs: Ints) -> tuple[Ints, Ints, Ints]:
     return offsets, first, last
 
 
-@lean_kernel
+@kernel
 def gather(events: Events, jobs: Ints, first: Ints, last: Ints) -> None:
     """Write the intervals of the hosts of jobs one after the other."""
     place = 0
@@ -148,14 +148,14 @@ def gather(events: Events, jobs: Ints, first: Ints, last: Ints) -> None:
             place += 1
 
 
-@lean_kernel
+@kernel
 def comes_before(events: Events, job: int, other: int) -> bool:
     """Whether a running job ends before another one."""
     date, later = events.finishes[job], events.finishes[other]
     return bool(date < later or (date == later and events.numbers[job] < events.numbers[other]))
 
 
-@lean_kernel
+@kernel
 def push(events: Events, job: int) -> None:
     """Wait for the end of a job. O(log running)."""
     heap, size = events.waits
@@ -170,7 +170,7 @@ def push(events: Events, job: int) -> None:
     heap[place] = job
 
 
-@lean_kernel
+@kernel
 def pop(events: Events) -> int:
     """Take the job out that ends first. O(log running)."""
     heap, size = events.waits
@@ -192,7 +192,7 @@ def pop(events: Events) -> int:
     return int(first)
 
 
-@lean_kernel
+@kernel
 def take_hosts(events: Events, job: int) -> None:
     """Give a job the lowest free hosts. O(intervals)."""
     counts = events.counts
@@ -213,7 +213,7 @@ def take_hosts(events: Events, job: int) -> None:
     counts[GAPS], counts[USED] = gaps, used
 
 
-@lean_kernel
+@kernel
 def gap_of(events: Events, host: int) -> int:
     """Return the first interval of free hosts that does not begin behind a host. O(log free)."""
     begin, end = 0, events.counts[GAPS]
@@ -226,7 +226,7 @@ def gap_of(events: Events, host: int) -> int:
     return int(begin)
 
 
-@lean_kernel
+@kernel
 def take_interval(events: Events, low: int, high: int) -> None:
     """Take an interval out of the free hosts, all of which are free. O(intervals)."""
     gap_first, gap_last, gaps = events.gap_first, events.gap_last, events.counts[GAPS]
@@ -248,7 +248,7 @@ def take_interval(events: Events, low: int, high: int) -> None:
         events.counts[GAPS] = gaps + 1
 
 
-@lean_kernel
+@kernel
 def take_these_hosts(events: Events, job: int, hosts: Words) -> None:
     """Give a job certain hosts, which are free: a row of bits. O(machine)."""
     counts = events.counts
@@ -272,7 +272,7 @@ def take_these_hosts(events: Events, job: int, hosts: Words) -> None:
     counts[USED] = used
 
 
-@lean_kernel
+@kernel
 def return_hosts(events: Events, job: int) -> None:
     """Count the hosts of a job among the free ones. O(intervals × log free + free)."""
     counts, gap_first, gap_last = events.counts, events.gap_first, events.gap_last
@@ -302,7 +302,7 @@ def return_hosts(events: Events, job: int) -> None:
     counts[GAPS] = gaps
 
 
-@lean_kernel
+@kernel
 def count_busy(events: Events, more: int) -> None:
     """Note that more hosts compute from now on, or fewer."""
     counts = events.counts
@@ -312,14 +312,14 @@ def count_busy(events: Events, more: int) -> None:
     counts[CHANGES] += 1
 
 
-@lean_kernel
+@kernel
 def start(events: Events, job: int) -> None:
     """Start a job now, on the lowest free hosts."""
     take_hosts(events, job)
     begin(events, job)
 
 
-@lean_kernel
+@kernel
 def begin(events: Events, job: int) -> None:
     """Have a job run that has its hosts."""
     now = events.dates[0]
@@ -331,7 +331,7 @@ def begin(events: Events, job: int) -> None:
     push(events, job)
 
 
-@lean_kernel
+@kernel
 def end(events: Events, job: int) -> None:
     """End a job now."""
     events.finishes[job] = events.dates[0]
@@ -340,14 +340,14 @@ def end(events: Events, job: int) -> None:
     reject(events, job)
 
 
-@lean_kernel
+@kernel
 def reject(events: Events, job: int) -> None:
     """Note that nothing more becomes of a job."""
     events.ended[events.counts[ENDED]] = job
     events.counts[ENDED] += 1
 
 
-@lean_kernel
+@kernel
 def submit(events: Events) -> None:
     """Submit the jobs of this date, and wait for that of the next ones."""
     dates, counts, jobs = events.submission_times, events.counts, len(events.submission_times)
@@ -364,7 +364,7 @@ def submit(events: Events) -> None:
         counts[AGAIN] = 1  # That no more will come is told alone, unless an end follows.
 
 
-@lean_kernel
+@kernel
 def next_message(events: Events, gone: Queue) -> bool:
     """Let happen what happens next; False if nothing does, for :data:`OVER` or another reason.
 

@@ -16,6 +16,7 @@ from qops_batsim.engine.simulation import Deadlock, EngineOptions, Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.file_set import FileSet, document_with_digests, run_files
 from qops_batsim.garbage import without_garbage_collection
+from qops_batsim.kernels import interpreting
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.compiled_loop import run_compiled
 from qops_batsim.running.inputs import (
@@ -149,9 +150,10 @@ def _simulate(
     simulation = Simulation(platform, [workload], driver, engine, on_progress)
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, len(simulation.hosts))
-    is_long = len(workload.jobs) >= FEW_JOBS
-    if not (is_long and run_compiled(simulation, workload, driver, on_progress)):
-        simulation.run()
+    count = len(workload.jobs)
+    with interpreting(count * count * len(simulation.hosts)):
+        if count < FEW_JOBS or not run_compiled(simulation, workload, driver, on_progress):
+            simulation.run()
     return simulation
 
 

@@ -57,13 +57,12 @@ class Easy(SpaceSharingScheduler):
 
     def begin(self, system: System) -> None:
         """Start with an empty queue."""
-        from qops_batsim.kernels import Steady
         from qops_batsim.scheduling.easy_kernel import easy_pass, new_line, new_running
         from qops_batsim.scheduling.profile import new_queue
         from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable
 
         super().begin(system)
-        self._pass = Steady(easy_pass)
+        self._pass = easy_pass
         self._table: JobTable = JobTable()
         self._line = new_line(FIRST_CAPACITY)
         # No more jobs run than there are processors, nor are as many more chosen to.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.profile import Queue
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -65,14 +65,14 @@ def new_line(room: int) -> Line:
     return Line(slots, narrowest, np.full((blocks, WIDTHS), np.inf), np.zeros(3, np.int64))
 
 
-@lean_kernel
+@kernel
 def append(line: Line, slot: int) -> None:
     """Put a job at the end of a line that has room for it. O(1)."""
     line.slots[line.sizes[USED]] = slot
     line.sizes[USED] += 1
 
 
-@lean_kernel
+@kernel
 def width_of(processors: int) -> int:
     """Return the class of a number of processors. O(1)."""
     width = 0
@@ -81,7 +81,7 @@ def width_of(processors: int) -> int:
     return width
 
 
-@lean_kernel
+@kernel
 def forget_block(line: Line, block: int) -> None:
     """Make the summary of a block that of no job. O(1)."""
     line.narrowest[block] = NO_WIDTH
@@ -89,7 +89,7 @@ def forget_block(line: Line, block: int) -> None:
         line.shortest[block, width] = np.inf
 
 
-@lean_kernel
+@kernel
 def count_job(line: Line, place: int, processors: Ints, estimates: Floats) -> None:
     """Count the job in a place in the summary of its block. O(1)."""
     slot, block = line.slots[place], place // BLOCK
@@ -100,7 +100,7 @@ def count_job(line: Line, place: int, processors: Ints, estimates: Floats) -> No
         width += 1
 
 
-@lean_kernel
+@kernel
 def count_new(line: Line, processors: Ints, estimates: Floats) -> None:
     """Count the jobs that summaries do not count yet. O(new)."""
     sizes = line.sizes
@@ -112,7 +112,7 @@ def count_new(line: Line, processors: Ints, estimates: Floats) -> None:
     sizes[SUMMARIZED] = sizes[USED]
 
 
-@lean_kernel
+@kernel
 def count_block(line: Line, block: int, processors: Ints, estimates: Floats) -> None:
     """Summarize a block that jobs have left. O(1)."""
     forget_block(line, block)
@@ -121,7 +121,7 @@ def count_block(line: Line, block: int, processors: Ints, estimates: Floats) -> 
             count_job(line, place, processors, estimates)
 
 
-@lean_kernel
+@kernel
 def close_up(line: Line, first: int) -> None:
     """Move the jobs of a line from a place on to the first free places. O(places)."""
     slots, sizes, kept = line.slots, line.sizes, first
@@ -132,7 +132,7 @@ def close_up(line: Line, first: int) -> None:
     sizes[USED], sizes[SUMMARIZED], sizes[WAITING] = kept, 0, 0
 
 
-@lean_kernel
+@kernel
 def can_start_one(
     line: Line, block: int, nominal: int, extra: int, now: float, latest: float
 ) -> bool:
@@ -167,7 +167,7 @@ def new_running(room: int) -> Running:
     return Running(np.zeros(room, np.int64), np.zeros(room), np.zeros(room, np.int64))
 
 
-@lean_kernel
+@kernel
 def remove_running(jobs: Running, count: int, gone: Ints, gone_count: int) -> int:
     """Remove jobs from the running jobs, keeping their order; return how many are left.
 
@@ -187,7 +187,7 @@ def remove_running(jobs: Running, count: int, gone: Ints, gone_count: int) -> in
     return count
 
 
-@lean_kernel
+@kernel
 def insert_running(jobs: Running, count: int, slot: int, end: float, processors: int) -> int:
     """Insert a job into the running jobs, which are sorted by expected end. O(running)."""
     place = count
@@ -202,7 +202,7 @@ def insert_running(jobs: Running, count: int, slot: int, end: float, processors:
     return count + 1
 
 
-@lean_kernel
+@kernel
 def shadow_of(
     now: float, free: int, needed: int, jobs: Running, count: int, grace: float
 ) -> tuple[float, int]:
@@ -224,7 +224,7 @@ def shadow_of(
     return shadow, available - needed
 
 
-@lean_kernel
+@kernel
 def ending(now: float, jobs: Running, count: int, grace: float) -> int:
     """Return how many processors are used by jobs of whose end the news may be under way.
 
@@ -239,7 +239,7 @@ def ending(now: float, jobs: Running, count: int, grace: float) -> int:
     return under_way
 
 
-@lean_kernel
+@kernel
 def easy_pass(
     now: float,
     grace: float,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.host_words import bit_count, keep_lowest, same_hosts
 from qops_batsim.scheduling.profile import (
     Profile,
@@ -19,7 +19,7 @@ from qops_batsim.scheduling.profile import (
 )
 
 
-@lean_kernel
+@kernel
 def earliest_hosts(
     profile: Profile, after: float, duration: float, processors: int, hosts: Words
 ) -> float:
@@ -31,7 +31,7 @@ def earliest_hosts(
     return earlier_hosts(profile, after, duration, processors, np.inf, np.inf, hosts, hosts)
 
 
-@lean_kernel
+@kernel
 def earlier_hosts(
     profile: Profile,
     after: float,
@@ -67,7 +67,7 @@ def earlier_hosts(
     return planned
 
 
-@lean_kernel
+@kernel
 def common_hosts(
     profile: Profile,
     begin: int,
@@ -99,7 +99,7 @@ def common_hosts(
     return int(size)
 
 
-@lean_kernel
+@kernel
 def fit_in(
     rows: Rows, profile: Profile, after: float, duration: float, processors: int, reserved: Any
 ) -> float:
@@ -110,7 +110,7 @@ def fit_in(
         return earliest_hosts(profile, after, duration, processors, reserved)
 
 
-@lean_kernel
+@kernel
 def earlier_in(
     rows: Rows,
     profile: Profile,
@@ -129,7 +129,7 @@ def earlier_in(
         return earlier_hosts(profile, after, duration, processors, limit, planned, reserved, hosts)
 
 
-@lean_kernel
+@kernel
 def keeps_hosts(rows: Rows, index: int, hosts: Words) -> bool:
     """Whether a row is that of these hosts; always, if rows are numbers."""
     if rows.ndim == 1:
@@ -138,7 +138,7 @@ def keeps_hosts(rows: Rows, index: int, hosts: Words) -> bool:
         return same_hosts(rows[index], hosts)
 
 
-@lean_kernel
+@kernel
 def change_hosts(rows: Rows, index: int, hosts: Words) -> None:
     """Make a row that of these hosts, unless rows are numbers. O(words)."""
     if rows.ndim == 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.platform.hostset import HostSet
 
 Words = npt.NDArray[np.uint64]
@@ -27,7 +27,7 @@ def hosts_of(words: Words) -> HostSet:
     return HostSet(int.from_bytes(words.astype("<u8").tobytes(), "little"))
 
 
-@lean_kernel
+@kernel
 def bit_count(words: Words) -> int:
     """Return the number of bits set. O(words), and O(1) for each word."""
     total = 0
@@ -42,13 +42,13 @@ def bit_count(words: Words) -> int:
     return total
 
 
-@lean_kernel
+@kernel
 def has_host(words: Words, host: int) -> bool:
     """Tell whether a host is in a row. O(1)."""
     return bool((words[host // 64] >> np.uint64(host % 64)) & _ONE)
 
 
-@lean_kernel
+@kernel
 def same_hosts(one: Words, other: Words) -> bool:
     """Whether two rows are the same. O(words)."""
     for word in range(len(one)):  # noqa: SIM110 - all() would make a generator
@@ -57,7 +57,7 @@ def same_hosts(one: Words, other: Words) -> bool:
     return True
 
 
-@lean_kernel
+@kernel
 def keep_lowest(words: Words, wanted: int) -> None:
     """Clear all but the ``wanted`` lowest bits that are set. O(bits)."""
     for index in range(len(words)):

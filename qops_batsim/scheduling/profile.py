@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qops_batsim import timing
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.core.columns import (
     AIMS,
     DEADLINES,
@@ -142,12 +142,12 @@ def grown(array: Any) -> Any:
 
 # Kernels
 
-end_of = lean_kernel(timing.end_of)
-on_grid = lean_kernel(timing.on_grid)
-up_to_grid = lean_kernel(timing.up_to_grid)
+end_of = kernel(timing.end_of)
+on_grid = kernel(timing.on_grid)
+up_to_grid = kernel(timing.up_to_grid)
 
 
-@lean_kernel
+@kernel
 def segment_at(times: Floats, size: int, date: float) -> int:
     """Return the index of the step that holds a date, at least 0. O(log steps)."""
     if size == 1 or date < times[1]:
@@ -155,7 +155,7 @@ def segment_at(times: Floats, size: int, date: float) -> int:
     return last_until(times, 1, size, date)
 
 
-@lean_kernel
+@kernel
 def last_until(times: Floats, low: int, high: int, date: float) -> int:
     """Return the last step from ``low`` to ``high - 1`` that begins by a date, else ``low``."""
     while high - low > 1:
@@ -167,7 +167,7 @@ def last_until(times: Floats, low: int, high: int, date: float) -> int:
     return low
 
 
-@lean_kernel
+@kernel
 def earliest_fit(profile: Profile, after: float, duration: float, processors: int) -> float:
     """Return the first date from which a number of processors is free for a duration.
 
@@ -177,7 +177,7 @@ def earliest_fit(profile: Profile, after: float, duration: float, processors: in
     return earlier_fit(profile, after, duration, processors, np.inf, np.inf)
 
 
-@lean_kernel
+@kernel
 def earlier_fit(
     profile: Profile, after: float, duration: float, processors: int, limit: float, planned: float
 ) -> float:
@@ -213,7 +213,7 @@ def earlier_fit(
             return start
 
 
-@lean_kernel
+@kernel
 def lowest_free(profile: Profile, start: float, end: float) -> int:
     """Return the least number of processors that are free between two dates. O(steps)."""
     times, free, size = profile.times, profile.free, profile.size[0]
@@ -226,7 +226,7 @@ def lowest_free(profile: Profile, start: float, end: float) -> int:
     return int(lowest)
 
 
-@lean_kernel
+@kernel
 def copy_row(rows: Rows, index: int, to: Rows, at: int) -> None:
     """Make a row of a profile that of another step. O(words)."""
     if rows.ndim == 1:
@@ -236,7 +236,7 @@ def copy_row(rows: Rows, index: int, to: Rows, at: int) -> None:
             to[at, word] = rows[index, word]
 
 
-@lean_kernel
+@kernel
 def step_at(times: Floats, free: Rows, size: Ints, low: int, date: float) -> int:
     """Make a step at a date, not before the step ``low``, unless there is one; return its index.
 
@@ -258,7 +258,7 @@ def step_at(times: Floats, free: Rows, size: Ints, low: int, date: float) -> int
     return low + 1
 
 
-@lean_kernel
+@kernel
 def remove_steps(times: Floats, free: Rows, size: Ints, first: int, end: int) -> None:
     """Remove the steps from ``first`` to ``end - 1``. O(steps)."""
     count, removed = size[0], end - first
@@ -268,7 +268,7 @@ def remove_steps(times: Floats, free: Rows, size: Ints, first: int, end: int) ->
     size[0] = count - removed
 
 
-@lean_kernel
+@kernel
 def same_rows(free: Rows, one: int, other: int) -> bool:
     """Whether two steps have the same free. O(words)."""
     if free.ndim == 1:
@@ -277,7 +277,7 @@ def same_rows(free: Rows, one: int, other: int) -> bool:
         return same_hosts(free[one], free[other])
 
 
-@lean_kernel
+@kernel
 def change_rows(free: Rows, first: int, end: int, amount: Any, given: bool) -> None:
     """Give an amount to the rows from ``first`` to ``end - 1``, or take it. O(rows × words)."""
     if free.ndim == 1:
@@ -293,7 +293,7 @@ def change_rows(free: Rows, first: int, end: int, amount: Any, given: bool) -> N
                     free[index, word] &= ~amount[word]
 
 
-@lean_kernel
+@kernel
 def change(profile: Profile, start: float, end: float, amount: Any, given: bool) -> None:
     """Give (else take) processors or hosts from ``start`` up to ``end``.
 
@@ -314,19 +314,19 @@ def change(profile: Profile, start: float, end: float, amount: Any, given: bool)
         remove_steps(times, free, size, first, first + 1)
 
 
-@lean_kernel
+@kernel
 def reserve(profile: Profile, start: float, duration: float, amount: Any) -> None:
     """Take processors or hosts; see :func:`change`."""
     change(profile, start, end_of(start, duration), amount, False)
 
 
-@lean_kernel
+@kernel
 def release(profile: Profile, start: float, duration: float, amount: Any) -> None:
     """Give processors or hosts back; see :func:`change`."""
     change(profile, start, end_of(start, duration), amount, True)
 
 
-@lean_kernel
+@kernel
 def trim(profile: Profile, now: float) -> None:
     """Forget what lies before a date. O(steps)."""
     times, free, size = profile
@@ -335,7 +335,7 @@ def trim(profile: Profile, now: float) -> None:
         times[0] = now
 
 
-@lean_kernel
+@kernel
 def copy_profile(profile: Profile, to: Profile) -> None:
     """Make another profile the same. O(steps)."""
     times, free, size = profile
@@ -345,7 +345,7 @@ def copy_profile(profile: Profile, to: Profile) -> None:
     to.size[0] = size[0]
 
 
-@lean_kernel
+@kernel
 def set_everything(free: Rows, everything: Any) -> None:
     """Make a number of processors or a row of hosts the first row."""
     if free.ndim == 1:
@@ -355,7 +355,7 @@ def set_everything(free: Rows, everything: Any) -> None:
             free[0, word] = everything[word]
 
 
-@lean_kernel
+@kernel
 def running_profile(
     profile: Profile, everything: Any, now: float, running: Queue, jobs: Jobs
 ) -> None:
@@ -366,7 +366,7 @@ def running_profile(
     take_running(profile.free, profile, now, running, jobs)
 
 
-@lean_kernel
+@kernel
 def take_running(rows: Rows, profile: Profile, now: float, running: Queue, jobs: Jobs) -> None:
     """Take what the running jobs have from a profile of one step, whose ``rows`` these are."""
     if rows.ndim == 1:
@@ -377,7 +377,7 @@ def take_running(rows: Rows, profile: Profile, now: float, running: Queue, jobs:
             change(profile, now, jobs.numbers[ENDS, slot], jobs.reserved[slot], False)
 
 
-@lean_kernel
+@kernel
 def take_numbers(profile: Profile, now: float, running: Queue, jobs: Jobs) -> None:
     """Take the processors of running jobs from a profile of one step. O(running²), a short one.
 

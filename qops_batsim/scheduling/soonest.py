@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.profile import Floats, Profile, earliest_fit
 
 WIDTHS, LENGTHS = 12, 14
@@ -24,7 +24,7 @@ def new_bounds() -> Floats:
     return np.full((WIDTHS, LENGTHS), -np.inf)
 
 
-@lean_kernel
+@kernel
 def clear(bounds: Floats) -> None:
     """Forget all bounds."""
     for width in range(WIDTHS):
@@ -32,7 +32,7 @@ def clear(bounds: Floats) -> None:
             bounds[width, length] = -np.inf
 
 
-@lean_kernel
+@kernel
 def copy_bounds(bounds: Floats, to: Floats) -> None:
     """Make another table the same."""
     for width in range(WIDTHS):
@@ -40,7 +40,7 @@ def copy_bounds(bounds: Floats, to: Floats) -> None:
             to[width, length] = bounds[width, length]
 
 
-@lean_kernel
+@kernel
 def soonest_fit(
     profile: Profile, now: float, duration: float, processors: int, bounds: Floats
 ) -> float:

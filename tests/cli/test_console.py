@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from qops_batsim import kernels
 from qops_batsim.cli import console
 from qops_batsim.cli.console import (
     announce_compiling,
@@ -21,7 +22,6 @@ from qops_batsim.cli.console import (
     progress_bar,
     say,
 )
-from qops_batsim.kernels import lean_kernel, store
 
 
 class Terminal(io.StringIO):
@@ -146,11 +146,13 @@ def test_compiling_is_announced_once(
     def one(values: np.ndarray) -> int:
         return len(values)
 
-    monkeypatch.setattr(store, "homes", lambda: (tmp_path,))
-    compiled = lean_kernel(one)
+    monkeypatch.setattr(kernels, "homes", lambda: (tmp_path,))
+    kernels.directory.cache_clear()
+    compiled = kernels.kernel(one)
     with announce_compiling():
         compiled(np.zeros(1))
         compiled(np.zeros((1, 1)))
     with announce_compiling():
-        lean_kernel(one)(np.zeros(1))
+        kernels.kernel(one)(np.zeros(1))
+    kernels.directory.cache_clear()
     assert capsys.readouterr().err.count("compiling the scheduling kernels") == 1

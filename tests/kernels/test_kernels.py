@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
-from types import FunctionType
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from qops_batsim.kernels import Steady, interpreted, kernel, lean_kernel, listening, store
-from qops_batsim.kernels.source import source_digest
+from qops_batsim import kernels
+from qops_batsim.kernels import interpreting, kernel, listening
 
 
 class Pair(NamedTuple):
@@ -24,7 +26,7 @@ class Pair(NamedTuple):
     factor: float
 
 
-@lean_kernel
+@kernel
 def weighted(rows: Any, pair: Pair, negative: bool) -> tuple[float, int, bool]:
     """Add the products of a row's numbers; count those of all rows."""
     total = 0.0
@@ -35,14 +37,14 @@ def weighted(rows: Any, pair: Pair, negative: bool) -> tuple[float, int, bool]:
     return total * pair.factor, rows.size, total > 0
 
 
-@lean_kernel
+@kernel
 def fill(values: Any, value: int) -> None:
     """Make all numbers the same."""
     for index in range(len(values)):
         values[index] = value
 
 
-@lean_kernel
+@kernel
 def filled(values: Any, value: int) -> int:
     """Fill through another kernel, which gets a constant."""
     fill(values, 7)
@@ -50,25 +52,38 @@ def filled(values: Any, value: int) -> int:
 
 
 @kernel
+def divided(one: int, other: int) -> float:
+    """Divide."""
+    return one / other
+
+
+@kernel
+def type_told(value: int) -> Any:
+    """Return a number of NumPy's, which a compiled kernel makes one of Python's."""
+    return np.int64(value)
+
+
+@kernel(allocates=True)
 def doubled(values: Any) -> Any:
     """Make an array."""
     return values * 2
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty place for kernels."""
-    monkeypatch.setattr(store, "homes", lambda: (tmp_path / "kernels",))
-    return tmp_path / "kernels"
+    monkeypatch.setattr(kernels, "homes", lambda: (tmp_path / "kernels",))
+    kernels.directory.cache_clear()
+    yield tmp_path / "kernels"
+    kernels.directory.cache_clear()
 
 
 def test_numbers_arrays_and_tuples_come_and_go() -> None:
     rows = np.arange(6.0).reshape(2, 3)
     pair = Pair(np.array([1, 0, 2]), 0.5)
-    for call in (weighted, Steady(weighted)):
-        assert call(rows, pair, False) == (6.5, 6, True)
-        assert call(rows, pair, np.bool_(True)) == (-6.5, 6, False)
-        assert call(rows[:, :], pair._replace(factor=1), False)[0] == 13.0
+    assert weighted(rows, pair, False) == (6.5, 6, True)
+    assert weighted(rows, pair, np.bool_(True)) == (-6.5, 6, False)
+    assert weighted(rows[:, :], pair._replace(factor=1), False)[0] == 13.0
     values = np.zeros(3, np.int64)
     assert fill(values, np.int64(4)) is None
     assert values.tolist() == [4, 4, 4]
@@ -77,50 +92,41 @@ def test_numbers_arrays_and_tuples_come_and_go() -> None:
 
 
 def test_what_no_kernel_takes_is_an_error() -> None:
-    with pytest.raises(TypeError, match="contiguous"):
-        fill(np.zeros(6)[::2], 1)
-    with pytest.raises(TypeError, match="a kernel takes numbers"):
-        fill("abc", 1)
-    steady = Steady(fill)
-    steady(np.zeros(2, np.int64), 1)
-    with pytest.raises(TypeError):
-        steady(np.zeros(2, np.int64), "one")
+    from numba import errors
+
+    for wrong in ("abc", print):
+        with pytest.raises(errors.TypingError):
+            fill(wrong, 1)
+    with pytest.raises(ZeroDivisionError):
+        divided(1, 0)
 
 
 def test_a_kernel_and_those_it_calls_run_as_python() -> None:
     values = np.zeros(2, np.int64)
     heard: list[str] = []
-    with listening(heard.append):
-        assert interpreted(filled)(values, 1) == 8
-        assert interpreted(fill)([0, 0], 1) is None
+    with listening(heard.append), interpreting(1):
+        assert filled(values, 1) == 8
+        assert fill([0, 0], 1) is None
+        with interpreting(kernels.FEW_STEPS + 1):
+            assert filled(values, 1) == 8, "it is a part of something short"
     assert values.tolist() == [7, 7]
     assert heard == []
-    assert interpreted(len) is len
 
 
-def test_what_cannot_be_kept_is_left_to_numba(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from qops_batsim.kernels import compiling
-
-    def fails(*_: Any) -> bytes:
-        raise AttributeError("numba has no attribute 'cgutils'")
-
-    monkeypatch.setattr(compiling, "machine_code_of", fails)
-    values = np.zeros(2, np.int64)
-    for call in (lean_kernel(filled.python), Steady(lean_kernel(filled.python))):
-        with pytest.warns(RuntimeWarning, match="numba .* is not supported .*cgutils.*anew"):
-            assert call(values, 1) == 8
-        assert call(values, 2) == 9
-    rows, pair = np.arange(6.0).reshape(2, 3), Pair(np.array([1, 0, 2]), 0.5)
-    with pytest.warns(RuntimeWarning):
-        assert lean_kernel(weighted.python)(rows, pair, False) == (6.5, 6, True)
-    assert list(place.glob("*/*.o")) == []
+def test_what_does_many_short_things_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_steps", 0)
+    for is_python in (True, True, False):
+        with interpreting(kernels.FEW_STEPS // 2):
+            assert (type(type_told(1)) is np.int64) is is_python
+    assert type(type_told(1)) is int
 
 
 def compiled(call: Any, *arguments: Any) -> list[str]:
     """Call a kernel as a new process would; return what had to be compiled."""
+    kernels.directory.cache_clear()
     heard: list[str] = []
     with listening(heard.append):
-        (kernel if call is doubled else lean_kernel)(call.python)(*arguments)
+        kernel(allocates=call.allocates)(call.python)(*arguments)
     return heard
 
 
@@ -131,16 +137,16 @@ def test_what_was_compiled_is_found_again(place: Path) -> None:
         assert compiled(call, *arguments) == []
     assert compiled(filled, np.zeros(2), 1) == ["filled"], "other kinds of arguments"
     assert compiled(filled, values, 1) == []
-    names = [path.name for path in place.glob("*/*")]
-    assert len(names) == 3
-    assert all(name.endswith((".o", ".numba")) for name in names)
+    assert len(list(place.rglob("*.nbc"))) == 3
 
 
-def test_a_damaged_file_counts_as_none(place: Path) -> None:
+@pytest.mark.parametrize("kind", ["nbi", "nbc"])
+@pytest.mark.parametrize("rest", [0, -1])
+def test_a_damaged_file_counts_as_none(place: Path, kind: str, rest: int) -> None:
     values = np.zeros(2, np.int64)
     compiled(fill, values, 1)
-    (path,) = place.glob("*/*")
-    path.write_bytes(path.read_bytes()[:-1])
+    (path,) = place.rglob(f"*.{kind}")
+    path.write_bytes(path.read_bytes()[:rest])
     assert compiled(fill, values, 1) == ["fill"]
     assert compiled(fill, values, 1) == []
 
@@ -150,76 +156,110 @@ def test_who_cannot_write_beside_the_package_writes_elsewhere(
 ) -> None:
     (tmp_path / "file").touch()
     places = [tmp_path / "file" / "kernels", tmp_path / "own"]
-    monkeypatch.setattr(store, "homes", lambda: tuple(places))
+    monkeypatch.setattr(kernels, "homes", lambda: tuple(places))
     values = np.zeros(2, np.int64)
     assert compiled(fill, values, 1) == ["fill"]
     assert compiled(fill, values, 1) == []
-    assert list((tmp_path / "own").glob("*/*fill*"))
-    # What lies beside the package is found by who may only read it.
-    places.insert(0, tmp_path / "own")
-    del places[2]
+    assert list((tmp_path / "own").rglob("*fill*.nbc"))
+    # What lies beside the package is found by who may only read it, with another place or without.
+    places[:] = [tmp_path / "own", tmp_path / "third"]
+    monkeypatch.setattr(kernels, "_may_write", lambda folder: "own" not in folder.parts)
+    assert compiled(fill, values, 1) == []
+    assert list((tmp_path / "third").rglob("*fill*.nbc"))
+    del places[1]
     assert compiled(fill, values, 1) == []
     # Without any place, each process compiles for itself.
     places[:] = [tmp_path / "file"]
     assert compiled(fill, values, 1) == compiled(fill, values, 1) == ["fill"]
 
 
-def test_files_of_sources_and_environments_that_are_gone_are_removed(place: Path) -> None:
+def test_what_cannot_be_written_is_compiled_all_the_same(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.zeros(2, np.int64)
+    first = kernel(fill.python)
+    first(values, 3)
+    folder = kernels.directory(fill.python.__module__)
+    assert folder is not None
+    shutil.rmtree(folder)
+    folder.touch()
+    first(np.zeros(2), 1.0)
+    first(values, 4)
+    assert values.tolist() == [4, 4]
+
+
+def test_directories_of_sources_and_environments_that_are_gone_are_removed(place: Path) -> None:
+    values = np.zeros(2, np.int64)
     old, young = place / "old", place / "young"
     for folder in (old, young):
         folder.mkdir(parents=True)
-        (folder / "a-b-c.o").touch()
     os.utime(old, (0, 0))
-    store.write("a-types-source.o", b"1")
-    store.write("a-other-source.o", b"2")
-    store.write("a-types-changed.o", b"3")
+    folder = kernels.directory(fill.python.__module__)
+    assert folder is not None
     assert not old.exists()
     assert young.exists()
-    assert store.read("a-types-source.o") is None
-    assert store.read("a-other-source.o") == b"2"
-    assert store.read("a-types-changed.o") == b"3"
+    older = folder.with_name(f"{fill.python.__module__}-0123")
+    other = folder.with_name("another-0123")
+    for each in (older, other):
+        each.mkdir()
+    folder.rmdir()
+    compiled(fill, values, 1)
+    assert not older.exists()
+    assert other.exists()
+    assert folder.exists()
 
 
-def function_of(source: str, **names: Any) -> FunctionType:
-    """Return the function that a source defines."""
-    exec(textwrap.dedent(source), names)
-    found: FunctionType = names["f"]
-    return found
+def test_the_settings_of_numba_stay(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import numba
+
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "mine")
+    compiled(fill, np.zeros(2, np.int64), 1)
+    assert numba.config.CACHE_DIR == "mine"
 
 
-def test_a_digest_changes_with_all_that_is_used_and_nothing_else() -> None:
-    source = 'def f(a):\n    "Say."\n    return a + ONE + np.pi + helper(a)'
-    names = {"ONE": 1, "np": np, "helper": fill}
-    first = source_digest(function_of(source, **names))
-    told = (
-        "def f(a: int) -> int:\n    'Say more.'\n    # Why.\n    return a + ONE + np.pi + helper(a)"
-    )
-    assert source_digest(function_of(told, **names, unused=2)) == first
-    others = [
-        function_of(source.replace("a +", "a -"), **names),
-        function_of(source, **{**names, "ONE": 2}),
-        function_of(source, **{**names, "ONE": 1.0}),
-        function_of(source.replace("np.pi", "np.e"), **names),
-        function_of(source, **{**names, "helper": filled}),
+def module_of(name: str, source: str, **names: Any) -> None:
+    """Have a module with such a content."""
+    module = ModuleType(name)
+    sys.modules[name] = module
+    vars(module).update(names)
+    exec(textwrap.dedent(source), vars(module))
+
+
+def test_a_digest_changes_with_all_that_is_used() -> None:
+    def digest(step: int = 1, **names: Any) -> str:
+        module_of("used", "def helper(a): return a + STEP", STEP=step)
+        helper = kernel(sys.modules["used"].helper)
+        module_of("user", "def f(a): return helper(a)", helper=helper, np=np, **names)
+        return kernels._digest_of(*kernels._sources("user", set()))
+
+    assert digest() == digest()
+    table = np.arange(4)
+    variants: list[dict[str, Any]] = [
+        {},
+        {"step": 2},
+        {"ONE": 2},
+        {"ONE": 1.0},
+        {"TABLE": table},
+        {"TABLE": table + 1},
+        {"TABLE": table.astype(float)},
+        {"Pair": Pair},
     ]
-    assert len({first, *map(source_digest, others)}) == 6
-    with pytest.raises(TypeError, match="a kernel uses"):
-        source_digest(function_of(source, **{**names, "ONE": [1]}))
+    assert len({digest(**each) for each in variants}) == len(variants)
 
 
 HELPER = """
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 STEP = 1
 
-@lean_kernel
+@kernel
 def step(value: int) -> int:
     return value + STEP
 """
 PROGRAM = """
 from helper import step
-from qops_batsim.kernels import lean_kernel, listening
+from qops_batsim.kernels import kernel, listening
 
-@lean_kernel
+@kernel
 def twice(value: int) -> int:
     return step(step(value))
 
@@ -242,11 +282,33 @@ def test_kernels_of_other_processes_and_of_changed_files(tmp_path: Path) -> None
     together = [start(tmp_path) for _ in range(4)]
     told = [process.communicate()[0] for process in together]
     assert all(each.startswith("3 ") for each in told)
-    (path,) = (tmp_path / "cache").glob("*/*/*")
-    assert path.suffix == ".o", "one file, and no part of one"
+    files = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert sorted(path.suffix for path in files) == [".nbc", ".nbi"], "no part of one"
     assert start(tmp_path).communicate()[0] == "3 []\n"
     (tmp_path / "helper.py").write_text(HELPER.replace("STEP = 1", "STEP = 5"))
     assert start(tmp_path).communicate()[0] == "11 ['twice']\n"
     assert start(tmp_path).communicate()[0] == "11 []\n"
-    (other,) = (tmp_path / "cache").glob("*/*/*")
-    assert other != path
+    assert not any(path.exists() for path in files), "what is stale is removed"
+
+
+ALIVE = """
+import sys
+from qops_batsim import kernels, simulate
+from qops_batsim.scheduling import profile
+kernels.FEW_STEPS = 0
+results = [simulate(workload, None, name) for name, workload in {cases}]
+modules = [each for each in sys.modules.values() if 'kernel' in each.__name__]
+call = profile.trim
+"""
+
+
+def test_a_process_that_keeps_kernels_and_results_ends_well() -> None:
+    cases = [("easy", "kth_sp2_1000"), ("qops", "sdsc_sp2_deadlines_500"), ("fcfs", "tiny_8")]
+    ended = subprocess.run(
+        [sys.executable, "-c", ALIVE.format(cases=cases)],
+        env={**os.environ, "PYTHONMALLOC": "malloc", "MALLOC_PERTURB_": "255"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")

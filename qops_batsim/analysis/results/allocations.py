@@ -15,7 +15,7 @@ import numpy as np
 
 from qops_batsim.analysis.results.tables import DATE_TOLERANCE, Booleans, Floats, Integers
 from qops_batsim.errors import InputError
-from qops_batsim.kernels import interpreted, lean_kernel
+from qops_batsim.kernels import interpreting, kernel
 from qops_batsim.limits import MAX_HOST_ID
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.tables import Texts
@@ -71,7 +71,8 @@ def _as_batsim_writes(texts: Texts) -> Allocations | None:
     letters = np.frombuffer(f"{texts.joined(_NEWLINE)}\n".encode(), np.uint8)
     most = int(np.count_nonzero((letters == _SPACE) | (letters == _END)))
     found = Allocations(*(np.empty(most, np.int64) for _ in range(3)))
-    rows, count = _read_intervals(letters, *found, MAX_HOST_ID)
+    with interpreting(len(letters)):
+        rows, count = _read_intervals(letters, *found, MAX_HOST_ID)
     return Allocations(*(each[:count] for each in found)) if rows == len(texts) else None
 
 
@@ -79,7 +80,7 @@ _NEWLINE = "\n"
 _SPACE, _HYPHEN, _ZERO, _NINE, _END = (ord(each) for each in " -09\n")
 
 
-@lean_kernel
+@kernel
 def _read_intervals(
     letters: np.ndarray, rows: np.ndarray, first: np.ndarray, last: np.ndarray, most: int
 ) -> tuple[int, int]:
@@ -140,9 +141,6 @@ def _of_each(texts: Sequence[str]) -> Allocations:
     pairs = np.array(bounds, dtype=np.int64).reshape(-1, 2)
     return Allocations(np.array(rows, dtype=np.int64), pairs[:, 0].copy(), pairs[:, 1].copy())
 
-
-FEW_INTERVALS = 1_000
-"""Intervals of hosts up to which plain Python is as fast as loading compiled code."""
 
 _WORD = 5
 """Two to this power are the bits of a word."""
@@ -225,12 +223,12 @@ def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Int
     busy = np.zeros(2)
     jobs = _Jobs(order, offsets, start, finish)
     first, last = allocations.first, allocations.last
-    follow = _follow if len(first) > FEW_INTERVALS else interpreted(_follow)
-    follow(jobs, first, last, hosts, opened, closed, busy, DATE_TOLERANCE)
+    with interpreting(len(first)):
+        _follow(jobs, first, last, hosts, opened, closed, busy, DATE_TOLERANCE)
     return Occupancy(order, opened, closed, float(busy.sum()), np.flatnonzero(hosts.shared))
 
 
-@lean_kernel
+@kernel
 def _follow(
     jobs: _Jobs,
     first: np.ndarray,
@@ -269,7 +267,7 @@ def _follow(
         host = end
 
 
-@lean_kernel
+@kernel
 def _segment_of(hosts: _Hosts, host: int) -> int:
     """Return the first host of the segment that holds a host."""
     word = host >> _WORD
@@ -286,7 +284,7 @@ def _segment_of(hosts: _Hosts, host: int) -> int:
     return int((word << _WORD) + highest)
 
 
-@lean_kernel
+@kernel
 def _split(hosts: _Hosts, segment: int, host: int) -> None:
     """Let a further segment begin at a host within a segment."""
     hosts.starts[host >> _WORD] |= 1 << (host & _BIT)
@@ -295,7 +293,7 @@ def _split(hosts: _Hosts, segment: int, host: int) -> None:
     hosts.holder[host] = hosts.holder[segment]
 
 
-@lean_kernel
+@kernel
 def _end_of_alike(hosts: _Hosts, host: int, behind: int) -> int:
     """Join the segments from one on, up to ``behind``, on which the same happened; return its end.
 
@@ -311,7 +309,7 @@ def _end_of_alike(hosts: _Hosts, host: int, behind: int) -> int:
     return int(min(end, behind))
 
 
-@lean_kernel
+@kernel
 def _close(hosts: _Hosts, host: int, end: int, closed: np.ndarray, busy: np.ndarray) -> None:
     """Note that some hosts, on which the same happened, are no longer busy."""
     if hosts.holder[host] >= 0:
@@ -323,7 +321,7 @@ def _close(hosts: _Hosts, host: int, end: int, closed: np.ndarray, busy: np.ndar
         _add(busy, (end - host) * (period - upper))
 
 
-@lean_kernel
+@kernel
 def _add(total: np.ndarray, value: float) -> None:
     """Add to a sum of two floats: the sum, and what its rounding has lost."""
     before = total[0]

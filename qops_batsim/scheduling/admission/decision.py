@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.admission.search import Draft, new_draft
 from qops_batsim.scheduling.core.columns import (
     ESTIMATES,
@@ -53,7 +53,7 @@ def new_room(steps: int, jobs: int) -> Room:
     return Room(new_profile(0, steps), new_draft(steps, jobs), new_profile(0, steps))
 
 
-@lean_kernel
+@kernel
 def prepare_search(state: State, room: Room, now: float) -> None:
     """Hold late jobs to what is planned now, and write what the running jobs leave free."""
     aim_again(state.jobs, state.waiting)
@@ -64,7 +64,7 @@ def prepare_search(state: State, room: Room, now: float) -> None:
     state.counts[HAS_PROFILE] = 1
 
 
-@lean_kernel
+@kernel
 def why_impossible(state: State, slot: int, now: float) -> int:
     """Return why a job could not end in time if nothing waited, 0 if it could."""
     jobs = state.jobs
@@ -74,7 +74,7 @@ def why_impossible(state: State, slot: int, now: float) -> int:
     return NO_TIME if jobs.numbers[ESTIMATES, slot] > target - now + DEADLINE_TOLERANCE else 0
 
 
-@lean_kernel
+@kernel
 def impossible_numbers(state: State, slot: int, now: float, why: int) -> tuple[float, float, float]:
     """Return the numbers of the row of such a refusal."""
     if why == HOSTS_AWAY:
@@ -84,7 +84,7 @@ def impossible_numbers(state: State, slot: int, now: float, why: int) -> tuple[f
     return float(state.jobs.numbers[ESTIMATES, slot]), target - now, target
 
 
-@lean_kernel
+@kernel
 def is_possible(state: State, slot: int, now: float) -> bool:
     """Tell whether a new job could end in time if nothing waited; if not, refuse it."""
     why = why_impossible(state, slot, now)
@@ -95,7 +95,7 @@ def is_possible(state: State, slot: int, now: float) -> bool:
     return False
 
 
-@lean_kernel
+@kernel
 def install(state: State, draft: Draft, jobs: int) -> None:
     """Make a draft, with so many jobs more, the plan. O(jobs + steps)."""
     count = state.waiting.size[0] + jobs
@@ -103,7 +103,7 @@ def install(state: State, draft: Draft, jobs: int) -> None:
     copy_profile(draft.profile, state.profile)
 
 
-@lean_kernel
+@kernel
 def admit(state: State, draft: Draft, slot: int) -> None:
     """Take a new job into the plan, which is the draft from now on."""
     install(state, draft, 1)
@@ -111,7 +111,7 @@ def admit(state: State, draft: Draft, slot: int) -> None:
     note_moves_for(state, slot, BY_ADMISSION)
 
 
-@lean_kernel
+@kernel
 def conclude(
     state: State, draft: Draft, slot: int, found: bool, blamed: int, where: int, place: int
 ) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.scheduling.admission.decision import (
     AT_POINT,
@@ -127,7 +127,7 @@ def new_offer_room(steps: int, jobs: int) -> OfferRoom:
 # Offers
 
 
-@lean_kernel
+@kernel
 def lag_of(jobs: Jobs, slot: int) -> float:
     """Return by how much a new job's target is later than its request (seconds).
 
@@ -136,14 +136,14 @@ def lag_of(jobs: Jobs, slot: int) -> float:
     return float(jobs.numbers[TARGETS, slot] - jobs.numbers[DEADLINES, slot])
 
 
-@lean_kernel
+@kernel
 def promise(jobs: Jobs, slot: int, deadline: float, lag: float) -> None:
     """Let a new job, told so late, be planned with another deadline than it asked for (seconds)."""
     jobs.numbers[PROMISES, slot] = deadline
     jobs.numbers[TARGETS, slot] = deadline + lag
 
 
-@lean_kernel
+@kernel
 def copy_draft(draft: Draft, to: Draft, jobs: int) -> None:
     """Make another draft of so many jobs the same."""
     copy_profile(draft.profile, to.profile)
@@ -151,7 +151,7 @@ def copy_draft(draft: Draft, to: Draft, jobs: int) -> None:
         to.order[index], to.starts[index] = draft.order[index], draft.starts[index]
 
 
-@lean_kernel
+@kernel
 def earliest(
     now: float,
     free: Profile,
@@ -208,7 +208,7 @@ def earliest(
     return found, low, high
 
 
-@lean_kernel
+@kernel
 def find_earliest(
     state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms, slot: int
 ) -> float:
@@ -222,7 +222,7 @@ def find_earliest(
     return found
 
 
-@lean_kernel
+@kernel
 def refuse_after_offer(
     state: State, offers: OfferRoom, slot: int, outcome: int, offered: float, factor: float,
     slack: float,
@@ -233,7 +233,7 @@ def refuse_after_offer(
     refuse(state, slot, offers.why[0], offers.why[1], numbers[0], numbers[1], numbers[2])
 
 
-@lean_kernel
+@kernel
 def propose(
     state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms, slot: int
 ) -> tuple[bool, float, float]:
@@ -292,7 +292,7 @@ def propose(
     return True, soonest, offered
 
 
-@lean_kernel
+@kernel
 def settle_offer(
     state: State,
     room: Room,
@@ -330,7 +330,7 @@ def settle_offer(
     note_moves_for(state, slot, BY_ADMISSION)
 
 
-@lean_kernel
+@kernel
 def take_fqops(
     state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms, slot: int
 ) -> None:
@@ -349,13 +349,13 @@ def take_fqops(
 # Kill and restart
 
 
-@lean_kernel
+@kernel
 def used_work(state: State, slot: int, now: float) -> float:
     """Return the processor-seconds that a running job has used in the plan."""
     return float(state.jobs.processors[slot] * (now - state.jobs.numbers[STARTS, slot]))
 
 
-@lean_kernel
+@kernel
 def comes_before(state: State, slot: int, other: int, now: float) -> bool:
     """Tell whether a running job is tried before another one: by work used, start, and arrival."""
     one, two = used_work(state, slot, now), used_work(state, other, now)
@@ -365,7 +365,7 @@ def comes_before(state: State, slot: int, other: int, now: float) -> bool:
     return bool(one < two or (one == two and slot < other))
 
 
-@lean_kernel
+@kernel
 def may_be_killed(state: State, terms: Terms, slot: int, now: float) -> bool:
     """Tell whether a running job might be killed, and end in time if it is restarted at once."""
     jobs, numbers = state.jobs, state.jobs.numbers
@@ -384,7 +384,7 @@ def may_be_killed(state: State, terms: Terms, slot: int, now: float) -> bool:
     )
 
 
-@lean_kernel
+@kernel
 def kill_for(
     state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms, slot: int, now: float
 ) -> bool:
@@ -415,7 +415,7 @@ def kill_for(
         state.counts[HAS_PROFILE] = 0
 
 
-@lean_kernel
+@kernel
 def plan_both(
     state: State, room: Room, offers: OfferRoom, rules: Rules, slot: int, victim: int, now: float
 ) -> bool:
@@ -447,7 +447,7 @@ def plan_both(
     return found
 
 
-@lean_kernel
+@kernel
 def note_kill(state: State, slot: int, victim: int, since: float) -> None:
     """Have a running job killed for a new one, which is in the plan, as is its work again.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from qops_batsim.kernels import Steady, lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.admission.decision import (
     AT_POINT,
     Room,
@@ -58,14 +58,14 @@ from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import DEADLINE_TOLERANCE
 
 
-@lean_kernel
+@kernel
 def raise_headroom(now: float, jobs: Jobs, slot: int, market: Market, terms: Terms) -> None:
     """Have no less left free beside a job than others are expected to need."""
     needed = headroom_of(now, jobs, slot, market, terms)
     jobs.numbers[HEADROOM, slot] = max(jobs.numbers[HEADROOM, slot], needed)
 
 
-@lean_kernel
+@kernel
 def foresight_search(
     now: float,
     running: Profile,
@@ -111,7 +111,7 @@ class ForesightSearch:
     """The search of foresight with its options, and what it has learned."""
 
     def __init__(self, options: ForesightOptions, machine_size: int) -> None:
-        self._search = Steady(foresight_search)
+        self._search = foresight_search
         self._rules, self._terms = rules_of(options), terms_of(options)
         self._market = new_market(machine_size)
 
@@ -156,7 +156,7 @@ def too_dear(cost: float, worth: float, price: float) -> Refusal:
     return Refusal(kind=RefusalKind.TOO_DEAR, cost=cost, worth=worth, price=price)
 
 
-@lean_kernel
+@kernel
 def take_foresight(
     state: State, room: Room, rules: Rules, market: Market, terms: Terms, slot: int
 ) -> None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.admission.options import ForesightOptions
 from qops_batsim.scheduling.core.columns import (
     ESTIMATES,
@@ -116,13 +116,13 @@ def new_market(machine_size: int) -> Market:
     )
 
 
-@lean_kernel
+@kernel
 def measure_of(processors: int, estimate: float, left: float, terms: Terms) -> float:
     """Return the work of a job, or its urgency: the share of the time left that it runs."""
     return estimate / max(left, estimate) if terms.by_charge else processors * estimate
 
 
-@lean_kernel
+@kernel
 def worth_of(measure: float, market: Market, terms: Terms) -> float:
     """Return what a job is worth, in jobs of the mean worth."""
     seen = market.seen
@@ -131,7 +131,7 @@ def worth_of(measure: float, market: Market, terms: Terms) -> float:
     return float(1.0 - terms.weight + terms.weight * measure * seen[JOBS] / seen[MEASURE])
 
 
-@lean_kernel
+@kernel
 def learn(
     now: float, processors: int, estimate: float, left: float, market: Market, terms: Terms
 ) -> None:
@@ -144,7 +144,7 @@ def learn(
     count(processors, estimate, left, market, terms)
 
 
-@lean_kernel
+@kernel
 def is_new_hour(now: float, market: Market, terms: Terms) -> bool:
     """Let time pass, and tell whether another hour has begun."""
     seen = market.seen
@@ -159,7 +159,7 @@ def is_new_hour(now: float, market: Market, terms: Terms) -> bool:
     return bool(hours > 0)
 
 
-@lean_kernel
+@kernel
 def count(processors: int, estimate: float, left: float, market: Market, terms: Terms) -> None:
     """Count an arrival."""
     if estimate == np.inf:
@@ -178,7 +178,7 @@ def count(processors: int, estimate: float, left: float, market: Market, terms: 
     market.urgent[WORTH, length, width] += worth_of(measure, market, terms)
 
 
-@lean_kernel
+@kernel
 def fade(hours: int, market: Market, terms: Terms) -> None:
     """Let the past count less, after so many hours."""
     kept, span = 1.0, market.seen[SPAN]
@@ -195,7 +195,7 @@ def fade(hours: int, market: Market, terms: Terms) -> None:
                 market.urgent[index, length, width] *= kept
 
 
-@lean_kernel
+@kernel
 def set_prices(market: Market) -> None:
     """Make the losses of what was learned."""
     for free in range(len(market.loads)):
@@ -205,7 +205,7 @@ def set_prices(market: Market) -> None:
         add_loads(length, market)
 
 
-@lean_kernel
+@kernel
 def class_of(lengths: Floats, length: float) -> int:
     """Return the first class whose jobs may be so long; the last one's may have any length."""
     index = 0
@@ -214,7 +214,7 @@ def class_of(lengths: Floats, length: float) -> int:
     return index
 
 
-@lean_kernel
+@kernel
 def add_loads(length: int, market: Market) -> None:
     """Let the urgent jobs of a class of length count from now on."""
     urgent, span = market.urgent, market.seen[SPAN]
@@ -227,7 +227,7 @@ def add_loads(length: int, market: Market) -> None:
                 market.rates[processors] += urgent[WORTH, length, width] / span
 
 
-@lean_kernel
+@kernel
 def set_losses(length: int, market: Market) -> None:
     """Compute what the jobs that count lose with so many processors free, by the recursion.
 
@@ -255,7 +255,7 @@ def set_losses(length: int, market: Market) -> None:
         market.losses[length, free] = lost
 
 
-@lean_kernel
+@kernel
 def displaced(
     profile: Profile, start: float, estimate: float, processors: int, market: Market
 ) -> float:
@@ -274,7 +274,7 @@ def displaced(
     return total
 
 
-@lean_kernel
+@kernel
 def headroom_of(now: float, jobs: Jobs, slot: int, market: Market, terms: Terms) -> float:
     """Return how many processors should stay free beside a job that can wait.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.kernels import Steady, lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.admission.decision import (
     AFTER_STEPS,
     Room,
@@ -75,7 +75,7 @@ def new_notes(slots: int, jobs: int) -> Notes:
     return Notes(np.zeros(slots), np.zeros(slots), np.zeros(slots, ints), np.zeros(jobs + 1, ints))
 
 
-@lean_kernel
+@kernel
 def find_time(now: float, profile: Profile, jobs: Jobs, slot: int, room: Notes) -> bool:
     """Find a time at which a job fits and is not late; tell if there is one. O(steps).
 
@@ -101,7 +101,7 @@ def find_time(now: float, profile: Profile, jobs: Jobs, slot: int, room: Notes) 
     return True
 
 
-@lean_kernel
+@kernel
 def late_one(
     now: float,
     profile: Profile,
@@ -126,7 +126,7 @@ def late_one(
     return NO_PLAN
 
 
-@lean_kernel
+@kernel
 def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, room: Notes) -> int:
     """Extend the partial schedule by the candidate at a place, if it stays strongly feasible.
 
@@ -151,7 +151,7 @@ def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, room: N
     return late
 
 
-@lean_kernel
+@kernel
 def mrt_search(
     now: float,
     running: Profile,
@@ -219,7 +219,7 @@ class MrtSearch:
     """The search of MRT with its options."""
 
     def __init__(self, options: MrtOptions) -> None:
-        self._search = Steady(mrt_search)
+        self._search = mrt_search
         self._by_laxity = options.order == "least_laxity"
         self._max_backtracks = options.max_backtracks
         self._notes = new_notes(0, 0)
@@ -245,7 +245,7 @@ class MrtSearch:
             self._notes = new_notes(slots, jobs)
 
 
-@lean_kernel
+@kernel
 def take_mrt(
     state: State, room: Room, by_laxity: bool, max_backtracks: int, notes: Notes, slot: int
 ) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.kernels import Steady, lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.admission.decision import (
     AT_POSITIONS,
     Room,
@@ -80,7 +80,7 @@ def new_prices(options: MsbOptions, arrivals: Floats, slots: int, jobs: int) -> 
     return Prices(only_delays, options.fairness, arrivals, np.zeros(slots), np.zeros(jobs))
 
 
-@lean_kernel
+@kernel
 def rate_of(jobs: Jobs, slot: int, fair: bool, arrivals: Floats) -> float:
     """Return the price of a second by which a waiting job is moved.
 
@@ -98,7 +98,7 @@ def rate_of(jobs: Jobs, slot: int, fair: bool, arrivals: Floats) -> float:
     return rate
 
 
-@lean_kernel
+@kernel
 def price_of(delay: float, rate: float, only_delays: bool) -> float:
     """Return what it costs that a job starts ``delay`` seconds later than planned.
 
@@ -111,7 +111,7 @@ def price_of(delay: float, rate: float, only_delays: bool) -> float:
     return max(-FOREVER, min(delay, FOREVER)) * rate
 
 
-@lean_kernel
+@kernel
 def bound_prices(now: float, base: Profile, jobs: Jobs, waiting: Queue, prices: Prices) -> None:
     """Write the rates of the waiting jobs, and what those from each index on cost at least.
 
@@ -128,7 +128,7 @@ def bound_prices(now: float, base: Profile, jobs: Jobs, waiting: Queue, prices: 
         least[index] = least[index + 1] + gain
 
 
-@lean_kernel
+@kernel
 def price_position(
     now: float,
     position: int,
@@ -166,7 +166,7 @@ def price_position(
     return price, following
 
 
-@lean_kernel
+@kernel
 def msb_search(
     now: float,
     running: Profile,
@@ -210,7 +210,7 @@ class MsbSearch:
     """The search of MSB with its options."""
 
     def __init__(self, options: MsbOptions) -> None:
-        self._search = Steady(msb_search)
+        self._search = msb_search
         self._options = options
         self._trial = new_draft(1, 0)
         self._prices = new_prices(options, np.zeros(0), 0, 0)
@@ -249,7 +249,7 @@ class MsbSearch:
         return self._prices
 
 
-@lean_kernel
+@kernel
 def take_msb(state: State, room: Room, prices: Prices, trial: Draft, slot: int) -> None:
     """Admit a new job or refuse it, as :class:`~qops_batsim.scheduling.admission.msb.Msb`."""
     now = nominal(state)

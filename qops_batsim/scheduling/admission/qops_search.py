@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.kernels import Steady, lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.admission.decision import (
     AT_POINT,
     Room,
@@ -80,7 +80,7 @@ def rules_of(options: QopsOptions) -> Rules:
     )
 
 
-@lean_kernel
+@kernel
 def sort_by_start(point: int, end: int, d: Draft) -> None:
     """Put jobs that are placed in the order of their starts, ties as they are. O(jobs²)."""
     for index in range(point + 1, end):
@@ -91,7 +91,7 @@ def sort_by_start(point: int, end: int, d: Draft) -> None:
         d.order[place], d.starts[place] = slot, start
 
 
-@lean_kernel
+@kernel
 def leave_share(share: float, running: Profile, jobs: Jobs, waiting: Queue, new: int) -> None:
     """Have a share of the machine left free beside each job. O(waiting)."""
     # What is free in the end is the machine.
@@ -101,7 +101,7 @@ def leave_share(share: float, running: Profile, jobs: Jobs, waiting: Queue, new:
         jobs.numbers[HEADROOM, waiting.slots[index]] = room
 
 
-@lean_kernel
+@kernel
 def fit_beside(now: float, profile: Profile, jobs: Jobs, slot: int) -> float:
     """Return the earliest fit of a job, with its headroom if it can wait for that. O(steps).
 
@@ -120,7 +120,7 @@ def fit_beside(now: float, profile: Profile, jobs: Jobs, slot: int) -> float:
     return earliest_fit(profile, now, duration, needed)
 
 
-@lean_kernel
+@kernel
 def place_line(
     now: float, base: Profile, jobs: Jobs, point: int, end: int, rules: Rules, d: Draft
 ) -> int:
@@ -167,7 +167,7 @@ def place_line(
     return NO_PLAN
 
 
-@lean_kernel
+@kernel
 def qops_search(
     now: float,
     running: Profile,
@@ -183,7 +183,7 @@ def qops_search(
     return try_points(now, running, jobs, waiting, new, rules, draft, base)
 
 
-@lean_kernel
+@kernel
 def try_points(
     now: float,
     running: Profile,
@@ -232,7 +232,7 @@ class QopsSearch:
     """The search of QoPS with its options."""
 
     def __init__(self, options: QopsOptions) -> None:
-        self._search = Steady(qops_search)
+        self._search = qops_search
         self._rules = rules_of(options)
 
     def __call__(self, q: Question) -> Verdict:
@@ -249,7 +249,7 @@ class QopsSearch:
         take_qops(plan.state, room, self._rules, slot)
 
 
-@lean_kernel
+@kernel
 def take_qops(state: State, room: Room, rules: Rules, slot: int) -> None:
     """Admit a new job or refuse it, as :class:`~qops_batsim.scheduling.admission.qops.Qops`."""
     now = nominal(state)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.core.columns import (
     ESTIMATES,
     KEYS,
@@ -124,13 +124,13 @@ def missed(
     return Verdict(False, blamed, refusal)
 
 
-@lean_kernel
+@kernel
 def meets(start: float, estimate: float, target: float) -> bool:
     """Whether a job that starts then is expected to end in time."""
     return end_of(start, estimate) <= target + DEADLINE_TOLERANCE
 
 
-@lean_kernel
+@kernel
 def set_keys(jobs: Jobs, waiting: Queue, new: int, by_laxity: bool) -> None:
     """Set what the order heuristic compares: promises, or promises minus estimates. O(waiting)."""
     for index in range(waiting.size[0] + 1):
@@ -142,7 +142,7 @@ def set_keys(jobs: Jobs, waiting: Queue, new: int, by_laxity: bool) -> None:
         jobs.numbers[KEYS, slot] = key
 
 
-@lean_kernel
+@kernel
 def lift(order: Ints, place: int, to: int) -> None:
     """Move the slot at ``place`` to the earlier place ``to``. O(place - to)."""
     slot = order[place]
@@ -151,7 +151,7 @@ def lift(order: Ints, place: int, to: int) -> None:
     order[to] = slot
 
 
-@lean_kernel
+@kernel
 def line_up(point: int, jobs: Jobs, waiting: Queue, new: int, draft: Draft) -> None:
     """Put the waiting jobs from a point on and the new one in the order of their keys."""
     count = waiting.size[0]
@@ -161,7 +161,7 @@ def line_up(point: int, jobs: Jobs, waiting: Queue, new: int, draft: Draft) -> N
     sort_slots(draft.order, point, count + 1, jobs.numbers[KEYS])
 
 
-@lean_kernel
+@kernel
 def keep_up_to(point: int, kept: int, base: Profile, jobs: Jobs, waiting: Queue, d: Draft) -> None:
     """Let the waiting jobs from ``kept`` up to a point keep their reservations."""
     for index in range(kept, point):

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.kernels import kernel, lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.aroma.application import Application
 from qops_batsim.scheduling.aroma.book import Book, Taken
 from qops_batsim.scheduling.aroma.machine import Machine
@@ -67,18 +67,23 @@ class Request(NamedTuple):
 
 
 FOUND = np.dtype(
-    [
-        ("load", np.int64),  # X_m at the date
-        ("memory", np.float64),  # M_u(m) at the date (bytes)
-        # When the next application that has to be alone starts (s); the date where one is.
-        ("next_exclusive", np.float64),
-        ("release", np.float64),  # when the last application ends, at least the date (s)
-    ]
+    (
+        np.record,
+        np.dtype(
+            [
+                ("load", np.int64),  # X_m at the date
+                ("memory", np.float64),  # M_u(m) at the date (bytes)
+                # When the next application that has to be alone starts (s); the date where one is.
+                ("next_exclusive", np.float64),
+                ("release", np.float64),  # when the last application ends, at least the date (s)
+            ]
+        ),
+    )
 )
 """A host at a date: the applications on it, and those to come."""
 
 
-@kernel
+@kernel(allocates=True)
 def survey(date: float, slots: Ints, mapped: Rows, tasks: Rows, host_count: int) -> Rows:
     """Return what is on each host at a date and what comes after. O(hosts + entries)."""
     found = np.zeros(host_count, FOUND)
@@ -103,7 +108,7 @@ def survey(date: float, slots: Ints, mapped: Rows, tasks: Rows, host_count: int)
     return found
 
 
-@kernel
+@kernel(allocates=True)
 def risky_hosts(
     date: float,
     needs: Floats,
@@ -144,7 +149,7 @@ def risky_hosts(
     return risky
 
 
-@kernel
+@kernel(allocates=True)
 def release_after(date: float, needs: Floats, hosts: Rows, found: Rows) -> Floats:
     """Return when each host would be released if it got one more task, t_f(m, s) of (1).
 
@@ -160,7 +165,7 @@ def release_after(date: float, needs: Floats, hosts: Rows, found: Rows) -> Float
     return after
 
 
-@kernel
+@kernel(allocates=True)
 def best_hosts(
     now: float,
     date: float,
@@ -189,7 +194,7 @@ def best_hosts(
     return chosen
 
 
-@kernel
+@kernel(allocates=True)
 def choose(
     wanted: int,
     now: float,
@@ -237,7 +242,7 @@ def choose(
     return chosen[:count]
 
 
-@kernel
+@kernel(allocates=True)
 def choose_apart(now: float, eligible: Flags, after: Floats, weights: Floats, chosen: Ints) -> int:
     """Write the hosts with the least criteria, the best first, and return how many there are."""
     keys, count = np.empty(len(chosen)), 0
@@ -257,7 +262,7 @@ def choose_apart(now: float, eligible: Flags, after: Floats, weights: Floats, ch
     return count
 
 
-@kernel
+@kernel(allocates=True)
 def network_seconds(chosen: Ints, sent: float, hosts: Rows, bandwidths: Floats) -> float:
     """Return D_r / min B for tasks on these hosts (s). O(tasks + groups²)."""
     if sent <= 0.0 or len(chosen) < 2:
@@ -274,7 +279,7 @@ def network_seconds(chosen: Ints, sent: float, hosts: Rows, bandwidths: Floats) 
     return sent / slowest
 
 
-@lean_kernel
+@kernel
 def longest_transfer(sent: float, bandwidths: Floats) -> float:
     """Return the longest that communication can take (s)."""
     slowest = np.inf
@@ -284,7 +289,7 @@ def longest_transfer(sent: float, bandwidths: Floats) -> float:
     return float(sent / slowest)
 
 
-@lean_kernel
+@kernel
 def first_gap(
     dates: Floats,
     request: Request,
@@ -326,7 +331,7 @@ def first_gap(
     return -1
 
 
-@lean_kernel
+@kernel
 def write_gaps(
     date: float, eligible: Flags, slots: Ints, mapped: Rows, tasks: Rows, gaps: Floats
 ) -> None:
@@ -345,7 +350,7 @@ def write_gaps(
             gaps[host] = min(gaps[host], gap)
 
 
-@kernel
+@kernel(allocates=True)
 def map_alone(
     now: float,
     dates: Floats,
@@ -396,7 +401,7 @@ def map_alone(
     return False
 
 
-@kernel
+@kernel(allocates=True)
 def map_shared(
     now: float,
     dates: Floats,
@@ -442,7 +447,7 @@ def map_shared(
     return False
 
 
-@lean_kernel
+@kernel
 def allow(
     date: float,
     request: Request,
@@ -463,7 +468,7 @@ def allow(
         )
 
 
-@lean_kernel
+@kernel
 def rule_out(
     allowed: Flags,
     slot: int,
@@ -505,14 +510,14 @@ def rule_out(
     return ruled_out
 
 
-@lean_kernel
+@kernel
 def crowded_seconds(task: Any, hosts: Rows, found: Rows) -> float:
     """Return how long a task takes beside what is on its host at a date (s)."""
     crowd = (found[task.host].load + 1) / hosts[task.host].processors
     return float(task.need * max(1.0, crowd))
 
 
-@lean_kernel
+@kernel
 def place(
     request: Request,
     start: float,

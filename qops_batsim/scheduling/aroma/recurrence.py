@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.kernels import kernel, lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.timing import PLAN_TOLERANCE
 
 Ints = npt.NDArray[np.int64]
@@ -34,58 +34,76 @@ KEPT = -1
 """Blamed by :func:`predict` when every constraint is kept: nobody."""
 
 APPLICATION = np.dtype(
-    [
-        ("start", np.float64),  # t_b: planned, or real once it runs (s)
-        ("end", np.float64),  # t_f as last predicted (s)
-        ("left", np.float64),  # share of the work that is left, from 1 to 0
-        ("rate", np.float64),  # share of the work that is done in a second now
-        ("deadline", np.float64),  # latest end that has to be kept (s); infinite without
-        ("ordered", np.float64),  # when the engine was told to start it (s); else infinite
-        ("memory", np.float64),  # of each task (bytes)
-        ("first", np.int64),
-        ("count", np.int64),
-        ("running", np.bool_),
-        ("exclusive", np.bool_),  # no other application may be on its hosts while it is
-    ],
-    align=True,
+    (
+        np.record,
+        np.dtype(
+            [
+                ("start", np.float64),  # t_b: planned, or real once it runs (s)
+                ("end", np.float64),  # t_f as last predicted (s)
+                ("left", np.float64),  # share of the work that is left, from 1 to 0
+                ("rate", np.float64),  # share of the work that is done in a second now
+                ("deadline", np.float64),  # latest end that has to be kept (s); infinite without
+                ("ordered", np.float64),  # when the engine was told to start it (s); else infinite
+                ("memory", np.float64),  # of each task (bytes)
+                ("first", np.int64),
+                ("count", np.int64),
+                ("running", np.bool_),
+                ("exclusive", np.bool_),  # no other application may be on its hosts while it is
+            ],
+            align=True,
+        ),
+    )
 )
 """A mapped application."""
 
-TASK = np.dtype([("host", np.int64), ("need", np.float64)])
+TASK = np.dtype((np.record, np.dtype([("host", np.int64), ("need", np.float64)])))
 """A task: where it is, and t_c(m), the seconds that it needs there alone."""
 
 HOST = np.dtype(
-    [
-        ("processors", np.int64),  # U(m)
-        ("memory", np.float64),  # M_t(m) (bytes)
-        ("group", np.int64),  # hosts of a group are alike to the network
-        ("load", np.int64),  # X_m, applications that run there
-        ("alone", np.int64),  # slot of the exclusive application there, or -1
-        ("first_user", np.int64),  # its users are listed from here ...
-        ("end_user", np.int64),  # ... up to here
-    ]
+    (
+        np.record,
+        np.dtype(
+            [
+                ("processors", np.int64),  # U(m)
+                ("memory", np.float64),  # M_t(m) (bytes)
+                ("group", np.int64),  # hosts of a group are alike to the network
+                ("load", np.int64),  # X_m, applications that run there
+                ("alone", np.int64),  # slot of the exclusive application there, or -1
+                ("first_user", np.int64),  # its users are listed from here ...
+                ("end_user", np.int64),  # ... up to here
+            ]
+        ),
+    )
 )
 """A host."""
 
 PROGRESS = np.dtype(
-    [
-        ("left", np.float64),  # t_c^k as a share of the work, at the date since
-        ("rate", np.float64),  # share of the work that is done in a second from then on
-        ("since", np.float64),
-        ("end", np.float64),  # when it ends if nothing changes (s); infinite if it does not run
-        ("touched", np.int64),  # number of the event that last settled the rate
-        ("runs", np.bool_),
-    ],
-    align=True,
+    (
+        np.record,
+        np.dtype(
+            [
+                ("left", np.float64),  # t_c^k as a share of the work, at the date since
+                ("rate", np.float64),  # share of the work that is done in a second from then on
+                ("since", np.float64),
+                (
+                    "end",
+                    np.float64,
+                ),  # when it ends if nothing changes (s); infinite if it does not run
+                ("touched", np.int64),  # number of the event that last settled the rate
+                ("runs", np.bool_),
+            ],
+            align=True,
+        ),
+    )
 )
 """An application in an execution that is followed from event to event."""
 
 
-USER = np.dtype([("index", np.int64), ("need", np.float64)])
+USER = np.dtype((np.record, np.dtype([("index", np.int64), ("need", np.float64)])))
 """A user of a host: its place among the applications, and how long its task there takes alone."""
 
 
-@lean_kernel
+@kernel
 def count_loads(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> None:
     """Write how many of the applications use each host. O(hosts + tasks)."""
     for host in range(len(hosts)):
@@ -95,7 +113,7 @@ def count_loads(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> None:
             hosts[tasks[entry].host].load += 1
 
 
-@kernel
+@kernel(allocates=True)
 def list_users(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Rows:
     """Return who uses each host, as :data:`USER`; ``hosts`` says where to look.
 
@@ -109,7 +127,7 @@ def list_users(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Rows:
     return users
 
 
-@kernel
+@kernel(allocates=True)
 def new_lists(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Rows:
     """Return room for lists of who uses each host, which ``hosts`` says are empty."""
     count_loads(slots, mapped, tasks, hosts)
@@ -120,7 +138,7 @@ def new_lists(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> Rows:
     return np.empty(total, USER)
 
 
-@lean_kernel
+@kernel
 def add_user(index: int, task: Any, hosts: Rows, users: Rows) -> None:
     """Add an application to the users of the host of one of its tasks."""
     user = users[hosts[task.host].end_user]
@@ -128,7 +146,7 @@ def add_user(index: int, task: Any, hosts: Rows, users: Rows) -> None:
     hosts[task.host].end_user += 1
 
 
-@lean_kernel
+@kernel
 def strike_out(index: int, host: Any, users: Rows) -> None:
     """Take an application out of the users of a host."""
     place = host.first_user
@@ -139,7 +157,7 @@ def strike_out(index: int, host: Any, users: Rows) -> None:
     users[place].need = users[host.end_user].need
 
 
-@lean_kernel
+@kernel
 def demanded_end(deadline: float, walltime: float, longest: float, start: float) -> float:
     """Return the latest end that has to be kept (s); infinite if there is none.
 
@@ -151,7 +169,7 @@ def demanded_end(deadline: float, walltime: float, longest: float, start: float)
     return min(deadline, start + walltime)
 
 
-@lean_kernel
+@kernel
 def granted_rate(slot: int, mapped: Rows, tasks: Rows, hosts: Rows) -> float:
     """Return the rate (share of the work per second) that equal shares grant. O(tasks)."""
     rate = np.inf
@@ -164,7 +182,7 @@ def granted_rate(slot: int, mapped: Rows, tasks: Rows, hosts: Rows) -> float:
     return rate
 
 
-@lean_kernel
+@kernel
 def settle_rates(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> None:
     """Write the present rates of the running applications ``slots`` and the hosts' loads.
 
@@ -175,7 +193,7 @@ def settle_rates(slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows) -> None:
         mapped[slot].rate = granted_rate(slot, mapped, tasks, hosts)
 
 
-@kernel
+@kernel(allocates=True)
 def predict(
     now: float, slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows, checked: bool
 ) -> tuple[int, int, Floats]:
@@ -234,7 +252,7 @@ def predict(
     return KEPT, -1, ends
 
 
-@kernel
+@kernel(allocates=True)
 def keeps(
     now: float, slots: Ints, slot: int, mapped: Rows, tasks: Rows, hosts: Rows
 ) -> tuple[int, int]:
@@ -255,7 +273,7 @@ def keeps(
     return blamed, where
 
 
-@kernel
+@kernel(allocates=True)
 def _connected(slots: Ints, seed: int, mapped: Rows, tasks: Rows, hosts: Rows) -> Ints:
     """Return those of ``slots`` whose ends or constraints may depend on one of them.
 
@@ -301,7 +319,7 @@ def _connected(slots: Ints, seed: int, mapped: Rows, tasks: Rows, hosts: Rows) -
     return concerned[:count]
 
 
-@kernel
+@kernel(allocates=True)
 def _present(
     now: float, slots: Ints, mapped: Rows, tasks: Rows, hosts: Rows, users: Rows
 ) -> tuple[Rows, Ints, Floats]:
@@ -335,7 +353,7 @@ def _present(
     return progress, order[:waiting], starts
 
 
-@lean_kernel
+@kernel
 def _next_to_end(progress: Rows) -> int:
     """Return the place of the first end, or -1."""
     found = -1
@@ -347,7 +365,7 @@ def _next_to_end(progress: Rows) -> int:
     return found
 
 
-@lean_kernel
+@kernel
 def _disturbed(slot: int, mapped: Rows, tasks: Rows, hosts: Rows) -> tuple[int, int]:
     """Return who would not be alone if an application started now, and where, or KEPT."""
     for entry in range(mapped[slot].first, mapped[slot].first + mapped[slot].count):
@@ -359,7 +377,7 @@ def _disturbed(slot: int, mapped: Rows, tasks: Rows, hosts: Rows) -> tuple[int, 
     return KEPT, -1
 
 
-@lean_kernel
+@kernel
 def _enter(
     index: int, slot: int, mapped: Rows, tasks: Rows, hosts: Rows, users: Rows, progress: Rows
 ) -> None:
@@ -373,7 +391,7 @@ def _enter(
             hosts[host].alone = slot
 
 
-@lean_kernel
+@kernel
 def _leave(
     index: int, slot: int, mapped: Rows, tasks: Rows, hosts: Rows, users: Rows, progress: Rows
 ) -> None:
@@ -388,7 +406,7 @@ def _leave(
             hosts[host].alone = -1
 
 
-@lean_kernel
+@kernel
 def _go_on(date: float, index: int, rate: float, progress: Rows) -> None:
     """Let an application progress at this rate from a date on."""
     progress[index].since = date
@@ -399,7 +417,7 @@ def _go_on(date: float, index: int, rate: float, progress: Rows) -> None:
     progress[index].end = end
 
 
-@lean_kernel
+@kernel
 def _share_anew(
     date: float,
     event: int,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.core.columns import (
     ENDS,
     IS_DYING,
@@ -109,7 +109,7 @@ NO_JOB = -1
 TOO_WIDE, HOSTS_GONE = RefusalKind.TOO_WIDE.code, RefusalKind.HOSTS_GONE.code
 
 
-@lean_kernel
+@kernel
 def why_never(state: State, slot: int) -> int:
     """Return why a job can never run, 0 if it can."""
     processors, counts = state.jobs.processors[slot], state.counts
@@ -120,14 +120,14 @@ def why_never(state: State, slot: int) -> int:
     return 0
 
 
-@lean_kernel
+@kernel
 def reject(state: State, slot: int) -> None:
     """Have a job rejected."""
     state.lists[REJECTING, state.sizes[REJECTING]] = slot
     state.sizes[REJECTING] += 1
 
 
-@lean_kernel
+@kernel
 def clear_results(state: State) -> None:
     """Forget what the last decision left for its driver."""
     for index in range(state.sizes[RENEWING]):
@@ -137,7 +137,7 @@ def clear_results(state: State) -> None:
     state.sizes[RENEWING] = state.sizes[STARTING] = state.sizes[REJECTING] = 0
 
 
-@lean_kernel
+@kernel
 def begin_decision(state: State) -> None:
     """Bring the plan up to date with what has ended, and what has not as it should."""
     counts = state.counts
@@ -154,7 +154,7 @@ def begin_decision(state: State) -> None:
         settle(state)
 
 
-@lean_kernel
+@kernel
 def update_running(state: State) -> tuple[bool, bool]:
     """Begin a decision with the running jobs, and reject new jobs that can never run.
 
@@ -176,7 +176,7 @@ def update_running(state: State) -> tuple[bool, bool]:
     return early, has_missed_start(state) or overdue
 
 
-@lean_kernel
+@kernel
 def has_room(state: State) -> bool:
     """Tell whether the log has room for the rows of one more job, and those of the end."""
     counts, log = state.counts, state.log
@@ -186,7 +186,7 @@ def has_room(state: State) -> bool:
     return bool(log.size[0] + rows <= len(log.codes))
 
 
-@lean_kernel
+@kernel
 def next_question(state: State) -> int:
     """Return the next new job, which may run; :data:`NO_JOB` if there is none, or no room."""
     counts = state.counts
@@ -207,13 +207,13 @@ def next_question(state: State) -> int:
     return NO_JOB
 
 
-@lean_kernel
+@kernel
 def can_end(state: State) -> bool:
     """Tell whether all new jobs are decided about, and the log has room for the end."""
     return bool(state.counts[DECIDED] == state.counts[KNOWN] and has_room(state))
 
 
-@lean_kernel
+@kernel
 def end_decision(state: State) -> bool:
     """Start what is due, and make the plan anew where that is not as it assumed.
 
@@ -244,7 +244,7 @@ def end_decision(state: State) -> bool:
 # Answers
 
 
-@lean_kernel
+@kernel
 def refuse(
     state: State, slot: int, blamed: int, code: int, first: float, second: float, third: float
 ) -> None:
@@ -253,7 +253,7 @@ def refuse(
     append(state.log, state.clock[NOW], REFUSED, slot, blamed, code, first, second, third)
 
 
-@lean_kernel
+@kernel
 def note_admission(state: State, slot: int, code: int) -> None:
     """Log that a new job was taken into the plan."""
     jobs = state.jobs
@@ -266,7 +266,7 @@ def note_admission(state: State, slot: int, code: int) -> None:
     jobs.numbers[NOTED_STARTS, slot], jobs.numbers[NOTED_TARGETS, slot] = start, target
 
 
-@lean_kernel
+@kernel
 def note_moves_for(state: State, slot: int, cause: int) -> None:
     """Log what was moved for a job."""
     if state.counts[LOGS] != 0:
@@ -279,7 +279,7 @@ def note_moves_for(state: State, slot: int, cause: int) -> None:
 # What the log says
 
 
-@lean_kernel
+@kernel
 def blame(state: State, slot: int, run: int) -> None:
     """Count a job among those that have caused moves."""
     place = state.sizes[CULPRITS]
@@ -287,7 +287,7 @@ def blame(state: State, slot: int, run: int) -> None:
     state.sizes[CULPRITS] = place + 1
 
 
-@lean_kernel
+@kernel
 def note_ends_told(state: State) -> None:
     """Log which jobs have ended, and put those that ended early among the culprits."""
     now, jobs, log = state.clock[NOW], state.jobs, state.log
@@ -311,7 +311,7 @@ def note_ends_told(state: State) -> None:
         blame(state, slot, run)
 
 
-@lean_kernel
+@kernel
 def is_started(state: State, slot: int) -> bool:
     """Tell whether a job starts in this decision. O(started)."""
     for index in range(state.sizes[STARTING]):  # noqa: SIM110 - any() would make a generator
@@ -320,7 +320,7 @@ def is_started(state: State, slot: int) -> bool:
     return False
 
 
-@lean_kernel
+@kernel
 def look(state: State) -> None:
     """Log what happened to running jobs, and what was moved for that."""
     counts, log, now = state.counts, state.log, state.clock[NOW]
@@ -347,7 +347,7 @@ def look(state: State) -> None:
     note_moves(state, cause, True)
 
 
-@lean_kernel
+@kernel
 def note_ends(state: State) -> int:
     """Log new expected ends; blame the jobs that outlived their estimates, and return how many."""
     now, jobs, ends = state.clock[NOW], state.jobs, state.jobs.numbers[ENDS]
@@ -372,7 +372,7 @@ def note_ends(state: State) -> int:
     return late
 
 
-@lean_kernel
+@kernel
 def note_moves(state: State, cause: int, with_started: bool) -> None:
     """Log moved starts of waiting jobs and changed targets.
 
@@ -420,7 +420,7 @@ def note_moves(state: State, cause: int, with_started: bool) -> None:
         append(log, now, LATE, slot, NO_JOB, 0, targets[slot], lost, date)
 
 
-@lean_kernel
+@kernel
 def note_last_moves(state: State) -> None:
     """Log what was moved since the log looked last, at the end of a decision."""
     if state.counts[HAS_LOOKED] == 0:
@@ -432,7 +432,7 @@ def note_last_moves(state: State) -> None:
     note_moves(state, BY_LATE_START, True)
 
 
-@lean_kernel
+@kernel
 def refuse_unfit(state: State) -> None:
     """Log the new jobs that can never run."""
     counts, log, now = state.counts, state.log, state.clock[NOW]
@@ -445,7 +445,7 @@ def refuse_unfit(state: State) -> None:
             append(log, now, REFUSED, slot, NO_JOB, why, size, size - counts[PRESENT], 0.0)
 
 
-@lean_kernel
+@kernel
 def note_starts(state: State) -> None:
     """Log the jobs that start."""
     jobs, log, now = state.jobs, state.log, state.clock[NOW]

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.core.columns import (
     AIMS,
     ARRIVALS,
@@ -90,7 +90,7 @@ from qops_batsim.scheduling.profile import (
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRID_TOLERANCE, SAME_DATE, SHORTEST
 
 
-@lean_kernel
+@kernel
 def sort_slots(slots: Ints, first: int, end: int, keys: Floats) -> None:
     """Sort ``slots[first:end]`` by key, ties by arrival.
 
@@ -108,7 +108,7 @@ def sort_slots(slots: Ints, first: int, end: int, keys: Floats) -> None:
         slots[place] = slot
 
 
-@lean_kernel
+@kernel
 def sort_ascending(values: Ints) -> None:
     """Sort integers. O(n^1.3), by Shell's method with gaps of the form (3^k - 1) / 2."""
     gap = 1
@@ -125,7 +125,7 @@ def sort_ascending(values: Ints) -> None:
         gap //= 3
 
 
-@lean_kernel
+@kernel
 def insert_by_start(waiting: Queue, starts: Floats, slot: int) -> None:
     """Insert the newest job among the waiting ones. O(waiting)."""
     slots = waiting.slots
@@ -137,14 +137,14 @@ def insert_by_start(waiting: Queue, starts: Floats, slot: int) -> None:
     slots[place] = slot
 
 
-@lean_kernel
+@kernel
 def give_back(profile: Profile, start: float, end: float, amount: Any, given: Given) -> None:
     """Give processors or hosts back that waiting jobs may move to. O(steps × words)."""
     change(profile, start, end, amount, True)
     given.dates[0], given.dates[1] = min(given.dates[0], start), max(given.dates[1], end)
 
 
-@lean_kernel
+@kernel
 def place_job(now: float, profile: Profile, jobs: Jobs, slot: int) -> None:
     """Plan a job at its earliest fit. O(steps)."""
     duration = jobs.numbers[ESTIMATES, slot]
@@ -155,7 +155,7 @@ def place_job(now: float, profile: Profile, jobs: Jobs, slot: int) -> None:
     jobs.numbers[GIVEN_FROM, slot], jobs.numbers[GIVEN_UNTIL, slot] = np.inf, -np.inf
 
 
-@lean_kernel
+@kernel
 def set_job(
     jobs: Jobs,
     slot: int,
@@ -180,7 +180,7 @@ def set_job(
     numbers[TARGETS, slot] = deadline + (longer if longer > SAME_DATE else 0.0)
 
 
-@lean_kernel
+@kernel
 def set_jobs(
     jobs: Jobs,
     submissions: Floats,
@@ -196,20 +196,20 @@ def set_jobs(
         reserve_number(jobs.reserved, slot, processors[slot])
 
 
-@lean_kernel
+@kernel
 def reserve_number(rows: Rows, slot: int, processors: int) -> None:
     """Have a job reserve a number of processors, unless jobs reserve certain hosts."""
     if rows.ndim == 1:
         rows[slot] = processors
 
 
-@lean_kernel
+@kernel
 def place_new(state: State, slot: int) -> None:
     """Take a new job into the plan at its earliest fit."""
     place(nominal(state), state.profile, state.jobs, state.waiting, slot, slot + 1)
 
 
-@lean_kernel
+@kernel
 def place(now: float, profile: Profile, jobs: Jobs, waiting: Queue, first: int, end: int) -> None:
     """Plan the jobs in slots ``first`` to ``end - 1`` at their earliest fits, in that order.
 
@@ -220,7 +220,7 @@ def place(now: float, profile: Profile, jobs: Jobs, waiting: Queue, first: int, 
         insert_by_start(waiting, jobs.numbers[STARTS], slot)
 
 
-@lean_kernel
+@kernel
 def place_again(
     now: float, profile: Profile, jobs: Jobs, slot: int, first: float, last: float, hosts: Words
 ) -> bool:
@@ -247,7 +247,7 @@ def place_again(
     return True
 
 
-@lean_kernel
+@kernel
 def compress(
     now: float, profile: Profile, jobs: Jobs, waiting: Queue, line: Ints, given: Given
 ) -> None:
@@ -286,7 +286,7 @@ def compress(
         sort_slots(waiting.slots, 0, waiting.size[0], jobs.numbers[STARTS])
 
 
-@lean_kernel
+@kernel
 def tell_earlier(jobs: Jobs, line: Ints) -> None:
     """Note for each job of a line what those behind it have given up, in place of what it has."""
     first, last = np.inf, -np.inf
@@ -297,7 +297,7 @@ def tell_earlier(jobs: Jobs, line: Ints) -> None:
         first, last = min(first, own_first), max(last, own_last)
 
 
-@lean_kernel
+@kernel
 def rebuild(
     now: float,
     profile: Profile,
@@ -343,7 +343,7 @@ def rebuild(
     sort_slots(waiting.slots, 0, waiting.size[0], jobs.numbers[STARTS])
 
 
-@lean_kernel
+@kernel
 def more_time(so_far: float, limit: float) -> float:
     """Return how much longer a job is assumed to run that outlives its estimate (seconds).
 
@@ -352,7 +352,7 @@ def more_time(so_far: float, limit: float) -> float:
     return max(limit - so_far if limit < np.inf else so_far, 1.0)
 
 
-@lean_kernel
+@kernel
 def place_waiting(
     now: float, profile: Profile, everything: Any, running: Queue, jobs: Jobs, waiting: Queue
 ) -> int:
@@ -370,7 +370,7 @@ def place_waiting(
     return late
 
 
-@lean_kernel
+@kernel
 def aim_again(jobs: Jobs, waiting: Queue) -> None:
     """Hold jobs that will be late to the ends that are planned now, or to what they aimed at."""
     for index in range(waiting.size[0]):
@@ -380,7 +380,7 @@ def aim_again(jobs: Jobs, waiting: Queue) -> None:
             jobs.numbers[TARGETS, slot] = max(jobs.numbers[AIMS, slot], end)
 
 
-@lean_kernel
+@kernel
 def reserve_all(
     now: float, profile: Profile, everything: Any, running: Queue, jobs: Jobs, waiting: Queue
 ) -> None:
@@ -393,7 +393,7 @@ def reserve_all(
         )
 
 
-@lean_kernel
+@kernel
 def adopt(
     order: Ints, planned: Floats, count: int, jobs: Jobs, waiting: Queue, given: Given
 ) -> None:
@@ -412,7 +412,7 @@ def adopt(
 # A whole plan
 
 
-@lean_kernel
+@kernel
 def everything_of(rows: Rows, everything: Rows) -> Any:
     """Return what is there as a profile takes it: a number of processors, or a row of hosts."""
     if rows.ndim == 1:
@@ -421,7 +421,7 @@ def everything_of(rows: Rows, everything: Rows) -> Any:
         return everything
 
 
-@lean_kernel
+@kernel
 def nominal(state: State) -> float:
     """Return the date (seconds) to plan from: now, or the start that news still holds up."""
     slots, size = state.waiting
@@ -431,14 +431,14 @@ def nominal(state: State) -> float:
     return float(min(now, state.jobs.numbers[STARTS, slots[0]]))
 
 
-@lean_kernel
+@kernel
 def expect_end(state: State, slot: int, end: float) -> None:
     """Expect a running job to end at a date (seconds). O(1)."""
     state.jobs.numbers[ENDS, slot] = end
     state.clock[SOONEST] = min(state.clock[SOONEST], end)
 
 
-@lean_kernel
+@kernel
 def add_running(state: State, slot: int, end: float, lag: float) -> None:
     """Count a job among the running ones, which started so much later than planned. O(1)."""
     slots, size = state.running
@@ -449,7 +449,7 @@ def add_running(state: State, slot: int, end: float, lag: float) -> None:
     expect_end(state, slot, end)
 
 
-@lean_kernel
+@kernel
 def remove_running(state: State, slot: int) -> None:
     """Take a job out of the running ones; the last of them takes its place. O(1)."""
     slots, size = state.running
@@ -461,13 +461,13 @@ def remove_running(state: State, slot: int) -> None:
     state.jobs.marks[IS_DYING, slot] = False
 
 
-@lean_kernel
+@kernel
 def actual_start(state: State, slot: int) -> float:
     """Return when a running job was started (seconds). O(1)."""
     return float(on_grid(state.jobs.numbers[STARTS, slot] + state.jobs.numbers[LAGS, slot]))
 
 
-@lean_kernel
+@kernel
 def forget_gone(state: State) -> bool:
     """Give back the rest of ended jobs' reservations; return whether to compress. O(gone)."""
     now, ends = state.clock[NOW], state.jobs.numbers[ENDS]
@@ -486,7 +486,7 @@ def forget_gone(state: State) -> bool:
     return bool(early)
 
 
-@lean_kernel
+@kernel
 def extend_overdue(state: State) -> bool:
     """Assume that jobs which outlive their estimate run on; tell if any do. O(running) if so."""
     now, due = state.clock[NOW], state.clock[NOW] - state.clock[TOLERANCE]
@@ -509,7 +509,7 @@ def extend_overdue(state: State) -> bool:
     return found
 
 
-@lean_kernel
+@kernel
 def has_missed_start(state: State) -> bool:
     """Tell whether a job should have started before: its processors come free only now."""
     slots, size = state.waiting
@@ -517,7 +517,7 @@ def has_missed_start(state: State) -> bool:
     return bool(size[0] > 0 and state.jobs.numbers[STARTS, slots[0]] < due)
 
 
-@lean_kernel
+@kernel
 def take_up_lags(state: State) -> None:
     """Count all running jobs from their actual starts. O(running)."""
     starts, ends, lags = (
@@ -533,7 +533,7 @@ def take_up_lags(state: State) -> None:
             lags[slot] = 0.0
 
 
-@lean_kernel
+@kernel
 def compress_plan(state: State, now: float) -> None:
     """Move waiting jobs up to their earliest fits, by start, or by arrival if by host."""
     size = state.waiting.size[0]
@@ -546,7 +546,7 @@ def compress_plan(state: State, now: float) -> None:
     compress(now, state.profile, state.jobs, state.waiting, line, state.given)
 
 
-@lean_kernel
+@kernel
 def rebuild_plan(state: State) -> None:
     """Make the plan anew, because it assumed what is not so; see :func:`rebuild`.
 
@@ -558,7 +558,7 @@ def rebuild_plan(state: State) -> None:
     rebuild(state.clock[NOW], state.profile, everything, running, jobs, waiting, mend)
 
 
-@lean_kernel
+@kernel
 def reserve_plan(state: State, now: float) -> None:
     """Write the profile of the running and the waiting jobs where they are planned."""
     everything = everything_of(state.jobs.reserved, state.everything)
@@ -568,7 +568,7 @@ def reserve_plan(state: State, now: float) -> None:
 # Hosts that leave and return
 
 
-@lean_kernel
+@kernel
 def fit_to_hosts(state: State, anew: bool) -> None:
     """Make the plan anew if hosts have left, or it has to be; else compress, as some returned.
 
@@ -581,7 +581,7 @@ def fit_to_hosts(state: State, anew: bool) -> None:
     settle(state)
 
 
-@lean_kernel
+@kernel
 def has_lost_hosts(state: State) -> bool:
     """Tell whether hosts have left since the plan was made, and count it as fitted to those there.
 
@@ -602,7 +602,7 @@ def has_lost_hosts(state: State) -> bool:
     return bool(lost > 0)
 
 
-@lean_kernel
+@kernel
 def reserve_anew(state: State) -> float:
     """Write the profile with the hosts that are there; return the date from which to compress."""
     date = nominal(state)
@@ -611,7 +611,7 @@ def reserve_anew(state: State) -> float:
     return date
 
 
-@lean_kernel
+@kernel
 def settle(state: State) -> None:
     """Renew the suspended promises that cannot be kept, as far as there is a start. O(waiting)."""
     counts, jobs, suspended = state.counts, state.jobs, state.jobs.numbers[SUSPENDED]
@@ -643,7 +643,7 @@ def settle(state: State) -> None:
 # Starts
 
 
-@lean_kernel
+@kernel
 def has_free_hosts(rows: Rows, slot: int, free_hosts: Words) -> bool:
     """Tell whether the hosts that a job has reserved are free, if it has. O(words)."""
     if rows.ndim == 2:
@@ -653,7 +653,7 @@ def has_free_hosts(rows: Rows, slot: int, free_hosts: Words) -> bool:
     return True
 
 
-@lean_kernel
+@kernel
 def take_free_hosts(rows: Rows, slot: int, free_hosts: Words) -> None:
     """Count the hosts that a job has reserved as used, if it has. O(words)."""
     if rows.ndim == 2:
@@ -661,7 +661,7 @@ def take_free_hosts(rows: Rows, slot: int, free_hosts: Words) -> None:
             free_hosts[word] &= ~rows[slot, word]
 
 
-@lean_kernel
+@kernel
 def can_start(state: State, slot: int) -> bool:
     """Tell whether the hosts of a due job are free. O(words)."""
     if state.jobs.marks[IS_HELD, slot] or state.jobs.processors[slot] > state.counts[FREE]:
@@ -669,7 +669,7 @@ def can_start(state: State, slot: int) -> bool:
     return has_free_hosts(state.jobs.reserved, slot, state.free_hosts)
 
 
-@lean_kernel
+@kernel
 def start_due(state: State) -> bool:
     """Start what is due and fits; tell whether the plan has to know that it was late."""
     slots, size = state.waiting

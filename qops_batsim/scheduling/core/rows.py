@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.profile import Floats, Ints, grown
 
 (
@@ -97,7 +97,7 @@ def larger_log(log: Log) -> Log:
     return Log(grown(log.codes), grown(log.numbers), log.size)
 
 
-@lean_kernel
+@kernel
 def append(
     log: Log,
     date: float,

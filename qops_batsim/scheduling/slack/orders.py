@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.profile import Ints, end_of
 
 AST, AAT, DU, DC, DP, EXHAUSTIVE = range(6)
@@ -28,27 +28,32 @@ HEURISTICS = {
 """Orders in which delayed jobs are placed again; see :func:`key_of`."""
 
 WAITING = np.dtype(
-    [
-        ("slot", np.int64),
-        ("processors", np.int64),
-        ("estimate", np.float64),
-        ("start", np.float64),  # as planned so far (seconds)
-        ("latest", np.float64),  # latest start that its slack allows (seconds)
-        ("over_quota", np.bool_),
-        ("rate", np.float64),  # what moving it by a second costs
-        ("least", np.float64),  # what it can gain at most, at most 0
-        ("key", np.float64),  # what the order heuristic compares, ascending
-        ("trial", np.float64),  # start in the schedule that is tried (seconds)
-        ("best", np.float64),  # start in the cheapest schedule so far (seconds)
-    ],
-    align=True,
+    (
+        np.record,
+        np.dtype(
+            [
+                ("slot", np.int64),
+                ("processors", np.int64),
+                ("estimate", np.float64),
+                ("start", np.float64),  # as planned so far (seconds)
+                ("latest", np.float64),  # latest start that its slack allows (seconds)
+                ("over_quota", np.bool_),
+                ("rate", np.float64),  # what moving it by a second costs
+                ("least", np.float64),  # what it can gain at most, at most 0
+                ("key", np.float64),  # what the order heuristic compares, ascending
+                ("trial", np.float64),  # start in the schedule that is tried (seconds)
+                ("best", np.float64),  # start in the cheapest schedule so far (seconds)
+            ],
+            align=True,
+        ),
+    )
 )
 """A waiting job in a search."""
 
 Rows = npt.NDArray[np.void]
 
 
-@lean_kernel
+@kernel
 def key_of(heuristic: int, index: int, priority: float, row: Any) -> float:
     """Return what the order heuristic compares, ascending."""
     if heuristic == AAT:
@@ -65,7 +70,7 @@ def key_of(heuristic: int, index: int, priority: float, row: Any) -> float:
     return float(index)
 
 
-@lean_kernel
+@kernel
 def sort_line(line: Ints, rows: Rows) -> None:
     """Write the places of the waiting jobs in order of their keys, ties by arrival.
 
@@ -83,7 +88,7 @@ def sort_line(line: Ints, rows: Rows) -> None:
         line[place] = index
 
 
-@lean_kernel
+@kernel
 def next_permutation(line: Ints, first: int, end: int) -> bool:
     """Turn ``line[first:end]`` into the next permutation; tell whether there is one."""
     place = end - 2

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.kernels import Steady
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.core.columns import LATEST_STARTS
 from qops_batsim.scheduling.core.decision import can_end, refuse_unfit, update_running
@@ -134,7 +133,7 @@ class SlackPlan(Plan):
         self._called_for = -math.inf
         self._told = 0.0
         self._room = new_room(len(self.profile.times), len(self.waiting.slots))
-        self._cheapest, self._adopt = Steady(cheapest_schedule), Steady(adopt_from)
+        self._cheapest, self._adopt = cheapest_schedule, adopt_from
 
     @property
     def latest_starts(self) -> Floats:

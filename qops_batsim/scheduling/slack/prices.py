@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.profile import Floats
 
 UTILIZATION, TIME, PRIORITY, FAIRNESS = range(4)
@@ -32,19 +32,19 @@ PRICE_TOLERANCE = 1e-9
 """Prices that differ by less than this part of them are equal."""
 
 
-@lean_kernel
+@kernel
 def power(base: float, exponent: float) -> float:
     """Return a power; exponent 1, the usual one, costs nothing."""
     return base if exponent == 1.0 else base**exponent
 
 
-@lean_kernel
+@kernel
 def price_of_wait(wait: float, processors: int, weights: Floats) -> float:
     """Return what the new job's own wait (seconds) costs: the first term of the price."""
     return power(min(wait, FOREVER), weights[TIME]) * power(float(processors), weights[UTILIZATION])
 
 
-@lean_kernel
+@kernel
 def rate_of_moves(
     processors: int,
     priority: float,
@@ -67,7 +67,7 @@ def rate_of_moves(
     return rate
 
 
-@lean_kernel
+@kernel
 def cost_of_move(delay: float, rate: float, over_quota: bool, weights: Floats) -> float:
     """Return what it costs to move a job by ``delay`` seconds (negative: to move it up).
 
@@ -81,7 +81,7 @@ def cost_of_move(delay: float, rate: float, over_quota: bool, weights: Floats) -
     return math.copysign(distance * rate, delay)
 
 
-@lean_kernel
+@kernel
 def price_of_killing(processors: int, estimate: float, weights: Floats) -> float:
     """Return what killing a job at its estimate (seconds) costs (section 4.7)."""
     return power(float(processors), weights[UTILIZATION]) * power(estimate, weights[TIME])

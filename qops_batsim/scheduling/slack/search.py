@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.kernels import lean_kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.core.columns import (
     ESTIMATES,
     FIRST_SLACKS,
@@ -109,7 +109,7 @@ def new_room(steps: int, jobs: int) -> Room:
     return Room(base, trial, best, *bounds, np.zeros(jobs, WAITING), np.zeros(jobs, np.int64))
 
 
-@lean_kernel
+@kernel
 def list_waiting(
     now: float,
     base: Profile,
@@ -147,7 +147,7 @@ def list_waiting(
             row.least = min(0.0, cost_of_move(soonest - row.start, row.rate, False, weights))
 
 
-@lean_kernel
+@kernel
 def place_delayed(
     now: float,
     position: int,
@@ -205,7 +205,7 @@ def place_delayed(
     return price, moved, following + 1
 
 
-@lean_kernel
+@kernel
 def compressed_schedule(
     now: float, fixed: int, profile: Profile, rows: Rows, weights: Floats
 ) -> tuple[float, int]:
@@ -228,7 +228,7 @@ def compressed_schedule(
     return price, moved
 
 
-@lean_kernel
+@kernel
 def schedule_in_place(
     now: float, fixed: int, new: NewJob, rules: Rules, plan: Profile, best: Profile, rows: Rows
 ) -> Schedule:
@@ -247,7 +247,7 @@ def schedule_in_place(
     return False, count, now, 0.0, 0
 
 
-@lean_kernel
+@kernel
 def cheapest_schedule(
     now: float,
     everything: int,
@@ -311,7 +311,7 @@ def cheapest_schedule(
     return best
 
 
-@lean_kernel
+@kernel
 def best_order(
     now: float,
     position: int,
@@ -352,7 +352,7 @@ def best_order(
     return best, position + 1 if rules.heuristic == EXHAUSTIVE else following
 
 
-@lean_kernel
+@kernel
 def adopt_from(position: int, rows: Rows, jobs: Jobs, waiting: Queue) -> None:
     """Give the waiting jobs from a position on their new starts, and restore the order."""
     for index in range(position, waiting.size[0]):

@@ -1,0 +1,319 @@
+"""Kernels: hot loops over arrays and named tuples of arrays, compiled by numba.
+
+Importing a module of kernels does not import numba. A kernel is compiled when Python first
+calls it with arguments of such types, and kept for all later processes, in a directory whose
+name is a digest of all that it is compiled from: what is found there is never stale.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_PACKAGE = Path(__file__).resolve().parent
+
+_PYTHON = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+_UNUSED_AFTER = 30 * 24 * 3600.0
+"""Directories of other environments are removed so long after their last kernel (seconds)."""
+
+_LIGHT = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""Options of what only other kernels call."""
+
+FEW_STEPS = 100_000
+"""So many steps of a loop take Python as long as loading numba."""
+
+_steps = 0
+_interpreting: ContextVar[bool] = ContextVar("interpreting", default=False)
+
+_listener: Callable[[str], None] | None = None
+
+_unknown: list[Kernel] = []
+"""Kernels that numba was not told of yet."""
+
+_settings = threading.Lock()
+"""Held while a setting of numba is changed."""
+
+
+@overload
+def kernel(function: Function) -> Function: ...
+
+
+@overload
+def kernel(*, allocates: bool) -> Callable[[Function], Function]: ...
+
+
+def kernel(function: Any = None, *, allocates: bool = False) -> Any:
+    """Return a function that is compiled when it is first called.
+
+    It takes numbers, arrays and named tuples of these, and may call other kernels. One that
+    makes arrays is declared with ``@kernel(allocates=True)``; the others count no references.
+    """
+    if function is None:
+        return functools.partial(kernel, allocates=allocates)
+    return function if _PYTHON else Kernel(function, allocates=allocates)
+
+
+class Kernel:
+    """A function that numba compiles when it is first called.
+
+    Attributes
+    ----------
+    python
+        The function itself.
+    allocates
+        Whether it makes arrays.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, allocates: bool = False) -> None:
+        functools.update_wrapper(self, function)
+        self.python = function
+        self.allocates = allocates
+        self._dispatcher: Any = None
+        _unknown.append(self)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the compiled function, or the function itself within :func:`interpreting`."""
+        if _interpreting.get():
+            return self._interpreted(*arguments)
+        if self._dispatcher is None:
+            return self._first_call(arguments)
+        try:
+            return self._dispatcher(*arguments)
+        except Exception as error:  # noqa: BLE001 - whatever damaged files cause
+            return self._repeated_call(arguments, error)
+
+    @functools.cached_property
+    def _interpreted(self) -> Callable[..., Any]:
+        """The function as Python, as are the kernels that it calls."""
+        function = self.python
+        scope = dict(function.__globals__)
+        for name in function.__code__.co_names:
+            if isinstance(scope.get(name), Kernel):
+                scope[name] = scope[name]._interpreted
+        return FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
+
+    def _first_call(self, arguments: tuple[Any, ...]) -> Any:
+        """Call it, and tell the listener if it has to be compiled."""
+        is_kept = any(self._files())
+        if not is_kept:
+            self._tell()
+        dispatcher = self._dispatcher = self._new_dispatcher()
+        result = self(*arguments)
+        if is_kept and dispatcher.stats.cache_misses:
+            self._tell()
+        return result
+
+    def _repeated_call(self, arguments: tuple[Any, ...], error: Exception) -> Any:
+        """Call it again if what failed was to find it compiled or to keep it, not to run it."""
+        import numba
+
+        try:
+            is_compiled = tuple(map(numba.typeof, arguments)) in self._dispatcher.signatures
+        except ValueError:
+            raise error from None
+        is_unwritten = isinstance(error, OSError)
+        if isinstance(error, numba.errors.NumbaError) or (is_compiled and not is_unwritten):
+            raise error
+        for path in self._files():
+            with suppress(OSError):
+                path.unlink()
+        self._tell()
+        self._dispatcher = self._new_dispatcher(is_kept=not is_unwritten)
+        return self._dispatcher(*arguments)
+
+    def _tell(self) -> None:
+        if _listener is not None:
+            _listener(self.python.__name__)
+
+    def _files(self) -> Iterator[Path]:
+        """Yield the files of it that numba keeps."""
+        folder, code = directory(self.python.__module__), self.python.__code__
+        name = f"*/*{self.python.__name__}-{code.co_firstlineno}.*.nb[ic]"
+        return iter(()) if folder is None else folder.glob(name)
+
+    def _new_dispatcher(self, is_kept: bool = True) -> Any:
+        """Return what numba compiles it with."""
+        import numba
+
+        while _unknown:
+            _unknown.pop()._introduce()
+        dispatcher = numba.njit(nogil=True, no_cfunc_wrapper=True, _nrt=self.allocates)(self.python)
+        folder = directory(self.python.__module__)
+        if is_kept and folder is not None:
+            with _settings:
+                before, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(folder)
+                try:
+                    dispatcher.enable_caching()
+                finally:
+                    numba.config.CACHE_DIR = before
+        return dispatcher
+
+    def _introduce(self) -> None:
+        """Have numba compile it where another kernel calls it."""
+        import numba
+
+        function, options = self.python, {**_LIGHT, "_nrt": self.allocates}
+        numba.extending.overload(self, jit_options=options, strict=False)(lambda *_: function)
+
+
+@contextmanager
+def listening(listener: Callable[[str], None]) -> Iterator[None]:
+    """Tell a function the name of each kernel that has to be compiled in the block."""
+    global _listener
+    before, _listener = _listener, listener
+    try:
+        yield
+    finally:
+        _listener = before
+
+
+@contextmanager
+def interpreting(steps: int) -> Iterator[None]:
+    """Run kernels as Python in the block, if that takes less than to load numba.
+
+    ``steps`` is about how often the body of a loop will run. A process that did many short
+    things loads numba at last.
+    """
+    global _steps
+    _steps += steps
+    token = _interpreting.set(_interpreting.get() or _steps <= FEW_STEPS)
+    try:
+        yield
+    finally:
+        _interpreting.reset(token)
+
+
+# Where compiled kernels are kept
+
+
+def homes() -> tuple[Path, ...]:
+    """Return where kernels may be kept, the best place first.
+
+    That is ``NUMBA_CACHE_DIR`` if the user has set it; else beside the package, where every
+    user of the installation finds them, and for who may not write there in the user's cache.
+    """
+    of_installation = f"qops-batsim-{_digest_of(_PACKAGE)}"
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        return (Path(chosen) / of_installation,)
+    beside = _PACKAGE / "__pycache__" / "kernels"
+    try:
+        own = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    except RuntimeError:
+        # The user has no home.
+        return (beside,)
+    return beside, own / "qops-batsim" / "kernels" / of_installation
+
+
+@functools.cache
+def directory(module: str) -> Path | None:
+    """Return the directory for the kernels of a module, or None if there can be none.
+
+    What an older source left is removed when a directory is made. What somebody keeps who
+    alone may write there is copied, since numba reads only where it may write.
+    """
+    name = f"{module}-{_digest_of(*_sources(module, set()))}"
+    readable = None
+    for home in homes():
+        folder = home / _environment() / name
+        is_new = not folder.is_dir()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if not _may_write(folder):
+            readable = readable or folder
+            continue
+        if is_new:
+            _copy(readable, folder)
+            _remove_older(home, folder, module)
+        return folder
+    if readable is None:
+        return None
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    _copy(readable, folder)
+    return folder
+
+
+def _may_write(folder: Path) -> bool:
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
+
+
+def _copy(source: Path | None, folder: Path) -> None:
+    if source is not None:
+        with suppress(OSError):
+            shutil.copytree(source, folder, dirs_exist_ok=True)
+
+
+def _remove_older(home: Path, used: Path, module: str) -> None:
+    """Remove what was compiled from older sources, and what is long unused."""
+    with suppress(OSError):
+        for folder in used.parent.glob(f"{module}-*"):
+            if folder != used:
+                shutil.rmtree(folder, ignore_errors=True)
+        before = time.time() - _UNUSED_AFTER
+        for folder in home.iterdir():
+            if folder != used.parent and folder.stat().st_mtime < before:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _environment() -> str:
+    """Return the name of what else decides about machine code."""
+    import llvmlite
+    import numba
+
+    settings = sorted(
+        each for each in os.environ.items() if each[0].startswith("NUMBA_") and "DIR" not in each[0]
+    )
+    parts = numba.__version__, llvmlite.__version__, settings, Path(__file__).read_bytes()
+    return f"{sys.implementation.cache_tag}-{_digest_of(*parts)}"
+
+
+def _sources(module: str, seen: set[str]) -> Iterator[object]:
+    """Yield what the kernels of a module are compiled from: its source, and all that it uses."""
+    seen.add(module)
+    content = vars(sys.modules[module])
+    with suppress(KeyError, TypeError, OSError):
+        yield Path(content["__file__"]).read_bytes()
+    for name, value in sorted(content.items()):
+        if isinstance(value, np.ndarray):
+            yield name, value.dtype, value.shape, value.tobytes()
+        elif isinstance(value, int | float | str | tuple | np.generic | np.dtype):
+            yield name, value
+        elif hasattr(value, "_fields"):
+            yield name, value._fields
+        used = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
+        if (
+            used in sys.modules
+            and used not in seen
+            and (isinstance(value, Kernel) or used.startswith("qops_batsim."))
+        ):
+            yield from _sources(used, seen)
+
+
+def _digest_of(*parts: object) -> str:
+    """Return a short digest of texts."""
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:20]
