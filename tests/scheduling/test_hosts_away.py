@@ -159,16 +159,19 @@ def test_a_promise_that_cannot_be_kept_is_renewed(scheduler: str) -> None:
     ]  # fmt: skip
 
 
-# As above, and host 4, away from the beginning, returns when the others leave: that they left
-# still counts.
+# As above, but the hosts leave one after the other at the same date, and host 4, away from the
+# beginning, returns before, between or after them: all that leave count.
+@pytest.mark.parametrize("place", [0, 1, 2])
 @pytest.mark.parametrize("scheduler", ["qops", "msb", "mrt", "fqops"])
-def test_hosts_that_return_make_up_for_none_that_leave_at_the_same_date(scheduler: str) -> None:
-    events = away((0, "unavailable", "4"), (5, "unavailable", "0-1"), (5, "available", "4"))
+def test_all_hosts_that_leave_at_a_date_count(scheduler: str, place: int) -> None:
+    at_5 = [(5.0, "unavailable", "0"), (5.0, "unavailable", "1")]
+    at_5.insert(place, (5.0, "available", "4"))
     module = make_scheduler(scheduler)
     jobs = jobs_of((0, 2, 10), (1, 2, 10, 12), (2, 2, 10, 20))
-    simulate(jobs, make_cluster(5), module, events=events)
+    simulate(jobs, make_cluster(5), module, events=away((0.0, "unavailable", "4"), *at_5))
     record = module.qos_log.record("w0!c")
     assert (record.admitted_deadline, record.new_promises) == (21, 1)
+    assert "lost 2 hosts" in record.reason
 
 
 # b asks for three: it is out of the plan from 5 to 30, and c starts in its place.
