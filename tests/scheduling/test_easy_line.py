@@ -57,17 +57,17 @@ class NaiveEasy:
     def shadow(
         self, now: float, grace: float, nominal: int, needed: int, planned: dict[int, float]
     ) -> tuple[float, int]:
-        ends = {job: end for job, end in planned.items() if not now - grace < end <= now}
-
-        def available(date: float) -> int:
-            ended = (self.processors[job] for job, end in ends.items() if end <= date)
-            return nominal + sum(ended)
-
-        for end in sorted(ends.values()):
-            if available(end) >= needed:
+        jobs = (job for job, end in planned.items() if not now - grace < end <= now)
+        ends = sorted((planned[job], self.processors[job]) for job in jobs)
+        available, shadow, limit = nominal, np.inf, np.inf
+        for end, processors in ends:
+            if end > limit:
+                break
+            available += processors
+            if shadow == np.inf and available >= needed:
                 shadow = max(now, end)
-                return shadow, available(shadow + max(grace, PLAN_TOLERANCE)) - needed
-        return np.inf, available(np.inf) - needed
+                limit = shadow + max(grace, PLAN_TOLERANCE)
+        return shadow, available - needed
 
 
 @pytest.mark.parametrize("seed", range(12))
