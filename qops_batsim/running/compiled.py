@@ -25,17 +25,16 @@ from qops_batsim.running.event_kernels import (
     take_these_hosts,
 )
 from qops_batsim.scheduling.admission.decision import Room
-from qops_batsim.scheduling.admission.feedback import OfferRoom, take_fqops
+from qops_batsim.scheduling.admission.feedback import OfferRoom, decide_fqops
 from qops_batsim.scheduling.admission.feedback import Terms as OfferTerms
-from qops_batsim.scheduling.admission.foresight_search import take_foresight
+from qops_batsim.scheduling.admission.foresight_search import decide_foresight
 from qops_batsim.scheduling.admission.market import Market, Terms
-from qops_batsim.scheduling.admission.mrt_search import Notes, take_mrt
-from qops_batsim.scheduling.admission.msb_search import Prices, take_msb
-from qops_batsim.scheduling.admission.qops_search import Rules, take_qops
+from qops_batsim.scheduling.admission.mrt_search import Notes, decide_mrt
+from qops_batsim.scheduling.admission.msb_search import Prices, decide_msb
+from qops_batsim.scheduling.admission.qops_search import Rules, decide_qops
 from qops_batsim.scheduling.admission.search import Draft
 from qops_batsim.scheduling.core import state as plans
-from qops_batsim.scheduling.core.decision import NO_JOB, begin_decision, end_decision, next_question
-from qops_batsim.scheduling.core.plan import place_new
+from qops_batsim.scheduling.core.decision import decide_conservative
 from qops_batsim.scheduling.core.state import (
     GONE,
     IDLE,
@@ -167,14 +166,13 @@ def next_decision(events: Events, state: State) -> bool:
         state.clock[NOW] = up_to_grid(events.dates[0])
         state.counts[KNOWN] = events.counts[NEXT]
         state.counts[PLAN_FREE] = events.counts[FREE]
-    begin_decision(state)
     return True
 
 
 @kernel
-def carry_out(events: Events, state: State) -> bool:
-    """End a decision and carry it out; False if the log needs more room for that."""
-    if not end_decision(state):
+def carry_out(events: Events, state: State, is_made: bool) -> bool:
+    """Carry a decision out, if the log had the room that it could be made; tell whether."""
+    if not is_made:
         events.counts[REASON] = LOG_FULL
         return False
     for index in range(state.sizes[REJECTING]):
@@ -208,11 +206,7 @@ def start_reserved(events: Events, rows: Rows, job: int) -> None:
 def run_conservative(events: Events, state: State) -> int:
     """Reserve for every job, as :class:`~qops_batsim.scheduling.conservative.Conservative`."""
     while next_decision(events, state):
-        slot = next_question(state)
-        while slot != NO_JOB:
-            place_new(state, slot)
-            slot = next_question(state)
-        if not carry_out(events, state):
+        if not carry_out(events, state, decide_conservative(state)):
             break
     return int(events.counts[REASON])
 
@@ -221,11 +215,7 @@ def run_conservative(events: Events, state: State) -> int:
 def run_qops(events: Events, state: State, room: Room, rules: Rules) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.qops.Qops`."""
     while next_decision(events, state):
-        slot = next_question(state)
-        while slot != NO_JOB:
-            take_qops(state, room, rules, slot)
-            slot = next_question(state)
-        if not carry_out(events, state):
+        if not carry_out(events, state, decide_qops(state, room, rules)):
             break
     return int(events.counts[REASON])
 
@@ -236,11 +226,7 @@ def run_fqops(
 ) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.fqops.Fqops` that kills no job."""
     while next_decision(events, state):
-        slot = next_question(state)
-        while slot != NO_JOB:
-            take_fqops(state, room, offers, rules, terms, slot)
-            slot = next_question(state)
-        if not carry_out(events, state):
+        if not carry_out(events, state, decide_fqops(state, room, offers, rules, terms)):
             break
     return int(events.counts[REASON])
 
@@ -251,11 +237,7 @@ def run_foresight(
 ) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.foresight.Foresight`."""
     while next_decision(events, state):
-        slot = next_question(state)
-        while slot != NO_JOB:
-            take_foresight(state, room, rules, market, terms, slot)
-            slot = next_question(state)
-        if not carry_out(events, state):
+        if not carry_out(events, state, decide_foresight(state, room, rules, market, terms)):
             break
     return int(events.counts[REASON])
 
@@ -264,11 +246,7 @@ def run_foresight(
 def run_msb(events: Events, state: State, room: Room, prices: Prices, trial: Draft) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.msb.Msb`."""
     while next_decision(events, state):
-        slot = next_question(state)
-        while slot != NO_JOB:
-            take_msb(state, room, prices, trial, slot)
-            slot = next_question(state)
-        if not carry_out(events, state):
+        if not carry_out(events, state, decide_msb(state, room, prices, trial)):
             break
     return int(events.counts[REASON])
 
@@ -279,10 +257,6 @@ def run_mrt(
 ) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.mrt.Mrt`."""
     while next_decision(events, state):
-        slot = next_question(state)
-        while slot != NO_JOB:
-            take_mrt(state, room, by_laxity, most, notes, slot)
-            slot = next_question(state)
-        if not carry_out(events, state):
+        if not carry_out(events, state, decide_mrt(state, room, by_laxity, most, notes)):
             break
     return int(events.counts[REASON])

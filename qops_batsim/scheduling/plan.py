@@ -9,7 +9,7 @@ what an engine tells.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from qops_batsim.jobs import Job
@@ -326,21 +326,38 @@ class Plan:
             self._aim(now)
         self.tell(now, free)
         self.make_room()
-        self._begin()
-        while True:
-            slot = decision.next_question(self.state)
-            if slot != decision.NO_JOB:
-                self._ask(slot)
-            elif self._end():
-                break
-            else:
-                self.state = self.state._replace(log=rows.larger_log(self.state.log))
+        while not self._decide():
+            self.state = self.state._replace(log=rows.larger_log(self.state.log))
         self._read_answers()
         jobs, reserved = self.table.jobs, self.jobs.reserved
         return [
             (jobs[slot], hosts_of(reserved[slot]) if self._words else None)
             for slot in self.started_slots
         ]
+
+    def _decide(self) -> bool:
+        """Make a decision, in one call of a kernel if possible; False if the log needs room."""
+        done = None
+        if self.observer is None:
+            done = self._decide_compiled()
+        if done is not None:
+            return done
+        self._begin()
+        while (slot := decision.next_question(self.state)) != decision.NO_JOB:
+            self._ask(slot)
+        return self._end()
+
+    def _decide_compiled(self) -> bool | None:
+        """Make a decision in one call of a kernel; None if there is none."""
+        if self.policy is None:
+            return bool(decision.decide_conservative(self.state))
+        decide: Callable[[Plan], bool | None] | None = getattr(self.policy, "decide", None)
+        return None if decide is None else decide(self)
+
+    @property
+    def new_slots(self) -> range:
+        """Slots of the jobs about which no decision was made."""
+        return range(int(self.state.counts[state.DECIDED]), len(self.table))
 
     def tell(self, now: float, free: HostSet) -> None:
         """Tell the kernels the date on the grid (seconds), the free hosts and how late news is."""
@@ -362,7 +379,7 @@ class Plan:
 
     def _aim(self, now: float) -> None:
         """Judge new jobs as if they had been told when they were submitted."""
-        for slot in range(int(self.state.counts[state.DECIDED]), len(self.table)):
+        for slot in self.new_slots:
             lag = self.news.submitted(self.table.jobs[slot], now)
             if lag:
                 self.jobs.targets[slot] += lag

@@ -41,7 +41,15 @@ from qops_batsim.scheduling.core.columns import (
     TARGETS,
     TOLERANCES,
 )
-from qops_batsim.scheduling.core.decision import NO_JOB, note_admission, note_moves_for, refuse
+from qops_batsim.scheduling.core.decision import (
+    NO_JOB,
+    begin_decision,
+    end_decision,
+    next_question,
+    note_admission,
+    note_moves_for,
+    refuse,
+)
 from qops_batsim.scheduling.core.plan import (
     actual_start,
     nominal,
@@ -344,6 +352,17 @@ def take_fqops(
         arrival, requested = numbers[ARRIVALS, slot], numbers[DEADLINES, slot]
         taken = offered - arrival <= numbers[TOLERANCES, slot] * (requested - arrival)
         settle_offer(state, room, offers, rules, terms, slot, soonest, offered, taken)
+
+
+@kernel
+def decide_fqops(state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms) -> bool:
+    """Decide about a message as :class:`~.fqops.Fqops`; False if the log needs more room."""
+    begin_decision(state)
+    slot = next_question(state)
+    while slot != NO_JOB:
+        take_fqops(state, room, offers, rules, terms, slot)
+        slot = next_question(state)
+    return end_decision(state)
 
 
 # Kill and restart

@@ -49,7 +49,13 @@ from qops_batsim.scheduling.core.columns import (
     HEADROOM,
     TARGETS,
 )
-from qops_batsim.scheduling.core.decision import NO_JOB, refuse
+from qops_batsim.scheduling.core.decision import (
+    NO_JOB,
+    begin_decision,
+    end_decision,
+    next_question,
+    refuse,
+)
 from qops_batsim.scheduling.core.plan import nominal
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
@@ -127,9 +133,9 @@ class ForesightSearch:
             return Verdict(False, NO_PLAN, too_dear(cost, worth, terms.admission_price))
         return missed(q, blamed, insertion_point=int(point), waiting=int(q.waiting.size[0]))
 
-    def take(self, plan: Plan, room: Room, slot: int) -> None:
-        """Take a new job into the plan, or refuse it."""
-        take_foresight(plan.state, room, self._rules, self._market, self._terms, slot)
+    def decide(self, plan: Plan, room: Room) -> bool:
+        """Decide about a message; False if the log needs more room."""
+        return decide_foresight(plan.state, room, self._rules, self._market, self._terms)
 
     def recall(self, past: Iterable[tuple[float, int, float, float]], now: float) -> None:
         """Know of earlier arrivals, as the search does that was asked about them: O(arrivals).
@@ -172,3 +178,14 @@ def take_foresight(
         conclude(state, room.draft, slot, found, blamed, AT_POINT, point)
     else:
         refuse(state, slot, NO_JOB, TOO_DEAR, cost, worth, terms.admission_price)
+
+
+@kernel
+def decide_foresight(state: State, room: Room, rules: Rules, market: Market, terms: Terms) -> bool:
+    """Decide as :class:`~.foresight.Foresight`; False if the log needs more room."""
+    begin_decision(state)
+    slot = next_question(state)
+    while slot != NO_JOB:
+        take_foresight(state, room, rules, market, terms, slot)
+        slot = next_question(state)
+    return end_decision(state)

@@ -32,6 +32,12 @@ from qops_batsim.scheduling.core.columns import (
     KEYS,
     TARGETS,
 )
+from qops_batsim.scheduling.core.decision import (
+    NO_JOB,
+    begin_decision,
+    end_decision,
+    next_question,
+)
 from qops_batsim.scheduling.core.plan import nominal, sort_slots
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
@@ -235,10 +241,10 @@ class MrtSearch:
             return FOUND
         return missed(q, blamed, steps_back=int(backtracks))
 
-    def take(self, plan: Plan, room: Room, slot: int) -> None:
-        """Take a new job into the plan, or refuse it."""
+    def decide(self, plan: Plan, room: Room) -> bool:
+        """Decide about a message; False if the log needs more room."""
         self._make_room(len(plan.jobs.numbers[ESTIMATES]), len(room.draft.order))
-        take_mrt(plan.state, room, self._by_laxity, self._max_backtracks, self._notes, slot)
+        return decide_mrt(plan.state, room, self._by_laxity, self._max_backtracks, self._notes)
 
     def _make_room(self, slots: int, jobs: int) -> None:
         if len(self._notes.starts) < slots or len(self._notes.tried) <= jobs:
@@ -258,3 +264,16 @@ def take_mrt(
             notes,
         )  # fmt: skip
         conclude(state, room.draft, slot, found, blamed, AFTER_STEPS, steps)
+
+
+@kernel
+def decide_mrt(
+    state: State, room: Room, by_laxity: bool, max_backtracks: int, notes: Notes
+) -> bool:
+    """Decide about a message as :class:`~.mrt.Mrt`; False if the log needs more room."""
+    begin_decision(state)
+    slot = next_question(state)
+    while slot != NO_JOB:
+        take_mrt(state, room, by_laxity, max_backtracks, notes, slot)
+        slot = next_question(state)
+    return end_decision(state)

@@ -31,6 +31,12 @@ from qops_batsim.scheduling.core.columns import (
     STARTS,
     TARGETS,
 )
+from qops_batsim.scheduling.core.decision import (
+    NO_JOB,
+    begin_decision,
+    end_decision,
+    next_question,
+)
 from qops_batsim.scheduling.core.plan import nominal
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
@@ -227,10 +233,10 @@ class MsbSearch:
         # At the last position no waiting job stands in the way.
         return missed(q, q.new, positions=int(q.waiting.size[0]) + 1)
 
-    def take(self, plan: Plan, room: Room, slot: int) -> None:
-        """Take a new job into the plan, or refuse it."""
+    def decide(self, plan: Plan, room: Room) -> bool:
+        """Decide about a message; False if the log needs more room."""
         prices = self._prices_of(plan.table, plan.jobs, room.draft, room.base)
-        take_msb(plan.state, room, prices, self._trial, slot)
+        return decide_msb(plan.state, room, prices, self._trial)
 
     def _prices_of(self, table: JobTable, numbers: Jobs, draft: Draft, base: Profile) -> Prices:
         """Return the prices, with room for a plan and the arrivals of all jobs."""
@@ -260,3 +266,14 @@ def take_msb(state: State, room: Room, prices: Prices, trial: Draft, slot: int) 
         )
         # At the last position no waiting job stands in the way.
         conclude(state, room.draft, slot, found, slot, AT_POSITIONS, state.waiting.size[0] + 1)
+
+
+@kernel
+def decide_msb(state: State, room: Room, prices: Prices, trial: Draft) -> bool:
+    """Decide about a message as :class:`~.msb.Msb`; False if the log needs more room."""
+    begin_decision(state)
+    slot = next_question(state)
+    while slot != NO_JOB:
+        take_msb(state, room, prices, trial, slot)
+        slot = next_question(state)
+    return end_decision(state)

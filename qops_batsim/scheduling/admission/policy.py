@@ -20,7 +20,9 @@ from qops_batsim.scheduling.admission.decision import (
     why_impossible,
 )
 from qops_batsim.scheduling.admission.feedback import (
+    OfferRoom,
     Terms,
+    decide_fqops,
     new_offer_room,
     propose,
     settle_offer,
@@ -29,12 +31,9 @@ from qops_batsim.scheduling.admission.feedback import (
 from qops_batsim.scheduling.admission.qops_search import Rules
 from qops_batsim.scheduling.admission.search import Draft, Question, Search
 from qops_batsim.scheduling.answers import Answer, Held, refusal_of
-from qops_batsim.scheduling.core.state import HAS_PROFILE
+from qops_batsim.scheduling.core.state import HAS_PROFILE, State
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.refusal import Refusal
-
-Take = Callable[[Plan, Room, int], None]
-"""Takes a new job into the plan, or refuses it: what a search with a kernel for that has."""
 
 
 class Admission:
@@ -50,16 +49,22 @@ class Admission:
         self.search = search
         self.room = new_room(1, 0)
 
+    def decide(self, plan: Plan) -> bool | None:
+        """Decide about a message in compiled code; False if the log needs more room.
+
+        None if the search has to be asked about each new job.
+        """
+        decide: Callable[[Plan, Room], bool] | None = getattr(self.search, "decide", None)
+        if decide is None:
+            return None
+        self._make_room(plan)
+        return decide(plan, self.room)
+
     def take(self, plan: Plan, now: float, slot: int) -> Answer | None:
         """Take a new job into the plan, or refuse it.
 
         None if the log of the plan has the answer already.
         """
-        take: Take | None = getattr(self.search, "take", None)
-        if take is not None:
-            self._make_room(plan)
-            take(plan, self.room, slot)
-            return None
         impossible = impossible_deadline(plan, now, slot)
         return Answer(impossible) if impossible else self.attempt(plan, now, slot)
 
@@ -121,22 +126,35 @@ class FeedbackAdmission(Admission):
         self._rules, self._terms, self._tolerance = rules, terms, tolerance
         self._offers = new_offer_room(1, 0)
 
+    def decide(self, plan: Plan) -> bool | None:
+        """Decide likewise, where users have tolerance factors."""
+        tolerance = self._tolerance
+        if not isinstance(tolerance, FactorTolerance):
+            return None
+        for slot in plan.new_slots:
+            plan.jobs.tolerances[slot] = tolerance.factor_of(plan.table.jobs[slot])
+        return bool(decide_fqops(*self._asked(plan)))
+
     def take(self, plan: Plan, now: float, slot: int) -> None:
         """Take a new job into the plan, with an offered deadline if need be, or refuse it."""
+        asked, job, tolerance = self._asked(plan), plan.table.jobs[slot], self._tolerance
+        if isinstance(tolerance, FactorTolerance):
+            plan.jobs.tolerances[slot] = tolerance.factor_of(job)
+            take_fqops(*asked, slot)
+            return
+        plan.jobs.tolerances[slot] = math.nan
+        asks, soonest, offered = propose(*asked, slot)
+        if asks:
+            taken = bool(tolerance(job, float(offered)))
+            settle_offer(*asked, slot, soonest, offered, taken)
+
+    def _asked(self, plan: Plan) -> tuple[State, Room, OfferRoom, Rules, Terms]:
+        """Return the arguments of the kernels, with room for all jobs."""
         self._make_room(plan)
         steps, jobs = len(self.room.free.times), len(self.draft.order)
         if len(self._offers.spare.profile.times) < steps or len(self._offers.spare.order) < jobs:
             self._offers = new_offer_room(steps, jobs)
-        job, tolerance = plan.table.jobs[slot], self._tolerance
-        asked = plan.state, self.room, self._offers, self._rules, self._terms, slot
-        if isinstance(tolerance, FactorTolerance):
-            plan.jobs.tolerances[slot] = tolerance.factor_of(job)
-            take_fqops(*asked)
-            return
-        plan.jobs.tolerances[slot] = math.nan
-        asks, soonest, offered = propose(*asked)
-        if asks:
-            settle_offer(*asked, soonest, offered, bool(tolerance(job, float(offered))))
+        return plan.state, self.room, self._offers, self._rules, self._terms
 
 
 def impossible_deadline(plan: Plan, now: float, slot: int) -> Refusal | None:

@@ -34,6 +34,12 @@ from qops_batsim.scheduling.core.columns import (
     KEYS,
     TARGETS,
 )
+from qops_batsim.scheduling.core.decision import (
+    NO_JOB,
+    begin_decision,
+    end_decision,
+    next_question,
+)
 from qops_batsim.scheduling.core.plan import nominal, sort_slots
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
@@ -244,9 +250,9 @@ class QopsSearch:
             return FOUND
         return missed(q, blamed, insertion_point=int(point), waiting=int(q.waiting.size[0]))
 
-    def take(self, plan: Plan, room: Room, slot: int) -> None:
-        """Take a new job into the plan, or refuse it."""
-        take_qops(plan.state, room, self._rules, slot)
+    def decide(self, plan: Plan, room: Room) -> bool:
+        """Decide about a message; False if the log needs more room."""
+        return decide_qops(plan.state, room, self._rules)
 
 
 @kernel
@@ -259,3 +265,14 @@ def take_qops(state: State, room: Room, rules: Rules, slot: int) -> None:
             now, room.free, state.jobs, state.waiting, slot, rules, room.draft, room.base
         )
         conclude(state, room.draft, slot, found, blamed, AT_POINT, point)
+
+
+@kernel
+def decide_qops(state: State, room: Room, rules: Rules) -> bool:
+    """Decide about a message as :class:`~.qops.Qops`; False if the log needs more room."""
+    begin_decision(state)
+    slot = next_question(state)
+    while slot != NO_JOB:
+        take_qops(state, room, rules, slot)
+        slot = next_question(state)
+    return end_decision(state)

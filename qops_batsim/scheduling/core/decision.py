@@ -36,6 +36,7 @@ from qops_batsim.scheduling.core.plan import (
     forget_gone,
     has_missed_start,
     nominal,
+    place_new,
     rebuild_plan,
     settle,
     sort_ascending,
@@ -239,6 +240,17 @@ def end_decision(state: State) -> bool:
         note_starts(state)
     counts[PHASE] = IDLE
     return True
+
+
+@kernel
+def decide_conservative(state: State) -> bool:
+    """Place each new job at its earliest fit; False if the log needs more room."""
+    begin_decision(state)
+    slot = next_question(state)
+    while slot != NO_JOB:
+        place_new(state, slot)
+        slot = next_question(state)
+    return end_decision(state)
 
 
 # Answers

@@ -141,6 +141,9 @@ class SlackPlan(Plan):
         latest: Floats = self.jobs.latest_starts
         return latest
 
+    def _decide_compiled(self) -> None:
+        """Return that there is no kernel for whole decisions."""
+
     def _begin(self) -> None:
         state = self.state
         if state.counts[PHASE] != IDLE:
