@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -194,9 +194,12 @@ def interpreting(steps: int) -> Iterator[None]:
     """
     global _steps
     _steps += steps
-    token = _interpreting.set(_interpreting.get() or _steps <= FEW_STEPS)
+    is_python = _interpreting.get() or _steps <= FEW_STEPS
+    token = _interpreting.set(is_python)
     try:
-        yield
+        # Compiled kernels do not warn of infinite differences, or of words that overflow.
+        with np.errstate(all="ignore") if is_python else nullcontext():
+            yield
     finally:
         _interpreting.reset(token)
 

@@ -101,7 +101,8 @@ def test_what_no_kernel_takes_is_an_error() -> None:
         divided(1, 0)
 
 
-def test_a_kernel_and_those_it_calls_run_as_python() -> None:
+def test_a_kernel_and_those_it_calls_run_as_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_steps", 0)
     values = np.zeros(2, np.int64)
     heard: list[str] = []
     with listening(heard.append), interpreting(1):
