@@ -178,7 +178,14 @@ class Kernel:
 def listening(listener: Callable[[str], None]) -> Iterator[None]:
     """Tell a function the name of each kernel that has to be compiled in the block."""
     global _listener
-    before, _listener = _listener, listener
+    before = _listener
+
+    def tell(name: str) -> None:
+        listener(name)
+        if before is not None:
+            before(name)
+
+    _listener = tell
     try:
         yield
     finally:

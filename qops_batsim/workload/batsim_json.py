@@ -180,11 +180,14 @@ def _decode(content: bytes, source: str) -> Workload:
         if name in _ALWAYS or b"\\" in written or f'"{name}"'.encode() in written
     }
     del jobs
-    with _nesting_is_limited(source):
-        if _may_have_twins(written, _names_of_jobs(values)):
-            _load_json(written.decode(), source, "jobs")
-        if _may_have_twins(bodies, _NAMES_OF_DELAY * len(profiles)):
-            _load_json(bodies.decode(), source, "profiles")
+    try:
+        with _nesting_is_limited(source):
+            if _may_have_twins(written, _names_of_jobs(values)):
+                _load_json(written.decode(), source, "jobs")
+            if _may_have_twins(bodies, _NAMES_OF_DELAY * len(profiles)):
+                _load_json(bodies.decode(), source, "profiles")
+    except UnicodeDecodeError as error:
+        _refuse(content, source, str(error))
     top = content.count(b":") - sum(part.count(b":") for part in (written, bodies, told))
     fits = 1 <= document.nb_res <= MAX_PROCESSORS and isinstance(provenance, dict)
     if top != 3 + bool(told) or not fits:
