@@ -33,8 +33,8 @@ from qops_batsim.scheduling.admission.mrt_search import Notes, decide_mrt
 from qops_batsim.scheduling.admission.msb_search import Prices, decide_msb
 from qops_batsim.scheduling.admission.qops_search import Rules, decide_qops
 from qops_batsim.scheduling.admission.search import Draft
-from qops_batsim.scheduling.core import state as plans
 from qops_batsim.scheduling.core.decision import decide_conservative
+from qops_batsim.scheduling.core.state import FREE as PLAN_FREE
 from qops_batsim.scheduling.core.state import (
     GONE,
     IDLE,
@@ -54,8 +54,6 @@ from qops_batsim.scheduling.easy_kernel import (
     new_running,
 )
 from qops_batsim.scheduling.profile import Floats, Ints, Queue, Rows, new_queue, up_to_grid
-
-PLAN_FREE = plans.FREE
 
 
 @kernel

@@ -61,10 +61,7 @@ class Admission:
         return decide(plan, self.room)
 
     def take(self, plan: Plan, now: float, slot: int) -> Answer | None:
-        """Take a new job into the plan, or refuse it.
-
-        None if the log of the plan has the answer already.
-        """
+        """Take a new job into the plan, or refuse it."""
         impossible = impossible_deadline(plan, now, slot)
         return Answer(impossible) if impossible else self.attempt(plan, now, slot)
 
@@ -75,7 +72,7 @@ class Admission:
         """Take a job into the plan by one search, or tell which target stands in the way."""
         verdict = self.search(self.question(plan, now, slot))
         if verdict.found:
-            self.install(plan)
+            install(plan.state, self.draft, 1)
             return Answer()
         return Answer(verdict.refusal, verdict.blamed)
 
@@ -92,14 +89,6 @@ class Admission:
     def draft(self) -> Draft:
         """The plan that the search makes."""
         return self.room.draft
-
-    @draft.setter
-    def draft(self, draft: Draft) -> None:
-        self.room = self.room._replace(draft=draft)
-
-    def install(self, plan: Plan, jobs: int = 1) -> None:
-        """Make the draft, with so many jobs more, the plan."""
-        install(plan.state, self.draft, jobs)
 
     def _make_room(self, plan: Plan) -> None:
         steps, jobs = len(plan.profile.times), len(plan.waiting.slots) + 1
