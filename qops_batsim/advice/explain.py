@@ -28,6 +28,7 @@ from qops_batsim.analysis.results.tables import Booleans, read_reasons
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.scheduling.decision_events import Submitted
+from qops_batsim.scheduling.plugins import AllowedCode
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -172,16 +173,18 @@ def explain(
     prices: PriceList | None = None,
     *,
     tolerance: float | None = None,
+    code: AllowedCode = (),
 ) -> Explanation | PlainExplanation:
     """Tell why a job was refused, delayed or killed, and what could have been promised.
 
     The run is given itself, or by its prefix, directory or ``_jobs.csv``, or as a decision log;
     where its scheduler keeps none, its other files tell less. The job is a full id, or the part
     behind ``!``. ``prices`` defaults to the slowdowns of an EASY run of the run's workload, the
-    user's ``tolerance`` factor to the job's own, else the scheduler's.
+    user's ``tolerance`` factor to the job's own, else the scheduler's. ``code`` are Python files
+    with schedulers that the run's files may name and that are run then, True for any.
     """
     if not isinstance(run, DecisionHistory):
-        history = read_history_if_kept(run)
+        history = read_history_if_kept(run, code=code)
         if history is None:
             return explain_from_files(fspath(run), job)
         run = history

@@ -23,6 +23,7 @@ from qops_batsim.running.run import Run
 from qops_batsim.scheduling import decision_events as log
 from qops_batsim.scheduling.decision_events import LoggedJobs
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.plugins import AllowedCode, is_in_file, is_loaded
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.registry import scheduler_class, scheduler_names
 from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE
@@ -227,6 +228,8 @@ class DecisionHistory:
     """How the run was made, if that is known."""
     made_by: type[DecisionModule] | None = None
     """The scheduler's class, where the name in the header may not lead to it."""
+    code: AllowedCode = ()
+    """Python files that the header may name."""
 
     def __post_init__(self) -> None:
         self.final = self._replayed(len(self.events))
@@ -315,33 +318,40 @@ def find_job(name: str, known: Mapping[str, object], source: str) -> str:
     raise InputError(f"{source}: no job {shown(name)}{nearest} (known: {len(known):,} jobs)")
 
 
-def read_history(run: str | PathLike[str]) -> DecisionHistory:
-    """Read the decision log of a run, given that, its prefix, directory or ``_jobs.csv``."""
-    return _history(run, find_run(fspath(run)))
+def read_history(run: str | PathLike[str], *, code: AllowedCode = ()) -> DecisionHistory:
+    """Read the decision log of a run, given that, its prefix, directory or ``_jobs.csv``.
+
+    ``code`` are Python files with schedulers that the log may name, True for any.
+    """
+    return _history(run, find_run(fspath(run)), code)
 
 
-def read_history_if_kept(run: str | PathLike[str]) -> DecisionHistory | None:
+def read_history_if_kept(
+    run: str | PathLike[str], *, code: AllowedCode = ()
+) -> DecisionHistory | None:
     """Read the decision log of a run likewise; None if its scheduler can keep none."""
     files = find_run(fspath(run))
     scheduler = None if files.info is None else files.info.scheduler
     if files.decisions is None and (scheduler is None or not keeps_decisions(scheduler)):
         return None
-    return _history(run, files)
+    return _history(run, files, code)
 
 
-def _history(run: str | PathLike[str], files: RunFiles) -> DecisionHistory:
+def _history(run: str | PathLike[str], files: RunFiles, code: AllowedCode) -> DecisionHistory:
     if files.decisions is None:
         raise InputError(_missing_log(files))
     header, events = parse_log(read_bytes(files.decisions, what="a decision log"), files.decisions)
     files.check_unchanged()
     made_by = type(run.module) if isinstance(run, Run) else None
-    return DecisionHistory(fspath(run), files.decisions, header, events, files.info, made_by)
+    name = fspath(run)
+    return DecisionHistory(name, files.decisions, header, events, files.info, made_by, code)
 
 
 def _missing_log(files: RunFiles) -> str:
     path = f"{files.prefix}_decisions.jsonl"
     scheduler = None if files.info is None else files.info.scheduler
-    if scheduler is not None and not keeps_decisions(scheduler):
+    is_registered = scheduler is not None and not is_in_file(scheduler)
+    if scheduler is not None and is_registered and not keeps_decisions(scheduler):
         return (
             f"{path}: no such file: scheduler {scheduler!r} keeps no decision log; a run of one "
             f"that admits jobs ({', '.join(logging_schedulers())}) is expected"
@@ -358,7 +368,12 @@ def logging_schedulers() -> list[str]:
 
 
 def keeps_decisions(scheduler: str) -> bool:
-    """Return whether a scheduler can keep a decision log; an unknown one cannot."""
+    """Return whether a scheduler can keep a decision log; an unknown one cannot.
+
+    That in a file is unknown as long as nobody has run the file.
+    """
+    if is_in_file(scheduler) and not is_loaded(scheduler):
+        return False
     try:
         return scheduler_class(scheduler).keeps_decisions
     except InputError:

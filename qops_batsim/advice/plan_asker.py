@@ -28,7 +28,7 @@ from qops_batsim.scheduling.decision_events import Submitted
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.plugins import digest_of_file
+from qops_batsim.scheduling.plugins import scheduler_of_data
 from qops_batsim.scheduling.profile import earliest_fit
 from qops_batsim.scheduling.refusal import Refusal, no_time, sentence
 from qops_batsim.scheduling.registry import make_scheduler
@@ -219,12 +219,15 @@ class PlanAsker:
 
 def logged_scheduler(history: DecisionHistory) -> DecisionModule:
     """Return a scheduler as the one that made a decision log."""
-    header = history.header
+    header, made_by = history.header, history.made_by
+    written = history.info.sha256.get("scheduler") if history.info is not None else None
+    name = header.scheduler
     try:
-        module = make_scheduler(history.made_by or header.scheduler, header.options)
+        if made_by is None:
+            name = scheduler_of_data(name, history.code, sha256=written)
+        module = make_scheduler(made_by or name, header.options)
     except InputError as error:
         raise InputError(f"{history.path}: line 1: {error}") from None
-    _check_file(history)
     if not module.keeps_decisions:
         raise InputError(
             f"{history.path}: line 1: scheduler {header.scheduler!r} does not admit jobs by "
@@ -274,19 +277,6 @@ def _commitment(story: JobStory) -> Commitment:
 
 def _finite(number: float) -> float | None:
     return number if abs(number) < math.inf else None
-
-
-def _check_file(history: DecisionHistory) -> None:
-    """Refuse to ask a scheduler whose file is another one than that of the run."""
-    written = history.info.sha256.get("scheduler") if history.info is not None else None
-    if history.made_by is not None or written is None:
-        return
-    scheduler = history.header.scheduler
-    if digest_of_file(scheduler) != written:
-        raise InputError(
-            f"{history.path}: scheduler {scheduler!r} has changed since, and may answer otherwise; "
-            "its file as it was, or a new run, is expected"
-        )
 
 
 class EarliestEnd(NamedTuple):

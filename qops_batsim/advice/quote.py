@@ -13,6 +13,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.scheduling.decision_events import Submitted
+from qops_batsim.scheduling.plugins import AllowedCode
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -125,15 +126,17 @@ def quote(
     deadline: float | None = None,
     prices: PriceList | None = None,
     before: bool = False,
+    code: AllowedCode = (),
 ) -> Quotation:
     """Ask what the scheduler would have answered at one moment; nothing is changed.
 
     The run is given itself, or by its prefix, directory or ``_jobs.csv``, or as a decision log.
     The moment is after all that happened at ``time`` (seconds), or ``before`` any of it; the
     requested ``deadline`` counts from it. ``prices`` defaults to the slowdowns of an EASY run
-    of the run's workload.
+    of the run's workload. ``code`` are Python files with schedulers that the run's files may name
+    and that are run then, True for any.
     """
-    history = run if isinstance(run, DecisionHistory) else read_history(run)
+    history = run if isinstance(run, DecisionHistory) else read_history(run, code=code)
     _check(history, processors, run_time, deadline)
     asker = PlanAsker(history, history.state_at(time, before=before), time)
     asked = Submitted(

@@ -86,6 +86,8 @@ def run(
     jobs_parallel: options.Processes = 1,
     dask: options.Dask = None,
     retry: Annotated[bool, _about("--retry")] = False,
+    code: options.Code = None,
+    allow_code: options.AllowCode = False,
 ) -> None:
     """Make the runs of a campaign that its directory does not hold yet, and print the table.
 
@@ -108,7 +110,7 @@ def run(
     from qops_batsim.experiments.campaign_report import write_table
     from qops_batsim.experiments.campaign_runs import run_campaign
 
-    campaign = read_campaign(file)
+    campaign = read_campaign(file, code=allow_code or code or ())
     console.make_directory(out, "--out")
     began = time.perf_counter()
     asked = sum(1 for _ in campaign.cells())

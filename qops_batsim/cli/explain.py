@@ -6,7 +6,15 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import note, print_answer, print_json, print_table, say
-from qops_batsim.cli.options import AsJson, PricedWorkload, Run, manual, rows_to_list
+from qops_batsim.cli.options import (
+    AllowCode,
+    AsJson,
+    Code,
+    PricedWorkload,
+    Run,
+    manual,
+    rows_to_list,
+)
 from qops_batsim.cli.texts import (
     date_text,
     duration_text,
@@ -45,6 +53,8 @@ def explain(
     workload: PricedWorkload = None,
     first: Annotated[int, rows_to_list("Rows to list of a table.")] = 10,
     events: Annotated[bool, _about("--events")] = False,
+    code: Code = None,
+    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Tell why a job was refused, delayed or killed, and what could have been promised.
@@ -74,7 +84,7 @@ def explain(
         return
     if job is None:
         raise InputError("no job is named; the id of one, or --events, is expected")
-    history = read_history_if_kept(run)
+    history = read_history_if_kept(run, code=allow_code or code or ())
     if history is None:
         plain = explain_from_files(run, job)
         if as_json:

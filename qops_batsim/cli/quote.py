@@ -19,7 +19,7 @@ from qops_batsim.cli.console import (
     say,
 )
 from qops_batsim.cli.inputs import duration, moment
-from qops_batsim.cli.options import AsJson, PricedWorkload, Settings, manual
+from qops_batsim.cli.options import AllowCode, AsJson, Code, PricedWorkload, Settings, manual
 from qops_batsim.cli.texts import (
     duration_text,
     moment_text,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from qops_batsim.advice.queue_quote import Ask, QueueAnswer, QueueAsker
     from qops_batsim.advice.quote import Quotation
+    from qops_batsim.scheduling.plugins import AllowedCode
 
 
 _about = manual(
@@ -79,6 +80,8 @@ def quote(
     listen: Annotated[str | None, _about("--listen")] = None,
     any_interface: Annotated[bool, _about("--any-interface")] = False,
     workload: PricedWorkload = None,
+    code: Code = None,
+    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Tell what could be promised to a new job, at a moment of a run or in a queue as it is now.
@@ -104,10 +107,18 @@ def quote(
         _refuse(ask=ask, machine=machine, now=now, may_wait=may_wait, listen=listen, set=settings)
         if processors is None or runtime is None:
             raise InputError("--processors N and --runtime DURATION are expected with --state")
-        _quote_run(state, processors, runtime, deadline, before, workload, as_json)
+        allowed = allow_code or code or ()
+        _quote_run(state, processors, runtime, deadline, before, workload, allowed, as_json)
         return
-    if before or workload:
-        raise InputError(f"{'--before' if before else '--workload'} is of use only with --state")
+    of_state = {
+        "--before": before,
+        "--workload": workload,
+        "--code": code,
+        "--allow-code": allow_code,
+    }
+    for option, given in of_state.items():
+        if given:
+            raise InputError(f"{option} is of use only with --state")
     from qops_batsim.scheduling.registry import parse_settings
 
     source = QueueSource(
@@ -162,6 +173,7 @@ def _quote_run(
     deadline: str | None,
     before: bool,
     workload: str | None,
+    code: AllowedCode,
     as_json: bool,
 ) -> None:
     from qops_batsim.advice.charges import price_list
@@ -173,7 +185,7 @@ def _quote_run(
         raise InputError(f"--state {state}: PREFIX@TIME is expected, as in out/qops@6h")
     run_time = duration(runtime, "--runtime", zero=False)
     until = None if deadline is None else duration(deadline, "--deadline", zero=False)
-    history = read_history(prefix)
+    history = read_history(prefix, code=code)
     where = f"--state {state}: TIME"
     found = ask(
         history,

@@ -25,7 +25,7 @@ from qops_batsim.cli.options import manual
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import PICTURE
 from qops_batsim.garbage import without_garbage_collection
-from qops_batsim.scheduling.plugins import short_name
+from qops_batsim.scheduling.plugins import AllowedCode, short_name
 from qops_batsim.shipped import (
     DEFAULT_DEADLINE_WORKLOAD,
     DEFAULT_SHARING_PLATFORM,
@@ -40,7 +40,8 @@ ENGINES = ("embedded", "batsim")
 
 _about = manual(
     f"""
-    scheduler: Name of the scheduler (`qops-batsim schedulers` lists them), or FILE.py:CLASS.
+    scheduler: Name of the scheduler (`qops-batsim schedulers` lists them), or FILE.py:CLASS, which
+        runs that file.
     --workload, -w FILE: Batsim workload (JSON, also .gz), or the name of a shipped one.
         Default: {DEFAULT_WORKLOAD}; for deadline schedulers {DEFAULT_DEADLINE_WORKLOAD}; for
         aroma {DEFAULT_SHARING_WORKLOAD}, on platform {DEFAULT_SHARING_PLATFORM}.
@@ -70,6 +71,8 @@ def run(
     batsim_log: options.BatsimLog = "information",
     timeout: options.BatsimTimeout = 300.0,
     again: Annotated[str | None, _about("--again")] = None,
+    code: options.Code = None,
+    allow_code: options.AllowCode = False,
     picture: Annotated[bool | None, _about("--picture/--no-picture")] = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
@@ -110,7 +113,8 @@ def run(
     }
     call = {"path": batsim, "log_level": "quiet" if quiet else batsim_log, "timeout": timeout}
     with without_garbage_collection():
-        _report(_run(scheduler, again, choices, call, out, quiet), as_json, quiet, picture)
+        done = _run(scheduler, again, choices, call, allow_code or code or (), out, quiet)
+        _report(done, as_json, quiet, picture)
 
 
 def _check_engine(engine: str, batsim: str | None, delays: bool, again: str | None) -> None:
@@ -127,6 +131,7 @@ def _run(
     again: str | None,
     choices: dict[str, Any],
     call: dict[str, Any],
+    code: AllowedCode,
     out: str | None,
     quiet: bool,
 ) -> Run:
@@ -164,6 +169,8 @@ def _run(
         if again is None:
             if scheduler is None:
                 raise InputError("no scheduler; its name, FILE.py:CLASS or --again is expected")
+            if code:
+                raise InputError("--code and --allow-code are of use only with --again")
             return run(scheduler, out=out, batsim=batsim, progress=progress, **choices)
         unset = {"settings": {}, "smaller_machine": False, "message_delays": True}
         unset["engine"] = "embedded"
@@ -171,7 +178,7 @@ def _run(
         if scheduler or given:
             beside = (scheduler or ", ".join(given)).replace("settings", "set").replace("_", "-")
             raise InputError(f"--again beside {beside}: the description tells that already")
-        return run_again(again, out=out, batsim=batsim, progress=progress)
+        return run_again(again, out=out, batsim=batsim, progress=progress, code=code)
     except BatsimError as error:
         print_error(str(error))
         raise typer.Exit(error.exit_code) from None

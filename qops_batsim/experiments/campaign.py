@@ -44,6 +44,7 @@ from qops_batsim.experiments.deadline_workload import REFERENCES
 from qops_batsim.files import read_text
 from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
 from qops_batsim.optimum.solver import require_solver
+from qops_batsim.scheduling.plugins import AllowedCode, scheduler_of_data
 from qops_batsim.workload.estimates import RANDOM, EstimateChoices
 from qops_batsim.workload.model import check_counts, check_seed
 from qops_batsim.workload.scale import METHODS, PAPER_JOBS
@@ -328,18 +329,21 @@ _FIELDS = {field.name: field for field in msgspec.structs.fields(Campaign)}
 _LISTS = {name for name, field in _FIELDS.items() if str(field.type).startswith("tuple")}
 
 
-def read_campaign(path: str | Path) -> Campaign:
-    """Read and check a campaign."""
+def read_campaign(path: str | Path, *, code: AllowedCode = ()) -> Campaign:
+    """Read and check a campaign.
+
+    ``code`` are Python files with schedulers that it may name, and that are run then; True for any.
+    """
     text = read_text(path, what="a campaign (TOML)", max_bytes=MAX_BYTES)
     try:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: {error}; a campaign (TOML) is expected") from None
-    return campaign_of(given, source=str(path))
+    return campaign_of(given, source=str(path), code=code)
 
 
-def campaign_of(given: dict[str, Any], *, source: str) -> Campaign:
-    """Return the campaign of the values of a file."""
+def campaign_of(given: dict[str, Any], *, source: str, code: AllowedCode = True) -> Campaign:
+    """Return the campaign of the values of a file; for ``code`` see :func:`read_campaign`."""
     for name in given:
         if name not in _FIELDS:
             raise InputError(f"{source}: {name} is not known{did_you_mean(name, _FIELDS)}")
@@ -358,6 +362,11 @@ def campaign_of(given: dict[str, Any], *, source: str) -> Campaign:
         if "estimates" in values:
             values["estimates"] = [_model(each) for each in values["estimates"]]
         campaign = msgspec.convert(values, Campaign)
+        schedulers = [
+            msgspec.structs.replace(each, scheduler=scheduler_of_data(each.scheduler, code))
+            for each in campaign.schedulers
+        ]
+        campaign = msgspec.structs.replace(campaign, schedulers=tuple(schedulers))
         campaign.check()
     except msgspec.ValidationError as error:
         raise InputError(f"{source}: {_error_text(error, values)}") from None

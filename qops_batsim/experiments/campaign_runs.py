@@ -148,7 +148,7 @@ def read_description(directory: str | Path) -> Description:
     found = decoded(content, msgspec.json.Decoder(Description), path, what)
     known = {*found.identities.logs, *found.identities.schedulers}
     names = [log.name for log in found.campaign.logs]
-    for name in names + [each.name for each in found.campaign.schedulers]:
+    for name in [*names, *(each.name for each in found.campaign.schedulers), found.campaign.base]:
         if name not in known:
             raise InputError(f"{path}: identities lack {name!r}; {what} is expected")
     return found

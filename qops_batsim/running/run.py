@@ -47,7 +47,12 @@ from qops_batsim.running.reference import EasyReference, RunInputs, easy_referen
 from qops_batsim.running.simulate import default_engine, simulate, write_run, writing_what_ended
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.plugins import digest_of_file, short_name
+from qops_batsim.scheduling.plugins import (
+    AllowedCode,
+    digest_of_file,
+    scheduler_of_data,
+    short_name,
+)
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
 
@@ -409,6 +414,7 @@ def run_again(
     out: str | Path | None = None,
     batsim: BatsimCall | None = None,
     progress: ProgressListener | None = None,
+    code: AllowedCode = (),
 ) -> Run:
     """Make a run once more from its ``PREFIX_run.json``: its files are the same to the byte.
 
@@ -418,6 +424,9 @@ def run_again(
     ----------
     out
         Prefix of the files to write; default ``PREFIX_again``.
+    code
+        Python files with a scheduler that the description may name, and that are run then; True
+        for any.
 
     Examples
     --------
@@ -436,8 +445,10 @@ def run_again(
             "names and files are expected"
         )
     try:
+        digest = before.sha256.get("scheduler")
+        scheduler = scheduler_of_data(before.scheduler, code, sha256=digest)
         return run(
-            before.scheduler,
+            scheduler,
             before.workload,
             before.platform,
             before.options,

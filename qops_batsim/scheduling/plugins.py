@@ -1,5 +1,8 @@
 """Schedulers from outside the package: loading one from a file, and where its code failed.
 
+Who gives ``FILE.py:CLASS`` to a command or a function has that file run. A file of data that names
+one does not (:func:`scheduler_of_data`).
+
 Registered schedulers of other packages are found by :mod:`qops_batsim.scheduling.registry`;
 both kinds are remembered here, so that an error can be shown with the frames of the
 plug-in's own code alone.
@@ -10,7 +13,7 @@ from __future__ import annotations
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +24,9 @@ from qops_batsim.files import read_stored
 _OURS = __name__.partition(".")[0]
 
 _FRAME = re.compile(r'^  File "([^"]+)", line .*\n(?:    .*\n)*', re.MULTILINE)
+
+AllowedCode = bool | Sequence[str | Path]
+"""Which files may be run though only data name them: these, or any (True)."""
 
 _homes: set[str] = set()
 _modules: dict[Path, tuple[int, ModuleType, str]] = {}
@@ -41,12 +47,7 @@ def object_in_file(scheduler: str) -> object:
     """Return what ``FILE.py:CLASS`` names; the file runs once as long as it does not change."""
     text, _, name = scheduler.rpartition(":")
     path = Path(text or name)
-    try:
-        changed = path.stat().st_mtime_ns
-    except OSError as error:
-        raise InputError(f"scheduler {scheduler!r}: {path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise InputError(f"scheduler {scheduler!r}: {error}; FILE.py:CLASS is expected") from None
+    changed = _time_of_change(scheduler, path)
     before, module, _ = _modules.get(path.resolve(), (None, None, None))
     if module is None or before != changed:
         module, digest = _run_file(scheduler, path)
@@ -63,11 +64,72 @@ def object_in_file(scheduler: str) -> object:
     return found_object
 
 
+def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None = None) -> str:
+    """Return a scheduler that data name, if loading it runs only what the user allows.
+
+    A registered name is returned as it is. The file of ``FILE.py:CLASS`` may be run if the user
+    names it, wherever it lies now, or if this process has run it at the user's wish before.
+    Nothing is run here.
+
+    Parameters
+    ----------
+    code
+        The files that the user names, or True for any.
+    sha256
+        The digest that the file has to have, if it is known.
+    """
+    if not is_in_file(scheduler):
+        return scheduler
+    text, _, name = scheduler.rpartition(":")
+    told = Path(text or name)
+    named = [] if isinstance(code, bool) else [Path(each) for each in code]
+    path = next((each for each in named if each.name == told.name), told)
+    is_allowed, before = code is True or path in named, _loaded(path)
+    if not (is_allowed or before):
+        raise InputError(
+            f"scheduler {scheduler!r} is a Python file, and reading data runs none; "
+            f"--code {told} (in Python code=[...]) is expected from who trusts it, or --allow-code"
+        )
+    _time_of_change(scheduler, path)
+    digest = read_stored(path, what="a Python file with a scheduler").sha256
+    if digest != (sha256 or digest) or not (is_allowed or digest == before):
+        raise InputError(
+            f"scheduler {scheduler!r} has changed since, and may answer otherwise; its file as it "
+            "was, or a new run, is expected"
+        )
+    return f"{path}:{name}" if text else str(path)
+
+
+def _loaded(path: Path) -> str | None:
+    """Return the digest of a file that this process has run, None if it has not."""
+    try:
+        known = _modules.get(path.resolve())
+    except (OSError, ValueError, RuntimeError):
+        return None
+    return None if known is None else known[2]
+
+
+def is_loaded(scheduler: str) -> bool:
+    """Tell whether this process has run the file of ``FILE.py:CLASS``."""
+    text, _, name = scheduler.rpartition(":")
+    return _loaded(Path(text or name)) is not None
+
+
 def digest_of_file(scheduler: str) -> str | None:
     """Return the SHA-256 of the file of ``FILE.py:CLASS`` as it was run; None for other names."""
     text, _, name = scheduler.rpartition(":")
     known = _modules.get(Path(text or name).resolve()) if is_in_file(scheduler) else None
     return None if known is None else known[2]
+
+
+def _time_of_change(scheduler: str, path: Path) -> int:
+    """Return when the file of a scheduler was changed (ns); an InputError if there is none."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError as error:
+        raise InputError(f"scheduler {scheduler!r}: {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise InputError(f"scheduler {scheduler!r}: {error}; FILE.py:CLASS is expected") from None
 
 
 def _run_file(scheduler: str, path: Path) -> tuple[ModuleType, str]:
