@@ -1,8 +1,10 @@
 """Kernels: hot loops over arrays and named tuples of arrays, compiled by numba.
 
-Importing a module of kernels does not import numba. A kernel is compiled when Python first
-calls it with arguments of such types, and kept for all later processes, in a directory whose
-name is a digest of all that it is compiled from: what is found there is never stale.
+Importing a module of kernels does not import numba. Kernels run as Python until that has taken
+a process as long as to compile them: what is short never waits for a compiler, and what is long
+waits at most twice as long as it must. A compiled kernel is kept for all later processes, in a
+directory whose name is a digest of all that it is compiled from: what is found there is never
+stale.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
-from contextvars import ContextVar
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, TypeVar, overload
@@ -37,11 +39,19 @@ _UNUSED_AFTER = 30 * 24 * 3600.0
 _LIGHT = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 """Options of what only other kernels call."""
 
-FEW_STEPS = 100_000
-"""So many steps of a loop take Python as long as loading numba."""
+LOADING = 0.3
+"""So long may a process run kernels as Python that were compiled before (seconds of CPU)."""
 
-_steps = 0
-_interpreting: ContextVar[bool] = ContextVar("interpreting", default=False)
+COMPILING = 8.0
+"""So long may a process run kernels as Python that would have to be compiled (seconds of CPU)."""
+
+LARGE = 100_000
+"""Kernels that take an array of such a length are never run as Python."""
+
+_interpreted_seconds = 0.0
+"""How long this process has run kernels as Python (seconds of CPU)."""
+
+_only_compiled = False
 
 _listener: Callable[[str], None] | None = None
 
@@ -90,15 +100,37 @@ class Kernel:
         _unknown.append(self)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Call the compiled function, or the function itself within :func:`interpreting`."""
-        if _interpreting.get():
-            return self._interpreted(*arguments)
+        """Call the compiled function, or the function itself as long as that is shorter."""
         if self._dispatcher is None:
+            if self._is_for_python(arguments):
+                return self._call_python(arguments)
             return self._first_call(arguments)
         try:
             return self._dispatcher(*arguments)
         except Exception as error:  # noqa: BLE001 - whatever damaged files cause
             return self._repeated_call(arguments, error)
+
+    def _is_for_python(self, arguments: tuple[Any, ...]) -> bool:
+        """Return whether to run it as Python takes less time than to have it compiled."""
+        if _only_compiled or _interpreted_seconds >= COMPILING or _longest(arguments) >= LARGE:
+            return False
+        return _interpreted_seconds < LOADING or not self._is_kept
+
+    def _call_python(self, arguments: tuple[Any, ...]) -> Any:
+        """Call the function as Python, and count the time."""
+        global _interpreted_seconds
+        begin = time.thread_time()
+        try:
+            # Compiled kernels do not warn of infinite differences, or of words that overflow.
+            with np.errstate(all="ignore"):
+                return self._interpreted(*arguments)
+        finally:
+            _interpreted_seconds += time.thread_time() - begin
+
+    @functools.cached_property
+    def _is_kept(self) -> bool:
+        """Whether it was compiled before, for arguments of some types."""
+        return any(self._files())
 
     @functools.cached_property
     def _interpreted(self) -> Callable[..., Any]:
@@ -193,22 +225,25 @@ def listening(listener: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextmanager
-def interpreting(steps: int) -> Iterator[None]:
-    """Run kernels as Python in the block, if that takes less than to load numba.
-
-    ``steps`` is about how often the body of a loop will run. A process that did many short
-    things loads numba at last.
-    """
-    global _steps
-    _steps += steps
-    is_python = _interpreting.get() or _steps <= FEW_STEPS
-    token = _interpreting.set(is_python)
+def compiling() -> Iterator[None]:
+    """Run no kernel as Python in the block, however short it is."""
+    global _only_compiled
+    before, _only_compiled = _only_compiled, True
     try:
-        # Compiled kernels do not warn of infinite differences, or of words that overflow.
-        with np.errstate(all="ignore") if is_python else nullcontext():
-            yield
+        yield
     finally:
-        _interpreting.reset(token)
+        _only_compiled = before
+
+
+def _longest(values: tuple[Any, ...]) -> int:
+    """Return the greatest length of an array among arguments and in named tuples of them."""
+    longest = 0
+    for value in values:
+        if isinstance(value, np.ndarray):
+            longest = max(longest, *value.shape)
+        elif isinstance(value, tuple):
+            longest = max(longest, _longest(value))
+    return longest
 
 
 # Where compiled kernels are kept
@@ -292,13 +327,11 @@ def _remove_older(home: Path, used: Path, module: str) -> None:
 
 def _environment() -> str:
     """Return the name of what else decides about machine code."""
-    import llvmlite
-    import numba
-
     settings = sorted(
         each for each in os.environ.items() if each[0].startswith("NUMBA_") and "DIR" not in each[0]
     )
-    parts = numba.__version__, llvmlite.__version__, settings, Path(__file__).read_bytes()
+    versions = version("numba"), version("llvmlite")
+    parts = *versions, settings, Path(__file__).read_bytes()
     return f"{sys.implementation.cache_tag}-{_digest_of(*parts)}"
 
 
@@ -319,6 +352,8 @@ def _sources(module: str, seen: set[str]) -> Iterator[object]:
         if (
             used in sys.modules
             and used not in seen
+            # This module is a part of the environment, and its numbers change.
+            and used != __name__
             and (isinstance(value, Kernel) or used.startswith("qops_batsim."))
         ):
             yield from _sources(used, seen)

@@ -83,7 +83,7 @@ def _folded(text: str, stream: IO[str], indent: int = 0) -> str:
     )
 
 
-COMPILING = "compiling the scheduling kernels for this machine (once; later runs reuse them) ..."
+COMPILING = "compiling the scheduling kernels for this machine, once (up to half a minute) ..."
 
 
 @contextmanager

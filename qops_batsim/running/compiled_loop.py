@@ -8,6 +8,7 @@ and so are the logs.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from qops_batsim.scheduling.core.state import State
     from qops_batsim.scheduling.decision_events import Submission
 
-MESSAGES_AT_A_TIME = 20_000
-"""After so many messages progress is reported, and an interrupt is noticed."""
+AT_A_TIME = 0.05
+"""After about so long progress is reported, and an interrupt is noticed (seconds of CPU)."""
 
 PLANNERS = (Conservative, Qops, Fqops, Foresight, Msb, Mrt)
 """Schedulers with a plan for which there is a loop."""
@@ -72,8 +73,10 @@ def run_compiled(
     if type(module) in PLANNERS:
         planner = _PlannerLoop(module, jobs, hosts, workload)
     run = _loop_without_plan(module, jobs, hosts) if planner is None else planner.run
+    messages = 20
     while True:
-        events.counts[kernels.LEFT] = MESSAGES_AT_A_TIME
+        events.counts[kernels.LEFT] = messages
+        begin = time.thread_time()
         reason = run(events)
         if reason == kernels.OVER:
             break
@@ -82,8 +85,11 @@ def run_compiled(
         elif reason == kernels.LOG_FULL:
             assert planner is not None
             planner.enlarge_log()
-        elif on_progress is not None:
-            on_progress(int(events.counts[kernels.ENDED]))
+        else:
+            if time.thread_time() - begin < AT_A_TIME:
+                messages *= 2
+            if on_progress is not None:
+                on_progress(int(events.counts[kernels.ENDED]))
     noted = planner.log(driver.log) if planner is not None else _Noted({}, {})
     refusals, outcome = noted.refusals, _outcome(jobs, events, noted.metadata)
     simulation.finish(lambda: outcome, float(events.dates[0]), len(outcome.ended))

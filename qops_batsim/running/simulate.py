@@ -16,7 +16,6 @@ from qops_batsim.engine.simulation import Deadlock, EngineOptions, Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.file_set import FileSet, document_with_digests, run_files
 from qops_batsim.garbage import without_garbage_collection
-from qops_batsim.kernels import interpreting
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.compiled_loop import run_compiled
 from qops_batsim.running.inputs import (
@@ -35,9 +34,6 @@ from qops_batsim.scheduling.qos_log import format_qos
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.version import __version__
 from qops_batsim.workload.model import Workload
-
-FEW_JOBS = 2_000
-"""Fewer are simulated sooner than the compiled loop is loaded, let alone compiled."""
 
 
 def simulate(
@@ -150,10 +146,8 @@ def _simulate(
     simulation = Simulation(platform, [workload], driver, engine, on_progress)
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, len(simulation.hosts))
-    count = len(workload.jobs)
-    with interpreting(count * count * len(simulation.hosts)):
-        if count < FEW_JOBS or not run_compiled(simulation, workload, driver, on_progress):
-            simulation.run()
+    if not run_compiled(simulation, workload, driver, on_progress):
+        simulation.run()
     return simulation
 
 

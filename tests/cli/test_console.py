@@ -149,10 +149,10 @@ def test_compiling_is_announced_once(
     monkeypatch.setattr(kernels, "homes", lambda: (tmp_path,))
     kernels.directory.cache_clear()
     compiled = kernels.kernel(one)
-    with announce_compiling():
+    with announce_compiling(), kernels.compiling():
         compiled(np.zeros(1))
         compiled(np.zeros((1, 1)))
-    with announce_compiling():
+    with announce_compiling(), kernels.compiling():
         kernels.kernel(one)(np.zeros(1))
     kernels.directory.cache_clear()
     assert capsys.readouterr().err.count("compiling the scheduling kernels") == 1

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from qops_batsim import kernels
-from qops_batsim.kernels import interpreting, kernel, listening
+from qops_batsim.kernels import compiling, kernel, listening
 
 
 class Pair(NamedTuple):
@@ -70,6 +70,13 @@ def doubled(values: Any) -> Any:
 
 
 @pytest.fixture
+def only_compiled() -> Iterator[None]:
+    """Run no kernel as Python."""
+    with compiling():
+        yield
+
+
+@pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty place for kernels."""
     monkeypatch.setattr(kernels, "homes", lambda: (tmp_path / "kernels",))
@@ -78,6 +85,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     kernels.directory.cache_clear()
 
 
+@pytest.mark.usefixtures("only_compiled")
 def test_numbers_arrays_and_tuples_come_and_go() -> None:
     rows = np.arange(6.0).reshape(2, 3)
     pair = Pair(np.array([1, 0, 2]), 0.5)
@@ -91,6 +99,7 @@ def test_numbers_arrays_and_tuples_come_and_go() -> None:
     assert doubled(values).tolist() == [14, 14, 14]
 
 
+@pytest.mark.usefixtures("only_compiled")
 def test_what_no_kernel_takes_is_an_error() -> None:
     from numba import errors
 
@@ -101,32 +110,46 @@ def test_what_no_kernel_takes_is_an_error() -> None:
         divided(1, 0)
 
 
-def test_a_kernel_and_those_it_calls_run_as_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_steps", 0)
+def test_a_kernel_and_those_it_calls_run_as_python_at_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernels, "_interpreted_seconds", 0.0)
     values = np.zeros(2, np.int64)
     heard: list[str] = []
-    with listening(heard.append), interpreting(1):
-        assert filled(values, 1) == 8
-        assert fill([0, 0], 1) is None
-        with interpreting(kernels.FEW_STEPS + 1):
-            assert filled(values, 1) == 8, "it is a part of something short"
+    with listening(heard.append):
+        assert kernel(filled.python)(values, 1) == 8
+        assert kernel(fill.python)([0, 0], 1) is None
     assert values.tolist() == [7, 7]
     assert heard == []
+    assert kernels._interpreted_seconds > 0.0
 
 
-def test_what_does_many_short_things_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "_steps", 0)
-    for is_python in (True, True, False):
-        with interpreting(kernels.FEW_STEPS // 2):
-            assert (type(type_told(1)) is np.int64) is is_python
-    assert type(type_told(1)) is int
+def test_what_took_long_as_python_is_compiled(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_python(seconds: float) -> bool:
+        kernels.directory.cache_clear()
+        monkeypatch.setattr(kernels, "_interpreted_seconds", seconds)
+        return type(kernel(type_told.python)(1)) is np.int64
+
+    times = [0.0, kernels.LOADING, kernels.COMPILING]
+    assert [is_python(each) for each in times] == [True, True, False]
+    assert [is_python(each) for each in times] == [True, False, False], "to load it is shorter"
+
+
+def test_what_takes_long_arrays_is_compiled(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "_interpreted_seconds", 0.0)
+    heard: list[str] = []
+    with listening(heard.append):
+        for length in (kernels.LARGE - 1, kernels.LARGE):
+            weighted(np.zeros((2, 1)), Pair(np.zeros(length), 1.0), False)
+            kernel(weighted.python)(np.zeros((2, 1)), Pair(np.zeros(length), 1.0), False)
+    assert heard == ["weighted"]
 
 
 def compiled(call: Any, *arguments: Any) -> list[str]:
     """Call a kernel as a new process would; return what had to be compiled."""
     kernels.directory.cache_clear()
     heard: list[str] = []
-    with listening(heard.append):
+    with listening(heard.append), compiling():
         kernel(allocates=call.allocates)(call.python)(*arguments)
     return heard
 
@@ -179,7 +202,8 @@ def test_what_cannot_be_written_is_compiled_all_the_same(
 ) -> None:
     values = np.zeros(2, np.int64)
     first = kernel(fill.python)
-    first(values, 3)
+    with compiling():
+        first(values, 3)
     folder = kernels.directory(fill.python.__module__)
     assert folder is not None
     shutil.rmtree(folder)
@@ -258,14 +282,14 @@ def step(value: int) -> int:
 """
 PROGRAM = """
 from helper import step
-from qops_batsim.kernels import kernel, listening
+from qops_batsim.kernels import compiling, kernel, listening
 
 @kernel
 def twice(value: int) -> int:
     return step(step(value))
 
 heard = []
-with listening(heard.append):
+with listening(heard.append), compiling():
     print(twice(1), heard)
 """
 
@@ -296,8 +320,8 @@ ALIVE = """
 import sys
 from qops_batsim import kernels, simulate
 from qops_batsim.scheduling import profile
-kernels.FEW_STEPS = 0
-results = [simulate(workload, None, name) for name, workload in {cases}]
+with kernels.compiling():
+    results = [simulate(workload, None, name) for name, workload in {cases}]
 modules = [each for each in sys.modules.values() if 'kernel' in each.__name__]
 call = profile.trim
 """

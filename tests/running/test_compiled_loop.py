@@ -1,5 +1,6 @@
 """The compiled loop against both others: the same schedule, files and log, to the byte."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
+from qops_batsim import kernels
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Simulation
@@ -45,6 +47,14 @@ COMPILED = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def only_loops_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the kernels that modules call as Python: not one rule is compared with itself."""
+    monkeypatch.setattr(kernels, "_interpreted_seconds", 0.0)
+    monkeypatch.setattr(kernels, "LOADING", math.inf)
+    monkeypatch.setattr(kernels, "COMPILING", math.inf)
+
+
 class OnlyMessages:
     """A decision side that cannot be asked directly."""
 
@@ -70,7 +80,8 @@ class Loops:
         peer = OnlyMessages(driver) if loop == "messages" else driver
         simulation = Simulation(self.machine, [self.workload], peer)
         if loop == "compiled":
-            assert run_compiled(simulation, self.workload, driver, None)
+            with kernels.compiling():
+                assert run_compiled(simulation, self.workload, driver, None)
         else:
             simulation.run()
         prefix = directory / "run"
@@ -170,7 +181,7 @@ def test_a_recorded_log_gives_the_same_files(scheduler: str, shared: Path, tmp_p
 def test_a_simulation_goes_on_after_each_slice_and_as_room_grows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(compiled_loop, "MESSAGES_AT_A_TIME", 7)
+    monkeypatch.setattr(compiled_loop, "AT_A_TIME", 0.0)
     full = event_kernels.with_room
     grown = []
     monkeypatch.setattr(event_kernels, "with_room", lambda events: grown.append(1) or full(events))
@@ -185,7 +196,7 @@ def test_a_simulation_goes_on_after_each_slice_and_as_room_grows(
     assert run_compiled(simulation, workload, driver, heard.append)
     assert heard == sorted(heard)
     assert heard[-1] == len(jobs)
-    assert len(heard) > 5
+    assert len(heard) >= 3
     assert grown
     wide = HostSet.of(range(0, 64, 2))
     assert {str(simulation.records[f"w0!w{n}"].hosts) for n in range(40)} == {str(wide)}

@@ -47,10 +47,13 @@ def test_the_parts_of_a_run_follow_each_other(tmp_path: Path) -> None:
     assert heard.parts[4][1:] == (done.rules, list(range(done.rules)))
 
 
+AT_ONCE = "from qops_batsim import kernels; kernels.LOADING = kernels.COMPILING = 0.01"
+
+
 def command(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command whose kernels lie in a directory of its own."""
+    """Run a command whose kernels lie in a directory of its own, and are soon compiled."""
     return subprocess.run(
-        [*MAIN, *words],
+        [*MAIN[:2], f"{AT_ONCE}; {MAIN[2]}", *words],
         cwd=tmp_path,
         env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
         capture_output=True,

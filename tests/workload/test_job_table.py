@@ -18,11 +18,12 @@ def test_columns_are_those_that_were_read() -> None:
     assert pickle.loads(pickle.dumps(workload)).jobs == workload.jobs
 
 
-@pytest.mark.parametrize("few_jobs", [0, 2_000], ids=["compiled loop", "plain loop"])
+@pytest.mark.parametrize("plain", [False, True], ids=["compiled loop", "plain loop"])
 def test_a_changed_job_is_simulated_as_it_is_now(
-    few_jobs: int, monkeypatch: pytest.MonkeyPatch
+    plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "FEW_JOBS", few_jobs)
+    if plain:
+        monkeypatch.setattr(running, "run_compiled", lambda *_: False)
     before = simulate("tiny_8", None, "easy").ended_jobs
     workload = read_workload("tiny_8")
     for job in workload.jobs:

@@ -15,7 +15,7 @@ import numpy as np
 
 from qops_batsim.analysis.results.tables import DATE_TOLERANCE, Booleans, Floats, Integers
 from qops_batsim.errors import InputError
-from qops_batsim.kernels import interpreting, kernel
+from qops_batsim.kernels import kernel
 from qops_batsim.limits import MAX_HOST_ID
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.tables import Texts
@@ -71,8 +71,7 @@ def _as_batsim_writes(texts: Texts) -> Allocations | None:
     letters = np.frombuffer(f"{texts.joined(_NEWLINE)}\n".encode(), np.uint8)
     most = int(np.count_nonzero((letters == _SPACE) | (letters == _END)))
     found = Allocations(*(np.empty(most, np.int64) for _ in range(3)))
-    with interpreting(len(letters)):
-        rows, count = _read_intervals(letters, *found, MAX_HOST_ID)
+    rows, count = _read_intervals(letters, *found, MAX_HOST_ID)
     return Allocations(*(each[:count] for each in found)) if rows == len(texts) else None
 
 
@@ -223,8 +222,7 @@ def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Int
     busy = np.zeros(2)
     jobs = _Jobs(order, offsets, start, finish)
     first, last = allocations.first, allocations.last
-    with interpreting(len(first)):
-        _follow(jobs, first, last, hosts, opened, closed, busy, DATE_TOLERANCE)
+    _follow(jobs, first, last, hosts, opened, closed, busy, DATE_TOLERANCE)
     return Occupancy(order, opened, closed, float(busy.sum()), np.flatnonzero(hosts.shared))
 
 
