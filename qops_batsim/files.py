@@ -36,6 +36,9 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _OTHERS = {b"\xfd7zX": "xz", b"BZh9": "bzip2", b"\x28\xb5\x2f\xfd": "zstd", b"PK\3\4": "zip"}
 """First bytes of files of other kinds of compression."""
 
+_MOST_PARTS = 1_000
+"""Most names in a path that are followed; symbolic links in a circle have no end."""
+
 _PART = 1 << 24
 """Bytes of a compressed file's content that are read at once."""
 
@@ -204,8 +207,8 @@ class PendingFile:
     """A temporary file that replaces ``path`` when it is published, and else is removed.
 
     Missing directories are made, and removed again with the file. A symbolic link stays one:
-    the file that it leads to is replaced. A file that exists keeps its rights, a new one has
-    those that the umask allows.
+    the file that it leads to is replaced, unless others can write the link's directory. A file
+    that exists keeps its rights, a new one has those that the umask allows.
 
     Parameters
     ----------
@@ -340,10 +343,46 @@ def final_target(path: Path) -> Path:
         # Renaming over a device such as /dev/null would destroy it.
         if path.exists() and not path.is_file():
             raise InputError(f"{path}: is a device or a pipe; a file to write was expected")
-        return path.resolve()
+        return _resolved(path)
     except (ValueError, RuntimeError) as error:
         # A zero byte in the name, or symbolic links in a circle.
         raise InputError(f"{shown(str(path))} is no name of a file ({error})") from None
+
+
+def _resolved(path: Path) -> Path:
+    """Return a path without symbolic links; refuse one that somebody else may have put there.
+
+    That is any link in a directory that all users can write, sticky or not; and one of another user
+    in a directory that is theirs, or which a group can write.
+    """
+    trusted = (0, os.geteuid())
+    folder, left = Path("/"), [*reversed((Path.cwd() / path).parts[1:])]
+    for _ in range(_MOST_PARTS):
+        if not left:
+            return folder
+        name = left.pop()
+        if name == "..":
+            folder = folder.parent
+            continue
+        place = folder / name
+        try:
+            found = place.lstat()
+        except FileNotFoundError:
+            return place.joinpath(*reversed(left))
+        if not stat.S_ISLNK(found.st_mode):
+            folder = place
+            continue
+        where = folder.stat()
+        is_shared = where.st_mode & stat.S_IWGRP or where.st_uid not in trusted
+        if where.st_mode & stat.S_IWOTH or (is_shared and found.st_uid not in trusted):
+            raise InputError(
+                f"{path}: {place} is a symbolic link in a directory that others can write, and is "
+                "not followed; another place is expected"
+            )
+        aim = place.readlink()
+        folder = Path("/") if aim.is_absolute() else folder
+        left += reversed(aim.parts[1:] if aim.is_absolute() else aim.parts)
+    raise RuntimeError("Symbolic links in a circle")
 
 
 def _locked_beside(target: Path, make: Callable[[Path], int]) -> tuple[Path, int]:

@@ -11,6 +11,7 @@ import csv
 import io
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -131,6 +132,37 @@ class Intervals(NamedTuple):
 
 Column = Sequence[str] | np.ndarray | Words | General | Intervals
 """Texts, written as they are; whole numbers; numbers to write as ``%.6f``, nothing for NaN."""
+
+
+_FORMULA = re.compile(r"'*[=+\-@]")
+"""Begin of a cell that a spreadsheet would compute, perhaps behind our own mark."""
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-inf|-nan")
+
+
+def shielded(text: str) -> str:
+    """Return a free text as a cell that no spreadsheet computes: behind ``'`` if it would be.
+
+    A number is no formula. :func:`unshielded` gives the text back.
+    """
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def unshielded(cell: str) -> str:
+    """Return the free text of a cell; see :func:`shielded`."""
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def shielded_column(column: Column) -> Column:
+    """Return a column of free texts with each :func:`shielded`. O(letters)."""
+    if isinstance(column, Words):
+        return Words([*map(shielded, column.words)], column.which)
+    if isinstance(column, (np.ndarray, Intervals, General)):
+        return column
+    text = "\n" + (column.joined("\n") if isinstance(column, Texts) else "\n".join(column))
+    if not any(f"\n{begin}" in text for begin in "'=+-@"):
+        return column
+    return [*map(shielded, column)]
 
 
 def format_rows(columns: Sequence[Column], rows: int) -> Iterator[bytes]:
@@ -439,9 +471,15 @@ def _read_long(content: bytes, form: Form) -> Table | None:
         empty=empty,
         words=dict.fromkeys(numbers, nowhere),
         choices={name: _positions(frame[name], words) for name, words in choices.items()},
-        texts={name: Texts(frame[name]) for name in texts},
+        texts={name: Texts(_unshielded_series(frame[name])) for name in texts},
         refuse=refuse,
     )
+
+
+def _unshielded_series(series: pl.Series) -> pl.Series:
+    if not series.str.starts_with("'").any():
+        return series
+    return series.str.replace(r"^'('*[=+\-@])", "${1}")
 
 
 def _is_out_of_proportion(columns: int, lines: int, letters: int) -> bool:
@@ -505,7 +543,7 @@ def _read_short(path: Path, text: str, form: Form) -> Table:
             )
             for name, words in choices.items()
         },
-        texts={name: columns[name] for name in texts},
+        texts={name: [*map(unshielded, columns[name])] for name in texts},
         refuse=refuse,
     )
 

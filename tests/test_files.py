@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
+from qops_batsim.file_set import FileSet
 from qops_batsim.files import atomic_write, read_bytes, read_stored, read_text, write_text
 
 TEXT = "".join(f"line {i}\n" for i in range(500))
@@ -224,11 +225,49 @@ def test_a_symbolic_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
     assert len(list((tmp_path / "data").iterdir())) == 1
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o1773])
+def test_no_symbolic_link_is_followed_where_others_can_write(tmp_path: Path, mode: int) -> None:
+    victim, shared = tmp_path / "victim", tmp_path / "shared"
+    for directory in (victim, shared):
+        directory.mkdir()
+    (victim / "file").write_text("kept")
+    (shared / "link").symlink_to(victim / "file")
+    (shared / "folder").symlink_to("../victim")
+    (tmp_path / "mine").symlink_to(shared / "folder" / ".." / "victim")
+    shared.chmod(mode)
+    said = "is a symbolic link in a directory that others can write, and is not followed"
+    for name in ("shared/link", "shared/folder/file", "shared/folder/new", "mine/file"):
+        with pytest.raises(InputError, match=f"{name}: .*{said}"):
+            write_text(tmp_path / name, "text")
+    with pytest.raises(InputError, match=said):
+        FileSet(shared / "li", "nk", ["a"])
+    assert (victim / "file").read_text() == "kept"
+    assert [each.name for each in victim.iterdir()] == ["file"]
+    write_text(shared / "new" / ".." / "file", "text")
+    assert (shared / "file").read_text() == "text"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_of_links_in_a_shared_directory_only_ones_own_are_followed(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).symlink_to(f"to-{name}")
+    os.lchown(tmp_path / "b", 12345, -1)
+    tmp_path.chmod(0o775)
+    write_text(tmp_path / "a", "text")
+    with pytest.raises(InputError, match="b is a symbolic link in a directory that others can"):
+        write_text(tmp_path / "b", "text")
+    tmp_path.chmod(0o755)
+    write_text(tmp_path / "b", "text")
+    assert (tmp_path / "to-b").read_text() == "text"
+
+
 def test_symbolic_links_in_a_circle_raise_no_other_error(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     with pytest.raises(InputError):
         read_bytes(tmp_path / "a", what="a text")
+    with pytest.raises(InputError):
+        write_text(tmp_path / "a", "text")
 
 
 def test_gz_is_compressed_and_the_same_every_time(

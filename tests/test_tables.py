@@ -25,6 +25,9 @@ from qops_batsim.tables import (
     Words,
     format_rows,
     read_table,
+    shielded,
+    shielded_column,
+    unshielded,
 )
 
 NUMBERS = st.one_of(
@@ -244,6 +247,37 @@ def test_a_table_is_the_same_by_polars_and_by_plain_python(
         patch.setattr(tables, "FEW_BYTES", 1 << 30)
         expected = outcome()
     assert outcome() == expected
+
+
+@given(text=st.text("'=+-@1e.a,", max_size=6))
+@example("'=a").via("behind our own mark")
+@example("-1").via("a number")
+def test_no_spreadsheet_computes_a_free_text(text: str) -> None:
+    cell = shielded(text)
+    assert unshielded(cell) == text
+    assert cell == text or cell == f"'{text}"
+    try:
+        float(text)
+    except ValueError:
+        assert not cell.startswith(("=", "+", "-", "@"))
+    else:
+        assert cell == text
+
+
+@given(column=st.lists(st.text("'=+-@1a", min_size=1, max_size=3), min_size=1))
+def test_free_texts_are_read_back_the_same(column: list[str]) -> None:
+    form = Form(what="a table", needed=("text",), texts=("text",))
+    cells = [shielded(text) for text in column]
+    assert shielded_column(Words.of(column)).texts() == cells  # type: ignore[union-attr]
+    assert [*shielded_column(column)] == cells  # type: ignore[misc]
+    content = "\n".join(["text", *cells, ""]).encode()
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "table.csv"
+        path.write_bytes(content)
+        assert [*read_table(path, form, lambda table: table.texts["text"])] == column
+    read = tables._read_long(content, form)
+    assert read is not None
+    assert [*read.texts["text"]] == column
 
 
 def test_what_batsim_writes_is_read_by_polars() -> None:

@@ -42,6 +42,7 @@ from qops_batsim.experiments.page import (
     pictures_of,
 )
 from qops_batsim.experiments.pictures import draw_band, panels
+from qops_batsim.tables import shielded
 from qops_batsim.version import __version__
 
 Rows = list[list[str]]
@@ -206,7 +207,7 @@ def _made(title: str, draw: Any, rows: Sequence[Iterable[str]]) -> PagePicture:
         return {path: title}
 
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows(map(shielded, row) for row in rows)
     (made,) = pictures_of(into)
     return PagePicture(title=title, svg=made.svg, data=text.getvalue())
 

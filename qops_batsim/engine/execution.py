@@ -57,7 +57,7 @@ def read_traces(name: object, directory: Path | None, label: str) -> Traces:
             f"{label}: trace {shown(name)} is a file beside the workload's, and this workload "
             "comes from none"
         )
-    path = Path(f"{directory}/{name}")
+    path = _beside(directory, directory, name, label)
     ranks = [line.rstrip() for line in _trace_text(path, "a list of traces").splitlines()]
     if not ranks:
         raise InputError(f"{path}: names no trace; a file for each rank is expected")
@@ -65,7 +65,7 @@ def read_traces(name: object, directory: Path | None, label: str) -> Traces:
     traces: list[tuple[tuple[float, float], ...]] = []
     pieces = 0
     for rank, file in enumerate(ranks):
-        trace_path = Path(f"{path.parent}/{file}")
+        trace_path = _beside(directory, path.parent, file, label)
         if trace_path not in known:
             known[trace_path] = _trace_lines(trace_path)
         lines = known[trace_path].get(str(rank), [])
@@ -74,6 +74,20 @@ def read_traces(name: object, directory: Path | None, label: str) -> Traces:
             raise InputError(f"{path}: more than {MAX_STEPS} lines in its traces")
         traces.append(tuple(_trace_piece(trace_path, number, words) for number, words in lines))
     return tuple(traces)
+
+
+def _beside(directory: Path, start: Path, name: str, label: str) -> Path:
+    """Return the path of a file that a workload names; it may not lie outside its directory."""
+    path = Path(f"{start}/{name}")
+    try:
+        if path.resolve().is_relative_to(directory.resolve()):
+            return path
+    except (OSError, ValueError, RuntimeError):
+        return path  # No name of a file, or symbolic links in a circle: it cannot be read.
+    raise InputError(
+        f"{label}: trace {shown(name)} leads out of {printable(str(directory))}, the workload's "
+        "directory; a file in it is expected"
+    )
 
 
 def _trace_text(path: Path, what: str) -> str:

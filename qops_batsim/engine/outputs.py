@@ -19,8 +19,11 @@ from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 from qops_batsim.limits import MAX_END
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.tables import Column, General, Words, format_rows
+from qops_batsim.tables import Column, General, Words, format_rows, shielded, shielded_column
 from qops_batsim.version import __version__
+
+FREE_TEXTS = ("job_id", "workload_name", "profile")
+"""Columns of names, which others have chosen."""
 
 MACHINE_STATES_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
 
@@ -78,12 +81,14 @@ def format_machine_states(changes: HostChanges) -> str:
 
 def _jobs(ended: EndedJobs) -> Iterator[bytes]:
     columns = ended.table()
+    for name in FREE_TEXTS:
+        columns[name] = shielded_column(columns[name])
     yield ",".join(columns).encode() + b"\n"
     rows = len(ended.ids)
     if ended.metadata is None:
         columns["metadata"] = Words.one('""', rows)
     else:
-        quoted = (text.replace('"', '""') for text in ended.metadata)
+        quoted = (shielded(text).replace('"', '""') for text in ended.metadata)
         columns["metadata"] = [f'"{text}"' for text in quoted]
     yield from format_rows(list(columns.values()), rows)
 

@@ -35,6 +35,7 @@ from qops_batsim.experiments.statistics import (
     grouped_interval,
 )
 from qops_batsim.files import atomic_write, write_text
+from qops_batsim.tables import shielded
 from qops_batsim.version import __version__
 
 SEEDS, WINDOWS = "seeds", "windows"
@@ -175,7 +176,9 @@ def csv_of(records: Sequence[Mapping[str, Any]]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(records[0]) if records else [], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(records)
+    for record in records:
+        cells = record.items()
+        writer.writerow({name: shielded(x) if isinstance(x, str) else x for name, x in cells})
     return text.getvalue()
 
 

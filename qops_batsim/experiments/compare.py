@@ -36,6 +36,7 @@ from qops_batsim.experiments.statistics import Interval, Means, difference, grou
 from qops_batsim.file_set import write_report
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
+from qops_batsim.tables import shielded
 from qops_batsim.version import __version__
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload
@@ -399,7 +400,8 @@ def summarize(rows: Sequence[Row], baseline: str) -> list[ComparisonSummary]:
 def csv_text(rows: Sequence[Row]) -> str:
     """Return the rows as CSV: contestant, load, seed, then the metrics; empty for none."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(_cells_of(rows))
+    cells = ([shielded(cell) for cell in row] for row in _cells_of(rows))
+    csv.writer(text, lineterminator="\n").writerows(cells)
     return text.getvalue()
 
 

@@ -311,10 +311,10 @@ def format_qos(log: QosLog) -> Iterator[bytes]:
 
     Dates (seconds, absolute) and charges have six decimals, as in Batsim's files.
     """
-    from qops_batsim.tables import format_rows
+    from qops_batsim.tables import format_rows, shielded_column
 
     table = log.table()
-    columns = [_quoted(column) for column in table.values()]
+    columns = [_quoted(shielded_column(column)) for column in table.values()]
     yield ",".join(table).encode() + b"\n"
     yield from format_rows(columns, len(table["job_id"]))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from output_oracles import plain_jobs, plain_machine_states, plain_schedule
+from qops_batsim import tables
+from qops_batsim.analysis.results.tables import read_reasons
 from qops_batsim.engine.ended_jobs import STATE_CODES
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import format_jobs, format_machine_states, format_schedule
@@ -147,3 +150,41 @@ def test_dates_that_no_reader_accepts_are_not_written(tmp_path: Path) -> None:
 def test_jobs_of_a_program_are_held_to_what_a_file_may_say(job: Job) -> None:
     with pytest.raises(InputError, match="a workload: job"):
         simulate(Workload([job], {"p": {"type": "delay", "delay": 1}}, 4), None, "easy")
+
+
+REASON = """
+from qops_batsim import Easy
+
+
+class Formula(Easy):
+    def submitted(self, job):
+        super().submitted(job)
+        self.qos_log.record(job.id).reason = "=1+1, once"
+        self.qos_log.record(job.id).category = "@x"
+"""
+
+
+@pytest.mark.parametrize("engine_rows", ["few", "many"])
+def test_no_spreadsheet_computes_what_others_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine_rows: str
+) -> None:
+    if engine_rows == "many":
+        monkeypatch.setattr(tables, "FEW_ROWS", 0)
+        monkeypatch.setattr(tables, "FEW_BYTES", 0)
+    (tmp_path / "f.py").write_text(REASON)
+    ids = ["=1+1", "-5", "+1", "@x", "-x", "'=y", "plain", "='z"]
+    profiles = {f"={each}": profile for each, profile in [delay_profile(3)]}
+    jobs = [Job(each, 0.0, 1, next(iter(profiles)), 5.0) for each in ids]
+    workload = Workload(jobs=jobs, profiles=profiles, processors=2, source="here")
+    done = run(f"{tmp_path}/f.py:Formula", workload, out=tmp_path / "run")
+    assert done.violations == []
+    assert sorted(done.result.text("job_id")) == sorted(ids)
+    assert set(done.result.text("profile")) == set(profiles)
+    for ending in ("jobs", "qos"):
+        with (tmp_path / f"run_{ending}.csv").open(newline="") as stream:
+            cells = [cell for row in csv.reader(stream) for cell in row]
+        assert {each for each in cells if each.startswith(("=", "+", "-", "@"))} <= {
+            *("-5", "+1", "-1.000000")
+        }
+    reasons = read_reasons(tmp_path / "run_qos.csv")
+    assert reasons["w0!plain"] == "=1+1, once"

@@ -70,13 +70,14 @@ def simulation_of(
     network: str = "",
     energy: bool = False,
     dynamic_jobs: bool = False,
+    trace: str = "t/ranks",
     **files: str,
 ) -> Simulation:
     for name, text in {**TRACES, **files}.items():
         (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_text(text)
     profiles = {
-        "trace": {"type": "usage_trace", "trace": "t/ranks"},
+        "trace": {"type": "usage_trace", "trace": trace},
         "nap": {"type": "delay", "delay": 2},
         "twice": {"type": "composed", "seq": ["trace", "nap", "trace"]},
     }
@@ -186,6 +187,21 @@ def test_letters_of_many_ranks_may_have_no_way(tmp_path: Path) -> None:
 def test_traces_that_cannot_be_read(tmp_path: Path, file: str, text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         simulation_of(tmp_path, **{file: text})
+
+
+@pytest.mark.parametrize("name", ["../secret", "t/../../secret", "t/link", "t/out/secret"])
+@pytest.mark.parametrize("place", ["list", "trace"])
+def test_no_trace_lies_outside_the_directory(tmp_path: Path, name: str, place: str) -> None:
+    (tmp_path / "secret").write_text("not for all\n")
+    inside = tmp_path / "in"
+    (inside / "t").mkdir(parents=True)
+    (inside / "t" / "link").symlink_to("../../secret")
+    (inside / "t" / "out").symlink_to(tmp_path)
+    files = {"t/ranks": f"r0\n../{name}"} if place == "trace" else {}
+    with pytest.raises(InputError, match="leads out of .*, the workload's directory") as caught:
+        simulation_of(inside, trace=name if place == "list" else "t/ranks", **files)
+    assert name in str(caught.value)
+    assert "not for all" not in str(caught.value)
 
 
 def test_traces_come_with_a_workload_only(tmp_path: Path) -> None:
