@@ -14,10 +14,12 @@ import functools
 import hashlib
 import os
 import shutil
+import stat
 import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
@@ -32,6 +34,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _PACKAGE = Path(__file__).resolve().parent
 
 _PYTHON = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 _UNUSED_AFTER = 30 * 24 * 3600.0
 """Directories of other environments are removed so long after their last kernel (seconds)."""
@@ -273,7 +277,8 @@ def directory(module: str) -> Path | None:
     """Return the directory for the kernels of a module, or None if there can be none.
 
     What an older source left is removed when a directory is made. What somebody keeps who
-    alone may write there is copied, since numba reads only where it may write.
+    alone may write there is copied, since numba reads only where it may write. Machine code is run
+    as it is found: where somebody else may have put it, it is not taken, and a warning says so.
     """
     name = f"{module}-{_digest_of(*_sources(module, set()))}"
     readable = None
@@ -281,8 +286,12 @@ def directory(module: str) -> Path | None:
         folder = home / _environment() / name
         is_new = not folder.is_dir()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            _make_private(home, folder)
+            is_private = _is_private(home, folder)
         except OSError:
+            continue
+        if not is_private:
+            _warn_of_others(home)
             continue
         if not _may_write(folder):
             readable = readable or folder
@@ -297,6 +306,44 @@ def directory(module: str) -> Path | None:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     _copy(readable, folder)
     return folder
+
+
+def _make_private(home: Path, folder: Path) -> None:
+    """Make the directory of a module, which others cannot write whatever the umask."""
+    for each in (home, folder.parent, folder):
+        each.mkdir(parents=True, exist_ok=True)
+        found = each.lstat()
+        if found.st_uid != os.geteuid() or not found.st_mode & _BY_OTHERS:
+            continue
+        if each == folder:
+            for inner in folder.iterdir():
+                shutil.rmtree(inner) if inner.is_dir() else inner.unlink()
+        # Within that of a module numba writes with the rights of the umask.
+        each.chmod(0o700 if each == folder else stat.S_IMODE(found.st_mode) & ~_BY_OTHERS)
+
+
+def _is_private(home: Path, folder: Path) -> bool:
+    """Tell whether all in a directory is this user's, root's, or of whom the package is."""
+    owners = {0, os.geteuid(), _PACKAGE.stat().st_uid}
+    is_closed = not folder.lstat().st_mode & 0o077
+    for each in (home, folder.parent, folder, *folder.rglob("*")):
+        found = each.lstat()
+        if found.st_uid not in owners or stat.S_ISLNK(found.st_mode):
+            return False
+        if found.st_mode & _BY_OTHERS and not (is_closed and folder in each.parents):
+            return False
+    above = [each.stat().st_mode for each in home.resolve().parents]
+    return not any(mode & stat.S_IWOTH and not mode & stat.S_ISVTX for mode in above)
+
+
+@functools.cache
+def _warn_of_others(home: Path) -> None:
+    warnings.warn(
+        f"{home}: others can write there, or have; compiled kernels are not taken from it, and "
+        "not kept there",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def _may_write(folder: Path) -> bool:

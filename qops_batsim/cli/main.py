@@ -9,16 +9,18 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from qops_batsim.cli.console import print_error, print_failure
+from qops_batsim.cli.console import print_error, print_failure, warn
 from qops_batsim.errors import require_utf8
 from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
 from qops_batsim.version import __version__
@@ -189,7 +191,8 @@ def main() -> None:
         # Terminals of other encodings, and names of files that are not UTF-8.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        sys.exit(_run())
+        with _warnings_as_lines():
+            sys.exit(_run())
     except BrokenPipeError:
         # The reader of our output (head, less) has gone: nothing left to say. Typer ends with 1 in
         # this case as well.
@@ -208,6 +211,22 @@ def _drop_output() -> None:
     """Drop buffered output, so that Python does not raise the same error at its end."""
     with suppress(OSError):  # It may be no file.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _warnings_as_lines() -> Iterator[None]:
+    """Print warnings of this package as every other line of the command."""
+    with warnings.catch_warnings():
+        otherwise = warnings.showwarning
+
+        def show(message: Any, category: type[Warning], filename: str, *where: Any) -> None:
+            if category is RuntimeWarning and filename.startswith(f"{Path(__file__).parents[1]}"):
+                warn(str(message))
+            else:
+                otherwise(message, category, filename, *where)
+
+        warnings.showwarning = show
+        yield
 
 
 def _run() -> int:

@@ -197,6 +197,65 @@ def test_who_cannot_write_beside_the_package_writes_elsewhere(
     assert compiled(fill, values, 1) == compiled(fill, values, 1) == ["fill"]
 
 
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777, 0o755])
+@pytest.mark.parametrize("depth", [0, 1, 2, 3, 4])
+def test_what_others_may_have_put_there_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, depth: int
+) -> None:
+    home = tmp_path / "kernels"
+    monkeypatch.setattr(kernels, "homes", lambda: (home,))
+    kernels._warn_of_others.cache_clear()
+    kernels.directory.cache_clear()
+    module = fill.python.__module__
+    folder = kernels.directory(module)
+    assert folder is not None
+    file = folder / "part" / "code.nbi"
+    file.parent.mkdir()
+    file.write_bytes(b"code")
+    # The home, the environment's, the module's, numba's directory, and a file in it.
+    place = (home, folder.parent, folder, file.parent, file)[depth]
+    place.chmod(mode)
+    if mode == 0o755:
+        if os.geteuid() != 0:
+            pytest.skip("only root gives files away")
+        os.chown(place, 12345, -1)
+    kernels.directory.cache_clear()
+    if mode != 0o755 and depth < 3:
+        # It is ours: its rights are mended, and what a module's directory held is gone.
+        assert kernels.directory(module) == folder
+        assert not place.stat().st_mode & 0o22
+        assert file.exists() == (depth < 2)
+    else:
+        with pytest.warns(RuntimeWarning, match="others can write there, or have"):
+            assert kernels.directory(module) is None
+
+
+def test_a_home_in_a_directory_of_all_users_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "shared"))
+    kernels._warn_of_others.cache_clear()
+    kernels.directory.cache_clear()
+    with pytest.warns(RuntimeWarning, match="others can write there"):
+        assert kernels.directory(fill.python.__module__) is None
+    (tmp_path / "shared").chmod(0o1777)
+    kernels.directory.cache_clear()
+    assert kernels.directory(fill.python.__module__) is not None
+
+
+def test_the_umask_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "homes", lambda: (tmp_path / "kernels",))
+    before = os.umask(0)
+    try:
+        values = np.zeros(2, np.int64)
+        assert compiled(fill, values, 1) == ["fill"]
+        assert compiled(fill, values, 1) == []
+    finally:
+        os.umask(before)
+
+
 def test_what_cannot_be_written_is_compiled_all_the_same(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
