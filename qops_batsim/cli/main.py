@@ -225,7 +225,7 @@ def _warnings_as_lines() -> Iterator[None]:
             else:
                 otherwise(message, category, filename, *where)
 
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]
         yield
 
 
