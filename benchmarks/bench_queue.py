@@ -73,7 +73,7 @@ def main() -> None:
 def over_http(asker: QueueAsker, asks: list[Ask]) -> list[float]:
     """Return how long each quote takes a client of the endpoint (seconds)."""
     server = QuoteServer(("127.0.0.1", 0), QueueKeeper(lambda content: asker))
-    server.keeper.post(b"")
+    server.keeper.replace(asker)
     Thread(target=server.run, daemon=True).start()
     times = []
     for each in asks:

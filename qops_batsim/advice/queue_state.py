@@ -8,6 +8,7 @@ states.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
@@ -302,6 +303,7 @@ def read_queue(
         raise InputError(f"{source}: is no JSON ({error})") from None
     if not isinstance(data, dict) or not isinstance(data.get("jobs"), list):
         raise InputError(f"{source}: a JSON object with a list of jobs is expected")
+    refuse_repeated_names(content, source)
     jobs: list[QueuedJob]
     if _is_squeue(data):
         jobs, left_out, told = read_squeue(data, source)
@@ -320,6 +322,28 @@ def read_queue(
     if date is None:
         raise InputError(f"{source}: says nothing of its date; one is expected (--now DATE)")
     return _checked(source, size, date, jobs, left_out)
+
+
+def refuse_repeated_names(content: bytes, source: str) -> None:
+    """Refuse JSON in which an object has a name twice: decoders differ in which one counts."""
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        if len(dict(pairs)) < len(pairs):
+            twin = Counter(name for name, _ in pairs).most_common(1)[0][0]
+            raise InputError(f"{source}: field {shown(twin)} is given twice; once is expected")
+
+    # Values do not matter here.
+    any_number: Any = len
+    try:
+        json.loads(
+            content,
+            object_pairs_hook=check,
+            parse_int=any_number,
+            parse_float=any_number,
+            parse_constant=any_number,
+        )
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source}: is no JSON ({error})") from None
 
 
 def _is_squeue(data: dict[str, Any]) -> bool:

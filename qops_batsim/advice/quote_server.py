@@ -1,7 +1,9 @@
 """HTTP endpoint that portals and job-submit plug-ins ask for quotes (the extra ``http``).
 
-One request a connection; requests, their number at a time and their time are bounded, so that no
-client keeps others out for long.
+One request a connection. A connection counts once its request is complete: of those that are not,
+the oldest is dropped when there are too many, and each after some seconds. Complete requests are
+answered a few at a time, others wait in a short line, and each is answered or refused in time:
+what was refused changes nothing. What is slow, as a file that cannot be read, blocks nobody.
 """
 
 from __future__ import annotations
@@ -9,26 +11,30 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import resource
 import socket
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from http import HTTPStatus
-from threading import Lock
-from typing import Any
+from threading import Thread
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import h11
 import msgspec
 import uvicorn
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from qops_batsim.advice.queue_quote import Ask, QueueAsker
+from qops_batsim.advice.queue_quote import Ask, QueueAnswer, QueueAsker
+from qops_batsim.advice.queue_state import refuse_repeated_names
 from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.platform.units import parse_time
 from qops_batsim.version import __version__
@@ -36,8 +42,17 @@ from qops_batsim.version import __version__
 MOST_ASKS = 100
 """Most jobs that one request asks about."""
 
-MOST_AT_ONCE = 16
-"""Most requests that are answered at a time; others are told to come again."""
+MOST_AT_ONCE = 4
+"""Most requests that are answered at a time; others wait in line."""
+
+MOST_IN_LINE = 32
+"""Most complete requests that wait in line; others are told to come again."""
+
+MOST_OPEN = 512
+"""Most connections; a further one takes the place of the oldest without a complete request."""
+
+MOST_HELD_BYTES = 128 << 20
+"""Most bytes of queues that are not posted completely; then the oldest of these is dropped."""
 
 MAX_POSTED_BYTES = 64 << 20
 """Largest queue that is posted, one at a time (bytes)."""
@@ -49,7 +64,12 @@ MAX_TARGET_BYTES = 1 << 16
 """Longest path and query of a request (bytes)."""
 
 REQUEST_SECONDS = 10.0
-"""Longest time from the connection to the end of the answer."""
+"""Longest time from the connection to the end of the request, and from there to the answer."""
+
+WRITING_SECONDS = 2.0
+"""Longest time for a client to take its answer."""
+
+_Result = TypeVar("_Result")
 
 Problem = HTTPException
 """Refusal of a request: a status of HTTP, and the reason."""
@@ -65,6 +85,7 @@ class QueueKeeper:
     """Holder of the queue that quotes are about, which can be replaced.
 
     ``read`` makes an asker of what was posted, ``refresh`` returns one if the file has changed.
+    Neither holds anything while it works; one thread refreshes at a time.
     """
 
     def __init__(
@@ -72,26 +93,21 @@ class QueueKeeper:
         read: Callable[[bytes], QueueAsker],
         refresh: Callable[[], QueueAsker | None] = lambda: None,
     ) -> None:
-        self._read, self._refresh = read, refresh
-        self._lock = Lock()
+        self.read, self._refresh = read, refresh
         self._asker: QueueAsker | None = None
 
-    def post(self, content: bytes) -> QueueAsker:
-        """Replace the queue by a posted one."""
-        asker = self._read(content)
-        with self._lock:
-            self._asker = asker
-        return asker
+    def replace(self, asker: QueueAsker) -> None:
+        """Replace the queue."""
+        self._asker = asker
 
     def asker(self) -> QueueAsker:
         """Return the asker of the queue as it is now; raise an InputError if it cannot be read."""
-        with self._lock:
-            changed = self._refresh()
-            if changed is not None:
-                self._asker = changed
-            if self._asker is None:
-                raise Problem(503, "no queue is known yet; post one to /state")
-            return self._asker
+        changed = self._refresh()
+        if changed is not None:
+            self._asker = changed
+        if self._asker is None:
+            raise Problem(503, "no queue is known yet; post one to /state")
+        return self._asker
 
 
 class QuoteServer(uvicorn.Server):
@@ -108,9 +124,13 @@ class QuoteServer(uvicorn.Server):
     ) -> None:
         self.keeper, self.post_state, self.on_request = keeper, post_state, on_request
         self._on_loopback = _is_loopback(address[0])
-        self._posting = asyncio.Lock()
+        self._seconds = seconds
+        self._answering, self._posting = _Line(MOST_AT_ONCE), _Line(1)
+        self._refresh: asyncio.Task[QueueAsker] | None = None
+        self._next_refresh: asyncio.Task[QueueAsker] | None = None
+        self._open = _Connections()
         self._socket = socket.create_server(
-            address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET, backlog=64
+            address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET, backlog=128
         )
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
         endpoints: list[tuple[str, str, _Endpoint]] = [
@@ -132,7 +152,7 @@ class QuoteServer(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=partial(_LimitedProtocol, seconds),  # type: ignore[arg-type]
+                http=partial(_LimitedProtocol, self._open, seconds),  # type: ignore[arg-type]
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -150,41 +170,62 @@ class QuoteServer(uvicorn.Server):
         """Serve until a signal, or until ``should_exit`` is set."""
         super().run(sockets or [self._socket])
 
-    async def _answer(self, endpoint: _Endpoint, request: Request) -> JSONResponse:
+    async def _answer(self, endpoint: _Endpoint, request: Request) -> Response:
         """Return the answer of an endpoint, or its refusal."""
         try:
             self._check(request)
-            return self._response(request, 200, await endpoint(request))
+            content = await self._body(request) if request.method == "POST" else b""
+            async with asyncio.timeout(self._seconds):
+                return self._response(request, 200, await endpoint(request, content))
+        except ClientDisconnect:
+            return Response(status_code=400)  # Nobody gets it.
+        except TimeoutError:
+            why = f"no answer within {self._seconds:g} s"
+            return self._response(request, 503, {"error": why})
         except Problem as problem:
             return self._response(request, problem.status_code, {"error": problem.detail})
         except QopsError as error:
             return self._response(request, 400, {"error": str(error)})
 
-    async def _no_route(self, request: Request, error: Exception) -> JSONResponse:
+    async def _body(self, request: Request) -> bytes:
+        """Return the body of a request, if it tells its length and that is not too much."""
+        is_state = request.scope["path"] == "/state"
+        if is_state and not self.post_state:
+            raise Problem(403, "the queue is read from a file here, and cannot be posted")
+        most = MAX_POSTED_BYTES if is_state else MAX_ASK_BYTES
+        length = request.headers.get("content-length")
+        if length is None:
+            raise Problem(411, "a Content-Length is expected")
+        if int(length) > most:
+            raise Problem(413, f"{int(length):,} bytes; at most {most:,} are expected")
+        return await self._open.body_of(request)
+
+    async def _no_route(self, request: Request, error: Exception) -> Response:
         """Return the refusal of a request for which there is no endpoint."""
         if request.method not in ("GET", "POST"):
             why = f"Unsupported method ({request.method!r})"
             return self._response(request, 501, {"error": why})
 
-        async def unknown(request: Request) -> Any:
+        async def unknown(request: Request, content: bytes) -> Any:
             known = "GET /quote, /state, /schema, /health; POST /quote, /state"
             raise Problem(404, f"{shown(request.scope['path'])} is not known (known: {known})")
 
-        return await self._answer(unknown, request)
+        try:
+            self._check(request)
+            return self._response(request, 200, await unknown(request, b""))
+        except Problem as problem:
+            return self._response(request, problem.status_code, {"error": problem.detail})
 
     def _response(self, request: Request, status: int, content: Any) -> JSONResponse:
         self.on_request(f"{request.method} {request.scope['path']} {status}")
         return JSONResponse(content, status)
 
     def _check(self, request: Request) -> None:
-        """Refuse too many requests, too long ones, and those of other sites' web pages.
+        """Refuse requests that are too long, and those of other sites' web pages.
 
         Names of such sites may have been made to mean this machine, so that a browser on it comes
         here: only its own names are answered.
         """
-        state = self.server_state
-        if max(len(state.connections), len(state.tasks)) > MOST_AT_ONCE:
-            raise Problem(503, "too many requests")
         if len(request.scope["raw_path"]) + len(request.scope["query_string"]) > MAX_TARGET_BYTES:
             raise Problem(414, HTTPStatus.REQUEST_URI_TOO_LONG.phrase)
         if "origin" in request.headers:
@@ -197,62 +238,195 @@ class QuoteServer(uvicorn.Server):
         if self._on_loopback and name != "localhost" and not _is_loopback(name):
             raise Problem(421, f"this is not {shown(host)}; 127.0.0.1 or localhost is expected")
 
-    async def _health(self, request: Request) -> Any:
+    async def _health(self, request: Request, content: bytes) -> Any:
         return {"version": __version__}
 
-    async def _schema(self, request: Request) -> Any:
+    async def _schema(self, request: Request, content: bytes) -> Any:
         return schema()
 
-    async def _state(self, request: Request) -> Any:
-        return await run_in_threadpool(lambda: _about(self._asker()))
+    async def _state(self, request: Request, content: bytes) -> Any:
+        return _about(await self._asker())
 
-    async def _quote(self, request: Request) -> Any:
+    async def _quote(self, request: Request, content: bytes) -> Any:
         query = request.scope["query_string"].decode("latin-1")
         if len(query) > 1000:
             raise Problem(400, "query longer than 1,000 letters")
-        return await run_in_threadpool(lambda: _quotes(self._asker(), [_ask_of(query)]))
+        return await self._quotes([_ask_of(query)])
 
-    async def _quote_jobs(self, request: Request) -> Any:
-        content = await _body(request, MAX_ASK_BYTES)
+    async def _quote_jobs(self, request: Request, content: bytes) -> Any:
         try:
             asked = msgspec.json.decode(content, type=Asks)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise Problem(400, str(error)) from None
+        refuse_repeated_names(content, "the request")
         if not 1 <= len(asked.jobs) <= MOST_ASKS:
             raise Problem(400, f"{len(asked.jobs)} jobs; 1 to {MOST_ASKS} are expected")
-        return await run_in_threadpool(lambda: _quotes(self._asker(), asked.jobs))
+        return await self._quotes(asked.jobs)
 
-    async def _post_state(self, request: Request) -> Any:
-        if not self.post_state:
-            raise Problem(403, "the queue is read from a file here, and cannot be posted")
-        async with self._posting:
-            content = await _body(request, MAX_POSTED_BYTES)
-            return _about(await run_in_threadpool(self.keeper.post, content))
+    async def _quotes(self, asks: list[Ask]) -> Any:
+        asker, until = await self._asker(), time.monotonic() + self._seconds
 
-    def _asker(self) -> QueueAsker:
-        """Return the asker; that a file cannot be read is not the client's fault."""
+        def answers() -> list[QueueAnswer]:
+            # When nobody waits any more, others may be answered.
+            return [asker.ask(each) for each in asks if time.monotonic() < until]
+
+        found = await self._answering.run(answers)
+        return {"state": _about(asker), "jobs": msgspec.to_builtins(found)}
+
+    async def _post_state(self, request: Request, content: bytes) -> Any:
+        asker = await self._posting.run(lambda: self.keeper.read(content))
+        # Whoever was refused meanwhile is not here any more.
+        self.keeper.replace(asker)
+        return _about(asker)
+
+    async def _asker(self) -> QueueAsker:
+        """Return the asker; that a file cannot be read is not the client's fault.
+
+        One thread reads the file, for all who came before it began.
+        """
+        if self._next_refresh is None:
+            self._next_refresh = asyncio.ensure_future(self._refreshed_after(self._refresh))
+            self._next_refresh.add_done_callback(_forget)
         try:
-            return self.keeper.asker()
+            return await asyncio.shield(self._next_refresh)
         except QopsError as error:
             raise Problem(503, str(error)) from None
 
+    async def _refreshed_after(self, before: asyncio.Task[QueueAsker] | None) -> QueueAsker:
+        if before is not None:
+            await asyncio.wait([before])
+        self._refresh, self._next_refresh = self._next_refresh, None
+        return await _in_thread(self.keeper.asker)
 
-_Endpoint = Callable[[Request], Awaitable[Any]]
+
+_Endpoint = Callable[[Request, bytes], Awaitable[Any]]
+
+
+class _Line:
+    """Line of what is worked on in threads, so much at a time, the first that came first."""
+
+    def __init__(self, at_once: int) -> None:
+        self._free = asyncio.Semaphore(at_once)
+        self._waiting = 0
+
+    async def run(self, work: Callable[[], _Result]) -> _Result:
+        """Return what a function returns; its place is taken until it has ended.
+
+        Who does not wait for it any more does not end it.
+        """
+        if self._waiting >= MOST_IN_LINE:
+            raise Problem(503, "too many requests")
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        done = _in_thread(work)
+        done.add_done_callback(lambda _: self._free.release())
+        return await asyncio.shield(done)
+
+
+def _in_thread(work: Callable[[], _Result]) -> asyncio.Future[_Result]:
+    """Run a function in a thread that does not keep the process from ending."""
+    loop, context = asyncio.get_running_loop(), copy_context()
+    future: asyncio.Future[_Result] = loop.create_future()
+
+    def finish(result: Any, error: Exception | None) -> None:
+        if future.cancelled():
+            return
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = context.run(work)
+        except Exception as raised:  # noqa: BLE001 - it is raised where it is waited for
+            error = raised
+        with suppress(RuntimeError):  # The server has ended.
+            loop.call_soon_threadsafe(finish, result, error)
+
+    future.add_done_callback(_forget)
+    Thread(target=run, daemon=True).start()
+    return future
+
+
+def _forget(future: asyncio.Future[Any]) -> None:
+    """Take note of an error for which perhaps nobody waits."""
+    if not future.cancelled():
+        future.exception()
+
+
+class _Connections:
+    """Open connections, the oldest first, and what was received of bodies that are incomplete."""
+
+    def __init__(self) -> None:
+        self._open: dict[_LimitedProtocol, None] = {}
+        self._held: dict[_LimitedProtocol, int] = {}
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most = min(MOST_OPEN, max(limit // 2, 16)) if limit > 0 else MOST_OPEN
+
+    def add(self, connection: _LimitedProtocol) -> None:
+        """Add a connection; the oldest without a complete request makes room for it."""
+        self._open[connection] = None
+        if len(self._open) > self._most:
+            idle = (each for each in self._open if not each.is_complete)
+            self._drop(next(idle, connection))
+
+    def discard(self, connection: _LimitedProtocol) -> None:
+        """Forget a connection."""
+        self._open.pop(connection, None)
+        self._held.pop(connection, None)
+
+    async def body_of(self, request: Request) -> bytes:
+        """Return the body of a request; the oldest body is dropped where all are too long."""
+        parts = []
+        connection = next((each for each in self._open if each.scope is request.scope), None)
+        async for part in request.stream():
+            parts.append(part)
+            if connection in self._open and connection is not None:
+                self._held[connection] = self._held.get(connection, 0) + len(part)
+                while sum(self._held.values()) > MOST_HELD_BYTES:
+                    self._drop(next(iter(self._held)))
+        if connection is not None:
+            self._held.pop(connection, None)
+        return b"".join(parts)
+
+    def _drop(self, connection: _LimitedProtocol) -> None:
+        self.discard(connection)
+        connection.transport.abort()
 
 
 class _LimitedProtocol(H11Protocol):
     """HTTP of a connection that ends after some seconds, whatever the client does."""
 
-    def __init__(self, seconds: float, **given: Any) -> None:
+    def __init__(self, connections: _Connections, seconds: float, **given: Any) -> None:
         super().__init__(**given)
-        self._seconds = seconds
+        self._all, self._seconds = connections, seconds
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its request has been received."""
+        return self.cycle is not None and not self.cycle.more_body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._limit = self.loop.call_later(self._seconds, transport.abort)
+        self._limit = self.loop.call_later(self._seconds, self._end_request)
+        self._all.add(self)
+
+    def _end_request(self) -> None:
+        """End a connection without a complete request; others get time for the answer."""
+        if self.is_complete:
+            left = self._seconds + WRITING_SECONDS
+            self._limit = self.loop.call_later(left, self.transport.abort)
+        else:
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._limit.cancel()
+        self._all.discard(self)
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
@@ -266,16 +440,6 @@ class _LimitedProtocol(H11Protocol):
         ):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
-
-
-async def _body(request: Request, most: int) -> bytes:
-    """Return the body of a request, if it tells its length and that is not too much."""
-    length = request.headers.get("content-length")
-    if length is None:
-        raise Problem(411, "a Content-Length is expected")
-    if int(length) > most:
-        raise Problem(413, f"{int(length):,} bytes; at most {most:,} are expected")
-    return await request.body()
 
 
 def _is_loopback(name: str) -> bool:
@@ -321,13 +485,8 @@ def _about(asker: QueueAsker) -> dict[str, Any]:
     }
 
 
-def _quotes(asker: QueueAsker, asks: list[Ask]) -> dict[str, Any]:
-    return {"state": _about(asker), "jobs": msgspec.to_builtins(asker.ask_all(asks))}
-
-
 def schema() -> dict[str, Any]:
     """Return the JSON schema of a request for quotes, of its answer, and of a queue."""
-    from qops_batsim.advice.queue_quote import QueueAnswer
     from qops_batsim.advice.queue_state import WrittenQueue
 
     schemas, definitions = msgspec.json.schema_components(

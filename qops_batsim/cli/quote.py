@@ -334,6 +334,7 @@ def serve_quotes(source: QueueSource, address: str, *, any_interface: bool) -> N
     """Answer requests until a signal ends it."""
     from qops_batsim.advice.queue_quote import Ask, QueueAsker
     from qops_batsim.advice.queue_state import QueuedJob, QueueState
+    from qops_batsim.kernels import compiling
     from qops_batsim.signals import EndingSignal
 
     try:
@@ -344,7 +345,7 @@ def serve_quotes(source: QueueSource, address: str, *, any_interface: bool) -> N
         ) from None
     place = parse_address(address, any_interface=any_interface)
     job = QueuedJob(id="1", processors=1, estimate=1.0)
-    with announce_compiling():
+    with compiling(), announce_compiling():
         # The first to ask does not wait for kernels, and wrong options are told at once.
         state = QueueState(source="a queue", processors=1, now=0.0, jobs=[job])
         QueueAsker(state, source.scheduler, source.settings).ask(Ask(processors=1, time=1.0))
@@ -359,6 +360,6 @@ def serve_quotes(source: QueueSource, address: str, *, any_interface: bool) -> N
         ) from None
     host, port = server.address
     note(f"listens at http://{host}:{port}")
-    with suppress(KeyboardInterrupt, EndingSignal):
+    with compiling(), suppress(KeyboardInterrupt, EndingSignal):
         server.run()
     note("stopped")

@@ -10,18 +10,20 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from qops_batsim.advice import quote_server
+from qops_batsim.advice.queue_quote import QueueAsker
 from qops_batsim.advice.quote_server import (
     MAX_ASK_BYTES,
     MOST_ASKS,
-    MOST_AT_ONCE,
     QueueKeeper,
     QuoteServer,
     parse_address,
@@ -40,9 +42,13 @@ QUEUE = {
 Ask = Callable[..., tuple[int, Any]]
 
 
-def served(source: QueueSource, seconds: float = 10.0) -> Iterator[tuple[Ask, int]]:
-    keeper = QueueKeeper(source.read, source.changed)
-    server = QuoteServer(("127.0.0.1", 0), keeper, post_state=source.path is None, seconds=seconds)
+def served(
+    source: QueueSource | _Slow, seconds: float = 10.0
+) -> Iterator[tuple[Ask, int, QuoteServer]]:
+    keeper, post_state = QueueKeeper(source.read), True
+    if isinstance(source, QueueSource):
+        keeper, post_state = QueueKeeper(source.read, source.changed), source.path is None
+    server = QuoteServer(("127.0.0.1", 0), keeper, post_state=post_state, seconds=seconds)
     port = server.address[1]
 
     def ask(method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
@@ -54,7 +60,7 @@ def served(source: QueueSource, seconds: float = 10.0) -> Iterator[tuple[Ask, in
 
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    yield ask, port
+    yield ask, port, server
     server.should_exit = True
     thread.join(10)
     assert not thread.is_alive()
@@ -62,7 +68,7 @@ def served(source: QueueSource, seconds: float = 10.0) -> Iterator[tuple[Ask, in
 
 @pytest.fixture
 def ask() -> Iterator[Ask]:
-    for found, _ in served(QueueSource(None, "qops", {})):
+    for found, _, _ in served(QueueSource(None, "qops", {})):
         assert found("POST", "/state", QUEUE)[0] == 200
         yield found
 
@@ -164,30 +170,154 @@ def test_what_is_no_request_is_told_in_json_too(
     assert answer["error"]
 
 
-def test_slow_clients_are_cut_off_and_many_are_sent_away() -> None:
-    for ask, port in served(QueueSource(None, "qops", {}), seconds=1.0):
-        ask("POST", "/state", QUEUE)
-        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(MOST_AT_ONCE)]
+def test_clients_that_say_nothing_or_little_keep_nobody_out() -> None:
+    """Idle ones, and those who begin a request of each kind and do not end it."""
+    begun = (
+        b"",
+        b"GET /quote?proc",
+        b"POST /quote HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{",
+        b"POST /state HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{",
+    )
+    for ask, port, _ in served(QueueSource(None, "qops", {}), seconds=60.0):
+        assert ask("POST", "/state", QUEUE)[0] == 200
+        idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
+        for number, each in enumerate(idle):
+            each.sendall(begun[number % len(begun)])
+        for _ in range(5):
+            assert ask("GET", "/quote?processors=4&time=2m")[0] == 200
+            assert ask("POST", "/state", QUEUE)[0] == 200
         for each in idle:
-            each.sendall(b"GET /quote?proc")
-        until = time.monotonic() + 120
-        while (found := ask("GET", "/health"))[0] != 503 and time.monotonic() < until:
-            time.sleep(0.01)
-        assert found == (503, {"error": "too many requests"})
-        for each in idle:
-            each.settimeout(120)
-            assert each.recv(1000) == b""
             each.close()
-        until = time.monotonic() + 120
-        while (found := ask("GET", "/health"))[0] != 200 and time.monotonic() < until:
-            time.sleep(0.05)
-        assert found[0] == 200
+
+
+def test_slow_clients_are_cut_off() -> None:
+    for _, port, _ in served(QueueSource(None, "qops", {}), seconds=0.3):
+        for begun in (b"", b"GET /quote?proc"):
+            with socket.create_connection(("127.0.0.1", port), timeout=120) as slow:
+                slow.sendall(begun)
+                assert slow.recv(1000) == b""
+
+
+def test_the_oldest_idle_client_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quote_server, "MOST_OPEN", 16)
+    for ask, port, _ in served(QueueSource(None, "qops", {}), seconds=60.0):
+        idle = []
+        for _ in range(20):
+            idle.append(socket.create_connection(("127.0.0.1", port), timeout=120))
+            assert ask("GET", "/health")[0] == 200
+        for each in idle[:4]:
+            with suppress(ConnectionResetError):
+                assert each.recv(1000) == b""
+        for each in idle[5:]:
+            each.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                each.recv(1000)
+            each.close()
+
+
+def test_queues_that_are_never_posted_completely_hold_little(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quote_server, "MOST_HELD_BYTES", 300_000)
+    head = b"POST /state HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
+    for ask, port, _ in served(QueueSource(None, "qops", {}), seconds=60.0):
+        slow = [socket.create_connection(("127.0.0.1", port), timeout=120) for _ in range(2)]
+        for each in slow:
+            each.sendall(head + b" " * 200_000)
+        with suppress(ConnectionResetError):
+            assert slow[0].recv(1000) == b""
+        assert ask("POST", "/state", json.dumps(QUEUE).encode() + b" " * 200_000)[0] == 200
+        for each in slow:
+            each.close()
+
+
+SLOW = [{"id": "slow", "processors": 1, "estimate": 100}]
+
+
+class _Slow:
+    """Reader of queues, and a queue's asker, that go on when they are told to."""
+
+    def __init__(self) -> None:
+        self.go_on = threading.Event()
+        self.source = QueueSource(None, "qops", {})
+
+    def read(self, content: bytes) -> QueueAsker:
+        asker = self.source.read(content)
+        if b"slow" in content:
+            self.go_on.wait(120)
+        return asker
+
+
+def test_what_was_refused_for_its_time_changes_nothing() -> None:
+    slow = _Slow()
+    for ask, _, server in served(slow, seconds=120.0):
+        assert ask("POST", "/state", QUEUE)[0] == 200
+        server._seconds = 0.3
+        other = {**QUEUE, "processors": 99, "jobs": SLOW}
+        assert ask("POST", "/state", other) == (503, {"error": "no answer within 0.3 s"})
+        # One queue is read at a time.
+        assert ask("POST", "/state", {**QUEUE, "processors": 98})[0] == 503
+        server._seconds = 120.0
+        assert ask("GET", "/state")[1]["processors"] == 8
+        slow.go_on.set()
+        assert ask("POST", "/state", {**QUEUE, "processors": 9})[0] == 200
+        assert ask("GET", "/state")[1]["processors"] == 9
+
+
+def test_few_wait_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quote_server, "MOST_IN_LINE", 1)
+    slow = _Slow()
+    for ask, _, _ in served(slow, seconds=60.0):
+        with ThreadPoolExecutor(4) as pool:
+            posted = {**QUEUE, "jobs": SLOW}
+            answers = [pool.submit(ask, "POST", "/state", posted) for _ in range(4)]
+            done = wait(answers, 120, FIRST_COMPLETED).done
+            assert next(each.result() for each in done) == (503, {"error": "too many requests"})
+            slow.go_on.set()
+            statuses = sorted(each.result()[0] for each in answers)
+    assert statuses == [200, 200, 503, 503]
+
+
+def test_a_file_that_cannot_be_read_to_its_end_blocks_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "queue.json"
+    path.write_text(json.dumps(QUEUE))
+    for ask, _, server in served(QueueSource(path, "qops", {}), seconds=120.0):
+        assert ask("GET", "/state")[0] == 200
+        server._seconds = 0.3
+        path.unlink()
+        os.mkfifo(path)
+        with ThreadPoolExecutor(8) as pool:
+            answers = [pool.submit(ask, "GET", "/state") for _ in range(8)]
+            assert ask("GET", "/health")[0] == 200
+            assert {each.result()[0] for each in answers} == {503}
+        server._seconds = 120.0
+        # Whoever waits for the reader lets it go on.
+        with path.open("w") as stream:
+            stream.write(json.dumps({**QUEUE, "processors": 9}))
+        path.unlink()
+        path.write_text(json.dumps({**QUEUE, "processors": 10}))
+        assert ask("GET", "/state")[1]["processors"] == 10
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/state", b'{"processors": 8, "now": 1, "processors": 9, "jobs": []}'),
+        ("/state", b'{"now": 1, "processors": 9, "jobs": [{"id": 1, "processors": 1, "id": 2}]}'),
+        ("/state", b'{"jobs": [{"job_id": 1, "cpus": {"number": 1, "number": 2}}]}'),
+        ("/quote", b'{"jobs": [{"processors": 1, "time": 1, "time": 2}]}'),
+    ],
+)
+def test_names_that_are_given_twice_are_refused(ask: Ask, path: str, body: bytes) -> None:
+    status, answer = ask("POST", path, body)
+    assert status == 400
+    assert "is given twice; once is expected" in answer["error"]
 
 
 def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     path = tmp_path / "queue.json"
     path.write_text(json.dumps(QUEUE))
-    for ask, _ in served(QueueSource(path, "qops", {})):
+    for ask, _, _ in served(QueueSource(path, "qops", {})):
         assert ask("GET", "/quote?processors=4&time=60")[1]["jobs"][0]["response"] == 160.0
         path.write_text(json.dumps({**QUEUE, "jobs": []}))
         assert ask("GET", "/quote?processors=4&time=60")[1]["jobs"][0]["response"] == 60.0
@@ -212,7 +342,7 @@ def test_a_file_without_date_is_of_when_it_was_written(tmp_path: Path) -> None:
 
 
 def test_without_a_queue_there_is_no_quote() -> None:
-    for ask, _ in served(QueueSource(None, "qops", {})):
+    for ask, _, _ in served(QueueSource(None, "qops", {})):
         status, answer = ask("GET", "/quote?processors=4&time=60")
         assert (status, answer["error"]) == (503, "no queue is known yet; post one to /state")
 
