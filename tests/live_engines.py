@@ -1,27 +1,44 @@
 """The real Batsim beside the embedded engine, for tests; also by hand, for as many seeds as wanted.
 
 python tests/live_engines.py --network --first 0 --seeds 20 easy qops
+python tests/live_engines.py --batsched --seeds 10
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import random
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from qops_batsim.analysis.results.difference import RunDifference, compare_runs
+from qops_batsim.analysis.results.run import read_run
 from qops_batsim.errors import QopsError
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.simgrid_write import write_platform
+from qops_batsim.running.processes import ChildProcess
 from qops_batsim.running.run import BatsimCall, Run, run
 from random_simulations import SCHEDULERS, Case, random_case
 
 SECONDS = 240.0
 """How long the real Batsim may be silent."""
+
+ENGINE = [sys.executable, "-m", "qops_batsim.cli.engine"]
+
+BATSCHED = (
+    *("conservative_bf", "easy_bf", "easy_bf_fast", "fcfs", "fcfs_fast"),
+    *("filler", "killer", "sequencer"),
+)
+"""Algorithms of batsched that need neither energy nor options."""
 
 
 def real_program(name: str = "batsim") -> str:
@@ -88,6 +105,68 @@ def case_difference(case: Case, directory: Path) -> str:
     return difference(run_both(*given, compute_sharing=case.sharing, events=events))
 
 
+def engines_differ(
+    decision_process: Sequence[str], arguments: Sequence[str], directory: Path
+) -> str:
+    """Return how the engines' schedules differ under the same decision process, or nothing.
+
+    ``{endpoint}`` stands for the address in its command line.
+    """
+    prefixes = []
+    for name, engine in (("real", [real_program()]), ("ours", ENGINE)):
+        endpoint = f"ipc://{directory}/{name}.sock"
+        served = [part.format(endpoint=endpoint) for part in decision_process]
+        prefix = str(directory / name)
+        command = [*engine, *arguments, "-q", "-s", endpoint, "-e", prefix]
+        with ChildProcess(served) as peer, ChildProcess(command) as child:
+            assert child.wait(SECONDS) == 0, (child.last_words(), peer.last_words())
+            assert peer.wait(SECONDS) == 0, peer.last_words()
+        prefixes.append(prefix)
+    compared = compare_runs(read_run(prefixes[0]), read_run(prefixes[1]))
+    return "" if compared.equal else _described(compared)
+
+
+def batsched_difference(variant: str, workload: Path, platform: Path, directory: Path) -> str:
+    """Return how the engines differ under an algorithm of batsched; empty if they do not."""
+    batsched = real_program("batsched")
+    served = [batsched, "-v", variant, "-d", "0", "-s", "{endpoint}", "--verbosity", "silent"]
+    arguments = ["-p", str(platform), "-w", str(workload), "--disable-schedule-tracing"]
+    return engines_differ(served, arguments, directory)
+
+
+def fractional_case(seed: int, directory: Path, jobs: int = 300) -> tuple[Path, Path]:
+    """Write delay jobs with dates of all digits, and hosts without a network; return the paths."""
+    rng, now = random.Random(seed), 0.0
+    rows, profiles = [], {}
+    for number in range(jobs):
+        now += rng.expovariate(1 / 100)
+        seconds = rng.expovariate(1 / 200) + 0.01
+        profiles[f"p{number}"] = {"type": "delay", "delay": seconds}
+        row = {"id": str(number), "subtime": now, "res": rng.randint(1, 4)}
+        walltime = rng.uniform(1, 3) * seconds + 0.001
+        rows.append({**row, "walltime": walltime, "profile": f"p{number}"})
+    workload, platform = directory / "workload.json", directory / "platform.xml"
+    workload.write_text(json.dumps({"nb_res": 4, "jobs": rows, "profiles": profiles}))
+    write_platform(make_cluster(4), platform)
+    return workload, platform
+
+
+def compare_under_batsched(seeds: range) -> None:
+    """Compare the engines under each algorithm of batsched, and print how many cases are equal."""
+    for variant in BATSCHED:
+        differing = []
+        for seed in seeds:
+            with tempfile.TemporaryDirectory() as name:
+                workload, platform = fractional_case(seed, Path(name))
+                try:
+                    found = batsched_difference(variant, workload, platform, Path(name))
+                except (AssertionError, QopsError) as error:
+                    found = str(error)
+                differing += [f"seed {seed}: {found}"] if found else []
+        equal = len(seeds) - len(differing)
+        print(f"{variant}: {equal} of {len(seeds)} equal", *differing, sep="\n  ", flush=True)  # noqa: T201
+
+
 def main() -> None:
     """Compare the engines on random cases, and print those that differ."""
     parser = argparse.ArgumentParser(description=main.__doc__)
@@ -97,9 +176,15 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--seeds", type=int, default=10, help="number of seeds")
     parser.add_argument("--jobs", type=int, default=40, help="jobs a case")
+    parser.add_argument(
+        "--batsched", action="store_true", help="algorithms of batsched, on fractional dates"
+    )
     parser.add_argument("--keep", type=Path, help="directory for the files of cases that differ")
     given = parser.parse_args()
     real_program()
+    if given.batsched:
+        compare_under_batsched(range(given.first, given.first + given.seeds))
+        return
     differing = 0
     for seed in range(given.first, given.first + given.seeds):
         for scheduler in given.schedulers:

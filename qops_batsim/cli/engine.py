@@ -69,6 +69,8 @@ Decision process:
   --redis-prefix <text>              First part of the keys used [default: default].
   --timeout <seconds>                Give up when it says nothing for so long (not in Batsim).
   --max-message-bytes <nb>           Longest answer accepted (not in Batsim) [default: 268435456].
+  --all-digits                       Tell it numbers with all their digits, not with six decimals
+                                     as Batsim does (not in Batsim).
 
 Machine:
   --enable-compute-sharing           Several jobs may run on one host.
@@ -127,10 +129,11 @@ SWITCHES = _named(
     --acknowledge-dynamic-jobs  --enable-profile-reuse  --forward-profiles-on-submission
     --mmax-workload  --enable-redis  --disable-schedule-tracing  --disable-machine-state-tracing
     --forward-unknown-events  --no-message-delays  --no-sched  --dump-execution-context
-    --quiet -q  --help -h  --version
+    --all-digits  --quiet -q  --help -h  --version
     """
 )
-"""Options without a value, with their short names; ``--no-message-delays`` is ours."""
+"""Options without a value, with their short names; ``--no-message-delays`` and ``--all-digits``
+are ours."""
 
 REPEATABLE = ("--workload", "--events")
 """Options that may be given several times."""
@@ -286,6 +289,7 @@ def _simulate(
         max_message_bytes=options.whole_number("--max-message-bytes", MAX_MESSAGE_BYTES, least=1),
         on_message=None if verbosity == "quiet" else _trace,
         descriptions=_descriptions(options),
+        all_digits="--all-digits" in options.switches,
     ) as peer:
         simulation = Simulation(platform, workloads, peer, engine_options)
         if verbosity in ("information", "debug"):

@@ -52,7 +52,7 @@ from qops_batsim.protocol.decisions import (
     SetResourceState,
 )
 from qops_batsim.protocol.events import Answer, Notify, Query, ResourceStateChanged
-from qops_batsim.timing import TOLD_DECIMALS
+from qops_batsim.protocol.messages import rounded_value
 
 SWITCHING_FLOP = 1.0
 """What a host works off in the power state through which it goes."""
@@ -361,7 +361,7 @@ def _register_profile(world: World, decision: RegisterProfile) -> None:
             f"{name}: the embedded engine cannot run profiles of type "
             f"{decision.profile.get('type')!r}; it runs {', '.join(RUNNABLE_TYPES)}"
         )
-    profiles[decision.profile_name] = _as_read(decision.profile)
+    profiles[decision.profile_name] = rounded_value(decision.profile)
 
 
 def _register_job(world: World, decision: RegisterJob) -> None:
@@ -381,7 +381,7 @@ def _register_job(world: World, decision: RegisterJob) -> None:
             f"which workload {workload_name!r} does not have"
         )
     try:
-        job = Job.from_fields(_as_read(job.fields), where="REGISTER_JOB")
+        job = Job.from_fields(rounded_value(job.fields), where="REGISTER_JOB")
         if job.id != job_id:
             job = job.renamed(job_id)
         where = f"REGISTER_JOB {job_id!r}"
@@ -399,15 +399,6 @@ def _check_names(world: World, what: str, *names: str) -> None:
     for name in names:
         if IN_NO_NAME.search(name):
             raise world.error(f"{what}: {shown(name)} {NO_NAME}")
-
-
-def _as_read(value: Any) -> Any:
-    """Return a registered job or profile as Batsim keeps it: numbers with six decimals."""
-    if isinstance(value, float):
-        return round(value, TOLD_DECIMALS)
-    if isinstance(value, dict):
-        return {name: _as_read(each) for name, each in value.items()}
-    return [_as_read(each) for each in value] if isinstance(value, list) else value
 
 
 _EFFECTS: dict[type, Callable[[World, Any], None]] = {

@@ -20,6 +20,7 @@ from qops_batsim.limits import MAX_CONTAINERS
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import DECISION_TYPES, Decision
 from qops_batsim.protocol.events import EVENT_TYPES, Event, Notify, OpenObject
+from qops_batsim.timing import TOLD_DECIMALS
 
 Body = TypeVar("Body")
 
@@ -118,6 +119,59 @@ def encode_message(message: Message[Any]) -> bytes:
             ],
         }
     )
+
+
+def rounded_value(value: Any) -> Any:
+    """Return a JSON value as Batsim tells it and keeps it: floats with six decimals.
+
+    >>> rounded_value({"delay": 2.3456789, "ret": 3})
+    {'delay': 2.345679, 'ret': 3}
+    """
+    whole = [value]
+    todo: list[Any] = [whole]
+    while todo:
+        container = todo.pop()
+        each: Any
+        pairs = container.items() if isinstance(container, dict) else enumerate(container)
+        for key, each in pairs:
+            if isinstance(each, float):
+                container[key] = round(each, TOLD_DECIMALS)
+            elif isinstance(each, (dict, list)):
+                container[key] = each.copy()
+                todo.append(container[key])
+    return whole[0]
+
+
+def rounded_message(message: Message[Body]) -> Message[Body]:
+    """Return a message as Batsim tells it: its dates, and all numbers in it, with six decimals.
+
+    Schedulers made for Batsim count on that: some fail on dates that differ by less.
+    """
+    return Message(
+        round(message.now, TOLD_DECIMALS),
+        [
+            Stamped(round(item.timestamp, TOLD_DECIMALS), _rounded_body(item.body))
+            for item in message.events
+        ],
+    )
+
+
+def _rounded_body(body: Any) -> Any:
+    if isinstance(body, OpenObject):
+        return type(body)(rounded_value(body.fields))
+    changed = {
+        name: _rounded_job(value) if isinstance(value, Job) else rounded_value(value)
+        for name in body.__struct_fields__
+        if isinstance(value := getattr(body, name), (float, dict, list, Job))
+    }
+    return msgspec.structs.replace(body, **changed) if changed else body
+
+
+def _rounded_job(job: Job) -> Job:
+    walltime = None if job.walltime is None else round(job.walltime, TOLD_DECIMALS)
+    submission_time = round(job.submission_time, TOLD_DECIMALS)
+    fields = rounded_value(job.fields)
+    return Job(job.id, submission_time, job.processors, job.profile, walltime, job.qos, fields)
 
 
 def decode_events(

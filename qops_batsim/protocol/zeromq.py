@@ -23,7 +23,12 @@ from qops_batsim.errors import InputError, QopsError, SimulationError, shown
 from qops_batsim.limits import MAX_MESSAGE_BYTES
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event, SimulationEnds
-from qops_batsim.protocol.messages import Message, decode_decisions, encode_message
+from qops_batsim.protocol.messages import (
+    Message,
+    decode_decisions,
+    encode_message,
+    rounded_message,
+)
 from qops_batsim.protocol.redis_descriptions import RedisDescriptions
 
 
@@ -443,7 +448,8 @@ class RemoteDecisionSide:
     The decision process listens at ``tcp://HOST:PORT`` or ``ipc://PATH``, and may start later. The
     timeout among the :class:`SocketBounds` also holds for the first answer.
     ``on_message`` is called with the date (seconds), ``"Sending"`` or ``"Received"``, and the text
-    of each message. With ``descriptions``, those of jobs travel by that way.
+    of each message. With ``descriptions``, those of jobs travel by that way. Numbers have six
+    decimals, as Batsim's, or ``all_digits``.
     """
 
     def __init__(
@@ -452,9 +458,11 @@ class RemoteDecisionSide:
         *,
         on_message: Callable[[float, str, bytes], None] | None = None,
         descriptions: RedisDescriptions | None = None,
+        all_digits: bool = False,
         **bounds: Unpack[SocketBounds],
     ) -> None:
         self.endpoint = endpoint
+        self._all_digits = all_digits
         self._on_message = on_message
         self._descriptions = descriptions
         self._socket = connect(endpoint, **bounds)
@@ -462,6 +470,8 @@ class RemoteDecisionSide:
     def exchange(self, message: Message[Event]) -> Message[Decision]:
         """Return the answer of the decision process; SimulationError if it fails to give one."""
         descriptions = self._descriptions
+        if not self._all_digits:
+            message = rounded_message(message)
         text = encode_message(message if descriptions is None else descriptions.take_out(message))
         if self._on_message is not None:
             self._on_message(message.now, "Sending", text)

@@ -19,6 +19,8 @@ from decision_process import (
 )
 from fake_redis import fake_redis
 from qops_batsim.cli.shim import MARK
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.simgrid_write import write_platform
 from recordings import Case, cases, close
 
 LIMIT = LIMIT_MS / 1000
@@ -157,6 +159,39 @@ def test_options_reach_the_decision_process(cli, machine, inputs, tmp_path):
         *("profiles-forwarded-on-submission", "forward-unknown-events"),
     ):
         assert config[name] is True
+
+
+FRACTIONS = (1.2345674, 1.2345676, 2.3456785)
+
+
+@pytest.mark.parametrize("options", [(), ("--all-digits",)])
+def test_dates_and_jobs_are_told_with_six_decimals_or_all_digits(cli, tmp_path, options):
+    platform = tmp_path / "p.xml"
+    write_platform(make_cluster(1), platform)
+    profiles = {f"p{n}": {"type": "delay", "delay": x} for n, x in enumerate(FRACTIONS)}
+    jobs = [
+        {"id": str(n), "subtime": x, "res": 1, "walltime": 2 * x, "profile": f"p{n}"}
+        for n, x in enumerate(FRACTIONS)
+    ]
+    workload = tmp_path / "w.json"
+    workload.write_text(json.dumps({"nb_res": 1, "jobs": jobs, "profiles": profiles}))
+    told: list[str] = []
+    answer = scheduler_process("fcfs")
+
+    def noting(text: bytes):
+        told.append(text.decode().replace(str(workload), ""))
+        return answer(text)
+
+    with decision_process(noting) as here:
+        given = ("-p", platform, "-w", workload, "-s", here, "-e", tmp_path / "run", "-q")
+        result = cli("engine", *given, *options, "--timeout", LIMIT)
+    assert (result.exit_code, result.err) == (0, "")
+    numbers = set(re.findall(r"\d+\.\d{3,}", "".join(told)))
+    if options:
+        assert numbers >= {str(each) for x in FRACTIONS for each in (x, 2 * x)}
+    else:
+        assert numbers >= {f"{each:.6f}" for x in FRACTIONS for each in (x, 2 * x)}
+        assert max(map(len, numbers)) == len("1.234567")
 
 
 def test_the_configuration_may_come_from_a_file(cli, machine, tmp_path):

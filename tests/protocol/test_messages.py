@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,6 +47,7 @@ from qops_batsim.protocol.messages import (
     decode_decisions,
     decode_events,
     encode_message,
+    rounded_message,
 )
 
 REFUSED = {"err_badtype": "FOO", "err_nop_type": "NOP"}
@@ -159,6 +161,48 @@ def test_the_text_of_a_message() -> None:
         b'{"now":5.0,"events":[{"timestamp":4.5,"type":"EXECUTE_JOB",'
         b'"data":{"job_id":"w0!1","alloc":"0-3 5"}}]}'
     )
+
+
+EXACT = 1.23456789
+TOLD = 1.234568
+
+
+def holding(number: float) -> list[Any]:
+    """Return everything that an engine says in which there are numbers of its own."""
+    nested = {"delay": number, "seq": [number, {"x": number}], "name": "1.23456789", "ret": 3}
+    fields = {"id": "w0!1", "subtime": number, "res": 2, "walltime": number, "profile": "d"}
+    job = Job.from_fields({**fields, "qos": {"deadline": number}}, where="")
+    return [
+        msgspec.structs.replace(EVENTS[0], profiles={"w0": {"d": nested}}),
+        JobSubmitted("w0!1", job, nested),
+        JobKilled(["w0!1"], {"w0!1": {"progress": number}}),
+        FromJobMessage("w0!1", number),
+        Notify.of("x", y=nested),
+        Answer({"consumed_energy": number}),
+    ]
+
+
+def test_a_rounded_message_has_the_numbers_that_batsim_tells() -> None:
+    exact, told = (
+        Message(number, [Stamped(number, body) for body in holding(number)])
+        for number in (EXACT, TOLD)
+    )
+    assert rounded_message(exact) == told
+    assert exact.events[1].body.job.fields["subtime"] == EXACT, "was changed in place"
+    assert str(EXACT) not in encode_message(rounded_message(exact)).decode().replace(
+        f'"{EXACT}"', ""
+    )
+
+
+def test_a_message_is_rounded_however_deeply_its_data_is_nested() -> None:
+    deep: Any = EXACT
+    for _ in range(5000):
+        deep = [deep]
+    told = rounded_message(Message(EXACT, [Stamped(EXACT, Answer({"x": deep}))]))
+    innermost = told.events[0].body.fields["x"]
+    while isinstance(innermost, list):
+        (innermost,) = innermost
+    assert innermost == TOLD
 
 
 def test_data_may_be_missing_where_nothing_is_required() -> None:
