@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,6 +32,9 @@ ENGINE_GONE = 3
 
 LAST_WORD_SECONDS = 5.0
 """Longest time for the last answer to reach the engine."""
+
+REASONS_NOTED = 5
+"""Most reasons for refusing peers that are printed in one simulation."""
 
 PATIENCE_SECONDS = 1.0
 """Longest wait of an interrupted command for the engine's next message, to answer it."""
@@ -70,7 +73,8 @@ def serve(
 
     Listens for an engine, answers its messages with the scheduler's decisions until
     the simulation ends, then prints what was decided and writes PREFIX_qos.csv.
-    The engine may start first or later. Its --sched-cfg, a JSON object, gives
+    The engine may start first or later; what says anything else than the beginning
+    of a simulation is refused. Its --sched-cfg, a JSON object, gives
     options of the scheduler as well. An engine that was started without an option
     that the scheduler needs is refused, by the option's name.
 
@@ -89,6 +93,7 @@ def serve(
     from qops_batsim.protocol.zeromq import listen
     from qops_batsim.scheduling.plugins import short_name
     from qops_batsim.scheduling.registry import make_scheduler, parse_settings
+    from qops_batsim.scheduling.session import check_first_message
 
     given = parse_settings(settings or [])
     prefix = out or f"out/{short_name(scheduler)}"
@@ -101,7 +106,8 @@ def serve(
         any_interface=any_interface,
         timeout=timeout,
         max_message_bytes=max_message_bytes,
-        on_refused=lambda: server.note_refused(),
+        check_first=check_first_message,
+        on_refused=lambda reason: server.note_refused(reason),
     )
     if not quiet:
         note(f"{scheduler} listens at {endpoint}")
@@ -128,7 +134,7 @@ class _Server:
     idle: bool = False
     served: int = 0
     seen: bool = False
-    refused: bool = False
+    refused: set[str] = field(default_factory=set)
 
     def serve_one(self) -> int:
         """Serve one simulation; return the exit code."""
@@ -137,7 +143,7 @@ class _Server:
         session = DecisionSession(
             self.scheduler, self.settings, any_engine=self.any_engine, on_warning=note
         )
-        self.refused = False
+        self.refused.clear()
         written = 0
         try:
             code = self._outcome(session)
@@ -147,15 +153,15 @@ class _Server:
                 written = self._conclude(session)
         return max(code, written)
 
-    def note_refused(self) -> None:
-        """Print, once a simulation, that a second peer was refused."""
-        if not self.refused:
-            note("refused: another engine, or something else; one engine at a time is served")
-        self.refused = True
+    def note_refused(self, reason: str) -> None:
+        """Print that a peer was refused: each reason, and a few of them, once a simulation."""
+        if reason not in self.refused and len(self.refused) < REASONS_NOTED:
+            self.refused.add(reason)
+            note(f"refused: {reason}")
 
     def _outcome(self, session: DecisionSession) -> int:
         from qops_batsim.garbage import without_garbage_collection
-        from qops_batsim.protocol.zeromq import ConnectionLost, Silence
+        from qops_batsim.protocol.zeromq import ConnectionLost
 
         try:
             with without_garbage_collection():
@@ -164,8 +170,6 @@ class _Server:
         except ConnectionLost as error:
             if session.messages:
                 print_error(f"the engine {error}, {session.now:.6f} s into the simulation")
-            elif not isinstance(error, Silence):
-                print_error(f"the engine {error}, before its first message")
             else:
                 self.idle = True
                 if self.seen:

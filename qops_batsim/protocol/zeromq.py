@@ -92,6 +92,9 @@ _MESSAGES_AHEAD = 10
 Fewer would make ZeroMQ ask for more after every message.
 """
 
+_WAITING_ROOM = 4096
+"""Connections that may wait to be taken in. The system puts off those beyond it by a second."""
+
 _REFUSAL = b"refused: another engine is being served, and one at a time is"
 """Answer to all others. Batsim aborts on an answer that is no JSON, and waits for ever on none."""
 
@@ -134,7 +137,12 @@ class _Connections:
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
         began = zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED | zmq.EVENT_HANDSHAKE_SUCCEEDED
         ended = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-        self._monitor = socket.get_monitor_socket(began | ended)
+        address = f"inproc://connections-{id(self)}"
+        socket.monitor(address, began | ended)
+        self._monitor: zmq.Socket[bytes] = socket.context.socket(zmq.PAIR)
+        # Without a limit: at one, ZeroMQ's own thread would wait for us, and we at the end for it.
+        self._monitor.setsockopt(zmq.RCVHWM, 0)
+        self._monitor.connect(address)
         self.open: set[int] = set()
         self._greeting: set[int] = set()
         self.silent: set[int] = set()
@@ -142,8 +150,12 @@ class _Connections:
         self.is_foreign = False
 
     def update(self) -> None:
-        while self._monitor.poll(0):
-            event, connection = _MONITORED.unpack(self._monitor.recv_multipart()[0])
+        while True:
+            try:
+                told = self._monitor.recv_multipart(zmq.NOBLOCK)[0]
+            except zmq.Again:
+                return
+            event, connection = _MONITORED.unpack(told)
             if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
                 # It does not say whose; where that may be several's, none is taken to be known.
                 if len(self._greeting) == 1:
@@ -158,6 +170,11 @@ class _Connections:
             else:
                 self.open.add(connection)
                 self._greeting.add(connection)
+
+    def note_word(self, connection: int) -> None:
+        """Note that something was said by way of a connection."""
+        self.update()
+        self.silent.discard(connection)
 
     def forget(self) -> None:
         """Forget who has left and who was silent so far."""
@@ -304,13 +321,25 @@ class ConnectedSocket(MessageSocket):
 class ListeningSocket(MessageSocket):
     """The decision process's side, which talks to one engine at a time and refuses all others.
 
-    The engine is whoever speaks first. ``on_refused`` is called when something else has spoken.
+    The engine is whoever speaks first. With ``check_first`` it is whoever first says what that
+    does not refuse by an InputError, and others come and go meanwhile. ``on_refused`` is called
+    with the reason when something has been refused.
     """
 
     def __init__(
-        self, *, on_refused: Callable[[], None] | None = None, **bounds: Unpack[SocketBounds]
+        self,
+        *,
+        check_first: Callable[[bytes], None] | None = None,
+        on_refused: Callable[[str], None] | None = None,
+        **bounds: Unpack[SocketBounds],
     ) -> None:
         super().__init__(zmq.ROUTER, **bounds)
+        # Any bytes could be of ZeroMQ before its version 4, which had no greeting: its library
+        # aborts at the end of a socket to which one speaks like that, and knows no connection of
+        # its messages. It does not listen to them at all where there is an authentication domain.
+        self.socket.setsockopt(zmq.ZAP_DOMAIN, b"qops-batsim")
+        self.socket.setsockopt(zmq.BACKLOG, _WAITING_ROOM)
+        self._check_first = check_first
         self._on_refused = on_refused
         self._engine = b""
         self._connection = -1
@@ -326,8 +355,8 @@ class ListeningSocket(MessageSocket):
     def receive(self, *, from_new_peer: bool = False) -> bytes:
         """Return the engine's next message; with ``from_new_peer``, that of whichever comes next.
 
-        ConnectionLost if the engine has left, or said nothing for as long as the timeout; also if
-        one that was to come has left without a word.
+        ConnectionLost if the engine has left, or said nothing for as long as the timeout; without
+        a check of first messages also if one that was to come has left without a word.
         """
         if from_new_peer and self._engine:
             self._connections.forget()
@@ -363,30 +392,58 @@ class ListeningSocket(MessageSocket):
         if self._speaker == self._engine:
             delimiter = _receive(self.socket, 0)
         elif not self._engine:
-            frame = self.socket.recv(copy=False)
-            delimiter = frame.bytes
-            self._engine, self._connection = self._speaker, frame.get(zmq.SRCFD)
-            self._connections.forget()
+            return self._first()
         elif self._lost():
             self._is_held = True  # It is the next engine's.
             raise self._gone()
         else:
             self._skip_frames()
-            self._reply(self._speaker, _REFUSAL)
-            if self._on_refused is not None:
-                self._on_refused()
+            self._refuse(
+                _REFUSAL, "another engine, or something else; one engine at a time is served"
+            )
             return None
         self._asked = True
+        return self._request(delimiter)
+
+    def _first(self) -> bytes | None:
+        """Return what the next engine says; None if it is none."""
+        frame = self.socket.recv(copy=False)
+        if self._check_first is not None:
+            try:
+                text = self._request(frame.bytes)
+                self._check_first(text)
+            except InputError as error:
+                self._connections.note_word(frame.get(zmq.SRCFD))
+                self._refuse(f"refused: {error}".encode(errors="backslashreplace"), str(error))
+                return None
+        self._engine, self._connection = self._speaker, frame.get(zmq.SRCFD)
+        self._connections.forget()
+        self._asked = True
+        return text if self._check_first is not None else self._request(frame.bytes)
+
+    def _request(self, delimiter: bytes) -> bytes:
+        """Return the text of a request whose first frame has been read."""
         if delimiter or not _option(self.socket, zmq.RCVMORE):
             self._skip_frames()
             raise InputError("message without an empty frame before it; a request is expected")
         return self._whole(_receive(self.socket, 0))
 
+    def _refuse(self, answer: bytes, reason: str) -> None:
+        self._reply(self._speaker, answer)
+        if self._on_refused is not None:
+            self._on_refused(reason)
+
     def _lost(self) -> bool:
         self._connections.update()
         left = self._connections.left
         if not self._engine:
-            return any(left.values())
+            has_left = any(left.values())
+            if not has_left or self._check_first is None:
+                return has_left
+            left.clear()
+            if self._on_refused is not None:
+                self._on_refused(f"a peer before its first message: it {self._gone()}")
+            return False
         # Its number may have been given to another connection since.
         return self._connection in left or self._connection not in self._connections.open
 
@@ -403,7 +460,8 @@ def listen(
     endpoint: str,
     *,
     any_interface: bool = False,
-    on_refused: Callable[[], None] | None = None,
+    check_first: Callable[[bytes], None] | None = None,
+    on_refused: Callable[[str], None] | None = None,
     **bounds: Unpack[SocketBounds],
 ) -> tuple[ListeningSocket, str]:
     """Open the decision process's side; return it with its endpoint, the port's number included.
@@ -412,7 +470,7 @@ def listen(
     ``any_interface``, so are addresses at which other machines may come in.
     """
     address = endpoint_to_bind(endpoint, any_interface)
-    listening = ListeningSocket(on_refused=on_refused, **bounds)
+    listening = ListeningSocket(check_first=check_first, on_refused=on_refused, **bounds)
     _attach(listening, listening.socket.bind, address, f"listen at {shown(endpoint)}")
     return listening, listening.socket.getsockopt_string(zmq.LAST_ENDPOINT).rstrip("\0")
 

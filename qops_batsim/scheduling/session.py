@@ -84,12 +84,7 @@ class DecisionSession:
         return reply
 
     def _begin(self, message: Message[Event]) -> ModuleDriver:
-        first = message.events[0].body if message.events else None
-        if not isinstance(first, SimulationBegins):
-            said = first.TYPE if first is not None else "nothing"
-            raise InputError(
-                f"the first message of the engine says {said}; SIMULATION_BEGINS is expected"
-            )
+        first = _simulation_begins(message)
         configuration = first.config.sched_config
         try:
             settings = {**_read_configuration(configuration), **self._settings}
@@ -107,6 +102,21 @@ class DecisionSession:
         if kind not in self._unknown and self._on_warning is not None:
             self._on_warning(f"ignored: events of unknown type {shown(kind)} (first at {date:g} s)")
         self._unknown.add(kind)
+
+
+def check_first_message(text: bytes) -> None:
+    """Raise an InputError unless a text is what an engine can say first."""
+    message = decode_events(text, lambda kind, date: None)
+    EventCheck().check(message)
+    _simulation_begins(message)
+
+
+def _simulation_begins(message: Message[Event]) -> SimulationBegins:
+    first = message.events[0].body if message.events else None
+    if isinstance(first, SimulationBegins):
+        return first
+    said = first.TYPE if first is not None else "nothing"
+    raise InputError(f"the first message of the engine says {said}; SIMULATION_BEGINS is expected")
 
 
 def _read_configuration(text: str) -> dict[str, Any]:

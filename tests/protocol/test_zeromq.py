@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import random
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Timer
+from threading import Thread, Timer
 
 import pytest
 import zmq
@@ -340,11 +341,72 @@ def test_visitors_that_do_not_speak_zeromq_change_nothing():
         listening.close()
 
 
-def test_an_engine_is_not_disturbed_by_others_that_speak():
+def test_visitors_that_speak_as_zeromq_did_before_its_version_4_change_nothing():
+    # Their first frame is taken for a name, the second one for what it says.
+    rng = random.Random(1)
+    listening, endpoint = listen("tcp://127.0.0.1:*", timeout=TIMEOUT)
+    try:
+        with Engine(endpoint) as engine, ThreadPoolExecutor() as pool:
+            first = pool.submit(listening.receive, from_new_peer=True)
+            address = ("127.0.0.1", int(endpoint.rpartition(":")[2]))
+            for number in range(300):
+                with socket.create_connection(address, timeout=5) as visitor:
+                    frames = b"\x02\0%c\x03\0hi" % number if number < 250 else rng.randbytes(99)
+                    visitor.sendall(frames)
+            engine.socket.send(b"first")
+            assert first.result(TIMEOUT) == b"first"
+            listening.send(b"answer")
+            assert engine.socket.recv() == b"answer"
+    finally:
+        listening.close()
+
+
+def test_what_says_no_first_message_of_an_engine_is_refused_and_the_next_one_served():
+    def check(text: bytes) -> None:
+        if text != b"first":
+            raise InputError(f"{text!r} is no beginning")
+
     refusals = []
     listening, endpoint = listen(
-        "tcp://127.0.0.1:*", timeout=TIMEOUT, on_refused=lambda: refusals.append(1)
+        "tcp://127.0.0.1:*", timeout=TIMEOUT, check_first=check, on_refused=refusals.append
     )
+    try:
+        with Engine(endpoint) as engine, Engine(endpoint) as other, ThreadPoolExecutor() as pool:
+            first = pool.submit(listening.receive, from_new_peer=True)
+            for said, answer in (
+                ([b"garbage"], b"refused: b'garbage' is no beginning"),
+                ([b"first", b"more"], b"refused: message of several frames; one frame is expected"),
+            ):
+                other.socket.send_multipart(said)
+                assert other.socket.recv() == answer
+            other.close()  # It leaves without a further word: no engine has gone.
+            engine.socket.send(b"first")
+            assert first.result(TIMEOUT) == b"first"
+            listening.send(b"answer")
+            assert engine.socket.recv() == b"answer"
+    finally:
+        listening.close()
+    assert refusals == [
+        "b'garbage' is no beginning",
+        "message of several frames; one frame is expected",
+    ]
+
+
+def test_visitors_while_the_socket_is_not_read_do_not_hang_its_end():
+    # ZeroMQ tells a monitor of three events each; it waits for one that is full.
+    listening, endpoint = listen("tcp://127.0.0.1:*")
+    address = ("127.0.0.1", int(endpoint.rpartition(":")[2]))
+    for _ in range(1500):
+        socket.create_connection(address, timeout=5).close()
+    closing = Thread(target=listening.close, daemon=True)
+    closing.start()
+    closing.join(TIMEOUT)
+    assert not closing.is_alive()
+
+
+def test_an_engine_is_not_disturbed_by_others_that_speak():
+    refusals = []
+    listening, endpoint = listen("tcp://127.0.0.1:*", timeout=TIMEOUT, on_refused=refusals.append)
     try:
         with Engine(endpoint) as engine, Engine(endpoint) as other, ThreadPoolExecutor() as pool:
             say_and_hear(listening, engine, b"first", from_new_peer=True)
