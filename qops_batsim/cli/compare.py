@@ -39,6 +39,8 @@ _about = manual(
         first.
     --json: Print the summary as JSON instead of the table.
     --format png|pdf|svg: Format of the pictures.
+    --estimates exact|users: What schedulers plan with: run times, which replace the walltimes, or
+        the users' walltimes. Deadlines are then what EASY makes of these.
     --bound UNITS: Also bound what any schedule could admit, and draw it with the best known one:
         so long a search for each workload, in about seconds (deterministic time of `bound`).
     --html FILE: Write everything into one page, which needs no other file.
@@ -57,8 +59,9 @@ def compare(
     relaxation: options.Relaxation = 2.0,
     artificial: options.Artificial = "run-time",
     method: options.LoadMethod = "duplication",
-    first: options.First = 5000,
+    first: options.First = 0,
     skip: options.Skip = 0,
+    estimates: Annotated[str, _about("--estimates")] = "exact",
     platform: options.Platform = None,
     message_delays: options.MessageDelays = True,
     settings: Annotated[list[str] | None, _about("--set")] = None,
@@ -73,8 +76,9 @@ def compare(
     """Compare schedulers on deadline workloads over loads and seeds (Islam et al. 2003).
 
     For each load and seed, makes a workload with deadlines from the trace, as `workload
-    scale` and `workload deadlines` do, and runs every scheduler on it. All estimates are
-    exact, and a missed promise ends the comparison with an error.
+    scale` and `workload deadlines` do, and runs every scheduler on it. Run times replace the
+    walltimes, unless `--estimates users` keeps them; a missed promise ends the comparison with
+    an error.
 
     Runs that were finished when the command was interrupted are kept in DIR and not made
     again. Writes to DIR compare.csv, one row a run; compare.json, means over the seeds with 95 %
@@ -86,7 +90,8 @@ def compare(
         # A first impression:
         qops-batsim compare --loads 1,1.3,1.6 --seeds 3
         # Figures 4 and 6:
-        qops-batsim compare easy conservative msb mrt qops -w ctc.json
+        qops-batsim compare easy conservative msb mrt qops -w ctc.json \\
+          --first 5000
         # Several settings of one scheduler:
         qops-batsim compare qops qops:k_factor=20 --html k.html
     """
@@ -104,6 +109,7 @@ def compare(
         method=method,
         skip=skip,
         first=first or None,
+        estimates=estimates,
         message_delays=message_delays,
     )
     to = _Destinations(out, ending, as_json, page)
@@ -127,7 +133,7 @@ def _run_and_print(
     workers: int | str,
     to: _Destinations,
 ) -> None:
-    from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+    from qops_batsim.analysis.metrics.admission import AdmissionMetrics, PromiseMetrics
     from qops_batsim.experiments.compare import Comparison, baseline_of, run_grid
     from qops_batsim.experiments.pool import KeptRuns
     from qops_batsim.running.inputs import load_platform, load_workload
@@ -140,6 +146,8 @@ def _run_and_print(
     grid.check()
     workload, platform = files
     if bound is not None:
+        if grid.estimates != "exact":
+            raise InputError(f"--bound beside --estimates {grid.estimates}: bounds know run times")
         _check_bound(platform)
     trace = load_workload(workload)
     machine = None if platform is None else load_platform(platform, trace)
@@ -152,14 +160,16 @@ def _run_and_print(
     inputs = {"workload": workload, "platform": platform}
     digests = [trace.sha256, None if machine is None else machine.sha256]
     made_of = [digests, grid.message_delays]
-    kept = KeptRuns(out / "unfinished", AdmissionMetrics, made_of)
+    kind = AdmissionMetrics if grid.estimates == "exact" else PromiseMetrics
+    kept = KeptRuns(out / "unfinished", kind, made_of)
     with console.progress_bar(grid.runs, "runs") as on_progress:
         rows = run_grid(
             trace, grid, platform=machine, workers=workers, kept=kept, on_progress=on_progress
         )
     seconds = time.perf_counter() - began
     limits = {} if bound is None else _limits(trace, grid, bound)
-    found = Comparison(grid, rows, baseline_of(grid, baseline), inputs, limits)
+    sayings = grid.sayings(trace)
+    found = Comparison(grid, rows, baseline_of(grid, baseline), inputs, limits, sayings)
     paths = found.write(out, ending=to.ending)
     if page is not None:
         from qops_batsim.experiments.compare import comparison_page
@@ -292,6 +302,8 @@ def _print_table(found: Comparison) -> None:
         rows.append([load, each.contestant, *cells])
     console.print_table(title, head, rows, keys=2)
     console.say("utilization: from the first submission to the last completion")
+    for text in found.sayings:
+        console.say(text)
 
 
 def _interval(value: Interval | None) -> str:

@@ -67,7 +67,9 @@ def diff(
         print_json({"a": a, "b": b, "verdict": _verdict(compared), **values})
     else:
         _print_first(compared)
-        print_table(f"A: {a}\nB: {b}", ["", "jobs", "largest (s)", "mean (s)"], _summary(compared))
+        say(f"A: {a}")
+        say(f"B: {b}")
+        print_table("", ["", "jobs", "largest (s)", "mean (s)"], _summary(compared))
         say(_verdict(compared))
     if not compared.equal:
         raise typer.Exit(1)

@@ -193,7 +193,7 @@ def scale(
     load: Annotated[float, _of_scale("--load")] = 1.0,
     method: options.LoadMethod = "duplication",
     seed: Annotated[int, _of_scale("--seed")] = 1,
-    first: options.First = 5000,
+    first: options.First = 0,
     skip: options.Skip = 0,
     same_time: Annotated[bool, _of_scale("--same-time")] = False,
 ) -> None:
@@ -207,21 +207,28 @@ def scale(
 
     \b
         # The first 5,000 jobs of a log, and 1,500 duplicates:
-        qops-batsim workload scale ctc.json ctc-1.3.json --load 1.3 --seed 1
+        qops-batsim workload scale ctc.json ctc-1.3.json --first 5000 \\
+          --load 1.3 --seed 1
         # The next 5,000 jobs, each running 30 % longer:
-        qops-batsim workload scale ctc.json long.json --skip 5000 --load 1.3 \\
-          --method expansion
+        qops-batsim workload scale ctc.json long.json --skip 5000 --first 5000 \\
+          --load 1.3 --method expansion
     """
     from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.generate import summarise
     from qops_batsim.workload.scale import scale_load, subset
 
-    trace = subset(read_source(source, out), first=first or None, skip=skip)
+    whole = read_source(source, out)
+    trace = subset(whole, first=first or None, skip=skip)
     scaled = scale_load(trace, load, method=method, seed=seed, same_time=same_time)
     write_workload(scaled, out)
     added = len(scaled.jobs) - len(trace.jobs)
     duplicates = f", {added} of them duplicates" if method == "duplication" else ""
     say(f"{out}: {len(scaled.jobs)} jobs on {scaled.processors} processors{duplicates}")
+    if len(trace.jobs) < len(whole.jobs):
+        say(
+            f"made of {len(trace.jobs):,} of {len(whole.jobs):,} jobs, from job {skip + 1:,} on in "
+            "the order of submission"
+        )
     before, now = (summarise(each).offered_load for each in (trace, scaled))
     share = "" if before is None or now is None else f"{before:.4f} of the trace, {now:.4f} now"
     say(f"offered load: {share or load_text(None)}")

@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.experiments.deadline_runs import (
+    EXACT,
+    USERS,
     Contestant,
     DeadlineCase,
     DeadlineRuns,
@@ -39,8 +41,10 @@ from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, 
 from qops_batsim.tables import shielded
 from qops_batsim.version import __version__
 from qops_batsim.workload.deadlines import DeadlineChoices
+from qops_batsim.workload.delay_jobs import run_times
+from qops_batsim.workload.estimates import EstimateChoices
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.scale import PAPER_JOBS
+from qops_batsim.workload.scale import subset
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +60,9 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     Loads are relative, ``method`` and ``same_time`` say how they are made
     (:func:`~qops_batsim.workload.scale.scale_load`). Each seed, in place of that of
     ``choices``, chooses duplicates and whose jobs have a user's deadline. ``first`` None: all
-    jobs of the trace after ``skip``. With ``message_delays``, Batsim's own messages take their time
+    jobs of the trace after ``skip``. With ``estimates`` ``"exact"`` each job's walltime is replaced
+    by its run time, with ``"users"`` schedulers plan with the walltimes, and so does the EASY that
+    deadlines are given by. With ``message_delays``, Batsim's own messages take their time
     on a platform with latencies.
     """
 
@@ -67,7 +73,8 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     method: str = "duplication"
     same_time: bool = False
     skip: int = 0
-    first: int | None = PAPER_JOBS
+    first: int | None = None
+    estimates: str = EXACT
     message_delays: bool = True
 
     @property
@@ -95,7 +102,30 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
             relaxation=self.choices.relaxation,
             seed=seed,
         )
+        if self.estimates == USERS:
+            model = EstimateChoices(model=USERS)
+            scenario = msgspec.structs.replace(scenario, deadlines_by=USERS, estimates=model)
         return contestant.case(scenario)
+
+    def sayings(self, trace: Workload) -> list[str]:
+        """Return in sentences what of a trace is left out or replaced."""
+        part = subset(trace, first=self.first, skip=self.skip)
+        said = []
+        if len(part.jobs) < len(trace.jobs):
+            said.append(
+                f"{len(part.jobs):,} of {len(trace.jobs):,} jobs are taken, from job "
+                f"{self.skip + 1:,} on in the order of submission"
+            )
+        if self.estimates == USERS:
+            return [*said, "schedulers plan with the users' estimates (walltimes)"]
+        pairs = zip(part.jobs, run_times(part), strict=True)
+        count = sum(job.walltime not in (None, seconds) for job, seconds in pairs)
+        if count:
+            said.append(
+                f"the walltimes of {count:,} of {len(part.jobs):,} jobs are replaced by run times, "
+                "so that schedulers know these in advance"
+            )
+        return said
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` for anything that cannot be compared."""
@@ -103,6 +133,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
         check_distinct("load", self.loads)
         check_distinct("seed", self.seeds)
         self.choices.check()
+        require_one_of("estimates", self.estimates, (EXACT, USERS))
         for each in self.contestants:
             each.make()
 
@@ -208,7 +239,8 @@ class Comparison:
 
     ``baseline`` is the contestant that differences refer to, ``inputs`` what the report tells
     about trace and platform. ``limits`` are lines of what no scheduler can reach or has reached,
-    if they were looked for: values by name, metric and load.
+    if they were looked for: values by name, metric and load. ``sayings`` tell what of the trace is
+    left out or replaced.
     """
 
     grid: Grid
@@ -216,6 +248,7 @@ class Comparison:
     baseline: str
     inputs: Mapping[str, Any] = field(default_factory=dict)
     limits: Mapping[str, Mapping[str, Mapping[float, float]]] = field(default_factory=dict)
+    sayings: Sequence[str] = ()
 
     def __repr__(self) -> str:
         grid = self.grid
@@ -251,6 +284,7 @@ class Comparison:
         document = {
             "package_version": __version__,
             "made_by": {**self.inputs, "baseline": self.baseline, **grid},
+            "trace": list(self.sayings),
             "interval": "95 %, Student's t over seeds that differ",
             "results": msgspec.to_builtins(self.summaries),
         }
@@ -301,7 +335,8 @@ def compare(
     deadlines: DeadlineChoices = DeadlineChoices(),  # noqa: B008 - it is frozen
     method: str = "duplication",
     skip: int = 0,
-    first: int | None = PAPER_JOBS,
+    first: int | None = None,
+    estimates: str = EXACT,
     platform: AnyPlatform | None = None,
     message_delays: bool = True,
     baseline: str | None = None,
@@ -322,6 +357,9 @@ def compare(
         Seeds, or the number N of the seeds 1 to N.
     settings
         Options by scheduler, as in ``{"qops": {"k_factor": 3}}``.
+    estimates
+        With ``"exact"`` run times replace all walltimes; with ``"users"`` schedulers plan with
+        these.
     baseline
         Scheduler that differences refer to. Default: msb if compared, else the first.
 
@@ -341,6 +379,7 @@ def compare(
         method=method,
         skip=skip,
         first=first,
+        estimates=estimates,
         message_delays=message_delays,
     )
     grid.check()
@@ -349,7 +388,8 @@ def compare(
     machine = None if platform is None else load_platform(platform, trace)
     rows = run_grid(trace, grid, platform=machine, workers=workers, on_progress=on_progress)
     named = workload if isinstance(workload, (str, PathLike)) else Path(trace.source).name
-    return Comparison(grid, rows, chosen, {"workload": fspath(named)})
+    inputs = {"workload": fspath(named)}
+    return Comparison(grid, rows, chosen, inputs, sayings=grid.sayings(trace))
 
 
 def baseline_of(grid: Grid, asked: str | None) -> str:
@@ -425,10 +465,11 @@ def comparison_page(found: Comparison, command: str) -> str:
     """Return a comparison as HTML; ``command`` made it."""
     headings, *runs = _cells_of(found.rows)
     grid = found.grid
+    said = "".join(f" {text[0].upper()}{text[1:]}." for text in found.sayings)
     return html_page(
         f"{', '.join(grid.names)} compared",
         f"Means over {len(grid.seeds)} seeds with 95 % intervals (Student). Utilization "
-        "is from the first submission to the last completion.",
+        f"is from the first submission to the last completion.{said}",
         {
             "Pictures": pictures_of(partial(found.captioned, ending="svg")),
             "Means": [

@@ -13,7 +13,6 @@ from qops_batsim.workload.delay_jobs import derived, exact_estimates
 from qops_batsim.workload.estimates import EstimateChoices, with_estimates
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import (
-    PAPER_JOBS,
     origin_of_duplicate,
     originals,
     scale_load,
@@ -104,7 +103,7 @@ def deadline_workload(
     method: str = "duplication",
     same_time: bool = False,
     skip: int = 0,
-    first: int | None = PAPER_JOBS,
+    first: int | None = None,
     reference: str = "scaled",
     keep_estimates: bool = False,
 ) -> Workload:
@@ -129,7 +128,7 @@ def scaled_workload(
     method: str = "duplication",
     same_time: bool = False,
     skip: int = 0,
-    first: int | None = PAPER_JOBS,
+    first: int | None = None,
     seed: int = 1,
 ) -> Workload:
     """Make a workload from a trace without the deadlines: see :func:`deadline_workload`."""

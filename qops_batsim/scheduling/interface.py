@@ -23,6 +23,9 @@ _NEAR = 0.75
 _NO_HOOKS = {"start", "reject", "running_jobs", "availability", "keep_decisions"}
 """Methods of our classes that a scheduler calls, not an engine."""
 
+_TOLD = {"Options", "summary", "keeps_decisions", "needs_deadlines", "needs"}
+"""What a class says of itself, which changes no decision."""
+
 _NOW_NEEDS = ("needs_dynamic_jobs", "wants_compute_sharing")
 """Former attributes that ``needs`` has taken the place of."""
 
@@ -64,6 +67,7 @@ def interface_problem(module: Any) -> str | None:
     hooks = _hooks(kind)
     problems = [
         *_misspelt(kind, hooks),
+        _unheard(kind, hooks),
         *(_signature_problem(kind, name, hook) for name, hook in hooks.items()),
         *(f"{kind.__name__} has no method {name}" for name in _missing(kind)),
     ]
@@ -96,24 +100,61 @@ def _missing(kind: type[DecisionModule]) -> list[str]:
 
 def _misspelt(kind: type[DecisionModule], hooks: dict[str, Any]) -> Iterator[str]:
     """Yield public methods that nothing calls and that resemble a hook."""
-    foreign = [each for each in kind.__mro__ if not is_ours(each)]
-    methods = {
-        name: value
-        for each in foreign
-        if issubclass(each, DecisionModule)
-        for name, value in vars(each).items()
-        if inspect.isfunction(value)
-    }
-    called = {name for method in methods.values() for name in method.__code__.co_names}
-    for name in methods:
-        if name.startswith("_") or name in called or hasattr(DecisionModule, name):
-            continue
+    methods = _own(kind)
+    for name in _never_called(kind):
         near = get_close_matches(name, hooks, n=1, cutoff=_NEAR)
         if name not in hooks and near and near[0] not in methods:
             yield (
                 f"{kind.__name__}.{name} is called by nothing; did you mean {near[0]!r}? "
                 f"(hooks: {', '.join(sorted(hooks))}; names of your own methods may begin with _)"
             )
+
+
+def _unheard(kind: type[DecisionModule], hooks: dict[str, Any]) -> str | None:
+    """Return what a class defines that nothing calls, if it changes nothing of our own classes."""
+    methods, base = _never_called(kind), _base(kind)
+    changed = [name for name in _own(kind) if hasattr(base, name) and name not in _TOLD]
+    if changed or not methods:
+        return None
+    near = {name: get_close_matches(name, hooks, n=2, cutoff=0.0) for name in methods}
+    told = ", ".join(f"{name} (nearest: {', '.join(found)})" for name, found in near.items())
+    return (
+        f"{kind.__name__} defines no hook of {base.__name__}, so it would do the same; nothing "
+        f"calls its {told} (hooks: {', '.join(sorted(hooks))}; names of your own methods may begin "
+        "with _)"
+    )
+
+
+def _base(kind: type[DecisionModule]) -> type:
+    """Return the nearest of our own classes above a class."""
+    return next(each for each in kind.__mro__ if is_ours(each))
+
+
+def _own(kind: type[DecisionModule]) -> dict[str, Any]:
+    """Return the attributes of the classes above a class, itself among them, that are not ours."""
+    return {
+        name: value
+        for each in kind.__mro__
+        if not is_ours(each) and issubclass(each, DecisionModule)
+        for name, value in vars(each).items()
+        if not (name.startswith("__") and name.endswith("__"))
+    }
+
+
+def _never_called(kind: type[DecisionModule]) -> list[str]:
+    """Return the public methods that no method names, and that our own classes have not."""
+    own, base = _own(kind), _base(kind)
+    functions = [
+        value for each in kind.__mro__ if not is_ours(each) for value in vars(each).values()
+    ]
+    codes = [value.__code__ for value in functions if inspect.isfunction(value)]
+    called = {name for code in codes for name in code.co_names}
+    return [
+        name
+        for name, value in own.items()
+        if (inspect.isfunction(value) or isinstance(value, (property, staticmethod, classmethod)))
+        and not (name.startswith("_") or name in called or hasattr(base, name))
+    ]
 
 
 def _signature_problem(

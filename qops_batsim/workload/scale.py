@@ -171,7 +171,7 @@ PAPER_JOBS = 5000
 """Jobs of the subsets in Islam et al. (2003), section 4.1."""
 
 
-def subset(workload: Workload, *, first: int | None = PAPER_JOBS, skip: int = 0) -> Workload:
+def subset(workload: Workload, *, first: int | None = None, skip: int = 0) -> Workload:
     """Return some consecutive jobs of a workload, sorted by submission.
 
     They are the ``first`` jobs, or as many as there are (None: all), after ``skip`` others.

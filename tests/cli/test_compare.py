@@ -11,6 +11,7 @@ import pytest
 from qops_batsim.cli.compare import read_loads
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import DeadlineRuns
+from qops_batsim.shipped import find_input
 
 SMALL = ("--workload", "sdsc_sp2_1000", "--first", "100", "--loads", "1.2,1.4", "--seeds", "2")
 
@@ -89,6 +90,35 @@ def test_mixed_jobs_and_json(cli, tmp_path: Path) -> None:
     told = page.read_text()
     assert told.count("data:image/svg+xml") == 6
     assert all(part in told for part in ("easy, qops compared", "All runs", "Differences from"))
+
+
+def test_what_is_left_out_or_replaced_is_said(cli, tmp_path: Path) -> None:
+    given = json.loads(find_input("sdsc_sp2_1000", "workloads").read_text())
+    given["jobs"] = [{**job, "walltime": 1e6 + job["res"]} for job in given["jobs"][:40]]
+    (tmp_path / "w.json").write_text(json.dumps(given))
+    trace = ("--workload", tmp_path / "w.json", "--loads", "1.2", "--seeds", "1")
+    given = ("compare", "easy", "qops", *trace)
+    page, out = tmp_path / "page.html", tmp_path / "out"
+    result = cli(*given, "--out", out, "--html", page)
+    assert result.exit_code == 0, result.err
+    replaced = "the walltimes of 40 of 40 jobs are replaced by run times, so that schedulers know"
+    assert replaced in result.out
+    assert "are taken" not in result.out
+    assert f"T{replaced[1:]}" in page.read_text()
+    exact = json.loads((out / "compare.json").read_text())
+    assert (exact["made_by"]["first"], exact["made_by"]["estimates"]) == (None, "exact")
+    some = cli(*given, "--first", 30, "--skip", 5, "--out", tmp_path / "some", "--json")
+    assert json.loads(some.out)["trace"][0] == (
+        "30 of 40 jobs are taken, from job 6 on in the order of submission"
+    )
+    users = cli(*given, "--estimates", "users", "--out", tmp_path / "users")
+    assert "schedulers plan with the users' estimates (walltimes)" in users.out
+    told = json.loads((tmp_path / "users" / "compare.json").read_text())
+    assert told["results"] != exact["results"]
+    assert told["results"][0]["metrics"]["met_deadlines"]["mean"] > 0
+    wrong = cli(*given, "--estimates", "users", "--bound", 1)
+    assert "bounds know run times" in wrong.err
+    assert "estimates" in cli(*given, "--estimates", "mine").err
 
 
 @pytest.mark.parametrize(

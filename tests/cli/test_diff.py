@@ -40,6 +40,14 @@ def test_different_runs_are_listed_and_summed_up(cli, recorded):
     assert result.out.splitlines()[-1].startswith("different: ")
 
 
+def test_both_names_stand_on_a_line_of_their_own(cli, recorded):
+    a, b = recorded / "delays_fcfs", recorded / "delays_fcfs_nonet"
+    lines = cli("diff", a, b).out.splitlines()
+    assert f"A: {a}" in lines
+    assert f"B: {b}" in lines
+    assert not any("\\n" in line for line in lines)
+
+
 def test_latency_is_explained_and_accepted_on_request(cli, recorded):
     runs = (recorded / "delays_fcfs", recorded / "delays_fcfs_nonet")
     strict = cli("diff", *runs)

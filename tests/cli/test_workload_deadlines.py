@@ -41,6 +41,19 @@ def test_both_commands_make_what_the_library_makes(cli: Cli, tmp_path: Path) -> 
     assert out.read_text() == format_workload(expected)
 
 
+def test_scale_takes_all_jobs_and_says_what_it_left_out(cli: Cli, tmp_path: Path) -> None:
+    given = json.loads(find_input("tiny_8", "workloads").read_text())
+    first = given["jobs"][0]
+    given["jobs"] = [{**first, "id": str(n), "subtime": n} for n in range(5001)]
+    (tmp_path / "w.json").write_text(json.dumps(given))
+    scaled = tmp_path / "scaled.json"
+    result = cli("workload", "scale", tmp_path / "w.json", scaled)
+    assert f"{scaled}: 5001 jobs on" in result.out
+    assert "made of" not in result.out
+    part = cli("workload", "scale", tmp_path / "w.json", scaled, "--first", 5000)
+    assert "made of 5,000 of 5,001 jobs, from job 1 on in the order of submission" in part.out
+
+
 def test_other_options_reach_the_library(cli: Cli, tmp_path: Path) -> None:
     scaled, out = tmp_path / "scaled.json", tmp_path / "out.json"
     options = ("--load", 2, "--same-time", "--first", 0)

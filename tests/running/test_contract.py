@@ -13,9 +13,10 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, RejectJob
 from qops_batsim.running import contract
 from qops_batsim.running.contract import SchedulerContractError
+from qops_batsim.scheduling.easy import Easy
 from qops_batsim.scheduling.fcfs import Fcfs
 from qops_batsim.scheduling.interface import interface_problem
-from qops_batsim.scheduling.module import DecisionModule, System
+from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -131,6 +132,10 @@ def _ignore(*_: object) -> None:
     """Stand for any hook."""
 
 
+class OwnOptions(SchedulerOptions, frozen=True):
+    """Options, which change nothing by themselves."""
+
+
 def _one(self: object) -> None:
     """Take too little."""
 
@@ -150,6 +155,10 @@ async def _later(self: object, now: float) -> None:
         (Fcfs, {"arrive": _ignore}, "Mine.arrive is called by nothing; did you mean 'arrived'"),
         (Fcfs, {"job_arrived": _ignore}, "did you mean 'arrived'"),
         (DecisionModule, {"decides": _ignore}, "did you mean 'decide'"),
+        (Easy, {"kye": _ignore}, r"Mine defines no hook of Easy, .* its kye \(nearest: key"),
+        (Easy, {"priority": _ignore, "Options": OwnOptions}, r"calls its priority \(nearest: "),
+        (Easy, {"rank": property(_one)}, r"nothing calls its rank .*hooks: .* key, "),
+        (Fcfs, {"order": staticmethod(_ignore)}, "nothing calls its order"),
         (DecisionModule, {}, "Mine has no method decide"),
         (
             SpaceSharingScheduler,
@@ -192,6 +201,9 @@ def test_methods_of_a_schedulers_own_are_no_misspelt_hooks() -> None:
 
     Helped.__module__ = "elsewhere"
     assert interface_problem(Helped()) is None
+    for methods in ({}, {"_rank": _one}, {"key": _ignore, "priority": _one}, {"summary": "Mine"}):
+        own = type("Mine", (Easy,), {"__module__": "elsewhere", **methods})
+        assert interface_problem(own()) is None
 
 
 def test_what_is_no_module_is_refused() -> None:

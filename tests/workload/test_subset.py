@@ -32,9 +32,10 @@ def test_jobs_come_in_the_order_of_submission() -> None:
     assert [job.id for job in subset(SIX, first=None, skip=5).jobs] == ["d"]
 
 
-def test_subset_takes_5000_jobs_by_default_and_says_what_it_did() -> None:
+def test_subset_takes_all_jobs_by_default_and_says_what_it_did() -> None:
     large = workload(*((str(n), n, 1, None) for n in range(5001)))
-    part = subset(large)
+    assert len(subset(large).jobs) == 5001
+    part = subset(large, first=5000)
     assert len(part.jobs) == 5000
     assert part.provenance["first"] == 5000
     assert part.provenance["made_from"] == {"file": "a workload"}
