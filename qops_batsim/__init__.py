@@ -24,9 +24,13 @@ from typing import TYPE_CHECKING, Any
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
+    from qops_batsim.advice.advise import advise
+    from qops_batsim.advice.explain import explain
+    from qops_batsim.advice.quote import quote
     from qops_batsim.analysis.metrics.run_metrics import metrics
     from qops_batsim.analysis.plots.gantt import gantt
     from qops_batsim.analysis.results.run import read_run
+    from qops_batsim.analysis.verify.verifier import verify
     from qops_batsim.experiments.compare import compare
     from qops_batsim.jobs import Job, QosRequest
     from qops_batsim.platform import read_platform
@@ -53,10 +57,13 @@ __all__ = [
     "SchedulerOptions",
     "SpaceSharingScheduler",
     "__version__",
+    "advise",
     "check_scheduler",
     "compare",
+    "explain",
     "gantt",
     "metrics",
+    "quote",
     "read_platform",
     "read_run",
     "read_swf",
@@ -64,6 +71,7 @@ __all__ = [
     "run",
     "run_again",
     "simulate",
+    "verify",
 ]
 
 _WHERE = {
@@ -76,10 +84,13 @@ _WHERE = {
     "QosRequest": "jobs",
     "SchedulerOptions": "scheduling.module",
     "SpaceSharingScheduler": "scheduling.space_sharing",
+    "advise": "advice.advise",
     "check_scheduler": "running.contract",
     "compare": "experiments.compare",
+    "explain": "advice.explain",
     "gantt": "analysis.plots.gantt",
     "metrics": "analysis.metrics.run_metrics",
+    "quote": "advice.quote",
     "read_platform": "platform",
     "read_run": "analysis.results.run",
     "read_swf": "workload.swf",
@@ -87,6 +98,7 @@ _WHERE = {
     "run": "running.run",
     "run_again": "running.run",
     "simulate": "running.simulate",
+    "verify": "analysis.verify.verifier",
 }
 
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import doctest
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import qops_batsim
+from qops_batsim.errors import InputError
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.shipped import find_input
+from qops_batsim.workload import read_workload
 
 NAMES = [name for name in qops_batsim.__all__ if name != "__version__"]
 
@@ -40,3 +46,54 @@ def test_examples_are_executed(name: str, tmp_path: Path, monkeypatch: pytest.Mo
         complaints: list[str] = []
         runner.run(test, out=complaints.append)
         assert complaints == [], "".join(complaints)
+
+
+def test_simulate_takes_the_order_of_run_and_the_former_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    workload, platform = read_workload("tiny_8"), make_cluster(4)
+    easy, simulate = qops_batsim.Easy, qops_batsim.simulate
+    own = tmp_path / "own.json"
+    own.write_bytes(find_input("tiny_8", "workloads").read_bytes())
+    for one, other in (
+        (("easy", workload, platform), (workload, platform, "easy")),
+        (("easy", "tiny_8"), ("tiny_8", None, "easy")),
+        ((easy, own, platform), (own, platform, easy)),
+        ((easy(), "own.json"), ("own.json", None, easy())),
+        (
+            ("conservative", "tiny_8", None, {"reserve": "processors"}),
+            ("tiny_8", None, "conservative", {"reserve": "processors"}),
+        ),
+    ):
+        ended = [[*map(repr, simulate(*each).ended)] for each in (one, other)]
+        assert ended[0] == ended[1]
+    assert simulate(workload=workload, scheduler="easy", platform=platform).ended
+    for wrong in (("esay", "tiny_8"), (workload, None, "esay"), ("tiny_8", None, "esay")):
+        with pytest.raises(InputError, match="unknown scheduler 'esay'; did you mean 'easy'"):
+            simulate(*wrong)
+    with pytest.raises(InputError, match="unknown scheduler 'tiny_9'"):
+        simulate("tiny_9", None, "esay")
+
+
+def test_verify_takes_a_run_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = qops_batsim.run("easy", "tiny_8", out="x")
+    assert qops_batsim.verify(done) == qops_batsim.verify("x") == qops_batsim.verify(done.result)
+    jobs = Path("x_jobs.csv").read_text()
+    Path("x_run.json").unlink()
+    Path("x_jobs.csv").write_text(jobs.replace("COMPLETED_SUCCESSFULLY", "COMPLETED_FAILED", 1))
+    assert qops_batsim.verify("x")
+
+
+def test_the_package_tells_type_checkers_that_it_has_types() -> None:
+    assert (Path(qops_batsim.__file__).parent / "py.typed").is_file()
+
+
+def test_nothing_heavy_is_imported_for_a_name() -> None:
+    program = (
+        "import sys, qops_batsim; dir(qops_batsim); "
+        "print(sorted({'numba', 'pandas', 'matplotlib', 'polars'} & set(sys.modules)))"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert told.stdout == "[]\n"

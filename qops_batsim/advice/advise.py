@@ -277,6 +277,13 @@ def advise(
         The site's (``Europe/Stockholm``), if the file does not tell it.
     workers, on_progress
         See :func:`~qops_batsim.experiments.pool.run_cases`.
+
+    Examples
+    --------
+    >>> from qops_batsim.advice.advise import AdviceChoices
+    >>> found = advise("tiny_8", AdviceChoices(loads=(1.0,)))
+    >>> len(found.runs) == len(found.windows) * len(found.choices.cases())
+    True
     """
     choices.check()
     watched_scheduler(choices.scheduler.scheduler, choices.scheduler.settings, EarliestPromises())

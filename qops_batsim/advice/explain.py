@@ -182,6 +182,13 @@ def explain(
     behind ``!``. ``prices`` defaults to the slowdowns of an EASY run of the run's workload, the
     user's ``tolerance`` factor to the job's own, else the scheduler's. ``code`` are Python files
     with schedulers that the run's files may name and that are run then, True for any.
+
+    Examples
+    --------
+    >>> from qops_batsim import run
+    >>> found = explain(run("qops", "sdsc_sp2_deadlines_500", out="out/qops"), "72")
+    >>> found.outcome, round(found.earliest.deadline)
+    ('refused', 54203)
     """
     if not isinstance(run, DecisionHistory):
         history = read_history_if_kept(run, code=code)

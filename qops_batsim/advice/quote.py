@@ -135,6 +135,14 @@ def quote(
     requested ``deadline`` counts from it. ``prices`` defaults to the slowdowns of an EASY run
     of the run's workload. ``code`` are Python files with schedulers that the run's files may name
     and that are run then, True for any.
+
+    Examples
+    --------
+    >>> from qops_batsim import run
+    >>> done = run("qops", "sdsc_sp2_deadlines_500", out="out/qops")
+    >>> found = quote(done, 2 * 86_400, processors=64, run_time=7200, deadline=6 * 3600)
+    >>> found.admitted, round(found.earliest.deadline)
+    (False, 194597)
     """
     history = run if isinstance(run, DecisionHistory) else read_history(run, code=code)
     _check(history, processors, run_time, deadline)

@@ -186,7 +186,7 @@ class Simulation:
     >>> name, profile = delay_profile(60)
     >>> jobs = [Job("1", 0.0, 2, name), Job("2", 5.0, 3, name)]
     >>> workload = Workload(jobs=jobs, profiles={name: profile}, processors=4)
-    >>> done = simulate(workload, make_cluster(4), "fcfs")
+    >>> done = simulate("fcfs", workload, make_cluster(4))
     >>> done
     Simulation(jobs ended: 2, jobs rejected: 0, hosts: 4, makespan: 120 s)
     >>> done.ended[1]

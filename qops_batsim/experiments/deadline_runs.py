@@ -262,7 +262,7 @@ def outcomes_of(
 ) -> tuple[JobOutcomes, Simulation]:
     """Run a scheduler on a workload; return the jobs' outcomes, and the simulation."""
     options = default_engine(module, message_delays=message_delays)
-    simulation = simulate(workload, platform, module, engine=options)
+    simulation = simulate(module, workload, platform, engine=options)
     promised, latest = (
         {job_id.partition("!")[2]: date for job_id, date in module.qos_log.promises(each).items()}
         for each in ("admitted_deadline", "latest_start")

@@ -276,7 +276,7 @@ def _report_progress(
 def schedule_of(problem: Problem, scheduler: str) -> Ints:
     """Return the schedule of a scheduler, without the jobs that end late."""
     workload = problem.workload
-    simulation = simulate(workload, make_cluster(workload.processors), scheduler)
+    simulation = simulate(scheduler, workload, make_cluster(workload.processors))
     outcomes = outcomes_of_simulation(simulation.ended, workload)
     in_time = outcomes.finish <= outcomes.deadline + PLAN_TOLERANCE
     dates = np.where(in_time, outcomes.start, math.nan)[problem.places]

@@ -126,6 +126,13 @@ _MACHINES = {
     ),
 }
 
+_POWER = {"wattage_per_state": "120:120:200", "wattage_off": "10"}
+
+_POWER_COMMENT = """\
+Ours: the power of a host (idle, busy at least, busy at most; off; in watts), of
+the order of such a node. Batsim wants it of every host where it counts energy,
+as batsim-py has it do."""
+
 _AROMA_COMMENT = """\
 A grid of three sites for the task mapping of AROMA (Pascal, Richard, Miegemolle
 and Monteil, 2004).
@@ -147,8 +154,26 @@ def shipped_platforms() -> dict[str, ShippedPlatform]:
         )
         for name, (processors, comment) in _MACHINES.items()
     }
+    kth = made["kth_sp2_100"]
+    made["kth_sp2_100"] = ShippedPlatform(
+        _with_power(kth.platform), kth.comment.replace("\nMade", f"\n{_POWER_COMMENT}\nMade")
+    )
     made["aroma_grid"] = ShippedPlatform(_aroma_grid(), f"{_AROMA_COMMENT}\nMade by qops-batsim.")
     return made
+
+
+def _with_power(platform: Platform) -> Platform:
+    """Return a platform of which Batsim can count the energy (``--energy``)."""
+
+    def powered(host: Host) -> Host:
+        return msgspec.structs.replace(host, properties={**host.properties, **_POWER})
+
+    hosts, master = platform.compute_hosts, platform.master
+    return msgspec.structs.replace(
+        platform,
+        compute_hosts=tuple(map(powered, hosts)),
+        master=None if master is None else powered(master),
+    )
 
 
 def write_shipped_platforms(directory: str | Path) -> None:

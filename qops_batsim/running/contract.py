@@ -274,9 +274,9 @@ def _run(
 ) -> tuple[Simulation, DecisionModule]:
     _limit_answers(module)
     simulation = simulate(
+        module,
         case.workload,
         make_cluster(case.hosts),
-        module,
         events=case.events,
         engine=default_engine(module, compute_sharing=compute_sharing),
         allow_smaller_machine=True,

@@ -48,9 +48,9 @@ def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
     """Simulate EASY on the same jobs and machine, with a grace (seconds); writes nothing."""
     workload, platform, engine, smaller_machine = inputs
     simulation = simulate(
+        "easy",
         workload,
         platform,
-        "easy",
         engine=msgspec.structs.replace(engine, dynamic_jobs=False, profile_reuse=False),
         allow_smaller_machine=smaller_machine,
     )
@@ -70,7 +70,7 @@ def easy_response_times(workload: Workload) -> dict[str, float]:
     The machine has as many hosts as the workload has processors (``nb_res``); a job that
     EASY rejects, because it asks for no processor or more than there are, is an error.
     """
-    simulation = simulate(workload, make_cluster(workload.processors), "easy")
+    simulation = simulate("easy", workload, make_cluster(workload.processors))
     ended = simulation.ended_jobs
     if not ended.ran.all():
         place = int((~ended.ran).argmax())

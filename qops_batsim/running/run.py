@@ -345,9 +345,9 @@ class _RunInProgress:
         began = time.perf_counter()
         with self.progress.phase(title, len(self.jobs.jobs)) as on_progress:
             simulation = simulate(
+                self.module,
                 self.jobs,
                 self.machine,
-                self.module,
                 engine=self.options,
                 allow_smaller_machine=self.smaller_machine,
                 on_progress=on_progress,

@@ -35,7 +35,7 @@ class Easy(SpaceSharingScheduler):
     ...     def key(self, job):
     ...         return job.estimate
     >>> from qops_batsim import simulate
-    >>> len(simulate("tiny_8", None, ShortestFirst).ended)
+    >>> len(simulate(ShortestFirst, "tiny_8").ended)
     8
     """
 

@@ -93,7 +93,7 @@ class DecisionModule:
     ...         rejected, self.waiting = self.waiting, []
     ...         return [RejectJob(job_id) for job_id in rejected]
     >>> from qops_batsim import simulate
-    >>> {record.state for record in simulate("tiny_8", None, RejectAll).ended}
+    >>> {record.state for record in simulate(RejectAll, "tiny_8").ended}
     {'REJECTED'}
 
     Parameters

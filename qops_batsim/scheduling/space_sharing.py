@@ -60,7 +60,7 @@ class SpaceSharingScheduler(DecisionModule):
     ...         while self.queue and self.queue[0].processors <= self.free_count:
     ...             self.start(self.queue.pop(0))
     >>> from qops_batsim import simulate
-    >>> len(simulate("tiny_8", None, Fifo).ended)
+    >>> len(simulate(Fifo, "tiny_8").ended)
     8
 
     Attributes

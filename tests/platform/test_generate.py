@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from qops_batsim.engine.options import EngineOptions
 from qops_batsim.errors import InputError
 from qops_batsim.platform.generate import (
     make_cluster,
@@ -16,6 +17,7 @@ from qops_batsim.platform.generate import (
 from qops_batsim.platform.network import Network
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.platform.simgrid_write import format_platform, write_platform
+from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input, shipped_directory, shipped_names
 
 
@@ -97,6 +99,19 @@ def test_machines_of_the_logs(name: str, processors: int) -> None:
     assert {host.properties["role"] for host in platform.compute_hosts} == {"compute_node"}
     numbers = [int(host.name.removeprefix("host")) for host in platform.compute_hosts]
     assert numbers == list(range(processors))
+
+
+def test_energy_can_be_counted_on_the_machine_of_the_batsim_py_example() -> None:
+    """The real Batsim, which batsim-py has count energy, wants the power of every host."""
+    platform = shipped_platforms()["kth_sp2_100"].platform
+    assert platform.master is not None
+    for host in (platform.master, *platform.compute_hosts):
+        assert host.properties["wattage_per_state"] == "120:120:200"
+    options = EngineOptions(energy=True)
+    simulation = simulate("fcfs", "tiny_8", platform, engine=options)
+    watts = simulation.energy
+    assert watts is not None
+    assert watts.entries[-1][1] > 0
 
 
 def test_aroma_grid() -> None:

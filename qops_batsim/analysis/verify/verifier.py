@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.run import Run, RunResult, load_run, workloads_of_run
 from qops_batsim.analysis.verify import rules_files, rules_jobs, rules_qos
 from qops_batsim.analysis.verify.rule import Rule, Violation
 from qops_batsim.analysis.verify.rules_qos import Lateness, greatest_lateness
@@ -30,7 +30,7 @@ RULES: tuple[Rule, ...] = tuple(
 
 
 def verify(
-    result: RunResult,
+    result: Run,
     *,
     workloads: Mapping[str, Workload] | None = None,
     compute_sharing: bool | None = None,
@@ -48,7 +48,19 @@ def verify(
     requested, which execution mappings and profiles of type ``parallel_homogeneous_total`` allow;
     the latter are recognised by themselves where the workload is given. ``on_rule`` is told each
     rule before it is checked.
+
+    A run that is given by its name, or is what ``run`` returns, is read; the workload that its
+    description names is taken where it is as it was.
+
+    Examples
+    --------
+    >>> from qops_batsim import run
+    >>> verify(run("easy", "tiny_8", out="out/tiny"))
+    []
     """
+    if not isinstance(result, RunResult):
+        result = load_run(result)
+        workloads = workloads if workloads is not None else workloads_of_run(result)[0] or None
     subject = _subject(result, workloads, compute_sharing, any_allocation_size)
     found: list[Violation] = []
     for rule in RULES:

@@ -153,7 +153,7 @@ def run_trial(trial: Trial, path: Path) -> TrialMeasures:
         settings |= {"moves": trial.candidates, "stops": trial.candidates}
     module = kind(read_options(trial.scheduler, kind, settings))
     module.prepare()
-    simulation = simulate(workload, make_cluster(HOSTS, speed=SPEED), module)
+    simulation = simulate(module, workload, make_cluster(HOSTS, speed=SPEED))
     return outcome_of(workload, simulation.ended, module)
 
 

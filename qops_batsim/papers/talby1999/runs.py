@@ -263,7 +263,7 @@ def is_preferred(place: int) -> bool:
 def run_month(case: Case, place: int, month: str, workload: Workload) -> MonthMeasures:
     """Simulate a month, which is number ``place`` from 0 (for ``case.average_waits``)."""
     module = module_of(case, place)
-    simulation = simulate(workload, make_cluster(PROCESSORS), module)
+    simulation = simulate(module, workload, make_cluster(PROCESSORS))
     preferred = {job.id for index, job in enumerate(workload.jobs) if is_preferred(index)}
     wait = preferred_wait = 0.0
     late = 0

@@ -35,7 +35,7 @@ class DeadlineScheduler(SpaceSharingScheduler):
     ...         return {**starts, job.id: start}
     >>> from qops_batsim import simulate
     >>> module = Appending()
-    >>> done = simulate("sdsc_sp2_deadlines_500", None, module).ended
+    >>> done = simulate(module, "sdsc_sp2_deadlines_500").ended
     >>> module.qos_log.record("w0!24").reason
     ''
     """
