@@ -31,7 +31,7 @@ def files(*folders: str, below: Path = ROOT) -> set[str]:
     }
 
 
-LEFT_BEHIND = {"__pycache__", ".ipynb_checkpoints", "out", "commands.md"}
+LEFT_BEHIND = {"__pycache__", ".ipynb_checkpoints", "out"}
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +60,7 @@ def test_the_source_distribution_holds_what_is_needed_to_build_test_and_cite(bui
     code = files("qops_batsim", "tests", "benchmarks")
     rest = files("platforms", "workloads", "notebooks", "docs")
     single = {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "zensical.toml"}
+    single |= {"CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"}
     assert members == code | rest | single | {"pyproject.toml", "PKG-INFO", ".gitignore"}
 
 

@@ -19,7 +19,8 @@ from qops_batsim.cli.main import command_line
 
 ROOT = Path(__file__).resolve().parent.parent
 GENERATED = "commands.md"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ALONE = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT")]
+PAGES = [*ALONE, *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [page for page in PAGES if page.name != GENERATED]
 
 pytestmark = pytest.mark.skipif(not PAGES[0].is_file(), reason="no documentation beside the tests")
@@ -74,7 +75,7 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose(page)):
-        if "://" in target or target == GENERATED:
+        if "://" in target:
             continue
         found = (page.parent / target) if target else page
         assert found.exists(), f"{page.name} links to {target}"
@@ -88,7 +89,7 @@ def test_every_page_is_in_the_book() -> None:
     book = tomllib.loads((ROOT / "zensical.toml").read_text())
     listed = re.findall(r"[\w-]+\.md", str(book["project"]["nav"]))
     assert len(listed) == len(set(listed))
-    there = {page.name for page in PAGES[1:]} | {GENERATED}
+    there = {page.name for page in PAGES if page not in ALONE} | {GENERATED}
     assert set(listed) == there, "zensical.toml lists the pages of the book under nav"
 
 
@@ -101,6 +102,24 @@ def test_the_readme_opens_with_exactly_two_commands() -> None:
     assert test.split("#")[0].strip() == (
         "python3 -m venv .venv && .venv/bin/pip install '.[test]' && .venv/bin/pytest"
     )
+
+
+def test_the_page_of_commands_is_as_the_commands_are() -> None:
+    """Whatever the version of Typer, which decides how it looks."""
+    page = " ".join((ROOT / "docs" / GENERATED).read_text().split())
+
+    def check(command: Any, name: str) -> None:
+        assert f"## `{name}`" in page or name == "qops-batsim", name
+        for each in getattr(command, "commands", {}).values():
+            check(each, f"{name} {each.name}")
+        about = page.partition(f"## `{name}`")[2].partition(" ## `")[0]
+        for each in command.params if " " in name else ():
+            told = " ".join((getattr(each, "help", None) or "").split())
+            assert told in about, f"{name}: {told}; python .ci/commands-page > docs/commands.md"
+            if getattr(each, "opts", [""])[0].startswith("-"):
+                assert each.opts[0] in about, f"{name}: {each.opts[0]}"
+
+    check(cli(), "qops-batsim")
 
 
 @functools.cache
