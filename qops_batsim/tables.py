@@ -446,6 +446,8 @@ def _read_long(content: bytes, form: Form) -> Table | None:
         return None
     if _is_out_of_proportion(len(header), content.count(b"\n"), len(content)):
         return None
+    if not _is_well_quoted(content):
+        return None
     numbers, choices, texts = form.kinds(header)
     kinds = {name: pl.Float64 if name in numbers else pl.String for name in header}
     try:
@@ -474,6 +476,27 @@ def _read_long(content: bytes, form: Form) -> Table | None:
         texts={name: Texts(_unshielded_series(frame[name])) for name in texts},
         refuse=refuse,
     )
+
+
+def _is_well_quoted(content: bytes) -> bool:
+    """Tell whether quotes only enclose cells, or are doubled within such: Polars takes others too.
+
+    Every other quote opens; what looks like the end and the begin of cells is a doubled one.
+    """
+    letters = np.frombuffer(content, np.uint8)
+    places = np.flatnonzero(letters == ord('"'))
+    if len(places) % 2:
+        return False
+    if not len(places):
+        return True
+    before, after = places[::2] - 1, places[1::2] + 1
+    beside = np.zeros((2, 256), np.bool_)
+    beside[0, [*b'",\n']] = beside[1, [*b'",\r\n']] = True
+    begun = beside[0, letters[before]]
+    begun[0] |= before[0] < 0
+    if after[-1] == len(letters):
+        after = after[:-1]
+    return bool(begun.all() and beside[1, letters[after]].all())
 
 
 def _unshielded_series(series: pl.Series) -> pl.Series:

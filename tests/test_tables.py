@@ -231,6 +231,14 @@ def quoted(cell: str) -> str:
     ),
     st.sampled_from(["\n", "\n", "\n", "\r\n", ""]),
 )
+@example(
+    [
+        ('""', "1.5", "", '1","é'),
+        ('""', "1.5", "COMPLETED_SUCCESSFULLY", '""'),
+        ('"11""é"', "1.5", "", '""'),
+    ],
+    "\n",
+).via("quotes that enclose no cell")
 def test_a_table_is_the_same_by_polars_and_by_plain_python(
     rows: list[tuple[str, ...]], end: str
 ) -> None:
