@@ -11,7 +11,7 @@ import random
 from typing import Protocol
 
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import Job, QosRequest
 
 
 class Tolerance(Protocol):
@@ -35,10 +35,14 @@ class FactorTolerance:
 
     def factor_of(self, job: Job) -> float:
         """Return the factor of a job's user."""
-        own = None if job.qos is None else job.qos.tolerance_factor
-        return self._general_factor(job) if own is None else own
+        return self.factor_for(job.id, job.qos)
 
-    def _general_factor(self, job: Job) -> float:
+    def factor_for(self, job_id: str, qos: QosRequest | None) -> float:
+        """Return the factor of the user of a job with this full identifier and request."""
+        own = None if qos is None else qos.tolerance_factor
+        return self._general_factor(job_id) if own is None else own
+
+    def _general_factor(self, job_id: str) -> float:
         raise NotImplementedError
 
     def __call__(self, job: Job, offered: float) -> bool:
@@ -53,7 +57,7 @@ class FactorTolerance:
 class FixedTolerance(FactorTolerance):
     """Users who all have the same tolerance factor (section 6.1, "Fixed TF")."""
 
-    def _general_factor(self, job: Job) -> float:
+    def _general_factor(self, job_id: str) -> float:
         return self.factor
 
 
@@ -69,8 +73,8 @@ class RandomTolerance(FactorTolerance):
         super().__init__(factor)
         self.seed = seed
 
-    def _general_factor(self, job: Job) -> float:
-        return 2.0 * self.factor * random.Random(f"{self.seed}:{job.id}").random()
+    def _general_factor(self, job_id: str) -> float:
+        return 2.0 * self.factor * random.Random(f"{self.seed}:{job_id}").random()
 
 
 def arrival_of(job: Job) -> float:

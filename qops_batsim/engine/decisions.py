@@ -380,19 +380,29 @@ def _register_job(world: World, decision: RegisterJob) -> None:
             f"REGISTER_JOB: job {job_id!r} names profile {job.profile!r}, "
             f"which workload {workload_name!r} does not have"
         )
+    record = registered_record(world, job_id, job)
+    if world.options.acknowledge_dynamic_jobs:
+        world.announce(record.job)
+
+
+def as_registered(job_id: str, job: Job) -> Job:
+    """Return a registered job as Batsim keeps it; InputError if it is invalid."""
+    job = Job.from_fields(rounded_value(job.fields), where="REGISTER_JOB")
+    return job if job.id == job_id else job.renamed(job_id)
+
+
+def registered_record(world: World, job_id: str, job: Job) -> JobRecord:
+    """Begin to keep what is known of a job that is registered; SimulationError if it is invalid."""
+    workload_name = job_id.partition("!")[0]
     try:
-        job = Job.from_fields(rounded_value(job.fields), where="REGISTER_JOB")
-        if job.id != job_id:
-            job = job.renamed(job_id)
+        job = as_registered(job_id, job)
         where = f"REGISTER_JOB {job_id!r}"
         execution = world.execution(workload_name, job.profile, job.processors, where=where)
     except InputError as error:
         raise world.error(str(error)) from None
-    record = JobRecord(job, execution)
+    record = world.records[job_id] = JobRecord(job, execution)
     record.state = SUBMITTED
-    world.records[job_id] = record
-    if world.options.acknowledge_dynamic_jobs:
-        world.announce(job)
+    return record
 
 
 def _check_names(world: World, what: str, *names: str) -> None:

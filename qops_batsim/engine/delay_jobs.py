@@ -7,31 +7,59 @@ the machinery of :mod:`~qops_batsim.engine.world`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from qops_batsim.engine.decisions import registered_record
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges
-from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, plain_delay
+from qops_batsim.engine.execution import (
+    KILLED_DELAY_RETURN_CODE,
+    WALLTIME_RETURN_CODE,
+    plain_delay,
+)
+from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
+    COMPLETED_KILLED,
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
     FINAL_STATES,
     REJECTED,
     SUBMITTED,
+    Job,
 )
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.tables import Words
+from qops_batsim.timing import TOLD_DECIMALS
 from qops_batsim.workload.model import JobColumns
 
 
+class Restart(NamedTuple):
+    """A job that was killed and registered to be run again.
+
+    Attributes
+    ----------
+    job
+        Position of the job as it was submitted.
+    number
+        Which of its restarts it is, from 1 on.
+    submitted
+        How many jobs were submitted before.
+    """
+
+    job: int
+    number: int
+    submitted: int
+
+
 class DelayJobs(NamedTuple):
-    """The jobs of a workload in the order of their submission.
+    """The jobs of a workload in the order of their submission, and those run again behind them.
 
     Attributes
     ----------
@@ -39,12 +67,16 @@ class DelayJobs(NamedTuple):
         The workload's.
     places
         Where the jobs stand in the workload.
-    submission_times, processors, estimates
-        As in the workload; dates and durations in seconds.
+    submission_times, processors, estimates, walltimes
+        As in the workload; dates and durations in seconds, infinite without walltime.
+    delays, codes
+        How long each would run (seconds), and what it would return.
     run_times
         How long each runs (seconds), until its end or its walltime.
     states, return_codes
         How it ends then: positions in :data:`~qops_batsim.jobs.FINAL_STATES`, and what it returns.
+    restarts
+        Those that are run again, in the order in which they were registered.
     """
 
     name: str
@@ -53,9 +85,25 @@ class DelayJobs(NamedTuple):
     submission_times: np.ndarray
     processors: np.ndarray
     estimates: np.ndarray
+    walltimes: np.ndarray
+    delays: np.ndarray
+    codes: np.ndarray
     run_times: np.ndarray
     states: np.ndarray
     return_codes: np.ndarray
+    restarts: tuple[Restart, ...] = ()
+
+    @property
+    def submitted(self) -> int:
+        """Number of jobs that were submitted."""
+        return len(self.places) - len(self.restarts)
+
+    def local_ids(self) -> list[str]:
+        """Return the identifiers of all within the workload."""
+        ids = [self.columns.ids[place] for place in self.places.tolist()]
+        count = self.submitted
+        ids[count:] = [f"{ids[each.job]}#{each.number}" for each in self.restarts]
+        return ids
 
 
 class Outcome(NamedTuple):
@@ -111,16 +159,19 @@ def check_profiles(world: World, name: str) -> np.ndarray:
     return delays
 
 
-def delay_jobs_in(world: World, name: str, delays: np.ndarray) -> DelayJobs | None:
+def delay_jobs_in(
+    world: World, name: str, delays: np.ndarray, *, dynamic: bool = False
+) -> DelayJobs | None:
     """Return the jobs of a simulation if nothing can happen but that they sleep, else None.
 
-    ``delays`` are those of :func:`check_profiles`.
+    ``delays`` are those of :func:`check_profiles`. ``dynamic`` says that dynamic jobs have to be
+    enabled, rather than not; all of them are jobs that were killed and are run again.
     """
     options = world.options
     if (
         options.compute_sharing
         or options.energy
-        or options.dynamic_jobs
+        or options.dynamic_jobs != dynamic
         or options.forward_profiles
         or options.external_events is not None
     ):
@@ -135,7 +186,15 @@ def delay_jobs_in(world: World, name: str, delays: np.ndarray) -> DelayJobs | No
         if len(steps) > 1 or steps[0].delay is None:
             return None
         delays[index], codes[index] = steps[0].delay, steps[0].return_code
-    return in_columns(name, columns, delays, codes) if columns.ids else None
+    if not columns.ids or (dynamic and not _can_run_again(columns)):
+        return None
+    return in_columns(name, columns, delays, codes)
+
+
+def _can_run_again(columns: JobColumns) -> bool:
+    """Return whether any job can be registered again: its name is free, its numbers are valid."""
+    shortest = min(columns.walltimes.min(), columns.estimates.min())
+    return bool(shortest >= 10.0**-TOLD_DECIMALS) and not any("#" in each for each in columns.ids)
 
 
 def in_columns(name: str, columns: JobColumns, delays: np.ndarray, codes: np.ndarray) -> DelayJobs:
@@ -151,11 +210,7 @@ def in_columns(name: str, columns: JobColumns, delays: np.ndarray, codes: np.nda
         places[first:end] = sorted(places[first:end].tolist(), key=columns.ids.__getitem__)
     profiles, walltimes = columns.profiles[places], columns.walltimes[places]
     delays, codes = delays[profiles], codes[profiles]
-    ends_itself = delays < walltimes
-    by_itself = np.where(
-        codes == 0, STATE_CODES[COMPLETED_SUCCESSFULLY], STATE_CODES[COMPLETED_FAILED]
-    )
-    states = np.where(ends_itself, by_itself, STATE_CODES[COMPLETED_WALLTIME_REACHED])
+    run_times, states, return_codes = _ends(delays, codes, walltimes)
     return DelayJobs(
         name=name,
         columns=columns,
@@ -163,24 +218,89 @@ def in_columns(name: str, columns: JobColumns, delays: np.ndarray, codes: np.nda
         submission_times=dates,
         processors=columns.processors[places],
         estimates=columns.estimates[places],
-        run_times=np.where(ends_itself, delays, walltimes),
-        states=states.astype(np.int8),
-        return_codes=np.where(ends_itself, codes, WALLTIME_RETURN_CODE),
+        walltimes=walltimes,
+        delays=delays,
+        codes=codes,
+        run_times=run_times,
+        states=states,
+        return_codes=return_codes,
     )
+
+
+def _ends(
+    delays: np.ndarray, codes: np.ndarray, walltimes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return how long jobs run (seconds), the codes of their states then, and what they return."""
+    ends_itself = delays < walltimes
+    by_itself = np.where(
+        codes == 0, STATE_CODES[COMPLETED_SUCCESSFULLY], STATE_CODES[COMPLETED_FAILED]
+    )
+    states = np.where(ends_itself, by_itself, STATE_CODES[COMPLETED_WALLTIME_REACHED])
+    return (
+        np.where(ends_itself, delays, walltimes),
+        states.astype(np.int8),
+        np.where(ends_itself, codes, WALLTIME_RETURN_CODE),
+    )
+
+
+def run_times_again(jobs: DelayJobs) -> np.ndarray:
+    """Return how long each job takes when it is registered to be run again (seconds)."""
+    found: np.ndarray = _ends(jobs.delays, jobs.codes, _told(jobs.walltimes))[0]
+    return found
+
+
+def _told(values: np.ndarray) -> np.ndarray:
+    """Return the numbers of jobs as an engine keeps those of registered ones."""
+    told = values.copy()
+    odd = np.flatnonzero(np.isfinite(values) & (values != np.rint(values)))
+    told[odd] = [round(value, TOLD_DECIMALS) for value in values[odd].tolist()]
+    return told
+
+
+def with_restarts(jobs: DelayJobs, killed: np.ndarray, submitted: np.ndarray) -> DelayJobs:
+    """Return the same with those behind them that were killed and are run again.
+
+    By kill: the position of the job as it was submitted, and how many were submitted before.
+    """
+    runs: dict[int, int] = {}
+    latest: dict[int, int] = {}
+    restarts: list[Restart] = []
+    ended = []
+    for job, before in zip(killed.tolist(), submitted.tolist(), strict=True):
+        runs[job] = runs.get(job, 0) + 1
+        ended.append(latest.get(job, job))
+        latest[job] = len(jobs.places) + len(restarts)
+        restarts.append(Restart(job, runs[job], before))
+    again: dict[str, np.ndarray] = {
+        "places": jobs.places[killed],
+        "submission_times": _told(jobs.submission_times[killed]),
+        "processors": jobs.processors[killed],
+        "estimates": jobs.estimates[killed],
+        "walltimes": _told(jobs.walltimes[killed]),
+        "delays": jobs.delays[killed],
+        "codes": jobs.codes[killed],
+    }
+    ends = _ends(again["delays"], again["codes"], again["walltimes"])
+    again["run_times"], again["states"], again["return_codes"] = ends
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(jobs, name), each]) for name, each in again.items()
+    }
+    joined["states"][ended] = STATE_CODES[COMPLETED_KILLED]
+    joined["return_codes"][ended] = KILLED_DELAY_RETURN_CODE
+    return jobs._replace(**joined, restarts=tuple(restarts))
 
 
 def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
     """Return what became of the jobs of a workload."""
     jobs, ended, columns = outcome.jobs, outcome.ended, outcome.jobs.columns
-    places = jobs.places[ended]
-    listed = places.tolist()
-    starts, walltimes = outcome.starts[ended], columns.walltimes[places]
+    listed = ended.tolist()
+    starts, walltimes = outcome.starts[ended], jobs.walltimes[ended]
     return EndedJobs(
-        ids=[columns.ids[place] for place in listed],
+        ids=list(map(jobs.local_ids().__getitem__, listed)),
         workloads=Words.one(jobs.name, len(listed)),
-        profiles=Words(columns.profile_names, columns.profiles[places]),
-        submission_times=columns.submission_times[places],
-        processors=columns.processors[places],
+        profiles=Words(columns.profile_names, columns.profiles[jobs.places[ended]]),
+        submission_times=jobs.submission_times[ended],
+        processors=jobs.processors[ended],
         walltimes=np.where(walltimes == np.inf, -1.0, walltimes),
         states=np.where(np.isnan(starts), STATE_CODES[REJECTED], jobs.states[ended]).astype(
             np.int8
@@ -189,9 +309,7 @@ def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
         finishes=outcome.finishes[ended],
         hosts=outcome.hosts,
         energy=np.full(len(listed), -1.0),
-        metadata=[outcome.metadata.get(job, "") for job in ended.tolist()]
-        if outcome.metadata
-        else None,
+        metadata=[outcome.metadata.get(job, "") for job in listed] if outcome.metadata else None,
     )
 
 
@@ -224,14 +342,32 @@ class Columns:
             remember(self.outcome, self._world)
 
 
+def told_jobs(jobs: DelayJobs, listed: Sequence[Job]) -> Iterator[tuple[int, Job]]:
+    """Yield positions and jobs under their full identifiers, as these were told.
+
+    ``listed`` are those of the workload.
+    """
+    places, ids, count = jobs.places.tolist(), jobs.local_ids(), jobs.submitted
+    restarts = deque(enumerate(jobs.restarts, count))
+    for position in range(count + 1):
+        while restarts and restarts[0][1].submitted == position:
+            again, _ = restarts.popleft()
+            yield again, listed[places[again]].renamed(f"{jobs.name}!{ids[again]}")
+        if position < count:
+            yield position, listed[places[position]].renamed(f"{jobs.name}!{ids[position]}")
+
+
 def remember(outcome: Outcome, world: World) -> None:
     """Tell a world what became of the jobs, in records."""
     jobs = outcome.jobs
-    listed = world.workloads[jobs.name].jobs
-    told = [listed[place] for place in jobs.places.tolist()]
-    records = [world.new_record(jobs.name, job.renamed(f"{jobs.name}!{job.id}")) for job in told]
-    for record in records:
-        record.state = SUBMITTED
+    world.registering = False
+    records: list[JobRecord] = [None] * len(jobs.places)  # type: ignore[list-item]
+    for position, job in told_jobs(jobs, world.workloads[jobs.name].jobs):
+        if position < jobs.submitted:
+            records[position] = world.new_record(jobs.name, job)
+            records[position].state = SUBMITTED
+        else:
+            records[position] = registered_record(world, job.id, job)
     ended = outcome.ended
     columns = outcome.starts, outcome.finishes, jobs.states, jobs.return_codes
     rows = zip(*(each[ended].tolist() for each in columns), outcome.hosts.sets(), strict=True)
@@ -244,6 +380,7 @@ def remember(outcome: Outcome, world: World) -> None:
             continue
         record.state, record.return_code = FINAL_STATES[state], code
         record.start, record.finish, record.hosts = start, finish, hosts
+        record.kill_asked = record.state == COMPLETED_KILLED
     dates, computing, idle, _ = outcome.host_changes(len(world.hosts))
     changes = zip(dates.tolist(), computing.tolist(), idle.tolist(), strict=True)
     world.computing_changes.extend(changes)

@@ -260,20 +260,24 @@ class Simulation:
             return self._columns.outcome.host_changes(len(self.hosts))
         return HostChanges.of(self.computing_changes, self._world.switching_changes)
 
-    @property
-    def delay_jobs(self) -> DelayJobs | None:
-        """The jobs in columns, if nothing can happen but that they sleep on hosts of their own."""
+    def delay_jobs(self, *, dynamic: bool = False) -> DelayJobs | None:
+        """Return the jobs in columns, if all that can happen is that they sleep on own hosts.
+
+        ``dynamic`` says that dynamic jobs have to be enabled, rather than not; all of them are
+        jobs that were killed and are run again.
+        """
         from qops_batsim.engine.delay_jobs import delay_jobs_in
 
         if isinstance(self._world, NetworkedWorld) or len(self._delays) != 1:
             return None
         ((name, delays),) = self._delays.items()
-        return delay_jobs_in(self._world, name, delays)
+        return delay_jobs_in(self._world, name, delays, dynamic=dynamic)
 
     def finish(self, outcome: Callable[[], Outcome], now: float, ended: int) -> None:
         """End at a date (seconds), with the outcome of another loop over :attr:`delay_jobs`.
 
-        So many jobs have ended or were rejected; the outcome is asked for when it is needed.
+        So many of those submitted have ended for good or were rejected; the outcome is asked for
+        when it is needed.
         """
         from qops_batsim.engine.delay_jobs import Columns
 
@@ -391,7 +395,7 @@ class Simulation:
         world = self._world
         if self._ask is None or world.outbox or len(world.waits) != 1:
             return None
-        jobs = self.delay_jobs
+        jobs = self.delay_jobs()
         if jobs is None:
             return None
         return DelayLoop(jobs, world.workloads[jobs.name].jobs, len(self.hosts), self._ask)

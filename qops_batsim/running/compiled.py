@@ -19,6 +19,7 @@ from qops_batsim.running.event_kernels import (
     REASON,
     Events,
     begin,
+    kill,
     next_message,
     reject,
     start,
@@ -33,11 +34,13 @@ from qops_batsim.scheduling.admission.mrt_search import Notes, decide_mrt
 from qops_batsim.scheduling.admission.msb_search import Prices, decide_msb
 from qops_batsim.scheduling.admission.qops_search import Rules, decide_qops
 from qops_batsim.scheduling.admission.search import Draft
+from qops_batsim.scheduling.core.columns import IS_HELD
 from qops_batsim.scheduling.core.decision import decide_conservative
 from qops_batsim.scheduling.core.state import FREE as PLAN_FREE
 from qops_batsim.scheduling.core.state import (
     GONE,
     IDLE,
+    KILLING,
     KNOWN,
     NOW,
     PHASE,
@@ -158,13 +161,29 @@ def next_decision(events: Events, state: State) -> bool:
         if log.size[0] + 2 * running + 64 > len(log.codes):
             events.counts[REASON] = LOG_FULL
             return False
-        if not next_message(events, Queue(state.lists[GONE], state.sizes[GONE : GONE + 1])):
+        if not next_message(events, gone_in(state)):
             return False
+        tell_ends(events, state)
         return_free_hosts(state.jobs.reserved, state)
         state.clock[NOW] = up_to_grid(events.dates[0])
         state.counts[KNOWN] = events.counts[NEXT]
         state.counts[PLAN_FREE] = events.counts[FREE]
     return True
+
+
+@kernel
+def gone_in(state: State) -> Queue:
+    """Return the list of what has ended since the last decision."""
+    return Queue(state.lists[GONE], state.sizes[GONE : GONE + 1])
+
+
+@kernel
+def tell_ends(events: Events, state: State) -> None:
+    """Tell the plan which jobs have ended; those that were killed may start again."""
+    for index in range(state.sizes[GONE]):
+        slot = events.jobs[state.lists[GONE, index]]
+        state.lists[GONE, index] = slot
+        state.jobs.marks[IS_HELD, slot] = 0
 
 
 @kernel
@@ -177,6 +196,8 @@ def carry_out(events: Events, state: State, is_made: bool) -> bool:
         reject(events, state.lists[REJECTING, index])
     for index in range(state.sizes[STARTING]):
         start_reserved(events, state.jobs.reserved, state.lists[STARTING, index])
+    for index in range(state.sizes[KILLING]):
+        kill(events, gone_in(state), state.lists[KILLING, index])
     return True
 
 
@@ -193,11 +214,12 @@ def return_free_hosts(rows: Rows, state: State) -> None:
 @kernel
 def start_reserved(events: Events, rows: Rows, job: int) -> None:
     """Start a job now on the hosts that it has reserved, or the lowest free ones."""
+    run = events.latest[job]
     if rows.ndim == 2:
-        take_these_hosts(events, job, rows[job])
-        begin(events, job)
+        take_these_hosts(events, run, rows[job])
+        begin(events, run)
     else:
-        start(events, job)
+        start(events, run)
 
 
 @kernel
@@ -222,7 +244,7 @@ def run_qops(events: Events, state: State, room: Room, rules: Rules) -> int:
 def run_fqops(
     events: Events, state: State, room: Room, offers: OfferRoom, rules: Rules, terms: OfferTerms
 ) -> int:
-    """Admit jobs as :class:`~qops_batsim.scheduling.admission.fqops.Fqops` that kills no job."""
+    """Admit jobs as :class:`~qops_batsim.scheduling.admission.fqops.Fqops`."""
     while next_decision(events, state):
         if not carry_out(events, state, decide_fqops(state, room, offers, rules, terms)):
             break

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
+from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.scheduling.admission.foresight import Foresight
 from qops_batsim.scheduling.admission.fqops import Fqops
@@ -30,7 +30,7 @@ from qops_batsim.scheduling.easy import Easy
 from qops_batsim.scheduling.fcfs import Fcfs
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
-from qops_batsim.scheduling.refusal import Refusal
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.tables import Words
 from qops_batsim.workload.model import Workload
 
@@ -49,9 +49,14 @@ PLANNERS = (Conservative, Qops, Fqops, Foresight, Msb, Mrt)
 
 def is_compiled(module: DecisionModule) -> bool:
     """Return whether there is a compiled loop for a scheduler."""
-    if isinstance(module, Fqops) and (module.options.kill_and_restart or module.accepts):
+    if isinstance(module, Fqops) and module.accepts:
         return False
     return type(module) in (Easy, Fcfs, *PLANNERS)
+
+
+def _kills(module: DecisionModule) -> bool:
+    """Return whether a scheduler may kill jobs, and have them run again."""
+    return isinstance(module, Fqops) and module.options.kill_and_restart
 
 
 def run_compiled(
@@ -61,17 +66,17 @@ def run_compiled(
     on_progress: Callable[[int], None] | None,
 ) -> bool:
     """Run a simulation in compiled code if that is possible; tell whether it was."""
-    jobs = simulation.delay_jobs if is_compiled(driver.module) else None
+    module = driver.module
+    jobs = simulation.delay_jobs(dynamic=_kills(module)) if is_compiled(module) else None
     if jobs is None:
         return False
     from qops_batsim.running import event_kernels as kernels
 
-    hosts, module = len(simulation.hosts), driver.module
-    times, processors, run_times = jobs.submission_times, jobs.processors, jobs.run_times
-    events = kernels.new_events(times, processors, run_times, hosts)
+    hosts, announces = len(simulation.hosts), simulation.options.acknowledge_dynamic_jobs
+    events = _new_events(jobs, hosts, kills=_kills(module), announces=announces)
     planner = None
     if type(module) in PLANNERS:
-        planner = _PlannerLoop(module, jobs, hosts, workload)
+        planner = _PlannerLoop(module, jobs, hosts)
     run = _loop_without_plan(module, jobs, hosts) if planner is None else planner.run
     messages = 20
     while True:
@@ -90,13 +95,30 @@ def run_compiled(
                 messages *= 2
             if on_progress is not None:
                 on_progress(int(events.counts[kernels.ENDED]))
-    noted = planner.log(driver.log) if planner is not None else _Noted({}, {})
-    refusals, outcome = noted.refusals, _outcome(jobs, events, noted.metadata)
-    simulation.finish(lambda: outcome, float(events.dates[0]), len(outcome.ended))
-    _log(driver.log, workload, outcome, hosts, refusals)
+    noted = planner.log(driver.log) if planner is not None else _Noted({}, {}, [])
+    outcome = _outcome(jobs, events, noted)
+    ended = len(outcome.ended) - len(outcome.jobs.restarts)
+    simulation.finish(lambda: outcome, float(events.dates[0]), ended)
+    _log_kills(driver.log, outcome, noted.kills)
+    _log(driver.log, workload, outcome, hosts, noted.refusals, announces=announces)
     if on_progress is not None:
         on_progress(int(events.counts[kernels.ENDED]))
     return True
+
+
+def _new_events(jobs: DelayJobs, hosts: int, *, kills: bool, announces: bool) -> Events:
+    """Return a simulation that has not begun; what is registered again may be announced."""
+    from qops_batsim.engine.delay_jobs import run_times_again
+    from qops_batsim.running.event_kernels import new_events
+
+    return new_events(
+        jobs.submission_times,
+        jobs.processors,
+        jobs.run_times,
+        hosts,
+        run_times_again=run_times_again(jobs) if kills else None,
+        after_kill=2 if announces else 1,
+    )
 
 
 def _loop_without_plan(
@@ -120,9 +142,8 @@ def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
     from qops_batsim.scheduling.profile import new_jobs
 
     made = new_jobs(len(jobs.processors), words)
-    limits = jobs.columns.walltimes[jobs.places]
     dates, estimates = jobs.submission_times.astype(float), jobs.estimates.astype(float)
-    set_jobs(made, dates, jobs.processors, estimates, limits, _deadlines(jobs))
+    set_jobs(made, dates, jobs.processors, estimates, jobs.walltimes, _deadlines(jobs))
     return made
 
 
@@ -140,9 +161,7 @@ def _deadlines(jobs: DelayJobs) -> np.ndarray:
 class _PlannerLoop:
     """The loop of a scheduler that keeps a plan."""
 
-    def __init__(
-        self, module: DecisionModule, jobs: DelayJobs, hosts: int, workload: Workload
-    ) -> None:
+    def __init__(self, module: DecisionModule, jobs: DelayJobs, hosts: int) -> None:
         from qops_batsim.scheduling.core.rows import new_log
         from qops_batsim.scheduling.core.state import new_state, steps_for
         from qops_batsim.scheduling.host_words import WORD_BITS
@@ -157,7 +176,7 @@ class _PlannerLoop:
             words = -(-hosts // WORD_BITS)
         planned = _plan_jobs(jobs, words)
         if isinstance(module, Fqops):
-            planned.tolerances[:] = _tolerances(module, jobs, workload)
+            planned.tolerances[:] = _tolerances(module, jobs)
         state = new_state(planned, hosts, words=words, promises=promises, logs=logs)
         everything = state.everything if words else hosts
         profile, log = new_profile(everything, self._steps), new_log(max(4 * count, 1024))
@@ -246,10 +265,13 @@ class _PlannerLoop:
         asked = state.jobs.deadlines[slots] < math.inf
         for slot, promise in zip(slots[asked].tolist(), promises[asked].tolist(), strict=True):
             log.record(id_of(slot)).admitted_deadline = promise
-        kinds = (rows.REFUSED, rows.OFFERED, rows.REASON)
+        kinds = (rows.REFUSED, rows.OFFERED, rows.REASON, rows.KILLED)
         told = np.flatnonzero(np.isin(codes[:, 0], kinds))
         needed = jobs.processors.tolist().__getitem__
-        noted = _Noted({}, {})
+        noted = _Noted({}, {}, [])
+        for row in np.flatnonzero(codes[:, 0] == rows.KILLED).tolist():
+            victim, sake = codes[row, 1:3].tolist()
+            noted.kills.append(_Kill(victim, sake, float(numbers[row, 2])))
         for slot, answer in answers_in(codes[told], numbers[told], id_of, needed):
             if answer.refusal is not None:
                 noted.refusals[slot] = answer.refusal
@@ -258,34 +280,51 @@ class _PlannerLoop:
         return noted
 
 
+class _Kill(NamedTuple):
+    """Position of a job that was killed, of that for which it was, and its start (seconds)."""
+
+    victim: int
+    sake: int
+    since: float
+
+
 class _Noted(NamedTuple):
-    """Why jobs were refused, and the metadata of jobs, by position."""
+    """Why jobs were refused, and the metadata of jobs, by position; and the kills."""
 
     refusals: dict[int, Refusal]
     metadata: dict[int, str]
+    kills: list[_Kill]
 
 
-def _tolerances(module: Fqops, jobs: DelayJobs, workload: Workload) -> np.ndarray:
+def _tolerances(module: Fqops, jobs: DelayJobs) -> np.ndarray:
     """Return the tolerance factors of the users, by job."""
     tolerance = module.tolerance()
     assert isinstance(tolerance, FactorTolerance)
-    listed, name = workload.jobs, jobs.name
-    told = (listed[place].renamed(f"{name}!{listed[place].id}") for place in jobs.places.tolist())
-    return np.array([tolerance.factor_of(job) for job in told])
+    columns, name = jobs.columns, jobs.name
+    requests = columns.requests or [None] * len(columns.ids)
+    factor_for = tolerance.factor_for
+    factors = map(factor_for, [f"{name}!{job_id}" for job_id in columns.ids], requests)
+    return np.array(list(factors))[jobs.places]
 
 
-def _outcome(jobs: DelayJobs, events: Events, metadata: Mapping[int, str]) -> Outcome:
+def _outcome(jobs: DelayJobs, events: Events, noted: _Noted) -> Outcome:
     """Return what became of the jobs."""
-    from qops_batsim.engine.delay_jobs import Outcome
+    from qops_batsim.engine.delay_jobs import Outcome, with_restarts
     from qops_batsim.running import event_kernels as kernels
 
+    metadata, count, runs = noted.metadata, len(jobs.places), int(events.counts[kernels.RUNS])
+    if noted.kills:
+        jobs = with_restarts(jobs, events.jobs[count:runs], events.submitted[count:runs])
+        ids = [f"{jobs.name}!{each}" for each in jobs.local_ids()]
+        for again, kill in enumerate(noted.kills, count):
+            metadata[again] = f"restart_of={ids[kill.victim]};killed_for={ids[kill.sake]}"
     ended = events.ended[: events.counts[kernels.ENDED]]
     changes = events.counts[kernels.CHANGES]
     return Outcome(
         jobs=jobs,
         ended=ended,
-        starts=events.starts,
-        finishes=events.finishes,
+        starts=events.starts[:runs],
+        finishes=events.finishes[:runs],
         hosts=HostIntervals(*kernels.intervals_of(events, ended)),
         change_dates=events.change_dates[:changes],
         computing=events.computing[:changes],
@@ -293,14 +332,40 @@ def _outcome(jobs: DelayJobs, events: Events, metadata: Mapping[int, str]) -> Ou
     )
 
 
+def _log_kills(log: QosLog, outcome: Outcome, kills: Sequence[_Kill]) -> None:
+    """Log which jobs were killed for which, and the work that was lost."""
+    jobs = outcome.jobs
+    if not kills:
+        return
+    ids = [f"{jobs.name}!{each}" for each in jobs.local_ids()]
+    latest = list(range(jobs.submitted))
+    for again, (victim, sake, since) in enumerate(kills, jobs.submitted):
+        killed, latest[victim] = latest[victim], again
+        log.restarted(ids[again], ids[victim])
+        log.kills[ids[killed]] += 1
+        record = log.record(ids[victim])
+        wasted = int(jobs.processors[victim]) * (float(outcome.finishes[killed]) - since)
+        record.wasted_processor_seconds = (record.wasted_processor_seconds or 0.0) + wasted
+        reason = Refusal(kind=RefusalKind.KILLED_FOR_IT, blamed=ids[killed])
+        log.record(ids[sake]).reasons = (reason,)
+
+
 def _log(
-    log: QosLog, workload: Workload, outcome: Outcome, hosts: int, refusals: Mapping[int, Refusal]
+    log: QosLog,
+    workload: Workload,
+    outcome: Outcome,
+    hosts: int,
+    refusals: Mapping[int, Refusal],
+    *,
+    announces: bool,
 ) -> None:
     """Log what was decided about the jobs, and say why those were rejected that were.
 
-    ``refusals`` are by position; the others are too wide.
+    ``refusals`` are by position; the others are too wide. What was registered again may have been
+    announced.
     """
-    places, name, columns = outcome.jobs.places.tolist(), outcome.jobs.name, outcome.jobs.columns
+    jobs, name, columns = outcome.jobs, outcome.jobs.name, outcome.jobs.columns
+    places = jobs.places[: jobs.submitted].tolist()
     capacity = Capacity(hosts)
     rejected: dict[str, None] = {}  # In the order in which they were.
     for index in outcome.ended[np.isnan(outcome.starts[outcome.ended])].tolist():
@@ -311,11 +376,21 @@ def _log(
         log.record(job_id).reasons = () if refusal is None else (refusal,)
 
     def fill(log: QosLog) -> None:
-        for job in map(workload.jobs.__getitem__, places):
-            told = job.renamed(f"{name}!{job.id}")
+        from qops_batsim.engine.decisions import as_registered
+        from qops_batsim.engine.delay_jobs import told_jobs
+
+        announced: list[Job] = []
+        for position, told in told_jobs(jobs, workload.jobs):
+            if position >= jobs.submitted:
+                if announces:
+                    announced.append(as_registered(told.id, told))
+            elif announced:
+                log.jobs.extend(announced)
+                announced.clear()
             log.jobs.append(told)
             if told.id not in rejected:
                 log.started.append(told.id)
+        log.jobs.extend(announced)
         log.rejected.extend(rejected)
 
     def tell() -> ToldJobs:

@@ -36,29 +36,42 @@ decisions.
     GAPS,
     USED,
     REASON,
-) = range(13)
+    RUNS,
+    KILLED,
+    AFTER_KILL,
+) = range(16)
 """What :attr:`Events.counts` holds.
 
 The next job to submit, and the first of those told now; how many waits began, the number of the
-submitter's; whether there is another message at this date; how many messages may still be told;
+submitter's; how many more messages there are at this date; how many messages may still be told;
 lengths of ``ended`` and of ``change_dates``; busy and free hosts; intervals of free hosts, and of
-those of jobs; why there was no next message.
+those of runs; why there was no next message; number of runs; how many were killed since the last
+message, and how many messages follow a kill at its date.
 """
 
 
 class Events(NamedTuple):
     """A simulation in arrays.
 
+    The first run of each job has the job's number; each time that a run is killed to be run again,
+    that makes another run.
+
     Attributes
     ----------
-    submission_times, processors, run_times
-        By job (dates and durations in seconds).
+    submission_times, run_times_again
+        By job (seconds): when it is submitted, and how long it takes when it is run again.
+    processors, run_times
+        By run (seconds).
     starts, finishes
-        Dates by job (seconds); of a running job when it will end, NaN if it has not started.
+        Dates by run (seconds); of a running one when it will end, NaN if it has not started.
     numbers
-        When each wait for the end of a job began, among all waits.
+        When each wait for the end of a run began, among all waits.
+    latest, jobs
+        The latest run of each job; the job of each run.
+    submitted
+        By run, for those that are not first: how many jobs were submitted before.
     waits
-        The running jobs, as a heap by end and number.
+        What runs, as a heap by end and number.
     dates
         Now, and the date of the next submission (seconds).
     counts
@@ -68,17 +81,21 @@ class Events(NamedTuple):
     gap_first, gap_last
         Intervals of free hosts, the lowest one last.
     first, last
-        Intervals of the hosts of all jobs that have started.
+        Intervals of the hosts of all runs that have started.
     offsets, pieces
         Where those of each job begin, and how many they are.
     """
 
     submission_times: Floats
+    run_times_again: Floats
     processors: Ints
     run_times: Floats
     starts: Floats
     finishes: Floats
     numbers: Ints
+    latest: Ints
+    jobs: Ints
+    submitted: Ints
     waits: Queue
     dates: Floats
     counts: Ints
@@ -93,31 +110,52 @@ class Events(NamedTuple):
     pieces: Ints
 
 
-def new_events(submission_times: Floats, processors: Ints, run_times: Floats, hosts: int) -> Events:
-    """Return a simulation of these jobs, at least one, that has not begun."""
-    jobs = len(processors)
-    counts = np.zeros(13, np.int64)
+def new_events(
+    submission_times: Floats,
+    processors: Ints,
+    run_times: Floats,
+    hosts: int,
+    *,
+    run_times_again: Floats | None = None,
+    after_kill: int = 1,
+) -> Events:
+    """Return a simulation of these jobs, at least one, that has not begun.
+
+    ``run_times_again`` are given where jobs may be killed and run again, ``after_kill`` how many
+    messages follow then.
+    """
+    jobs = runs = len(processors)
+    again = run_times
+    if run_times_again is not None:
+        # A run is killed for a new job, and for each at most one.
+        again, runs = run_times_again, 2 * jobs
+        processors, run_times = grown(processors), grown(run_times)
+    counts = np.zeros(16, np.int64)
     counts[BEGAN] = counts[GAPS] = 1  # The submitter waits, and all hosts are one interval.
-    counts[FREE] = hosts
+    counts[FREE], counts[RUNS], counts[AFTER_KILL] = hosts, jobs, after_kill
     events = Events(
         submission_times,
+        again,
         processors,
         run_times,
-        starts=np.full(jobs, np.nan),
-        finishes=np.full(jobs, np.nan),
-        numbers=np.zeros(jobs, np.int64),
+        starts=np.full(runs, np.nan),
+        finishes=np.full(runs, np.nan),
+        numbers=np.zeros(runs, np.int64),
+        latest=np.arange(jobs),
+        jobs=np.arange(runs),
+        submitted=np.zeros(runs, np.int64),
         waits=new_queue(min(hosts, jobs)),
         dates=np.array([0.0, max(0.0, submission_times[0])]),
         counts=counts,
-        ended=np.empty(jobs, np.int64),
-        change_dates=np.empty(2 * jobs),
-        computing=np.empty(2 * jobs, np.int64),
+        ended=np.empty(runs, np.int64),
+        change_dates=np.empty(2 * runs),
+        computing=np.empty(2 * runs, np.int64),
         gap_first=np.zeros(hosts + 1, np.int64),
         gap_last=np.zeros(hosts + 1, np.int64),
         first=np.empty(2 * hosts + jobs, np.int64),
         last=np.empty(2 * hosts + jobs, np.int64),
-        offsets=np.zeros(jobs, np.int64),
-        pieces=np.zeros(jobs, np.int64),
+        offsets=np.zeros(runs, np.int64),
+        pieces=np.zeros(runs, np.int64),
     )
     events.gap_last[0] = hosts - 1
     return events
@@ -128,67 +166,81 @@ def with_room(events: Events) -> Events:
     return events._replace(first=grown(events.first), last=grown(events.last))
 
 
-def intervals_of(events: Events, jobs: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return where the intervals of the hosts of jobs begin, and these intervals."""
-    offsets = np.zeros(len(jobs) + 1, np.int64)
-    np.cumsum(events.pieces[jobs], out=offsets[1:])
+def intervals_of(events: Events, runs: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return where the intervals of the hosts of runs begin, and these intervals."""
+    offsets = np.zeros(len(runs) + 1, np.int64)
+    np.cumsum(events.pieces[runs], out=offsets[1:])
     first, last = np.empty((2, offsets[-1]), np.int64)
-    gather(events, jobs, first, last)
+    gather(events, runs, first, last)
     return offsets, first, last
 
 
 @kernel
-def gather(events: Events, jobs: Ints, first: Ints, last: Ints) -> None:
-    """Write the intervals of the hosts of jobs one after the other."""
+def gather(events: Events, runs: Ints, first: Ints, last: Ints) -> None:
+    """Write the intervals of the hosts of runs one after the other."""
     place = 0
-    for index in range(len(jobs)):
-        begin = events.offsets[jobs[index]]
-        for piece in range(begin, begin + events.pieces[jobs[index]]):
+    for index in range(len(runs)):
+        begin = events.offsets[runs[index]]
+        for piece in range(begin, begin + events.pieces[runs[index]]):
             first[place], last[place] = events.first[piece], events.last[piece]
             place += 1
 
 
 @kernel
-def comes_before(events: Events, job: int, other: int) -> bool:
-    """Whether a running job ends before another one."""
-    date, later = events.finishes[job], events.finishes[other]
-    return bool(date < later or (date == later and events.numbers[job] < events.numbers[other]))
+def comes_before(events: Events, run: int, other: int) -> bool:
+    """Whether something that runs ends before something else."""
+    date, later = events.finishes[run], events.finishes[other]
+    return bool(date < later or (date == later and events.numbers[run] < events.numbers[other]))
 
 
 @kernel
-def push(events: Events, job: int) -> None:
-    """Wait for the end of a job. O(log running)."""
+def push(events: Events, run: int) -> None:
+    """Wait for the end of a run. O(log running)."""
     heap, size = events.waits
     place = size[0]
     size[0] += 1
     while place > 0:
         above = (place - 1) // 2
-        if not comes_before(events, job, heap[above]):
+        if not comes_before(events, run, heap[above]):
             break
         heap[place] = heap[above]
         place = above
-    heap[place] = job
+    heap[place] = run
+
+
+@kernel
+def leave(events: Events, run: int) -> None:
+    """Wait for the end of a run no more. O(running)."""
+    heap, place = events.waits.slots, 0
+    while heap[place] != run:
+        place += 1
+    while place > 0:
+        above = (place - 1) // 2
+        heap[place] = heap[above]
+        place = above
+    heap[0] = run
+    pop(events)
 
 
 @kernel
 def pop(events: Events) -> int:
-    """Take the job out that ends first. O(log running)."""
+    """Take the run out that ends first. O(log running)."""
     heap, size = events.waits
     first = heap[0]
     size[0] -= 1
     count = size[0]
-    job, place = heap[count], 0
+    run, place = heap[count], 0
     while True:
         below = 2 * place + 1
         if below >= count:
             break
         if below + 1 < count and comes_before(events, heap[below + 1], heap[below]):
             below += 1
-        if not comes_before(events, heap[below], job):
+        if not comes_before(events, heap[below], run):
             break
         heap[place] = heap[below]
         place = below
-    heap[place] = job
+    heap[place] = run
     return int(first)
 
 
@@ -341,6 +393,22 @@ def end(events: Events, job: int) -> None:
 
 
 @kernel
+def kill(events: Events, gone: Queue, job: int) -> None:
+    """Kill what runs of a job now, and have it wait to be run again; the next message tells it."""
+    counts, run, again = events.counts, events.latest[job], events.counts[RUNS]
+    leave(events, run)
+    end(events, run)
+    gone.slots[counts[KILLED]] = run
+    counts[KILLED] += 1
+    counts[AGAIN] = counts[AFTER_KILL]
+    counts[RUNS] += 1
+    events.latest[job], events.jobs[again] = again, job
+    events.processors[again] = events.processors[run]
+    events.run_times[again] = events.run_times_again[job]
+    events.submitted[again] = counts[NEXT]
+
+
+@kernel
 def reject(events: Events, job: int) -> None:
     """Note that nothing more becomes of a job."""
     events.ended[events.counts[ENDED]] = job
@@ -372,10 +440,11 @@ def next_message(events: Events, gone: Queue) -> bool:
     those of ``gone`` have ended. O(ended × (log running + ended)).
     """
     counts, dates, waits = events.counts, events.dates, events.waits
-    gone.size[0] = 0
+    gone.size[0] = counts[KILLED]
+    counts[KILLED] = 0
     counts[ARRIVED] = counts[NEXT]
     if counts[AGAIN]:
-        counts[AGAIN] = 0
+        counts[AGAIN] -= 1
         return True
     date = dates[1]
     if waits.size[0]:

@@ -197,15 +197,18 @@ def answers_in(
     codes, numbers
         Rows of any kinds (:mod:`~qops_batsim.scheduling.core.rows`).
     id_of, processors_of
-        The full id of the job in a slot, and what it asks for.
+        The full id under which the job in a slot was submitted, and what it asks for.
     """
     offer: tuple[int, float, float, float] | None = None
+    again: dict[int, str] = {}
     told = zip(codes.tolist(), numbers.tolist(), strict=True)
     for (kind, slot, other, code), (_, first, second, third) in told:
         if kind == rows.OFFERED:
             offer = code, first, second, third
+        elif kind == rows.KILLED:
+            again[slot] = f"{id_of(slot)}#{code + 1}"
         elif kind in (rows.REFUSED, rows.REASON):
-            blamed = id_of(other) if other >= 0 else ""
+            blamed = again.get(other) or id_of(other) if other >= 0 else ""
             refusal = refusal_of(code, processors_of(slot), blamed, (first, second, third))
             if offer is None:
                 yield slot, Answer(refusal, other)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import msgspec
 import pytest
 from hypothesis import given, settings
 
@@ -20,13 +21,15 @@ from qops_batsim.protocol.events import Event
 from qops_batsim.protocol.messages import Message
 from qops_batsim.running import compiled_loop, event_kernels
 from qops_batsim.running.compiled_loop import is_compiled, run_compiled
+from qops_batsim.running.simulate import default_engine
+from qops_batsim.scheduling.admission.fqops import Fqops
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.easy import Easy
 from qops_batsim.scheduling.qos_log import write_qos_log
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import read_workload
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.model import Workload, delay_profile
 
 COMPILED = [
     ("fcfs", {}),
@@ -39,6 +42,8 @@ COMPILED = [
     ("fqops", {}),
     ("fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}),
     ("fqops", {"tolerance": "random", "tolerance_factor": 3.0, "retry_count": 2}),
+    ("fqops", {"kill_and_restart": True, "kill_after": 0.0}),
+    ("fqops", {"kill_and_restart": True, "max_kills_per_job": None, "tolerance_factor": 4.0}),
     ("foresight", {}),
     ("foresight", {"worth": "charge", "urgent": 1e6, "admission_price": 10.0, "memory": 3600.0}),
     ("msb", {}),
@@ -68,9 +73,17 @@ class OnlyMessages:
 class Loops:
     """The same simulation in all loops."""
 
-    def __init__(self, workload: Workload, hosts: int, scheduler: str, options: Any) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        hosts: int,
+        scheduler: str,
+        options: Any,
+        *,
+        announces: bool = True,
+    ) -> None:
         self.workload, self.machine = workload, make_cluster(hosts)
-        self.scheduler, self.options = scheduler, options
+        self.scheduler, self.options, self.announces = scheduler, options, announces
 
     def outputs(self, directory: Path, loop: str) -> dict[str, Any]:
         """Return all files that are written, and what Python users see."""
@@ -78,7 +91,10 @@ class Loops:
         module.keep_decisions()
         driver = ModuleDriver(module, any_engine=True)
         peer = OnlyMessages(driver) if loop == "messages" else driver
-        simulation = Simulation(self.machine, [self.workload], peer)
+        engine = msgspec.structs.replace(
+            default_engine(module), acknowledge_dynamic_jobs=self.announces
+        )
+        simulation = Simulation(self.machine, [self.workload], peer, engine)
         if loop == "compiled":
             with kernels.compiling():
                 assert run_compiled(simulation, self.workload, driver, None)
@@ -202,6 +218,43 @@ def test_a_simulation_goes_on_after_each_slice_and_as_room_grows(
     assert {str(simulation.records[f"w0!w{n}"].hosts) for n in range(40)} == {str(wide)}
 
 
+def killing(jobs: int) -> Workload:
+    """Return jobs whose deadlines are so tight that some are met only by killing others."""
+    listed, profiles = [], {}
+    for index in range(jobs):
+        delay = 1.3 * (2 + 7 * index % 11)
+        name, profile = delay_profile(delay)
+        profiles[name] = profile
+        date = 1.1 * index
+        asked = QosRequest(
+            deadline=date + delay * (1.1 if index % 3 else 6), estimated_runtime=delay
+        )
+        # A walltime with more decimals than a registered job keeps.
+        walltime = delay / 3 if index % 5 == 0 else None
+        listed.append(Job(str(index), date, 1 + index % 3, name, walltime, asked))
+    return Workload(jobs=listed, profiles=profiles, processors=5)
+
+
+@pytest.mark.parametrize("announces", [True, False])
+def test_killed_jobs_run_again(announces: bool, tmp_path: Path) -> None:
+    options = {"kill_and_restart": True, "kill_after": 0.0, "max_kills_per_job": None}
+    Loops(killing(90), 5, "fqops", options, announces=announces).check(tmp_path)
+    jobs = (tmp_path / "run_jobs.csv").read_text()
+    assert "#1,w0" in jobs
+    assert "#2,w0" in jobs
+
+
+def test_what_could_not_be_registered_again_takes_the_plain_loop() -> None:
+    engine = EngineOptions(dynamic_jobs=True)
+    for name, estimate in (("1#1", 2.0), ("1", 1e-7)):
+        profile, delay = delay_profile(2.0)
+        jobs = [Job(name, 0.0, 1, profile, None, QosRequest(estimated_runtime=estimate))]
+        workload = Workload(jobs=jobs, profiles={profile: delay}, processors=1)
+        driver = ModuleDriver(make_scheduler("fqops", {"kill_and_restart": True}), any_engine=True)
+        simulation = Simulation(make_cluster(1), [workload], driver, engine)
+        assert not run_compiled(simulation, workload, driver, None)
+
+
 def test_only_our_own_schedulers_are_compiled() -> None:
     class Mine(Easy):
         pass
@@ -211,7 +264,8 @@ def test_only_our_own_schedulers_are_compiled() -> None:
     assert is_compiled(make_scheduler("conservative"))
     assert is_compiled(make_scheduler("qops"))
     assert is_compiled(make_scheduler("fqops"))
-    assert not is_compiled(make_scheduler("fqops", {"kill_and_restart": True}))
+    assert is_compiled(make_scheduler("fqops", {"kill_and_restart": True}))
+    assert not is_compiled(Fqops(accepts=lambda job, deadline: True))
 
 
 @pytest.mark.parametrize(

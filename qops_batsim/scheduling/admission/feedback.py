@@ -65,7 +65,14 @@ from qops_batsim.scheduling.core.rows import (
     REASON,
     append,
 )
-from qops_batsim.scheduling.core.state import HAS_PROFILE, IS_FREED, NOW, PRESENT, State
+from qops_batsim.scheduling.core.state import (
+    HAS_PROFILE,
+    IS_FREED,
+    KILLING,
+    NOW,
+    PRESENT,
+    State,
+)
 from qops_batsim.scheduling.profile import (
     Floats,
     Ints,
@@ -475,6 +482,8 @@ def note_kill(state: State, slot: int, victim: int, since: float) -> None:
     there start when the engine has said that they are.
     """
     jobs, numbers = state.jobs, state.jobs.numbers
+    state.lists[KILLING, state.sizes[KILLING]] = victim
+    state.sizes[KILLING] += 1
     run = jobs.marks[KILLS, victim]
     jobs.marks[KILLS, victim] = run + 1
     jobs.marks[IS_DYING, victim] = jobs.marks[IS_HELD, victim] = 1

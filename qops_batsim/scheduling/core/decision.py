@@ -80,6 +80,7 @@ from qops_batsim.scheduling.core.state import (
     IS_FINAL,
     IS_LATE,
     IS_RESIZED,
+    KILLING,
     KNOWN,
     LOGS,
     LOSING,
@@ -135,7 +136,8 @@ def clear_results(state: State) -> None:
         slot = state.lists[RENEWING, index]
         if np.isnan(state.jobs.numbers[SUSPENDED, slot]):
             state.jobs.marks[LOST, slot] = 0
-    state.sizes[RENEWING] = state.sizes[STARTING] = state.sizes[REJECTING] = 0
+    state.sizes[RENEWING] = state.sizes[STARTING] = 0
+    state.sizes[REJECTING] = state.sizes[KILLING] = 0
 
 
 @kernel

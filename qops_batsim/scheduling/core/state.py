@@ -85,14 +85,15 @@ The date (seconds); whether news is late, and the grace, the tolerance and the m
     LOSING,
     LOSSES,
     SCRATCH,
-) = range(10)
+    KILLING,
+) = range(11)
 """Rows of :attr:`State.lists`, of slots of jobs.
 
 Running jobs that were told to have ended since the last decision; what was decided last: the jobs
 that start now, in order, those that never run, and those whose promises were made anew; killed jobs
 whose runs had ended by themselves, told since the last decision; who is to blame for what was moved
 in this decision, and the numbers of their runs; running jobs with hosts that have gone away, and
-how many; room.
+how many; room; jobs that were decided to be killed, and run again.
 """
 
 
@@ -199,8 +200,8 @@ def new_state(
         profile=profile,
         waiting=new_queue(slots),
         running=new_queue(most),
-        lists=np.zeros((10, slots + most), np.int64),
-        sizes=np.zeros(10, np.int64),
+        lists=np.zeros((11, slots + most), np.int64),
+        sizes=np.zeros(11, np.int64),
         given=new_given(words),
         counts=counts,
         clock=clock,
@@ -213,7 +214,7 @@ def new_state(
 def with_jobs(state: State, jobs: Jobs) -> State:
     """Return the same plan with the same jobs in larger arrays."""
     slots, most = len(jobs.processors), len(state.running.slots)
-    lists = np.zeros((10, slots + most), np.int64)
+    lists = np.zeros((len(state.sizes), slots + most), np.int64)
     lists[:, : state.lists.shape[1]] = state.lists
     waiting = np.zeros(slots, np.int64)
     waiting[: len(state.waiting.slots)] = state.waiting.slots
