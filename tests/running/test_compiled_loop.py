@@ -42,13 +42,15 @@ COMPILED = [
     ("fqops", {}),
     ("fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}),
     ("fqops", {"tolerance": "random", "tolerance_factor": 3.0, "retry_count": 2}),
-    ("fqops", {"kill_and_restart": True, "kill_after": 0.0}),
-    ("fqops", {"kill_and_restart": True, "max_kills_per_job": None, "tolerance_factor": 4.0}),
     ("foresight", {}),
     ("foresight", {"worth": "charge", "urgent": 1e6, "admission_price": 10.0, "memory": 3600.0}),
     ("msb", {}),
     ("msb", {"price": "delays", "fairness": True}),
     ("mrt", {}),
+]
+KILLS = [
+    ("fqops", {"kill_and_restart": True, "kill_after": 0.0}),
+    ("fqops", {"kill_and_restart": True, "max_kills_per_job": None, "tolerance_factor": 4.0}),
 ]
 
 
@@ -147,16 +149,17 @@ durations = st.one_of(
 
 
 @st.composite
-def workloads(draw: st.DrawFn) -> Workload:
+def workloads(draw: st.DrawFn, shortest: float = 0.0) -> Workload:
     """Return jobs at close dates, some of them too wide or without processors."""
+    lasting = durations.map(lambda seconds: max(seconds, shortest))
     jobs, profiles = [], {}
     count = draw(st.integers(1, 14))
     names = draw(st.permutations([str(number) for number in range(count)]))
     for index, name in enumerate(names):
-        delay = draw(durations)
+        delay = draw(lasting)
         # As long as the job, half as long, twice as long, or none.
         walltime = draw(st.sampled_from([None, 1.0, 0.5, 2.0]))
-        estimate = draw(st.one_of(st.none(), durations))
+        estimate = draw(st.one_of(st.none(), lasting))
         deadline = draw(st.one_of(st.none(), st.floats(0, 30)))
         asked = None
         if estimate is not None or deadline is not None:
@@ -181,6 +184,17 @@ def workloads(draw: st.DrawFn) -> Workload:
 @given(workload=workloads())
 @settings(max_examples=30, deadline=None)
 def test_random_workloads_give_the_same_files(
+    workload: Workload, scheduler: str, options: dict[str, str], tmp_path_factory: Any
+) -> None:
+    directory = tmp_path_factory.getbasetemp() / "loops"
+    directory.mkdir(exist_ok=True)
+    Loops(workload, 5, scheduler, options).check(directory)
+
+
+@pytest.mark.parametrize(("scheduler", "options"), KILLS)
+@given(workload=workloads(shortest=2e-6))
+@settings(max_examples=30, deadline=None)
+def test_random_workloads_with_kills_give_the_same_files(
     workload: Workload, scheduler: str, options: dict[str, str], tmp_path_factory: Any
 ) -> None:
     directory = tmp_path_factory.getbasetemp() / "loops"
@@ -233,6 +247,14 @@ def killing(jobs: int) -> Workload:
         walltime = delay / 3 if index % 5 == 0 else None
         listed.append(Job(str(index), date, 1 + index % 3, name, walltime, asked))
     return Workload(jobs=listed, profiles=profiles, processors=5)
+
+
+@pytest.mark.parametrize(("scheduler", "options"), KILLS)
+def test_a_shipped_workload_gives_the_same_files_with_kills(
+    scheduler: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    workload = read_workload(find_input("kth_sp2_mixed_500", "workloads"))
+    Loops(workload, workload.processors, scheduler, options).check(tmp_path)
 
 
 @pytest.mark.parametrize("announces", [True, False])
