@@ -304,7 +304,8 @@ def _tolerances(module: Fqops, jobs: DelayJobs) -> np.ndarray:
     requests = columns.requests or [None] * len(columns.ids)
     factor_for = tolerance.factor_for
     factors = map(factor_for, [f"{name}!{job_id}" for job_id in columns.ids], requests)
-    return np.array(list(factors))[jobs.places]
+    found: np.ndarray = np.array(list(factors))[jobs.places]
+    return found
 
 
 def _outcome(jobs: DelayJobs, events: Events, noted: _Noted) -> Outcome:
