@@ -113,9 +113,11 @@ def test_the_page_of_commands_is_as_the_commands_are() -> None:
         for each in getattr(command, "commands", {}).values():
             check(each, f"{name} {each.name}")
         about = page.partition(f"## `{name}`")[2].partition(" ## `")[0]
-        for each in command.params if " " in name else ():
-            told = " ".join((getattr(each, "help", None) or "").split())
+        helps = [command.help, *(getattr(each, "help", None) for each in command.params)]
+        for each in helps if " " in name else ():
+            told = " ".join((each or "").replace("\b\n", "").split())
             assert told in about, f"{name}: {told}; python .ci/commands-page > docs/commands.md"
+        for each in command.params if " " in name else ():
             if getattr(each, "opts", [""])[0].startswith("-"):
                 assert each.opts[0] in about, f"{name}: {each.opts[0]}"
 
