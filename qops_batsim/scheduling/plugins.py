@@ -83,7 +83,8 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
     text, _, name = scheduler.rpartition(":")
     told = Path(text or name)
     named = [] if isinstance(code, bool) else [Path(each) for each in code]
-    path = next((each for each in named if each.name == told.name), told)
+    alike = [each for each in named if each.name == told.name]
+    path = told if told in alike or not alike else alike[0]
     is_allowed, before = code is True or path in named, _loaded(path)
     if not (is_allowed or before):
         raise InputError(

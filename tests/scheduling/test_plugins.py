@@ -15,7 +15,7 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.scheduling import registry
-from qops_batsim.scheduling.plugins import frames_of_plugins, short_name
+from qops_batsim.scheduling.plugins import frames_of_plugins, scheduler_of_data, short_name
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_class
 
 Cli = Callable[..., Any]
@@ -98,6 +98,20 @@ def test_what_is_no_scheduler_is_one_clear_error(
         plugin.write_text(content)
     with pytest.raises(InputError, match=message):
         scheduler_class(name)
+
+
+def test_files_of_one_name_are_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a/own.py", "b/own.py"):
+        Path(name).parent.mkdir()
+        Path(name).touch()
+    both = ["a/own.py", "b/own.py"]
+    assert scheduler_of_data("b/own.py:Own", both) == "b/own.py:Own"
+    assert scheduler_of_data("c/own.py:Own", both) == "a/own.py:Own"
+    assert scheduler_of_data("easy", []) == "easy"
+    for code in ([], ["a/other.py"], False):
+        with pytest.raises(InputError, match="'b/own.py:Own' is a Python file, and reading data"):
+            scheduler_of_data("b/own.py:Own", code)
 
 
 def test_names_for_files_and_tables() -> None:
