@@ -282,7 +282,7 @@ def directory(module: str) -> Path | None:
     """
     name = f"{module}-{_digest_of(*_sources(module, set()))}"
     readable = None
-    for home in homes():
+    for home in map(_followed, homes()):
         folder = home / _environment() / name
         is_new = not folder.is_dir()
         try:
@@ -308,6 +308,24 @@ def directory(module: str) -> Path | None:
     return folder
 
 
+def _followed(home: Path) -> Path:
+    """Return where a symbolic link leads, if nobody else can have made it."""
+    if home.is_symlink() and home.lstat().st_uid in _owners() and _is_kept_from_others(home):
+        return home.resolve()
+    return home
+
+
+def _owners() -> set[int]:
+    """Return whose files are trusted: this user's, root's, and those of whom the package is."""
+    return {0, os.geteuid(), _PACKAGE.stat().st_uid}
+
+
+def _is_kept_from_others(path: Path) -> bool:
+    """Tell whether nobody else can move a path or a directory above it away."""
+    above = [each.stat().st_mode for each in path.absolute().parents]
+    return not any(mode & stat.S_IWOTH and not mode & stat.S_ISVTX for mode in above)
+
+
 def _make_private(home: Path, folder: Path) -> None:
     """Make the directory of a module, which others cannot write whatever the umask."""
     for each in (home, folder.parent, folder):
@@ -323,8 +341,8 @@ def _make_private(home: Path, folder: Path) -> None:
 
 
 def _is_private(home: Path, folder: Path) -> bool:
-    """Tell whether all in a directory is this user's, root's, or of whom the package is."""
-    owners = {0, os.geteuid(), _PACKAGE.stat().st_uid}
+    """Tell whether all in a directory is of an owner who is trusted, and only such can write it."""
+    owners = _owners()
     is_closed = not folder.lstat().st_mode & 0o077
     for each in (home, folder.parent, folder, *folder.rglob("*")):
         found = each.lstat()
@@ -332,8 +350,7 @@ def _is_private(home: Path, folder: Path) -> bool:
             return False
         if found.st_mode & _BY_OTHERS and not (is_closed and folder in each.parents):
             return False
-    above = [each.stat().st_mode for each in home.resolve().parents]
-    return not any(mode & stat.S_IWOTH and not mode & stat.S_ISVTX for mode in above)
+    return _is_kept_from_others(home.resolve())
 
 
 @functools.cache

@@ -164,6 +164,15 @@ def test_what_was_compiled_is_found_again(place: Path) -> None:
     assert len(list(place.rglob("*.nbc"))) == 3
 
 
+def test_a_link_of_ones_own_is_followed(place: Path) -> None:
+    values = np.zeros(2, np.int64)
+    (place.parent / "elsewhere").mkdir()
+    place.symlink_to("elsewhere")
+    assert compiled(filled, values, 1) == ["filled"]
+    assert compiled(filled, values, 1) == []
+    assert len(list((place.parent / "elsewhere").rglob("*.nbc"))) == 1
+
+
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
 @pytest.mark.parametrize("rest", [0, -1])
 def test_a_damaged_file_counts_as_none(place: Path, kind: str, rest: int) -> None:
