@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qops_batsim.advice import queue_quote
 from qops_batsim.advice.queue_quote import Ask, QueueAsker, parse_asks
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text, read_queue
 from qops_batsim.errors import InputError
@@ -226,6 +227,36 @@ def test_a_refusal_names_the_deadline_that_was_asked_to_the_second() -> None:
         refused = QueueAsker(state).ask(Ask(processors=8, time=50, deadline=deadline))
         asked = date_text(NOW + deadline)
         assert refused.reason.startswith(f"its own deadline ({asked}) would be missed")
+
+
+@pytest.mark.parametrize("first", ["B", "C"])
+def test_waiting_jobs_are_planned_by_planned_start_then_priority_then_submission(
+    first: str,
+) -> None:
+    """B and C take the whole machine one after the other; the last keeps the end planned for it.
+
+    8 |AAAA|first|last|new
+    0      100   200  350
+    """
+    last = "C" if first == "B" else "B"
+    early = {"estimate": 100, "deadline": NOW + 1000}
+    late = {"estimate": 150}
+    for ahead, behind in (
+        ({"planned_start": NOW + 100}, {"planned_start": NOW + 200, "priority": 9}),
+        ({"planned_start": NOW + 100}, {"priority": 9}),
+        ({"priority": 5, "submission": NOW - 5}, {"priority": 4, "submission": NOW - 9}),
+        ({"submission": NOW - 9}, {"submission": NOW - 5}),
+    ):
+        jobs = [
+            {"id": first, "processors": 8, **early, **ahead},
+            {"id": last, "processors": 8, **late, **behind},
+        ]
+        running = {"id": "A", "processors": 8, "estimate": 100, "start": NOW}
+        for order in (jobs, jobs[::-1]):
+            state = ours(running, *order)
+            found = [held.job.id for held in queue_quote._held_jobs(state, may_wait=False)[0]]
+            assert found == ["A", first, last]
+            assert earliest(state, 8, 800.0) == 1150.0
 
 
 def test_promises_go_before_other_jobs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,54 @@ def test_from_csv(cli: Cli, tmp_path: Path) -> None:
     (job,) = workload.jobs
     assert (job.id, job.walltime, job.profile, job.processors) == ("a-1", 3600, "delay1800", 4)
     assert job.fields["user"] == "Ada; L."
+
+
+def test_a_job_waits_from_its_submission_or_from_when_it_could_start(
+    cli: Cli, tmp_path: Path
+) -> None:
+    """Job 1 could start 30 s after its submission; of 2 that is unknown, of 3 and 4 it is before.
+
+    All are told as dates of a clock, as JSON and as a table of seconds.
+    """
+    times = {1: (100, 130, 200), 2: (110, None, 210), 3: (120, 119, 220), 4: (150, 150, 230)}
+
+    def clock(second: int | None) -> str:
+        return "Unknown" if second is None else f"1970-01-01T00:{second // 60:02}:{second % 60:02}"
+
+    text = ["JobID|State|Submit|Eligible|Start|End|AllocCPUS"]
+    table, records = ["job,at,free,began,done,cores"], []
+    for job, (submit, eligible, start) in times.items():
+        dates = "|".join(map(clock, (submit, eligible, start, start + 50)))
+        text.append(f"{job}|COMPLETED|{dates}|2")
+        table.append(
+            f"{job},{submit},{'' if eligible is None else eligible},{start},{start + 50},2"
+        )
+        told = {"submission": submit, "eligible": eligible or 0, "start": start, "end": start + 50}
+        required, state = {"CPUs": 2}, {"current": ["COMPLETED"]}
+        record = {"job_id": job, "state": state, "time": told | {"elapsed": 50}}
+        records.append(record | {"required": required, "tres": {"allocated": [], "requested": []}})
+    files = {
+        "dump.txt": ("from-sacct", "\n".join(text)),
+        "dump.json": ("from-sacct", json.dumps({"jobs": records})),
+        "jobs.csv": ("from-csv", "\n".join(table)),
+    }
+    columns = "id=job,submit=at,eligible=free,start=began,end=done,processors=cores"
+    for name, (command, content) in files.items():
+        path, out = tmp_path / name, tmp_path / "w.json"
+        path.write_text(content + "\n")
+        arguments = ["workload", command, path, out, "--processors", "8"]
+        arguments += ["--map", columns] if command == "from-csv" else ["--time-zone", "UTC"]
+        for waits_from, expected in (
+            ([], [100, 110, 120, 150]),
+            (["--waits-from", "submit"], [100, 110, 120, 150]),
+            (["--waits-from", "eligible"], [130, 110, 120, 150]),
+        ):
+            result = cli(*arguments, *waits_from)
+            assert result.exit_code == 0, result.err
+            workload = read_workload(out)
+            begin = 0 if workload.calendar is None else workload.calendar.unix_start
+            dates = {job.id: begin + job.submission_time for job in workload.jobs}
+            assert [dates[str(job)] for job in times] == expected, name
 
 
 def test_from_csv_with_seconds_from_0_and_spaces(cli: Cli, tmp_path: Path) -> None:

@@ -53,6 +53,28 @@ def test_the_code_of_a_sequence_comes_after_its_last_step() -> None:
     assert steps("nested")[1][2] == (("nested", 0), ("twice", 1))
 
 
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("fails", [0, 3]),  # The code of the last step stands.
+        ("first_fails", [3, 9]),
+        ("well", [0, 9]),
+        ("well_around", [0, 9, 0, 9]),
+        ("fails_around", [0, 3, 0, 3]),
+    ],
+)
+def test_the_code_of_a_sequence_replaces_no_other(name: str, codes: list[int]) -> None:
+    composed: dict[str, dict[str, Any]] = {
+        "fails": {"type": "composed", "seq": ["sleep", "fail"], "ret": 9},
+        "first_fails": {"type": "composed", "seq": ["fail", "sleep"], "ret": 9},
+        "well": {"type": "composed", "seq": ["sleep", "compute"], "ret": 9},
+        "well_around": {"type": "composed", "seq": ["well"], "repeat": 2, "ret": 8},
+        "fails_around": {"type": "composed", "seq": ["fails"], "repeat": 2, "ret": 8},
+    }
+    execution = execution_of(name, PROFILES | composed, processors=2, where="w.json")
+    assert [step.return_code for step in execution.steps] == codes
+
+
 def test_amounts_per_host_and_pair() -> None:
     def amounts(name: str) -> tuple[list[float], list[float]]:
         (step,) = execution_of(name, PROFILES, processors=2, where="w.json").steps

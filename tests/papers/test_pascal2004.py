@@ -96,6 +96,16 @@ def test_every_simulation_is_made_once() -> None:
     assert seeds == {("dedicated", 1), ("best_effort", 1), (None, 1), (None, 2)}
 
 
+def test_classes_and_queues_are_drawn_by_the_seed_of_a_trial(traces: Path) -> None:
+    for scheduler, log in (("aroma", REBUILT), ("nqs", REBUILT)):
+        drawn = []
+        for seed in (1, 1, 2):
+            trial = Trial(log=log, first=None, scheduler=scheduler, seed=seed)
+            jobs = trial_workload(trial, traces / log).jobs
+            drawn.append([(job.id, job.qos, job.fields.get("queue")) for job in jobs])
+        assert drawn[0] == drawn[1] != drawn[2]
+
+
 def test_the_report_is_whole(report: PaperReport) -> None:
     document = json.loads(json.dumps(report.document()))
     assert {"table1", "table2", "claims", "figures", "choices"} <= set(document)

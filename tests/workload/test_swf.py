@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_stored
+from qops_batsim.workload import swf
 from qops_batsim.workload.log import FIELDS, MEASURED, RECORD
 from qops_batsim.workload.swf import (
     SwfHeader,
@@ -53,6 +54,26 @@ def test_reads_every_column_and_the_line_numbers() -> None:
     ]
     assert log.lines.tolist() == [3, 4]
     assert {name for name in FIELDS if RECORD[name].kind == "f"} == MEASURED
+
+
+@pytest.mark.parametrize("lines_at_once", [1, 2, 3, 7, 100])
+def test_parts_of_a_log_are_put_together(
+    monkeypatch: pytest.MonkeyPatch, lines_at_once: int
+) -> None:
+    """Twenty records with comments, empty and malformed lines between them."""
+    monkeypatch.setattr(swf, "_LINES_AT_ONCE", lines_at_once)
+    odd = {3: "; Version: 2", 4: "", 8: "no record", 9: "; Note: late", 15: "1 2 3", 16: " "}
+    rows = [
+        odd.get(number) or swf_line(job_number=number, submit_time=10 * number)
+        for number in range(1, 27)
+    ]
+    rows[3] = rows[15] = ""
+    log, malformed = parse_swf("\n".join(rows).encode(), source="test.swf")
+    kept = [number for number in range(1, 27) if number not in odd]
+    assert log.lines.tolist() == log.records["job_number"].tolist() == kept
+    assert log.records["submit_time"].tolist() == [10 * number for number in kept]
+    assert [line.strip() for line in log.header.lines] == ["Version: 2", "Note: late"]
+    assert len(malformed) == 2
 
 
 @pytest.mark.parametrize("name", LOGS)

@@ -101,6 +101,29 @@ def test_risks_are_those_of_the_class_as_far_as_they_were_known() -> None:
     assert found.tolist() == pytest.approx(expected)
 
 
+def test_risks_equal_a_naive_count_where_dates_are_equal() -> None:
+    """Dates are few, so that fates become known when others are submitted."""
+    rng = np.random.default_rng(7)
+    for _ in range(30):
+        count = 12
+        jobs = outcomes()
+        submission = rng.integers(0, 6, count).astype(float)
+        finish = submission + rng.integers(1, 5, count)
+        due = submission + rng.integers(1, 5, count)
+        promised, broken = rng.random(count) < 0.8, rng.random(count) < 0.5
+        broken &= promised
+        classes = rng.choice(["a", "b"], count).tolist()
+        jobs = replace(jobs, submission=submission, finish=finish, promised=due)
+        found = expected_risks(jobs, promised, broken, classes)
+        known = [min(f, d) if b else f for f, d, b in zip(finish, due, broken, strict=True)]
+        for row in range(count):
+            others = [n for n in range(count) if promised[n] and known[n] <= submission[row]]
+            alike = [n for n in others if classes[n] == classes[row]]
+            overall = (sum(broken[n] for n in others) + 0.5) / (len(others) + 1)
+            risk = (sum(broken[n] for n in alike) + overall) / (len(alike) + 1)
+            assert found[row] == pytest.approx(risk if promised[row] else 0.0)
+
+
 def test_a_run_without_promises_has_none_broken() -> None:
     jobs = outcomes()
     jobs.promised[:] = np.nan
