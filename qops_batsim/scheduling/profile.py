@@ -22,6 +22,7 @@ from qops_batsim import timing
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.core.columns import (
     AIMS,
+    ASSURED_STARTS,
     DEADLINES,
     ENDS,
     LIMITS,
@@ -106,7 +107,7 @@ def grown_jobs(jobs: Jobs) -> Jobs:
 
 def _clear(numbers: Floats, marks: Ints) -> None:
     """Write what holds of a job of which nothing is known."""
-    numbers[[LIMITS, DEADLINES, PROMISES, TARGETS, AIMS]] = np.inf
+    numbers[[LIMITS, DEADLINES, PROMISES, TARGETS, AIMS, ASSURED_STARTS]] = np.inf
     numbers[SUSPENDED], marks[PLACES] = np.nan, -1
 
 

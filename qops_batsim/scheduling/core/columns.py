@@ -27,7 +27,8 @@ from __future__ import annotations
     ARRIVALS,
     TOLERANCES,
     SAVED_STARTS,
-) = range(24)
+    ASSURED_STARTS,
+) = range(25)
 """Rows of ``Jobs.numbers``; dates and durations in seconds.
 
 ESTIMATES, LIMITS
@@ -59,6 +60,8 @@ ARRIVALS, TOLERANCES
     Dates from which response times count; tolerance factors of users, NaN where no factor decides.
 SAVED_STARTS
     Room for starts.
+ASSURED_STARTS
+    The earliest latest start that was ever promised, infinite without.
 """
 
 PLACES, KILLS, LOST, IS_HELD, IS_DYING = range(5)

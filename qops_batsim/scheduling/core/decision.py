@@ -32,12 +32,13 @@ from qops_batsim.scheduling.core.columns import (
 from qops_batsim.scheduling.core.plan import (
     compress_plan,
     extend_overdue,
-    fit_to_hosts,
     forget_gone,
+    has_lost_hosts,
     has_missed_start,
     nominal,
     place_new,
     rebuild_plan,
+    reserve_anew,
     settle,
     sort_ascending,
     start_due,
@@ -108,6 +109,9 @@ from qops_batsim.timing import PLAN_TOLERANCE
 NO_JOB = -1
 """In place of a slot: none."""
 
+NOTHING, COMPRESS, REBUILD = range(3)
+"""What the plan needs at the beginning of a decision."""
+
 TOO_WIDE, HOSTS_GONE = RefusalKind.TOO_WIDE.code, RefusalKind.HOSTS_GONE.code
 
 
@@ -143,25 +147,24 @@ def clear_results(state: State) -> None:
 @kernel
 def begin_decision(state: State) -> None:
     """Bring the plan up to date with what has ended, and what has not as it should."""
-    counts = state.counts
-    if counts[PHASE] != IDLE:
+    if state.counts[PHASE] != IDLE:
         return  # It goes on, with more room.
-    early, overdue = update_running(state)
-    if counts[IS_RESIZED] != 0:
-        fit_to_hosts(state, overdue)
-    elif overdue:
+    change = find_change(state)
+    if change == REBUILD:
         rebuild_plan(state)
-    elif early and state.waiting.size[0] > 0:
+    elif change == COMPRESS:
         compress_plan(state, nominal(state))
-    if counts[SUSPENSIONS] != 0:
+    if state.counts[SUSPENSIONS] != 0:
         settle(state)
 
 
 @kernel
-def update_running(state: State) -> tuple[bool, bool]:
+def find_change(state: State) -> int:
     """Begin a decision with the running jobs, and reject new jobs that can never run.
 
-    Returned is whether something came free early, and whether something takes longer than planned.
+    Returned is whether the plan has to be made anew, because something takes longer than planned
+    or hosts have left, or to be compressed, because something came free early. If hosts have
+    returned it has been.
     """
     counts = state.counts
     counts[PHASE] = BEGUN
@@ -176,7 +179,15 @@ def update_running(state: State) -> tuple[bool, bool]:
     for slot in range(counts[DECIDED], counts[KNOWN]):
         if why_never(state, slot) != 0:
             reject(state, slot)
-    return early, has_missed_start(state) or overdue
+    overdue = has_missed_start(state) or overdue
+    if counts[IS_RESIZED] != 0:
+        if has_lost_hosts(state) or overdue:
+            return REBUILD
+        compress_plan(state, reserve_anew(state))
+        return NOTHING
+    if overdue:
+        return REBUILD
+    return COMPRESS if early and state.waiting.size[0] > 0 else NOTHING
 
 
 @kernel

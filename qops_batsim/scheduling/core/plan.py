@@ -25,6 +25,7 @@ from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.core.columns import (
     AIMS,
     ARRIVALS,
+    ASSURED_STARTS,
     DEADLINES,
     ENDS,
     ESTIMATES,
@@ -40,6 +41,7 @@ from qops_batsim.scheduling.core.columns import (
     LOST_DATES,
     PLACES,
     PROMISES,
+    SAVED_STARTS,
     STARTS,
     SUSPENDED,
     TARGETS,
@@ -60,6 +62,7 @@ from qops_batsim.scheduling.core.state import (
     MOST_LAG,
     NOW,
     PROMISED,
+    PROMISES_GAINS,
     RENEWING,
     SCRATCH,
     SOONEST,
@@ -550,12 +553,47 @@ def compress_plan(state: State, now: float) -> None:
 def rebuild_plan(state: State) -> None:
     """Make the plan anew, because it assumed what is not so; see :func:`rebuild`.
 
-    Where news is late promises are not mended: that is made up for otherwise.
+    Where news is late promises are not mended: that is made up for otherwise. Latest starts
+    follow starts, which no promise foresaw.
     """
+    by_start = state.counts[PROMISED] == LATEST_STARTS
+    if by_start:
+        save_starts(state)
     everything = everything_of(state.jobs.reserved, state.everything)
     mend = state.counts[HAS_PROMISES] != 0 and state.clock[IS_LATE] == 0.0
     running, jobs, waiting = state.running, state.jobs, state.waiting
     rebuild(state.clock[NOW], state.profile, everything, running, jobs, waiting, mend)
+    if by_start:
+        # Besides an end that comes late there can be one that comes early.
+        promise_gains(state)
+        starts, latest = jobs.numbers[STARTS], jobs.numbers[LATEST_STARTS]
+        for index in range(waiting.size[0]):
+            slot = waiting.slots[index]
+            latest[slot] = max(latest[slot], starts[slot])
+
+
+@kernel
+def save_starts(state: State) -> None:
+    """Save the starts of the waiting jobs, for :func:`promise_gains`."""
+    numbers = state.jobs.numbers
+    for index in range(state.waiting.size[0]):
+        slot = state.waiting.slots[index]
+        numbers[SAVED_STARTS, slot] = numbers[STARTS, slot]
+
+
+@kernel
+def promise_gains(state: State) -> None:
+    """Turn what jobs have gained since their starts were saved into promises, if they are."""
+    if state.counts[PROMISES_GAINS] == 0:
+        return
+    numbers = state.jobs.numbers
+    for index in range(state.waiting.size[0]):
+        slot = state.waiting.slots[index]
+        # From infinite to finite is no gain of so many seconds, but a first start.
+        if numbers[STARTS, slot] < numbers[SAVED_STARTS, slot] < np.inf:
+            gain = numbers[SAVED_STARTS, slot] - numbers[STARTS, slot]
+            latest = numbers[LATEST_STARTS, slot] = on_grid(numbers[LATEST_STARTS, slot] - gain)
+            numbers[ASSURED_STARTS, slot] = min(numbers[ASSURED_STARTS, slot], latest)
 
 
 @kernel
@@ -566,19 +604,6 @@ def reserve_plan(state: State, now: float) -> None:
 
 
 # Hosts that leave and return
-
-
-@kernel
-def fit_to_hosts(state: State, anew: bool) -> None:
-    """Make the plan anew if hosts have left, or it has to be; else compress, as some returned.
-
-    O(waiting × steps).
-    """
-    if has_lost_hosts(state) or anew:
-        rebuild_plan(state)
-    else:
-        compress_plan(state, reserve_anew(state))
-    settle(state)
 
 
 @kernel

@@ -50,7 +50,8 @@ from qops_batsim.timing import GRACE, GRID_TOLERANCE
     HAS_PROFILE,
     SUSPENSIONS,
     FIRST_NEW,
-) = range(20)
+    PROMISES_GAINS,
+) = range(21)
 """What :attr:`State.counts` holds.
 
 The first slot that no decision was made about, and the first that is no job's; hosts of the
@@ -60,7 +61,7 @@ whether waiting jobs gave something up; the phase of the decision; whether anyth
 and in which row of ``jobs.numbers``; whether decisions are logged, the log has looked at the plan
 in this decision, says that news is late, has to say how many hosts are there; whether the profile
 of the running jobs is that of this decision; number of suspended promises; the first new job of
-the decision.
+the decision; whether latest starts move up with starts.
 """
 
 IDLE, BEGUN, ASKING = range(3)
@@ -184,7 +185,7 @@ def new_state(
         Whether decisions are logged.
     """
     slots, most = len(jobs.processors), 2 * machine_size + 2
-    counts, clock = np.zeros(20, np.int64), np.zeros(6)
+    counts, clock = np.zeros(21, np.int64), np.zeros(6)
     counts[MACHINE] = counts[PRESENT] = counts[NOTED_PRESENT] = counts[FREE] = machine_size
     counts[HAS_PROMISES], counts[PROMISED], counts[LOGS] = promises, promised, logs
     clock[NEWS_GRACE], clock[TOLERANCE], clock[MOST_LAG] = GRACE, GRID_TOLERANCE, GRID_TOLERANCE

@@ -11,50 +11,32 @@ import numpy as np
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.core.columns import LATEST_STARTS
-from qops_batsim.scheduling.core.decision import can_end, refuse_unfit, update_running
-from qops_batsim.scheduling.core.plan import (
-    compress_plan,
-    expect_end,
-    forget_gone,
-    has_lost_hosts,
-    insert_by_start,
-    rebuild_plan,
-    reserve_anew,
-    settle,
-    start_due,
-    take_up_lags,
-)
-from qops_batsim.scheduling.core.state import (
-    EVER,
-    IDLE,
-    IS_RESIZED,
-    NOW,
-    PHASE,
-    SUSPENSIONS,
-)
+from qops_batsim.scheduling.core.plan import expect_end, forget_gone
+from qops_batsim.scheduling.core.state import NOW, PROMISES_GAINS
 from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.profile import Floats, Ints, reserve, trim
+from qops_batsim.scheduling.profile import grown, trim
+from qops_batsim.scheduling.slack.decision import (
+    Requests,
+    Slacks,
+    begin_slack,
+    call_for,
+    compress,
+    decide_slack,
+    end_slack,
+    insert,
+    new_slacks,
+    reschedule,
+)
 from qops_batsim.scheduling.slack.options import SlackOptions
-from qops_batsim.scheduling.slack.orders import AST, EXHAUSTIVE, HEURISTICS
 from qops_batsim.scheduling.slack.prices import price_of_killing
 from qops_batsim.scheduling.slack.priority import (
     FIRST_SCHEDULER_PRIORITY,
-    AverageWait,
-    FixedAverageWait,
-    LearnedAverageWait,
-    first_slack,
-    priority_of,
-    scheduler_priority,
+    asked_priority,
+    grown_average_wait,
+    mean_priority,
 )
-from qops_batsim.scheduling.slack.search import (
-    NULL_JOB,
-    NewJob,
-    Rules,
-    adopt_from,
-    cheapest_schedule,
-    new_room,
-)
-from qops_batsim.timing import PLAN_TOLERANCE, duration_on_grid, end_of, on_grid, up_to_grid
+from qops_batsim.scheduling.slack.search import NewJob, new_room
+from qops_batsim.timing import PLAN_TOLERANCE, duration_on_grid, end_of, up_to_grid
 
 EXTENSION = 0.1
 """A job that reaches its estimate asks for this part of it in addition (section 4.7)."""
@@ -107,106 +89,67 @@ class SlackPlan(Plan):
     def __init__(self, machine_size: int, options: SlackOptions) -> None:
         super().__init__(machine_size, promised=LATEST_STARTS)
         self.promises: list[Promise] = []
-        self._options = options
-        self._rules = Rules(
-            np.array(
-                [
-                    options.utilization_weight,
-                    options.time_weight,
-                    options.priority_weight,
-                    options.fairness_weight,
-                ],
-                np.float64,
-            ),
-            HEURISTICS[options.heuristic],
-            options.removal == "cheapest",
-        )
-        self._average_wait: AverageWait = FixedAverageWait(options.average_wait)
-        if options.average_wait_source == "learned":
-            self._average_wait = LearnedAverageWait(
-                options.average_wait, options.average_wait_window, options.average_wait_edges
-            )
-        # Jobs that wait behind one without estimate: what has no end gives no start.
-        self._without_start: list[int] = []
+        slots, steps = len(self.jobs.processors), len(self.profile.times)
+        self._slacks: Slacks = new_slacks(options, new_requests(slots), steps)
+        self.state.counts[PROMISES_GAINS] = options.early_gain == "promise"
         # Dates at which running jobs reach their estimates, if that concerns the plan.
         self._ticks: list[tuple[float, int]] = []
-        self._called_for = -math.inf
-        self._told = 0.0
-        self._room = new_room(len(self.profile.times), len(self.waiting.slots))
-        self._cheapest, self._adopt = cheapest_schedule, adopt_from
+        # By slot, the promise that was told last.
+        self._told = np.full(slots, math.inf)
 
-    @property
-    def latest_starts(self) -> Floats:
-        """By when jobs have to start (seconds), by slot; good until the next job arrives."""
-        latest: Floats = self.jobs.latest_starts
-        return latest
+    def arrived(self, job: Job) -> None:
+        """Add a job that waits from now on. Amortised O(1)."""
+        slot = len(self.table)
+        super().arrived(job)
+        slacks = self._slacks
+        if slot == len(slacks.requests.classes):
+            requests = Requests(*map(grown, slacks.requests))
+            average = grown_average_wait(slacks.average)
+            self._slacks = slacks = slacks._replace(requests=requests, average=average)
+            self._told = np.concatenate([self._told, np.full(slot, math.inf)])
+        requests = slacks.requests
+        requests.priorities[slot] = asked_priority(job.qos)
+        requests.submissions[slot] = job.submission_time
+        requests.classes[slot] = slacks.average.class_of(job.estimate)
+        requests.ends_in_time[slot] = job.walltime is not None and job.walltime <= job.estimate
 
-    def _decide_compiled(self) -> None:
-        """Return that there is no kernel for whole decisions."""
+    def make_room(self) -> None:
+        """Make room likewise, also where the search works."""
+        super().make_room()
+        steps, slots, room = len(self.profile.times), len(self.waiting.slots), self._slacks.room
+        if len(room.best.times) < steps or len(room.line) < slots:
+            self._slacks = self._slacks._replace(room=new_room(steps, slots))
+
+    def _decide_compiled(self) -> bool:
+        return bool(decide_slack(self.state, self._slacks))
 
     def _begin(self) -> None:
-        state = self.state
-        if state.counts[PHASE] != IDLE:
-            return
-        early, overdue = update_running(state)
-        if state.counts[IS_RESIZED]:
-            if has_lost_hosts(state) or overdue:
-                self.rebuild()
-            else:
-                compress_plan(state, reserve_anew(state))
-            settle(state)
-        elif overdue:
-            self.rebuild()
-        elif early and self.waiting_count:
-            self.compress(self.nominal(0.0))
-        if state.counts[SUSPENSIONS]:
-            settle(state)
+        begin_slack(self.state, self._slacks)
+
+    def _place_new(self, slot: int) -> None:
+        insert(self.state, self._slacks, slot)
 
     def _end(self) -> bool:
-        state = self.state
-        if not can_end(state):
-            return False
-        late = start_due(state)
-        if not self.started_slots and self.waiting_count and not state.running.size[0]:
-            self.rebuild()
-            late = start_due(state)
-        if late:
-            take_up_lags(state)
-            self.rebuild()
-        refuse_unfit(state)
-        state.counts[PHASE] = IDLE
-        return True
+        return bool(end_slack(self.state, self._slacks))
 
     def decide(self, now: float, free: HostSet) -> list[tuple[Job, HostSet | None]]:
         """As :meth:`Plan.decide`; jobs with a first start or a new promise are in ``promises``."""
-        now = self._told = up_to_grid(float(now))
         started = super().decide(now, free)
-        without, self._without_start = self._without_start, []
-        for slot in without:
-            self._promise(slot, now)
-        for job, _ in started:
-            self._average_wait.started(job.estimate, now - job.submission_time, now)
+        for slots in (self.waiting_slots, np.array(self.started_slots, int)):
+            promised = self.jobs.assured_starts[slots]
+            for slot in slots[promised < self._told[slots]].tolist():
+                self._told[slot] = promise = float(self.jobs.assured_starts[slot])
+                self.promises.append(Promise(self.table.jobs[slot], promise))
         return started
 
-    def call_for(self, now: float) -> float | None:
-        """Return a date (seconds) at which to be asked again, or None.
+    def renew(self, slot: int, promise: float) -> None:
+        """Have a promise told that was made anew (seconds)."""
+        self._told[slot] = self.jobs.assured_starts[slot] = promise
 
-        Compression that leaves a job where it is can leave it with a start at which no
-        job ends any more, so that nothing would happen then. O(running).
-        """
-        if not self.waiting_count:
-            return None
-        now = up_to_grid(float(now))
-        start = float(self.jobs.starts[self.waiting.slots[0]])
-        if start == self._called_for or not now < start < math.inf:
-            return None
-        running = self.running_slots
-        for slot in running[self.jobs.ends[running] == start]:
-            job = self.table.jobs[slot]
-            if job.walltime is not None and job.walltime <= job.estimate:
-                return None
-        self._called_for = start
-        return start
+    def call_for(self) -> float | None:
+        """Return a date (seconds) at which to be asked again, or None; see :func:`call_for`."""
+        date = float(call_for(self.state, self._slacks))
+        return date if date < math.inf else None
 
     def start_of(self, job_id: str) -> float:
         """Return the planned or actual start of a job (seconds). O(1)."""
@@ -215,109 +158,6 @@ class SlackPlan(Plan):
     def slack_of(self, job_id: str) -> float:
         """Return by how much a waiting job may still be delayed (seconds). O(1)."""
         return float(self.jobs.latest_starts[self.table.slot_of(job_id)]) - self.start_of(job_id)
-
-    # Inserting and removing
-
-    def _place_new(self, slot: int) -> None:
-        self.place(self.nominal(0.0), slot, slot + 1)
-
-    def place(self, now: float, first: int, end: int) -> None:
-        """Insert new jobs at the least price, in order of arrival (section 4.2)."""
-        for slot in range(first, end):
-            job = self.table.jobs[slot]
-            priority = priority_of(job, FIRST_SCHEDULER_PRIORITY)
-            if priority == -math.inf:
-                # Over quota it may not disturb another job.
-                super().place(now, slot, slot + 1)
-            else:
-                new = NewJob(job.processors, float(self.jobs.estimates[slot]), priority, math.inf)
-                self.jobs.starts[slot] = self._reschedule(now, new, self._due())
-                insert_by_start(self.waiting, self.jobs.starts, slot)
-            self.jobs.priorities[slot] = priority
-            self.jobs.latest_starts[slot] = math.inf
-            self._promise(slot, now)
-
-    def _promise(self, slot: int, now: float) -> None:
-        """Settle priority and slack, once the first start is known (section 4.3)."""
-        job, start = self.table.jobs[slot], float(self.jobs.starts[slot])
-        if start == math.inf:
-            self._without_start.append(slot)
-            return
-        average = self._average_wait.of(job.estimate, now)
-        priority = priority_of(job, scheduler_priority(start - now, average))
-        slack = first_slack(priority, self._options.slack_factor, average)
-        self.jobs.priorities[slot] = priority
-        self.jobs.first_slacks[slot] = slack
-        self.jobs.latest_starts[slot] = on_grid(start + slack)
-        self.promises.append(Promise(job, start + slack))
-
-    def compress(self, now: float) -> None:
-        """Use what an early end has left free: insert a null job (section 4.5)."""
-        waiting = self.waiting_slots.copy()
-        before = self.jobs.starts[waiting]
-        if self._options.removal == "compression":
-            compress_plan(self.state, now)
-        else:
-            self._reschedule(now, NULL_JOB, self._due())
-        self._settle_gains(waiting, before)
-
-    def rebuild(self) -> None:
-        """Make the plan anew; gains and latest starts are settled."""
-        waiting = self.waiting_slots.copy()
-        before = self.jobs.starts[waiting]
-        rebuild_plan(self.state)
-        # Besides an end that comes late there can be one that comes early.
-        self._settle_gains(waiting, before)
-        latest = self.jobs.latest_starts
-        latest[waiting] = np.maximum(latest[waiting], self.jobs.starts[waiting])
-
-    def _settle_gains(self, waiting: Ints, before: Floats) -> None:
-        """Turn what jobs have gained since their starts were these into promises, if asked to."""
-        if self._options.early_gain == "slack":
-            return
-        # From infinite to finite is no gain of so many seconds, but a first start.
-        up = (self.jobs.starts[waiting] < before) & (before < math.inf)
-        moved, latest = waiting[up], self.jobs.latest_starts
-        gains = before[up] - self.jobs.starts[moved]
-        for slot, gain in zip(moved.tolist(), gains.tolist(), strict=True):
-            latest[slot] = on_grid(float(latest[slot]) - gain)
-            self.promises.append(Promise(self.table.jobs[slot], float(latest[slot])))
-
-    def _due(self) -> int:
-        """Return how many jobs have to start now: they are as good as running."""
-        starts = self.jobs.starts[self.waiting_slots]
-        return int(np.searchsorted(starts, self._told, side="right"))
-
-    def _reschedule(self, now: float, new: NewJob, fixed: int, most: float = math.inf) -> float:
-        """Adopt the cheapest schedule with a new job, and reserve the job's processors.
-
-        Returns
-        -------
-        float
-            Start of the new job (seconds); infinite if its price is not below ``most``,
-            and then nothing is changed.
-        """
-        rules, room = self._rules, self._room
-        if rules.heuristic == EXHAUSTIVE and self.waiting_count > self._options.exhaustive_up_to:
-            rules = rules._replace(heuristic=AST)
-        steps, slots = len(self.profile.times), len(self.waiting.slots)
-        if len(room.best.times) < steps or len(room.line) < slots:
-            room = self._room = new_room(steps, slots)
-        changed, position, start, price, _ = self._cheapest(
-            float(now), self.present, self.state.running, self.jobs, self.waiting, fixed,
-            new, rules, self.profile, room,
-        )  # fmt: skip
-        if not price < most:
-            return math.inf
-        if changed:
-            self._adopt(position, room.rows, self.jobs, self.waiting)
-            self.state.given.dates[:] = EVER
-            # The schedule's profile is the new one; the old arrays serve the next search.
-            self._room = room._replace(best=self.profile)
-            self.state = self.state._replace(profile=room.best)
-        elif new.processors > 0:
-            reserve(self.profile, start, new.estimate, new.processors)
-        return float(start)
 
     # Jobs that reach their estimates
 
@@ -339,7 +179,7 @@ class SlackPlan(Plan):
         """
         found: list[Overrun] = []
         told = now + TICK_ROUNDING
-        now = self._told = up_to_grid(float(now))
+        now = up_to_grid(float(now))
         while self._ticks and self._ticks[0][0] <= told:
             _, slot = heapq.heappop(self._ticks)
             if not self.is_running(slot):
@@ -347,7 +187,7 @@ class SlackPlan(Plan):
             self.state.clock[NOW] = now
             if not found and extend and forget_gone(self.state) and self.waiting_count:
                 # What is free already counts before a job is asked to give way.
-                self.compress(self.nominal(now))
+                compress(self.state, self._slacks)
             run_time = now - self.actual_start(slot)
             killed = not (extend and self._extend(slot, now))
             if killed:
@@ -360,19 +200,25 @@ class SlackPlan(Plan):
         """Extend a job if that is cheaper than killing it."""
         job = self.table.jobs[slot]
         more = duration_on_grid(EXTENSION * job.estimate)
-        cost = price_of_killing(job.processors, job.estimate, self._rules.weights)
+        cost = price_of_killing(job.processors, job.estimate, self._slacks.rules.weights)
         # With the priority it was inserted with: after that it is 0 for a job that never waited.
-        priority, fixed = priority_of(job, FIRST_SCHEDULER_PRIORITY), 0
+        priority, fixed = mean_priority(asked_priority(job.qos), FIRST_SCHEDULER_PRIORITY), 0
         if priority == -math.inf:
             priority, fixed = 1.0, self.waiting_count
         self.make_room()
         # Past extensions must not pile up where no job arrives, which is when plans are trimmed.
         trim(self.profile, now)
         new = NewJob(job.processors, more, priority, float(now))
-        if self._reschedule(now, new, fixed, cost) == math.inf:
+        if reschedule(self.state, self._slacks, float(now), new, fixed, cost) == math.inf:
             return False
         expect_end(self.state, slot, end_of(now, more))
         return True
+
+
+def new_requests(jobs: int) -> Requests:
+    """Return room for what so many jobs bring along."""
+    classes, ends_in_time = np.zeros((2, jobs), np.int64)
+    return Requests(np.zeros(jobs), np.zeros(jobs), classes, ends_in_time)
 
 
 def warm_up(plan: SlackPlan) -> None:

@@ -8,14 +8,15 @@ are in seconds.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
-from collections import deque
-from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple
 
+import numpy as np
 from msgspec import UNSET
 
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import QosRequest
+from qops_batsim.kernels import kernel
+from qops_batsim.scheduling.profile import Floats, Ints, grown
+from qops_batsim.scheduling.slack.options import SlackOptions
 
 FIRST_SCHEDULER_PRIORITY = 0.5
 """Scheduler priority before a job has a start: it is meant to wait the average time."""
@@ -27,22 +28,27 @@ LEAST_AVERAGE_WAIT = 1.0
 """Shortest average wait learned, so that slack and priority are defined."""
 
 
-def priority_of(job: Job, scheduler_priority: float) -> float:
-    """Return a job's priority: the mean of the user's, the site's and the scheduler's.
+def asked_priority(qos: QosRequest | None) -> float:
+    """Return the sum of the user's and the site's priorities.
 
     ``qos.user_priority`` and ``qos.political_priority`` count as 0 unless given; a
     political priority of None (over quota) as minus infinity.
     """
-    user = political = 0.0
-    if job.qos is not None:
-        if job.qos.political_priority is None:
-            return -math.inf
-        if job.qos.political_priority is not UNSET:
-            political = float(job.qos.political_priority)
-        user = job.qos.user_priority or 0.0
-    return (user + political + scheduler_priority) / 3.0
+    if qos is None:
+        return 0.0
+    if qos.political_priority is None:
+        return -math.inf
+    political = 0.0 if qos.political_priority is UNSET else float(qos.political_priority)
+    return (qos.user_priority or 0.0) + political
 
 
+@kernel
+def mean_priority(asked: float, scheduler: float) -> float:
+    """Return a job's priority: the mean of the user's, the site's and the scheduler's."""
+    return (asked + scheduler) / 3.0
+
+
+@kernel
 def scheduler_priority(wait: float, average_wait: float) -> float:
     """Return the scheduler's priority of a job that has its first start after this wait.
 
@@ -52,76 +58,111 @@ def scheduler_priority(wait: float, average_wait: float) -> float:
     return min(wait / (2.0 * average_wait), 1.0)
 
 
+@kernel
 def first_slack(priority: float, slack_factor: float, average_wait: float) -> float:
     """Return a job's initial slack: infinite over quota.
 
     The slack factor is the number of average wait times granted to a job of priority 0.
     """
-    if priority == -math.inf:
-        return math.inf
+    if priority == -np.inf:
+        return np.inf
     return max(1.0 - priority, 0.0) * slack_factor * average_wait
 
 
-class AverageWait(Protocol):
-    """What the priorities and slacks of new jobs rest on."""
+class AverageWait(NamedTuple):
+    """What the priorities and slacks of new jobs rest on.
 
-    def of(self, estimate: float, now: float) -> float:
-        """Return the average wait time for jobs with this estimate."""
+    It is one number for all jobs at all times, as in the paper's simulations, or learned: the mean
+    wait of the jobs that started in the last while, by class of estimate. Section 5.2 recommends an
+    average for each month, section 4.3 one for each size of jobs. Until jobs have started, the
+    given number counts as the waits of :data:`PRIOR_JOBS` jobs.
 
-    def started(self, estimate: float, wait: float, now: float) -> None:
-        """Learn that a job with this estimate starts after this wait."""
-
-
-class FixedAverageWait:
-    """One number for all jobs at all times, as in the paper's simulations."""
-
-    def __init__(self, average: float) -> None:
-        self._average = average
-
-    def of(self, estimate: float, now: float) -> float:
-        """Return the number."""
-        return self._average
-
-    def started(self, estimate: float, wait: float, now: float) -> None:
-        """Learn nothing."""
-
-
-class LearnedAverageWait:
-    """The mean wait of the jobs that started in the last while, by class of estimate.
-
-    Section 5.2 recommends an average for each month, section 4.3 one for each size of
-    jobs. Until jobs have started, the prior counts as the waits of
-    :data:`PRIOR_JOBS` jobs.
-
-    Parameters
+    Attributes
     ----------
-    prior
-        Average wait time assumed at first.
+    given
+        The number, or what is assumed at first.
     window
         How long starts are remembered.
+    is_learned
+        Whether it is.
     edges
         Estimates (ascending) that divide jobs into classes.
+    dates, waits, classes
+        Of each start.
+    heads, counts, sums
+        By class: the first start that is remembered, how many are, and the sum of their waits.
+    size
+        Number of starts.
     """
 
-    def __init__(self, prior: float, window: float, edges: Sequence[float]) -> None:
-        self._prior = prior
-        self._window = window
-        self._edges = tuple(edges)
-        # Date and wait of each start.
-        self._starts: list[deque[tuple[float, float]]] = [deque() for _ in range(len(edges) + 1)]
-        self._sums = [0.0] * (len(edges) + 1)
+    given: float
+    window: float
+    is_learned: bool
+    edges: Floats
+    dates: Floats
+    waits: Floats
+    classes: Ints
+    heads: Ints
+    counts: Ints
+    sums: Floats
+    size: Ints
 
-    def of(self, estimate: float, now: float) -> float:
-        """Return the class's mean. Amortised O(1)."""
-        kind = bisect_right(self._edges, estimate)
-        starts = self._starts[kind]
-        while starts and starts[0][0] < now - self._window:
-            self._sums[kind] -= starts.popleft()[1]
-        total = self._prior * PRIOR_JOBS + self._sums[kind]
-        return max(total / (PRIOR_JOBS + len(starts)), LEAST_AVERAGE_WAIT)
+    def class_of(self, estimates: Floats | float) -> Ints:
+        """Return the classes of estimates."""
+        found: Ints = np.searchsorted(self.edges, estimates, side="right")
+        return found
 
-    def started(self, estimate: float, wait: float, now: float) -> None:
-        """Learn from a start. O(log classes)."""
-        kind = bisect_right(self._edges, estimate)
-        self._starts[kind].append((now, wait))
-        self._sums[kind] += wait
+
+def new_average_wait(options: SlackOptions, jobs: int) -> AverageWait:
+    """Return the average wait before any of so many jobs has started."""
+    edges = np.array(options.average_wait_edges, float)
+    is_learned, classes = options.average_wait_source == "learned", len(edges) + 1
+    starts = jobs if is_learned else 0
+    return AverageWait(
+        given=float(options.average_wait),
+        window=float(options.average_wait_window),
+        is_learned=is_learned,
+        edges=edges,
+        dates=np.zeros(starts),
+        waits=np.zeros(starts),
+        classes=np.zeros(starts, np.int64),
+        heads=np.zeros(classes, np.int64),
+        counts=np.zeros(classes, np.int64),
+        sums=np.zeros(classes),
+        size=np.zeros(1, np.int64),
+    )
+
+
+def grown_average_wait(average: AverageWait) -> AverageWait:
+    """Return the same with room for twice as many starts."""
+    dates, waits, classes = map(grown, (average.dates, average.waits, average.classes))
+    return average._replace(dates=dates, waits=waits, classes=classes)
+
+
+@kernel
+def average_of(average: AverageWait, kind: int, now: float) -> float:
+    """Return the average wait time for a class of jobs. Amortised O(classes)."""
+    if not average.is_learned:
+        return average.given
+    head = average.heads[kind]
+    while head < average.size[0]:
+        if average.classes[head] == kind:
+            if average.dates[head] >= now - average.window:
+                break
+            average.sums[kind] -= average.waits[head]
+            average.counts[kind] -= 1
+        head += 1
+    average.heads[kind] = head
+    total = average.given * PRIOR_JOBS + average.sums[kind]
+    return max(total / (PRIOR_JOBS + average.counts[kind]), LEAST_AVERAGE_WAIT)
+
+
+@kernel
+def learn(average: AverageWait, kind: int, wait: float, now: float) -> None:
+    """Learn that a job of a class starts after this wait."""
+    if average.is_learned:
+        start = average.size[0]
+        average.size[0] += 1
+        average.dates[start], average.waits[start], average.classes[start] = now, wait, kind
+        average.counts[kind] += 1
+        average.sums[kind] += wait

@@ -66,7 +66,7 @@ class Slack(SpaceSharingScheduler):
             self.start(job, hosts)
             if watching and _may_outlive(job):
                 self._call_at(plan.watch(job), now)
-        date = plan.call_for(now)
+        date = plan.call_for()
         if date is not None:
             self._call_at(date, now)
         for promise in plan.promises:
@@ -84,6 +84,7 @@ class Slack(SpaceSharingScheduler):
         """Note a latest start that was promised anew because hosts have left."""
         record = self.qos_log.record(self.original_id(renewal.slot))
         record.latest_start = renewal.promise if renewal.promise < MAX_SECONDS else None
+        self._slack_plan.renew(renewal.slot, renewal.promise)
         record.note_renewal(renewal.broken, renewal.loss)
 
     def _call_at(self, date: float, now: float) -> None:

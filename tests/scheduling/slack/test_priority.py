@@ -6,19 +6,20 @@ import math
 
 import pytest
 
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import QosRequest
+from qops_batsim.scheduling.slack.options import SlackOptions
 from qops_batsim.scheduling.slack.priority import (
     PRIOR_JOBS,
-    FixedAverageWait,
-    LearnedAverageWait,
+    AverageWait,
+    asked_priority,
+    average_of,
     first_slack,
-    priority_of,
+    grown_average_wait,
+    learn,
+    mean_priority,
+    new_average_wait,
     scheduler_priority,
 )
-
-
-def job(**qos: object) -> Job:
-    return Job("1", 0.0, 1, "p", qos=QosRequest(**qos) if qos else None)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,8 @@ def job(**qos: object) -> Job:
     ],
 )
 def test_priority_is_the_mean_of_three(qos, expected) -> None:
-    assert priority_of(job(**qos), 0.5) == pytest.approx(expected)
+    asked = asked_priority(QosRequest(**qos) if qos else None)
+    assert mean_priority(asked, 0.5) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -52,14 +54,39 @@ def test_first_slack(priority, expected) -> None:
     assert first_slack(priority, 0.0, 200.0) == (math.inf if priority < 0 else 0.0)
 
 
+class Average:
+    """The average wait of jobs with an estimate, with room for as many starts as it needs."""
+
+    def __init__(self, **options: object) -> None:
+        made = SlackOptions(**options)  # type: ignore[arg-type]
+        self._average: AverageWait = new_average_wait(made, 1)
+
+    def started(self, estimate: float, wait: float, now: float) -> None:
+        if self._average.size[0] == len(self._average.dates):
+            self._average = grown_average_wait(self._average)
+        learn(self._average, int(self._average.class_of(estimate)), wait, now)
+
+    def of(self, estimate: float, now: float) -> float:
+        return float(average_of(self._average, int(self._average.class_of(estimate)), now))
+
+
+def learned(prior: float, window: float, edges: tuple[float, ...] = ()) -> Average:
+    return Average(
+        average_wait=prior,
+        average_wait_source="learned",
+        average_wait_window=window,
+        average_wait_edges=edges,
+    )
+
+
 def test_a_fixed_average_stays() -> None:
-    average = FixedAverageWait(2401.0)
+    average = Average(average_wait=2401.0)
     average.started(100.0, 9e9, 5.0)
     assert average.of(100.0, 6.0) == 2401.0
 
 
 def test_a_learned_average_follows_the_waits_of_the_window() -> None:
-    average = LearnedAverageWait(100.0, 1000.0, ())
+    average = learned(100.0, 1000.0)
     assert average.of(60.0, 0.0) == 100.0
     for _ in range(PRIOR_JOBS):
         average.started(60.0, 300.0, 50.0)
@@ -70,7 +97,7 @@ def test_a_learned_average_follows_the_waits_of_the_window() -> None:
 
 
 def test_classes_learn_on_their_own() -> None:
-    average = LearnedAverageWait(100.0, 1000.0, (600.0, 3600.0))
+    average = learned(100.0, 1000.0, (600.0, 3600.0))
     for estimate, wait in ((599.0, 10.0), (600.0, 20.0), (math.inf, 30.0)):
         for _ in range(100 * PRIOR_JOBS):
             average.started(estimate, wait, 0.0)
@@ -79,7 +106,7 @@ def test_classes_learn_on_their_own() -> None:
 
 
 def test_a_system_without_waits_has_an_average_all_the_same() -> None:
-    average = LearnedAverageWait(1.0, 1e9, ())
+    average = learned(1.0, 1e9)
     for _ in range(10_000):
         average.started(60.0, 0.0, 0.0)
     assert average.of(60.0, 1.0) == 1.0
