@@ -37,6 +37,9 @@ by less than this is one that does what was planned.
 TOLD_DECIMALS = 6
 """Decimals of every number that Batsim tells a decision module."""
 
+SHORTEST_CALL_DELAY = 1e-5
+"""A requested call comes at least so much later than it was asked for (seconds), as in Batsim."""
+
 SHORTEST = 1e-6
 """Shortest duration in plans (seconds)."""
 

@@ -53,6 +53,7 @@ from qops_batsim.protocol.decisions import (
 )
 from qops_batsim.protocol.events import Answer, Notify, Query, ResourceStateChanged
 from qops_batsim.protocol.messages import rounded_value
+from qops_batsim.timing import SHORTEST_CALL_DELAY
 
 SWITCHING_FLOP = 1.0
 """What a host works off in the power state through which it goes."""
@@ -173,10 +174,6 @@ def _end(world: World, switch: Switch) -> bool:
 def _hosts(world: World) -> SwitchableHosts:
     assert world.energy is not None
     return world.energy.switchable
-
-
-SHORTEST_CALL_DELAY = 1e-5
-"""A requested call comes at least so much later than it was asked for (seconds), as in Batsim."""
 
 
 def apply_decision(world: World, decision: Decision) -> None:

@@ -19,6 +19,7 @@ from qops_batsim.running.event_kernels import (
     REASON,
     Events,
     begin,
+    call_at,
     kill,
     next_message,
     reject,
@@ -57,6 +58,7 @@ from qops_batsim.scheduling.easy_kernel import (
     new_running,
 )
 from qops_batsim.scheduling.profile import Floats, Ints, Queue, Rows, new_queue, up_to_grid
+from qops_batsim.scheduling.slack.decision import Slacks, call_for, decide_slack
 
 
 @kernel
@@ -228,6 +230,18 @@ def run_conservative(events: Events, state: State) -> int:
     while next_decision(events, state):
         if not carry_out(events, state, decide_conservative(state)):
             break
+    return int(events.counts[REASON])
+
+
+@kernel
+def run_slack(events: Events, state: State, slacks: Slacks) -> int:
+    """Start jobs in time, as :class:`~qops_batsim.scheduling.slack.scheduler.Slack`."""
+    while next_decision(events, state):
+        if not carry_out(events, state, decide_slack(state, slacks)):
+            break
+        date = call_for(state, slacks)
+        if date < np.inf:
+            call_at(events, date)
     return int(events.counts[REASON])
 
 

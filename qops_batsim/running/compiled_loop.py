@@ -17,6 +17,7 @@ import numpy as np
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job
+from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.scheduling.admission.foresight import Foresight
 from qops_batsim.scheduling.admission.fqops import Fqops
@@ -31,6 +32,7 @@ from qops_batsim.scheduling.fcfs import Fcfs
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
+from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.tables import Words
 from qops_batsim.workload.model import Workload
 
@@ -39,17 +41,23 @@ if TYPE_CHECKING:
     from qops_batsim.running.event_kernels import Events
     from qops_batsim.scheduling.core.state import State
     from qops_batsim.scheduling.decision_events import Submission
+    from qops_batsim.scheduling.slack.decision import Requests
 
 AT_A_TIME = 0.05
 """After about so long progress is reported, and an interrupt is noticed (seconds of CPU)."""
 
-PLANNERS = (Conservative, Qops, Fqops, Foresight, Msb, Mrt)
+PLANNERS = (Conservative, Slack, Qops, Fqops, Foresight, Msb, Mrt)
 """Schedulers with a plan for which there is a loop."""
+
+CALLS = 64
+"""Room for so many calls at first."""
 
 
 def is_compiled(module: DecisionModule) -> bool:
     """Return whether there is a compiled loop for a scheduler."""
     if isinstance(module, Fqops) and module.accepts:
+        return False
+    if isinstance(module, Slack) and module.options.on_overrun != "none":
         return False
     return type(module) in (Easy, Fcfs, *PLANNERS)
 
@@ -73,7 +81,8 @@ def run_compiled(
     from qops_batsim.running import event_kernels as kernels
 
     hosts, announces = len(simulation.hosts), simulation.options.acknowledge_dynamic_jobs
-    events = _new_events(jobs, hosts, kills=_kills(module), announces=announces)
+    calls = CALLS if isinstance(module, Slack) else 0
+    events = _new_events(jobs, hosts, kills=_kills(module), announces=announces, calls=calls)
     planner = None
     if type(module) in PLANNERS:
         planner = _PlannerLoop(module, jobs, hosts)
@@ -106,8 +115,11 @@ def run_compiled(
     return True
 
 
-def _new_events(jobs: DelayJobs, hosts: int, *, kills: bool, announces: bool) -> Events:
-    """Return a simulation that has not begun; what is registered again may be announced."""
+def _new_events(jobs: DelayJobs, hosts: int, *, kills: bool, announces: bool, calls: int) -> Events:
+    """Return a simulation that has not begun, with room for so many calls at first.
+
+    What is registered again may be announced.
+    """
     from qops_batsim.engine.delay_jobs import run_times_again
     from qops_batsim.running.event_kernels import new_events
 
@@ -118,6 +130,7 @@ def _new_events(jobs: DelayJobs, hosts: int, *, kills: bool, announces: bool) ->
         hosts,
         run_times_again=run_times_again(jobs) if kills else None,
         after_kill=2 if announces else 1,
+        calls=calls,
     )
 
 
@@ -162,6 +175,7 @@ class _PlannerLoop:
     """The loop of a scheduler that keeps a plan."""
 
     def __init__(self, module: DecisionModule, jobs: DelayJobs, hosts: int) -> None:
+        from qops_batsim.scheduling.core.columns import LATEST_STARTS, TARGETS
         from qops_batsim.scheduling.core.rows import new_log
         from qops_batsim.scheduling.core.state import new_state, steps_for
         from qops_batsim.scheduling.host_words import WORD_BITS
@@ -170,14 +184,17 @@ class _PlannerLoop:
         self._module, self._jobs, self._hosts = module, jobs, hosts
         count = len(jobs.processors)
         self._steps = steps_for(count, min(hosts, count))
-        promises, logs = type(module) is not Conservative, module.decision_log is not None
+        promises, logs = type(module) not in (Conservative, Slack), module.decision_log is not None
+        promised = LATEST_STARTS if isinstance(module, Slack) else TARGETS
         words = 0
         if isinstance(module, Conservative) and module.options.reserve == "hosts":
             words = -(-hosts // WORD_BITS)
         planned = _plan_jobs(jobs, words)
         if isinstance(module, Fqops):
             planned.tolerances[:] = _tolerances(module, jobs)
-        state = new_state(planned, hosts, words=words, promises=promises, logs=logs)
+        state = new_state(
+            planned, hosts, words=words, promises=promises, promised=promised, logs=logs
+        )
         everything = state.everything if words else hosts
         profile, log = new_profile(everything, self._steps), new_log(max(4 * count, 1024))
         self._state: State = state._replace(profile=profile, log=log)
@@ -203,6 +220,8 @@ class _PlannerLoop:
         from qops_batsim.scheduling.admission.msb_search import new_prices
         from qops_batsim.scheduling.admission.qops_search import rules_of
         from qops_batsim.scheduling.admission.search import new_draft
+        from qops_batsim.scheduling.core.state import PROMISES_GAINS
+        from qops_batsim.scheduling.slack.decision import new_slacks
 
         module, jobs = self._module, self._jobs
         kernel: Callable[..., int]
@@ -210,6 +229,10 @@ class _PlannerLoop:
         if isinstance(module, Conservative):
             return compiled.run_conservative
         count, steps = len(jobs.processors), self._steps
+        if isinstance(module, Slack):
+            self._state.counts[PROMISES_GAINS] = module.options.early_gain == "promise"
+            slacks = new_slacks(module.options, _slack_requests(module, jobs), steps)
+            return lambda events, state: compiled.run_slack(events, state, slacks)
         room = new_room(steps, count + 1)
         if isinstance(module, Qops):
             kernel, arguments = compiled.run_qops, (rules_of(module.options),)
@@ -262,6 +285,9 @@ class _PlannerLoop:
 
         admitted = codes[:, 0] == rows.ADMITTED
         slots, promises = codes[admitted, 1], numbers[admitted, 2]
+        assured = state.jobs.assured_starts
+        for slot in np.flatnonzero(assured < MAX_SECONDS).tolist():
+            log.record(id_of(slot)).latest_start = float(assured[slot])
         asked = state.jobs.deadlines[slots] < math.inf
         for slot, promise in zip(slots[asked].tolist(), promises[asked].tolist(), strict=True):
             log.record(id_of(slot)).admitted_deadline = promise
@@ -296,6 +322,21 @@ class _Noted(NamedTuple):
     kills: list[_Kill]
 
 
+def _slack_requests(module: Slack, jobs: DelayJobs) -> Requests:
+    """Return what slack-based backfilling asks of jobs."""
+    from qops_batsim.scheduling.slack.decision import Requests
+    from qops_batsim.scheduling.slack.priority import asked_priority, class_of
+
+    requests, places = jobs.columns.requests, jobs.places
+    asked = np.zeros(len(places))
+    if requests is not None:
+        asked = np.array([asked_priority(each) for each in requests])[places]
+    classes = class_of(module.options, jobs.estimates)
+    in_time = np.isfinite(jobs.walltimes) & (jobs.walltimes <= jobs.estimates)
+    submissions = jobs.submission_times.astype(float)
+    return Requests(asked, submissions, classes, in_time.astype(np.int64))
+
+
 def _tolerances(module: Fqops, jobs: DelayJobs) -> np.ndarray:
     """Return the tolerance factors of the users, by job."""
     tolerance = module.tolerance()
@@ -324,8 +365,8 @@ def _outcome(jobs: DelayJobs, events: Events, noted: _Noted) -> Outcome:
     return Outcome(
         jobs=jobs,
         ended=ended,
-        starts=events.starts[:runs],
-        finishes=events.finishes[:runs],
+        starts=events.starts[: len(jobs.places)],
+        finishes=events.finishes[: len(jobs.places)],
         hosts=HostIntervals(*kernels.intervals_of(events, ended)),
         change_dates=events.change_dates[:changes],
         computing=events.computing[:changes],

@@ -13,7 +13,10 @@ import numpy as np
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.host_words import has_host
 from qops_batsim.scheduling.profile import Floats, Ints, Queue, Words, grown, new_queue
-from qops_batsim.timing import SAME_DATE
+from qops_batsim.timing import SAME_DATE, SHORTEST_CALL_DELAY
+
+NO_JOB = -1
+"""In place of a job: none."""
 
 OVER, PAUSED, FULL, LOG_FULL = range(4)
 """Why there is no next message.
@@ -39,14 +42,16 @@ decisions.
     RUNS,
     KILLED,
     AFTER_KILL,
-) = range(16)
+    IDLE_CALL,
+) = range(17)
 """What :attr:`Events.counts` holds.
 
 The next job to submit, and the first of those told now; how many waits began, the number of the
 submitter's; how many more messages there are at this date; how many messages may still be told;
 lengths of ``ended`` and of ``change_dates``; busy and free hosts; intervals of free hosts, and of
 those of runs; why there was no next message; number of runs; how many were killed since the last
-message, and how many messages follow a kill at its date.
+message, and how many messages follow a kill at its date; a run that stood for a call that has come,
+or -1.
 """
 
 
@@ -54,7 +59,7 @@ class Events(NamedTuple):
     """A simulation in arrays.
 
     The first run of each job has the job's number; each time that a run is killed to be run again,
-    that makes another run.
+    that makes another run. A call at a date is a run of no job, until it comes.
 
     Attributes
     ----------
@@ -67,9 +72,10 @@ class Events(NamedTuple):
     numbers
         When each wait for the end of a run began, among all waits.
     latest, jobs
-        The latest run of each job; the job of each run.
+        The latest run of each job; the job of each run, -1 for a call.
     submitted
-        By run, for those that are not first: how many jobs were submitted before.
+        By run, for those that are not first: how many jobs were submitted before; of a call that
+        has come, the one that came before it.
     waits
         What runs, as a heap by end and number.
     dates
@@ -118,20 +124,22 @@ def new_events(
     *,
     run_times_again: Floats | None = None,
     after_kill: int = 1,
+    calls: int = 0,
 ) -> Events:
     """Return a simulation of these jobs, at least one, that has not begun.
 
     ``run_times_again`` are given where jobs may be killed and run again, ``after_kill`` how many
-    messages follow then.
+    messages follow then. ``calls`` is how many calls there is room for, if any are asked for.
     """
-    jobs = runs = len(processors)
-    again = run_times
+    jobs = len(processors)
+    again, runs = run_times, jobs + calls
     if run_times_again is not None:
         # A run is killed for a new job, and for each at most one.
         again, runs = run_times_again, 2 * jobs
         processors, run_times = grown(processors), grown(run_times)
-    counts = np.zeros(16, np.int64)
+    counts = np.zeros(17, np.int64)
     counts[BEGAN] = counts[GAPS] = 1  # The submitter waits, and all hosts are one interval.
+    counts[IDLE_CALL] = NO_JOB
     counts[FREE], counts[RUNS], counts[AFTER_KILL] = hosts, jobs, after_kill
     events = Events(
         submission_times,
@@ -144,7 +152,7 @@ def new_events(
         latest=np.arange(jobs),
         jobs=np.arange(runs),
         submitted=np.zeros(runs, np.int64),
-        waits=new_queue(min(hosts, jobs)),
+        waits=new_queue(min(hosts, jobs) + calls),
         dates=np.array([0.0, max(0.0, submission_times[0])]),
         counts=counts,
         ended=np.empty(runs, np.int64),
@@ -162,8 +170,20 @@ def new_events(
 
 
 def with_room(events: Events) -> Events:
-    """Return the same with room for twice as many intervals of hosts."""
-    return events._replace(first=grown(events.first), last=grown(events.last))
+    """Return the same with twice the room for what has none: intervals of hosts, or calls."""
+    if not lacks_call(events):
+        return events._replace(first=grown(events.first), last=grown(events.last))
+    names = "starts", "finishes", "numbers", "jobs", "submitted"
+    more = {name: grown(getattr(events, name)) for name in names}
+    return events._replace(**more, waits=Queue(grown(events.waits.slots), events.waits.size))
+
+
+@kernel
+def lacks_call(events: Events) -> bool:
+    """Return whether there are calls, and no room for another one."""
+    counts, runs = events.counts, len(events.jobs)
+    full = counts[RUNS] == runs and counts[IDLE_CALL] == NO_JOB
+    return bool(full and runs > len(events.submission_times))
 
 
 def intervals_of(events: Events, runs: Ints) -> tuple[Ints, Ints, Ints]:
@@ -416,6 +436,23 @@ def reject(events: Events, job: int) -> None:
 
 
 @kernel
+def call_at(events: Events, date: float) -> None:
+    """Have a message at a later date, whatever happens."""
+    counts = events.counts
+    run = counts[IDLE_CALL]
+    if run == NO_JOB:
+        run = counts[RUNS]
+        counts[RUNS] += 1
+    else:
+        counts[IDLE_CALL] = events.submitted[run]
+    events.jobs[run] = NO_JOB
+    events.finishes[run] = max(date, events.dates[0] + SHORTEST_CALL_DELAY)
+    events.numbers[run] = counts[BEGAN]
+    counts[BEGAN] += 1
+    push(events, run)
+
+
+@kernel
 def submit(events: Events) -> None:
     """Submit the jobs of this date, and wait for that of the next ones."""
     dates, counts, jobs = events.submission_times, events.counts, len(events.submission_times)
@@ -455,24 +492,30 @@ def next_message(events: Events, gone: Queue) -> bool:
     if counts[LEFT] == 0:
         counts[REASON] = PAUSED
         return False
-    if len(events.first) - counts[USED] < len(events.gap_first):
+    if len(events.first) - counts[USED] < len(events.gap_first) or lacks_call(events):
         counts[REASON] = FULL
         return False
     counts[LEFT] -= 1
     dates[0] = max(dates[0], date)
     soon = dates[0] + SAME_DATE
     while True:
-        told = gone.size[0]
+        told, called = gone.size[0], -1
         while waits.size[0] and events.finishes[waits.slots[0]] <= soon:
             job, place = pop(events), gone.size[0]
+            if events.jobs[job] == NO_JOB:
+                called = max(called, events.numbers[job])
+                events.submitted[job], counts[IDLE_CALL] = counts[IDLE_CALL], job
+                continue
             gone.size[0] += 1
             while place > told and events.numbers[gone.slots[place - 1]] > events.numbers[job]:
                 gone.slots[place] = gone.slots[place - 1]
                 place -= 1
             gone.slots[place] = job
-        submits = dates[1] <= soon
-        if told == gone.size[0] and not submits:
+        submits, submitter = dates[1] <= soon, counts[SUBMITTER]
+        if told == gone.size[0] and not submits and called < 0:
             return True
+        if not submits:
+            submitter = -1
         for place in range(told, gone.size[0]):
             job = gone.slots[place]
             if submits and counts[SUBMITTER] < events.numbers[job]:
@@ -482,3 +525,5 @@ def next_message(events: Events, gone: Queue) -> bool:
             end(events, job)
         if submits:
             submit(events)
+        if called > submitter:
+            counts[AGAIN] = 0

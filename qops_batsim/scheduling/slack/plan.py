@@ -32,6 +32,7 @@ from qops_batsim.scheduling.slack.prices import price_of_killing
 from qops_batsim.scheduling.slack.priority import (
     FIRST_SCHEDULER_PRIORITY,
     asked_priority,
+    class_of,
     grown_average_wait,
     mean_priority,
 )
@@ -89,6 +90,7 @@ class SlackPlan(Plan):
     def __init__(self, machine_size: int, options: SlackOptions) -> None:
         super().__init__(machine_size, promised=LATEST_STARTS)
         self.promises: list[Promise] = []
+        self._options = options
         slots, steps = len(self.jobs.processors), len(self.profile.times)
         self._slacks: Slacks = new_slacks(options, new_requests(slots), steps)
         self.state.counts[PROMISES_GAINS] = options.early_gain == "promise"
@@ -110,7 +112,7 @@ class SlackPlan(Plan):
         requests = slacks.requests
         requests.priorities[slot] = asked_priority(job.qos)
         requests.submissions[slot] = job.submission_time
-        requests.classes[slot] = slacks.average.class_of(job.estimate)
+        requests.classes[slot] = class_of(self._options, job.estimate)
         requests.ends_in_time[slot] = job.walltime is not None and job.walltime <= job.estimate
 
     def make_room(self) -> None:

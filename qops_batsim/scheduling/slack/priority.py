@@ -8,7 +8,7 @@ are in seconds.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import UNSET
@@ -85,8 +85,6 @@ class AverageWait(NamedTuple):
         How long starts are remembered.
     is_learned
         Whether it is.
-    edges
-        Estimates (ascending) that divide jobs into classes.
     dates, waits, classes
         Of each start.
     heads, counts, sums
@@ -98,7 +96,6 @@ class AverageWait(NamedTuple):
     given: float
     window: float
     is_learned: bool
-    edges: Floats
     dates: Floats
     waits: Floats
     classes: Ints
@@ -107,22 +104,21 @@ class AverageWait(NamedTuple):
     sums: Floats
     size: Ints
 
-    def class_of(self, estimates: Floats | float) -> Ints:
-        """Return the classes of estimates."""
-        found: Ints = np.searchsorted(self.edges, estimates, side="right")
-        return found
+
+def class_of(options: SlackOptions, estimates: Any) -> Any:
+    """Return the class of an estimate, or those of several (seconds)."""
+    return np.searchsorted(np.array(options.average_wait_edges, float), estimates, side="right")
 
 
 def new_average_wait(options: SlackOptions, jobs: int) -> AverageWait:
     """Return the average wait before any of so many jobs has started."""
-    edges = np.array(options.average_wait_edges, float)
-    is_learned, classes = options.average_wait_source == "learned", len(edges) + 1
+    is_learned = options.average_wait_source == "learned"
+    classes = len(options.average_wait_edges) + 1
     starts = jobs if is_learned else 0
     return AverageWait(
         given=float(options.average_wait),
         window=float(options.average_wait_window),
         is_learned=is_learned,
-        edges=edges,
         dates=np.zeros(starts),
         waits=np.zeros(starts),
         classes=np.zeros(starts, np.int64),

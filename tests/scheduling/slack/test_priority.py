@@ -13,6 +13,7 @@ from qops_batsim.scheduling.slack.priority import (
     AverageWait,
     asked_priority,
     average_of,
+    class_of,
     first_slack,
     grown_average_wait,
     learn,
@@ -58,16 +59,16 @@ class Average:
     """The average wait of jobs with an estimate, with room for as many starts as it needs."""
 
     def __init__(self, **options: object) -> None:
-        made = SlackOptions(**options)  # type: ignore[arg-type]
-        self._average: AverageWait = new_average_wait(made, 1)
+        self._options = SlackOptions(**options)  # type: ignore[arg-type]
+        self._average: AverageWait = new_average_wait(self._options, 1)
 
     def started(self, estimate: float, wait: float, now: float) -> None:
         if self._average.size[0] == len(self._average.dates):
             self._average = grown_average_wait(self._average)
-        learn(self._average, int(self._average.class_of(estimate)), wait, now)
+        learn(self._average, int(class_of(self._options, estimate)), wait, now)
 
     def of(self, estimate: float, now: float) -> float:
-        return float(average_of(self._average, int(self._average.class_of(estimate)), now))
+        return float(average_of(self._average, int(class_of(self._options, estimate)), now))
 
 
 def learned(prior: float, window: float, edges: tuple[float, ...] = ()) -> Average:
