@@ -47,8 +47,20 @@ COMPILED = [
     ("msb", {}),
     ("msb", {"price": "delays", "fairness": True}),
     ("mrt", {}),
+    ("slack", {}),
 ]
-KILLS = [
+ON_FEWER = [
+    (
+        "slack",
+        {
+            "average_wait_source": "learned",
+            "average_wait": 20.0,
+            "average_wait_window": 100.0,
+            "average_wait_edges": [4.0, 3600.0],
+            "early_gain": "promise",
+            "heuristic": "descending_cost",
+        },
+    ),
     ("fqops", {"kill_and_restart": True, "kill_after": 0.0}),
     ("fqops", {"kill_and_restart": True, "max_kills_per_job": None, "tolerance_factor": 4.0}),
 ]
@@ -191,10 +203,10 @@ def test_random_workloads_give_the_same_files(
     Loops(workload, 5, scheduler, options).check(directory)
 
 
-@pytest.mark.parametrize(("scheduler", "options"), KILLS)
+@pytest.mark.parametrize(("scheduler", "options"), ON_FEWER)
 @given(workload=workloads(shortest=2e-6))
 @settings(max_examples=30, deadline=None)
-def test_random_workloads_with_kills_give_the_same_files(
+def test_random_workloads_of_longer_jobs_give_the_same_files(
     workload: Workload, scheduler: str, options: dict[str, str], tmp_path_factory: Any
 ) -> None:
     directory = tmp_path_factory.getbasetemp() / "loops"
@@ -232,6 +244,25 @@ def test_a_simulation_goes_on_after_each_slice_and_as_room_grows(
     assert {str(simulation.records[f"w0!w{n}"].hosts) for n in range(40)} == {str(wide)}
 
 
+def test_slack_is_called_as_often_as_it_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled_loop, "CALLS", 1)
+    full = event_kernels.with_room
+    grown = []
+    monkeypatch.setattr(event_kernels, "with_room", lambda events: grown.append(1) or full(events))
+    jobs, profiles = [], {}
+    for index in range(60):
+        estimate = 2 + 7 * index % 11
+        name, profile = delay_profile(estimate * (0.4 if index % 3 else 0.9))
+        profiles[name] = profile
+        asked = QosRequest(estimated_runtime=estimate)
+        jobs.append(Job(f"{index:02}", 1.1 * index, 1 + index % 4, name, None, asked))
+    workload = Workload(jobs=jobs, profiles=profiles, processors=5)
+    Loops(workload, 5, "slack", {"average_wait": 8.0, "removal": "compression"}).check(tmp_path)
+    assert grown
+
+
 def killing(jobs: int) -> Workload:
     """Return jobs whose deadlines are so tight that some are met only by killing others."""
     listed, profiles = [], {}
@@ -249,8 +280,8 @@ def killing(jobs: int) -> Workload:
     return Workload(jobs=listed, profiles=profiles, processors=5)
 
 
-@pytest.mark.parametrize(("scheduler", "options"), KILLS)
-def test_a_shipped_workload_gives_the_same_files_with_kills(
+@pytest.mark.parametrize(("scheduler", "options"), ON_FEWER)
+def test_a_shipped_workload_gives_the_same_files(
     scheduler: str, options: dict[str, str], tmp_path: Path
 ) -> None:
     workload = read_workload(find_input("kth_sp2_mixed_500", "workloads"))
@@ -287,6 +318,8 @@ def test_only_our_own_schedulers_are_compiled() -> None:
     assert is_compiled(make_scheduler("qops"))
     assert is_compiled(make_scheduler("fqops"))
     assert is_compiled(make_scheduler("fqops", {"kill_and_restart": True}))
+    assert is_compiled(make_scheduler("slack"))
+    assert not is_compiled(make_scheduler("slack", {"on_overrun": "kill"}))
     assert not is_compiled(Fqops(accepts=lambda job, deadline: True))
 
 
