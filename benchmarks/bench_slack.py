@@ -30,9 +30,11 @@ from qops_batsim.jobs import COMPLETED_KILLED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.core.plan import place_new
+from qops_batsim.scheduling.core.state import NOW
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.slack.decision import promise
 from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.conversion import convert_log, log_months
@@ -120,17 +122,15 @@ def decisions_beside(waiting: int) -> tuple[float, float]:
     decide(0.0, PROCESSORS)
     for _ in range(waiting):
         arrive(int(random.integers(1, 65)), float(random.integers(60, 20_001)))
-    insert = plan.place
 
-    def place(now: float, first: int, end: int) -> None:
-        for slot in range(first, end):
-            Plan.place(plan, now, slot, slot + 1)
-            plan._slacks.priorities[slot] = 0.5
-            plan._promise(slot, now)
+    def place(slot: int) -> None:
+        place_new(plan.state, slot)
+        promise(plan.state, plan._slacks, slot, plan.state.clock[NOW])
 
-    plan.place = place  # type: ignore[method-assign]
+    plan._decide_compiled = lambda: None  # type: ignore[assignment, return-value]
+    plan._place_new = place  # type: ignore[method-assign]
     decide(1.0)
-    plan.place = insert  # type: ignore[method-assign]
+    del plan._decide_compiled, plan._place_new
     slowest = 0.0
     for number in range(5):
         arrive(int(random.integers(1, 65)), float(random.integers(60, 20_001)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job
+from qops_batsim.kernels import compiling
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.scheduling.admission.foresight import Foresight
@@ -48,6 +50,9 @@ AT_A_TIME = 0.05
 
 PLANNERS = (Conservative, Slack, Qops, Fqops, Foresight, Msb, Mrt)
 """Schedulers with a plan for which there is a loop."""
+
+MANY = 20_000
+"""So many jobs are never written by Python, which takes as long as to load the compiler."""
 
 CALLS = 64
 """Room for so many calls at first."""
@@ -156,7 +161,9 @@ def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
 
     made = new_jobs(len(jobs.processors), words)
     dates, estimates = jobs.submission_times.astype(float), jobs.estimates.astype(float)
-    set_jobs(made, dates, jobs.processors, estimates, jobs.walltimes, _deadlines(jobs))
+    arguments = made, dates, jobs.processors, estimates, jobs.walltimes, _deadlines(jobs)
+    with compiling() if len(dates) >= MANY else nullcontext():
+        set_jobs(*arguments)
     return made
 
 

@@ -47,9 +47,9 @@ COMPILED = [
     ("msb", {}),
     ("msb", {"price": "delays", "fairness": True}),
     ("mrt", {}),
-    ("slack", {}),
 ]
 ON_FEWER = [
+    ("slack", {}),
     (
         "slack",
         {
