@@ -195,7 +195,7 @@ def compress(state: State, slacks: Slacks) -> None:
     if slacks.only_compresses:
         compress_plan(state, now)
     else:
-        null = NewJob(np.int64(0), 0.0, 1.0, np.inf)
+        null = NewJob(np.int64(0), 0.0, 1.0, np.inf)  # type: ignore[arg-type]
         reschedule(state, slacks, now, null, due(state), np.inf)
     promise_gains(state)
 

@@ -150,7 +150,7 @@ def average_of(average: AverageWait, kind: int, now: float) -> float:
         head += 1
     average.heads[kind] = head
     total = average.given * PRIOR_JOBS + average.sums[kind]
-    return max(total / (PRIOR_JOBS + average.counts[kind]), LEAST_AVERAGE_WAIT)
+    return float(max(total / (PRIOR_JOBS + average.counts[kind]), LEAST_AVERAGE_WAIT))
 
 
 @kernel
