@@ -31,7 +31,15 @@ GRACE = 1.0
 """Default grace of planning schedulers (seconds): news that is late by less changes no plan.
 
 Where Batsim's own messages take their time, a job that starts or ends later than planned
-by less than this is one that does what was planned.
+by less than this is one that does what was planned. On a platform that is known and slower than
+that bears, it is :func:`least_grace` instead.
+"""
+
+ROUND_TRIPS = 64
+"""How many of the platform's longest round trips a grace lasts at least.
+
+A message waits for those before it, decisions of one answer take effect one after the other, and
+half the grace is for starts: this is enough for bursts of some sixty jobs.
 """
 
 TOLD_DECIMALS = 6
@@ -48,6 +56,17 @@ GRID = 1e6
 
 GRID_END = 2.0**31
 """From here on (seconds, 68 years) floats are about as coarse as the grid: each counts as on it."""
+
+
+def least_grace(round_trip: float) -> float:
+    """Return the least grace with which plans bear the delays of messages (seconds).
+
+    ``round_trip`` is the platform's longest one, from the master to a host and back (seconds).
+
+    >>> least_grace(0.0002), least_grace(0.125)
+    (1.0, 8.0)
+    """
+    return max(GRACE, ROUND_TRIPS * round_trip)
 
 
 def on_grid(date: float) -> float:

@@ -29,10 +29,12 @@ from qops_batsim.errors import InputError, SimulationError, did_you_mean
 from qops_batsim.experiments.deadline_workload import Measured, easy_ends, measure, scaled_workload
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform
+from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import digest_of_file, short_name
 from qops_batsim.scheduling.registry import make_scheduler, parse_settings
+from qops_batsim.timing import least_grace
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices, with_estimates
 from qops_batsim.workload.model import Workload
@@ -250,7 +252,10 @@ def checked_outcomes(
     """
     outcomes, simulation = outcomes_of(workload, platform, module, message_delays=message_delays)
     hosts = len(simulation.hosts)
-    grace = getattr(module.options, "grace", 0.0) if simulation.has_message_delays else 0.0
+    grace = 0.0
+    if simulation.has_message_delays:
+        least = least_grace(longest_round_trip(platform))
+        grace = min(getattr(module.options, "grace", 0.0), least)
     broken = broken_rule(outcomes, hosts, grace=grace)
     if broken is not None:
         raise SimulationError(f"{what}: {broken}")

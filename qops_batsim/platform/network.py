@@ -269,6 +269,29 @@ class Network:
         )
 
 
+def longest_round_trip(platform: Platform) -> float:
+    """Return the longest time of a message from the master to a host and back (seconds).
+
+    0 without a master or latencies. O(hosts · path), one host of each cluster.
+    """
+    if platform.master is None or not platform.has_latencies:
+        return 0.0
+    network, master = Network(platform), platform.master.name
+    clusters = {cluster.name for cluster in platform.clusters}
+    names = {
+        host.zone if host.zone in clusters else host.name: host.name
+        for host in platform.compute_hosts
+    }
+    longest = 0.0
+    for name in {master, *names.values()}:
+        try:
+            there, back = network.path(master, name), network.path(name, master)
+        except InputError:
+            continue  # SimGrid lets messages pass at once where there is no route.
+        longest = max(longest, there.latency + back.latency)
+    return longest
+
+
 def linked_names(platform: Platform) -> dict[str, Link]:
     """Return the links that routes may name: each way of a split-duplex link by itself.
 

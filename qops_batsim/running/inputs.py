@@ -8,9 +8,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.engine.options import ExternalEvent, events_in_order, read_events_file
+from qops_batsim.engine.options import (
+    EngineOptions,
+    ExternalEvent,
+    events_in_order,
+    read_events_file,
+)
 from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Platform
+from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.scheduling.admission.options import FqopsOptions
 from qops_batsim.scheduling.module import DecisionModule
@@ -23,6 +29,7 @@ from qops_batsim.shipped import (
     find_input,
     shipped_directory,
 )
+from qops_batsim.timing import GRACE, least_grace
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import too_early
 from qops_batsim.workload.model import Workload
@@ -125,8 +132,20 @@ def as_file(given: object, kind: str) -> Path | None:
     return path if path is not None and path.is_file() else None
 
 
-def input_warnings(module: DecisionModule, workload: Workload, platform: Platform) -> Iterator[str]:
+def input_warnings(
+    module: DecisionModule, workload: Workload, platform: Platform, engine: EngineOptions
+) -> Iterator[str]:
     """Yield what a user should know of a scheduler, workload and platform that do not fit well."""
+    grace = getattr(module.options, "grace", None)
+    if engine.message_delays and isinstance(grace, float) and grace != GRACE:
+        round_trip = longest_round_trip(platform)
+        least = least_grace(round_trip)
+        if round_trip and grace < least:
+            yield (
+                f"grace is {grace:g} s, but messages take up to {round_trip:g} s there and back on "
+                f"this platform: promises may be broken with less than {least:g} s, which it is by "
+                "default there"
+            )
     if module.needs_deadlines:
         yield from _deadline_warnings(module, workload)
     speeds = [host.speed for host in platform.compute_hosts]

@@ -292,11 +292,12 @@ def write_batsim_run(
     workload: str,
     platform: str | None,
     options: EngineOptions | None = None,
+    machine: Platform | None = None,
     further: Mapping[str, Any] | None = None,
 ) -> list[Path]:
     """Write our files beside Batsim's, as :func:`~qops_batsim.running.simulate.write_run` does."""
     description = describe_run(
-        scheduler, module, workload, platform, run.hosts, options or EngineOptions()
+        *(scheduler, module, workload, platform, run.hosts, options or EngineOptions()), machine
     )
     description |= {"engine": "batsim", "batsim_version": batsim.version, **(further or {})}
     return publish_run(files, module, scheduler, description)

@@ -314,7 +314,7 @@ class _RunInProgress:
     @without_garbage_collection()
     def run(self, batsim: BatsimCall | None) -> Run:
         """Simulate, write, and verify the schedule as it was written."""
-        for text in input_warnings(self.module, self.jobs, self.machine):
+        for text in input_warnings(self.module, self.jobs, self.machine, self.options):
             self.progress.warning(text)
         with listening(self.progress.compiling):
             with self.files, writing_what_ended(self.files, self.described):
@@ -384,7 +384,9 @@ class _RunInProgress:
             on_log_line=self.progress.batsim_says,
         )
         seconds = time.perf_counter() - began
-        paths = write_batsim_run(run, batsim, self.files, options=self.options, **self.described)
+        paths = write_batsim_run(
+            *(run, batsim, self.files), options=self.options, machine=self.machine, **self.described
+        )
         return _Simulated(paths, f"batsim {batsim.version}", run.hosts, run.jobs_ended, seconds)
 
 

@@ -18,6 +18,7 @@ from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.file_set import FileSet, document_with_digests, run_files
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.platform.model import Platform
+from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.running.compiled_loop import run_compiled
 from qops_batsim.running.inputs import (
     AnyEvents,
@@ -231,9 +232,9 @@ def write_run(
     ``PREFIX_decisions.jsonl``; if not, such a file of an earlier run is removed. ``files`` is
     the set to write them into, made before the simulation if it is long.
     """
-    description = describe_run(
-        scheduler, module, workload, platform, len(simulation.hosts), simulation.options
-    )
+    options, machine = simulation.options, simulation.platform
+    hosts = len(simulation.hosts)
+    description = describe_run(scheduler, module, workload, platform, hosts, options, machine)
     description |= {"engine": "embedded", **(further or {})}
     with files or run_files(prefix) as files:
         add_outputs(files, simulation)
@@ -258,8 +259,12 @@ def describe_run(
     platform: str | None,
     hosts: int,
     options: EngineOptions,
+    machine: Platform | None = None,
 ) -> dict[str, Any]:
-    """Return how a run was made, whatever the engine; the names are those that were given."""
+    """Return how a run was made, whatever the engine; the names are those that were given.
+
+    ``machine`` is the platform itself, where it is known.
+    """
     description = {
         "scheduler": scheduler,
         "options": msgspec.to_builtins(module.options),
@@ -271,6 +276,8 @@ def describe_run(
         "message_delays": options.message_delays,
         "package_version": __version__,
     }
+    if options.message_delays and machine is not None and machine.has_latencies:
+        description["round_trip"] = longest_round_trip(machine)
     if options.external_events is not None:
         description["outages"] = msgspec.to_builtins(outages_of(options.external_events, hosts))
     return description

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from qops_batsim.jobs import Job
-from qops_batsim.timing import GRACE, GRID_TOLERANCE, PLAN_TOLERANCE
+from qops_batsim.platform.model import Platform
+from qops_batsim.platform.network import longest_round_trip
+from qops_batsim.timing import GRACE, GRID_TOLERANCE, PLAN_TOLERANCE, least_grace
+
+Options = TypeVar("Options", bound=msgspec.Struct)
 
 LATE = 2 * PLAN_TOLERANCE
 """Lateness (seconds) that rounding two dates to microseconds cannot make of news on time."""
@@ -107,6 +113,17 @@ class News:
         if profile.get("type") == "delay" and isinstance(profile.get("delay"), (int, float)):
             known.append(float(profile["delay"]))
         return min(known, default=math.inf)
+
+
+def with_least_grace(options: Options, platform: Platform) -> Options:
+    """Return a scheduler's options with the least grace of a platform instead of the default one.
+
+    A grace that is not the default is the user's, and stays.
+    """
+    if getattr(options, "grace", None) != GRACE:
+        return options
+    least = least_grace(longest_round_trip(platform))
+    return options if least == GRACE else msgspec.structs.replace(options, grace=least)
 
 
 def _threshold(now: float) -> float:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet, lowest_bits
+from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob
 from qops_batsim.protocol.events import (
     MACHINES_AWAY,
@@ -18,7 +19,7 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
-from qops_batsim.scheduling.news import LATE, News
+from qops_batsim.scheduling.news import LATE, News, with_least_grace
 from qops_batsim.scheduling.refusal import Refusal, free_text
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class SpaceSharingScheduler(DecisionModule):
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         super().__init__(options)
+        self._given_options = self.options
         self.machine_size = 0
         self.news = News()
         # What was told since the last decision, as long as no news was seen to be late.
@@ -107,6 +109,10 @@ class SpaceSharingScheduler(DecisionModule):
             from qops_batsim.scheduling.warm_up import warm_up
 
             warm_up(plan)
+
+    def use_platform(self, platform: Platform) -> None:
+        """Use the least grace of this platform, unless another one was given."""
+        self.options = with_least_grace(self._given_options, platform)
 
     def begin(self, system: System) -> None:
         """Start with all hosts free."""

@@ -7,10 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim.analysis.results.run_files import RunInfo
+from qops_batsim.engine.options import EngineOptions
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.model import Platform
+from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.platform.simgrid_read import read_platform
+from qops_batsim.running.inputs import input_warnings
+from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.scheduling.admission.policy import Admission
@@ -235,3 +241,82 @@ def test_waits_are_those_of_a_machine_without_latencies(
         done = simulate("kth_sp2_1000", platform, scheduler, options)
         waits.append(sum(record.start - record.job.submission_time for record in done.ended))
     assert waits[1] == pytest.approx(waits[0], rel=0.01)
+
+
+# The least grace of a platform
+
+ADMITTING = ("qops", "msb", "mrt", "fqops", "foresight")
+SLOW = 0.03
+"""Latency of each link (seconds); a message crosses two."""
+
+
+def burst(seed: int) -> Workload:
+    """Return sixty jobs of about a second for four hosts, several at a date, with deadlines."""
+    rng, now = random.Random(seed), 0.0
+    jobs, profiles = [], {}
+    for number in range(60):
+        now += rng.choice([0.0, 0.0, rng.expovariate(10.0)])
+        seconds = round(rng.expovariate(1.0) + 0.05, 3)
+        profiles[f"p{number}"] = {"type": "delay", "delay": seconds}
+        qos = QosRequest(deadline=round(now + rng.choice([1, 1.2, 2, 5, 10]) * seconds, 3))
+        walltime = round(rng.choice([1, 2]) * seconds + 0.001, 3)
+        name, processors = str(number), rng.randint(1, 4)
+        jobs.append(Job(name, round(now, 3), processors, f"p{number}", walltime, qos))
+    return Workload(processors=4, jobs=jobs, profiles=profiles)
+
+
+@pytest.mark.parametrize("scheduler", ADMITTING)
+def test_promises_are_kept_on_slow_links_with_the_least_grace(
+    tmp_path: Path, scheduler: str
+) -> None:
+    platform = make_cluster(4, bandwidth=1e9, latency=SLOW)
+    promised = 0
+    for seed in range(3):
+        done = run_and_verify(scheduler, burst(seed), platform, out=tmp_path / str(seed))
+        assert done.violations == []
+        assert done.lateness is not None
+        promised += done.lateness.checked
+    assert promised > 60
+
+
+def test_the_least_grace_is_that_of_the_longest_round_trip_unless_one_was_given() -> None:
+    quick, slow = (make_cluster(4, bandwidth=1e9, latency=each) for each in (1e-4, SLOW))
+    assert longest_round_trip(quick) == pytest.approx(4e-4)
+    assert longest_round_trip(make_cluster(4)) == 0.0
+    for name in (*ADMITTING, "easy", "conservative", "slack", "aroma"):
+        module = make_scheduler(name)
+        module.use_platform(slow)
+        assert module.options.grace == pytest.approx(64 * 4 * SLOW)
+        module.use_platform(quick)
+        assert module.options.grace == 1.0
+        given = make_scheduler(name, {"grace": 0.5})
+        given.use_platform(slow)
+        assert given.options.grace == 0.5
+
+
+def test_a_grace_that_is_too_small_for_the_platform_is_warned_of() -> None:
+    workload, engine = burst(0), EngineOptions()
+    slow = make_cluster(4, bandwidth=1e9, latency=SLOW)
+
+    def warnings(platform: Platform, engine: EngineOptions = engine, **settings: float) -> str:
+        module = make_scheduler("easy", settings)
+        return " ".join(input_warnings(module, workload, platform, engine))
+
+    told = "grace is 2 s, but messages take up to 0.12 s there and back on this platform"
+    assert warnings(slow, grace=2.0).startswith(told)
+    assert warnings(slow) == warnings(slow, grace=8.0) == ""
+    assert warnings(make_cluster(4), grace=0.5) == ""
+    assert warnings(slow, EngineOptions(message_delays=False), grace=0.5) == ""
+
+
+def test_no_option_of_a_scheduler_makes_the_verifier_bear_more_than_messages_can_explain() -> None:
+    def tolerance(**told: object) -> float:
+        return RunInfo(**{"message_delays": True, **told}).grace
+
+    assert tolerance(options={"grace": 1e6}, round_trip=0.12) == pytest.approx(64 * 0.12)
+    assert tolerance(options={"grace": 1e6}, round_trip=1e-4) == 1.0
+    assert tolerance(options={"grace": 0.25}, round_trip=0.12) == 0.25
+    assert tolerance(options={"grace": 1e6}) == 1.0
+    assert tolerance(options={"grace": 1e6}, message_delays=False) == 0.0
+    assert tolerance(options={}, round_trip=0.12) == 0.0
+    assert tolerance(options={"grace": 5.0}, round_trip=-1.0) == 0.0

@@ -31,6 +31,7 @@ from qops_batsim.jobs import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_HOST_ID
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Outage
+from qops_batsim.timing import least_grace
 
 Name = str | PathLike[str]
 """The name of a run as :func:`find_run` takes it."""
@@ -46,6 +47,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     ``files`` are the SHA-256 of its other files by the ends of their names; ``replaced`` those of
     files that were filled in later: until that is done, these are of the run as well.
+    ``round_trip`` is the longest of the platform's messages (seconds), where they took their time.
     """
 
     scheduler: str | None = None
@@ -57,6 +59,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     outages: list[Outage] = []
     calendar: Calendar | None = None
     message_delays: bool | None = None
+    round_trip: float = 0.0
     python_objects: list[str] = []
     sha256: dict[str, str] = {}
     package_version: str | None = None
@@ -68,13 +71,15 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     def grace(self) -> float:
         """By how much promises may be late (seconds).
 
-        0 unless the scheduler has a grace and Batsim's messages took their time.
+        0 unless the scheduler has a grace and Batsim's messages took their time; no more than their
+        round trips on that platform give reason for, whatever the scheduler's option.
         """
         if self.message_delays is False:
             return 0.0
-        grace = (self.options or {}).get("grace", 0.0)
-        usable = is_number(grace) and 0 <= grace < math.inf
-        return float(grace) if usable else 0.0
+        grace, round_trip = (self.options or {}).get("grace", 0.0), self.round_trip
+        if not all(is_number(each) and 0 <= each < math.inf for each in (grace, round_trip)):
+            return 0.0
+        return min(float(grace), least_grace(round_trip))
 
 
 _descriptions = msgspec.json.Decoder(RunInfo)

@@ -22,7 +22,7 @@ from qops_batsim.protocol.events import (
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.engine_needs import EngineNeeds
 from qops_batsim.scheduling.module import DecisionModule, PlannerOptions, System
-from qops_batsim.scheduling.news import News
+from qops_batsim.scheduling.news import News, with_least_grace
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -113,6 +113,7 @@ class Aroma(DecisionModule):
 
     def __init__(self, options: AromaOptions | None = None) -> None:
         super().__init__(options)
+        self._given_options = self.options
         self._platform: Platform | None = None
 
     def prepare(self) -> None:
@@ -122,8 +123,9 @@ class Aroma(DecisionModule):
         warm_up()
 
     def use_platform(self, platform: Platform) -> None:
-        """Look up speeds and routes in this platform."""
+        """Look up speeds and routes in this platform; use its least grace, unless one was given."""
         self._platform = platform
+        self.options = with_least_grace(self._given_options, platform)
 
     @property
     def needs(self) -> EngineNeeds:
