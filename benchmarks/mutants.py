@@ -1,0 +1,472 @@
+"""Which small faults of the package do its tests see?
+
+    python benchmarks/mutants.py                              # ten mutants
+    python benchmarks/mutants.py --count 300 --seed 4711      # an hour or more
+    python benchmarks/mutants.py --only workload/swf --count 20
+    python benchmarks/mutants.py --count 300 --list           # only show them
+
+A mutant is the package with one expression or statement changed: a comparison, an operator of
+arithmetic, ``and`` for ``or``, a number, True for False, a condition negated, min for max (any for
+all, floor for ceil), or a statement left out (a call, an assignment to an element or attribute, an
+augmented assignment, ``raise``). Lines are drawn from all rooms, each as likely as any other, and
+one mutant of each; equal seeds draw equal mutants from equal sources.
+
+It is made in a copy of the tree, where the tests of the mirrored folder run (``tests/workload``
+for ``qops_batsim/workload/swf.py``), and those elsewhere that import the module: those nearest
+first, until one fails. Without ``--shared`` they do not find the recordings beside the project. A
+mutant is
+
+killed
+    if a test fails, which is named;
+endless
+    if a file of tests takes ``--patience`` times as long as without a mutant: it counts as killed;
+undecided
+    if no test that ran in time has failed: all files together take more than ``--limit`` seconds of
+    processor time, or one of them a quarter of it. It counts as survived;
+survived
+    if all tests pass. Its difference is printed: either it is equivalent, or a test is missing.
+
+The exit code is 1 if fewer than ``--least`` percent are killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import math
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+import hypothesis  # noqa: F401 - what tests import is imported once
+import msgspec  # noqa: F401
+import numba  # noqa: F401
+import numpy as np  # noqa: F401
+import pandas as pd  # noqa: F401
+import pytest
+import typer  # noqa: F401
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = "qops_batsim"
+
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+}
+PAIRS = (
+    ("min", "max"),
+    ("minimum", "maximum"),
+    ("fmin", "fmax"),
+    ("argmin", "argmax"),
+    ("any", "all"),
+    ("floor", "ceil"),
+)
+IDLE = 20
+"""Tests may wait so many times as long as they may compute."""
+
+NAMES = dict(PAIRS) | {b: a for a, b in PAIRS}
+PAIRED = {"fmax": "maximum", "fmin": "minimum"}
+"""Functions that also have another one that nearly does the same."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of a source: its kind, the bytes from ``begin`` to ``end``, and the new ones."""
+
+    path: Path
+    line: int
+    kind: str
+    begin: int
+    end: int
+    text: str
+
+    def applied(self, source: bytes) -> bytes:
+        """Return the changed source."""
+        return source[: self.begin] + self.text.encode() + source[self.end :]
+
+    def difference(self, source: bytes) -> list[str]:
+        """Return the changed lines."""
+        before, after = (each.decode().splitlines() for each in (source, self.applied(source)))
+        lines = difflib.unified_diff(before, after, n=0, lineterm="")
+        return [each for each in lines if not each.startswith(("---", "+++", "@@"))]
+
+    @property
+    def place(self) -> str:
+        """The file and line."""
+        return f"{self.path}:{self.line}"
+
+    @property
+    def room(self) -> str:
+        """The folder of the package, or ``ground``."""
+        return self.path.parts[1] if len(self.path.parts) > 2 else "ground"
+
+
+def mutants_of(path: Path, source: bytes) -> Iterator[Mutant]:
+    """Yield all mutants of a module. Parts of literals, annotations and texts have none."""
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+
+    def place(node: ast.expr | ast.stmt) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        first, last = starts[node.lineno - 1], starts[node.end_lineno - 1]
+        return first + node.col_offset, last + node.end_col_offset
+
+    for node in _nodes(ast.parse(source)):
+        begin, end = place(node)
+        for kind, text in _changes(node):
+            yield Mutant(path, node.lineno, kind, begin, end, text)
+        if isinstance(node, ast.If | ast.IfExp):
+            text = f"(not ({ast.unparse(node.test)}))"
+            yield Mutant(path, node.test.lineno, "negation", *place(node.test), text)
+
+
+def _nodes(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
+    """Yield what can be changed: no texts, no annotations, nothing for type checkers only."""
+    for name, value in ast.iter_fields(tree):
+        if name in ("annotation", "returns", "type_params", "decorator_list"):
+            continue
+        if isinstance(tree, ast.ClassDef) and name == "keywords":
+            continue
+        for node in value if isinstance(value, list) else [value]:
+            if not isinstance(node, ast.AST) or isinstance(node, ast.JoinedStr | ast.Assert):
+                continue
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+                continue
+            if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Literal":
+                continue
+            if isinstance(node, ast.expr | ast.stmt):
+                yield node
+            yield from _nodes(node)
+
+
+def _changes(node: ast.expr | ast.stmt) -> Iterator[tuple[str, str]]:
+    """Yield kinds and texts of what may stand in place of a node."""
+    match node:
+        case ast.Compare():
+            for index, old in enumerate(node.ops):
+                ops = [*node.ops]
+                ops[index] = COMPARISONS[type(old)]()
+                changed = ast.Compare(node.left, ops, node.comparators)
+                yield "comparison", f"({ast.unparse(changed)})"
+        case ast.BinOp() if type(node.op) in OPERATORS and not _is_text(node):
+            changed_op = ast.BinOp(node.left, OPERATORS[type(node.op)](), node.right)
+            yield "arithmetic", f"({ast.unparse(changed_op)})"
+        case ast.BoolOp():
+            other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+            yield "boolean", f"({ast.unparse(ast.BoolOp(other, node.values))})"
+        case ast.UnaryOp(op=ast.Not() | ast.USub()):
+            yield "negation", f"({ast.unparse(node.operand)})"
+        case ast.Constant(value=bool()):
+            yield "boolean", str(not node.value)
+        case ast.Constant(value=int()):
+            yield "constant", str(int(node.value) + 1)
+        case ast.Constant(value=float()):
+            yield "constant", str(node.value * 1.1 if node.value else 1.0)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in NAMES:
+            for new in (NAMES[name], *([PAIRED[name]] if name in PAIRED else [])):
+                text = ast.unparse(node)
+                head = ast.unparse(node.func)
+                yield "min and max", head.removesuffix(name) + new + text[len(head) :]
+        case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Raise():
+            yield "dropped", "pass"
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript(), *_]):
+            yield "dropped", "pass"
+
+
+def _is_text(node: ast.BinOp) -> bool:
+    return any(
+        isinstance(each, ast.JoinedStr)
+        or (isinstance(each, ast.Constant) and isinstance(each.value, str | bytes))
+        for each in (node.left, node.right)
+    )
+
+
+def drawn(only: str, seed: int) -> list[Mutant]:
+    """Return one mutant of each line that can have one, in random order."""
+    listed = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "-z", f"{PACKAGE}/*.py"], capture_output=True, check=True
+    )
+    lines: dict[str, list[Mutant]] = {}
+    for name in sorted(listed.stdout.decode().split("\0")):
+        if name and only in name:
+            for mutant in mutants_of(Path(name), (ROOT / name).read_bytes()):
+                lines.setdefault(mutant.place, []).append(mutant)
+    chosen = random.Random(seed)
+    places = list(lines)
+    chosen.shuffle(places)
+    return [chosen.choice(lines[place]) for place in places]
+
+
+def tests_of(path: Path, tree: Path) -> list[str]:
+    """Return the files of tests that a mutant of a module has to pass, the nearest ones first."""
+    module = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+    above, _, name = module.rpartition(".")
+    imported = re.compile(
+        rf"\b{re.escape(module)}\b|^from {re.escape(above)} import .*\b{name}\b", re.MULTILINE
+    )
+    folder = tree.joinpath("tests", *path.parts[1:-1])
+    room = tree.joinpath("tests", *path.parts[1:2]) if len(path.parts) > 2 else folder
+    found = []
+    for file in sorted(tree.glob("tests/**/test_*.py")):
+        of_name = file.stem == f"test_{path.stem}" and (file.parent == folder or room == folder)
+        names_it = imported.search(file.read_text()) is not None
+        in_room = room in file.parents if room != tree / "tests" else file.parent == room
+        if of_name or names_it or in_room:
+            nearness = (
+                of_name,
+                folder in file.parents and names_it,
+                names_it,
+                folder in file.parents,
+            )
+            found.append((tuple(not each for each in nearness), str(file.relative_to(tree))))
+    return [name for _, name in sorted(found)]
+
+
+@dataclass
+class Found:
+    """Outcome of files of tests: seconds of processor time, and how many files were passed.
+
+    ``failed`` names the test that failed; files that took too long are ``stopped``, after seconds.
+    """
+
+    failed: str = ""
+    seconds: float = 0.0
+    passed: int = 0
+    stopped: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class Bench:
+    """A copy of the tree in which one mutant at a time is made and tested."""
+
+    tree: Path
+    limit: float
+    patience: float
+    environment: dict[str, str]
+    usual: dict[str, float] = field(default_factory=dict)
+
+    def judge(self, mutant: Mutant) -> tuple[str, str, float]:
+        """Return what became of a mutant, the test that failed, and how long it took (seconds)."""
+        file = self.tree / mutant.path
+        source, dates = file.read_bytes(), file.stat()
+        tests = tests_of(mutant.path, self.tree)
+        # Compiled kernels of what is not changed are kept; what a mutant compiles is not.
+        has_kernels = b"import kernel" in source
+        file.write_bytes(mutant.applied(source))
+        try:
+            found = self._run(tests, self.limit, in_copy=has_kernels)
+        finally:
+            file.write_bytes(source)
+            os.utime(file, ns=(dates.st_atime_ns, dates.st_mtime_ns))
+        if found.failed:
+            return "killed", found.failed, found.seconds
+        for name, seconds in found.stopped.items():
+            usual = self._usual(name)
+            if seconds > self.patience * usual:
+                return "endless", f"{name}: {usual:.0f} s without it", found.seconds
+        outcome = "survived" if found.passed == len(tests) else "undecided"
+        return outcome, f"{found.passed} of {len(tests)} files of tests", found.seconds
+
+    def _usual(self, test: str) -> float:
+        """Return how long a file of tests takes without a mutant, infinite if too long."""
+        if test not in self.usual:
+            found = self._run([test], self.limit)
+            if found.failed:
+                raise SystemExit(f"without any mutant: {found.failed}")
+            self.usual[test] = found.seconds if found.passed else math.inf
+        return self.usual[test]
+
+    def _run(self, tests: Sequence[str], limit: float, *, in_copy: bool = False) -> Found:
+        """Run files of tests, one after the other, until one fails.
+
+        Each may take a quarter of the time, so that a slow one keeps out no other.
+        """
+        kernels = self.tree.parent / "kernels"
+        kernels.mkdir(exist_ok=True)
+        if in_copy:
+            kernels, copied = self.tree.parent / "kernels-of-mutant", kernels
+            shutil.rmtree(kernels, ignore_errors=True)
+            shutil.copytree(copied, kernels, copy_function=os.link)
+        environment = {**self.environment, "NUMBA_CACHE_DIR": str(kernels)}
+        found = Found()
+        for test in tests:
+            failed, seconds = self._run_file(test, limit / 4, environment)
+            found.seconds += seconds
+            if failed is None:
+                found.stopped[test] = seconds
+            elif failed:
+                found.failed = failed
+                break
+            else:
+                found.passed += 1
+            if found.seconds > limit:
+                break
+        return found
+
+    def _run_file(
+        self, test: str, limit: float, environment: dict[str, str]
+    ) -> tuple[str | None, float]:
+        """Return which test of a file fails, if any, None if it takes too long; and the seconds."""
+        output = self.tree.parent / "output"
+        process = os.fork()
+        if process == 0:
+            _test(self.tree, test, output, environment)
+        begin, seconds = time.monotonic(), 0.0
+        try:
+            while True:
+                ended, status, usage = os.wait4(process, os.WNOHANG)
+                if ended:
+                    seconds = usage.ru_utime + usage.ru_stime
+                    break
+                seconds = _processor_time(process)
+                if seconds > limit:
+                    return None, seconds
+                if time.monotonic() - begin > IDLE * limit:
+                    return None, limit
+                time.sleep(0.02)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(process, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            return "", seconds
+        told = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", output.read_text(), re.MULTILINE)
+        return told[1] if told else f"exit code {code}", seconds
+
+
+def _processor_time(process: int) -> float:
+    """Return the seconds of processor time of a process and of its children that have ended."""
+    numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, numbers[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def _test(tree: Path, test: str, output: Path, environment: dict[str, str]) -> NoReturn:
+    """Run a file of tests in this process, and end it."""
+    code = 70
+    try:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with Path(os.devnull).open() as nothing, output.open("w") as told:
+            os.dup2(nothing.fileno(), 0)
+            os.dup2(told.fileno(), 1)
+            os.dup2(told.fileno(), 2)
+        os.chdir(tree)
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.path.insert(0, str(tree))
+        sys.dont_write_bytecode = True
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-c", "pyproject.toml"]
+        code = pytest.main([*options, f"--basetemp={tree.parent / 'pytest'}", test])
+        sys.stdout.flush()
+    finally:
+        os._exit(code)
+
+
+def _copy(tree: Path) -> None:
+    """Copy what git knows of the tree."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, check=True)
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name)
+
+
+def _arguments() -> argparse.Namespace:
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
+    parser.add_argument("--count", type=int, default=10, help="how many mutants (10)")
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first ones drawn")
+    parser.add_argument("--seed", type=int, default=1, help="of the draw (1)")
+    parser.add_argument("--only", default="", help="part of the paths of modules")
+    parser.add_argument(
+        "--limit", type=float, default=120.0, help="seconds of processor time for each (120)"
+    )
+    parser.add_argument("--patience", type=float, default=3.0, help="times the usual duration (3)")
+    parser.add_argument("--least", type=float, default=0.0, help="percent to be killed (0)")
+    parser.add_argument("--shared", action="store_true", help="with the recordings beside it")
+    parser.add_argument("--list", action="store_true", help="print the mutants, and test none")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Draw mutants, test them, and print what became of each."""
+    chosen = _arguments()
+    everything = drawn(chosen.only, chosen.seed)
+    mutants = everything[chosen.skip : chosen.skip + chosen.count]
+    print(f"{len(mutants)} of {len(everything)} lines that can have a mutant", flush=True)
+    if chosen.list:
+        for mutant in mutants:
+            print(f"{mutant.place}  {mutant.kind}")
+            print("\n".join(mutant.difference((ROOT / mutant.path).read_bytes())))
+        return
+    outcomes: Counter[tuple[str, str]] = Counter()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    with tempfile.TemporaryDirectory() as directory:
+        tree = Path(directory) / "tree"
+        _copy(tree)
+        environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+        if not chosen.shared:
+            environment["QOPS_SHARED"] = "/nonexistent"
+        bench = Bench(tree, chosen.limit, chosen.patience, environment)
+        for mutant in mutants:
+            outcome, why, seconds = bench.judge(mutant)
+            outcomes[mutant.room, outcome] += 1
+            print(f"{outcome:<9}  {mutant.place}  {mutant.kind}  ({why}; {seconds:.0f} s)")
+            if outcome in ("survived", "undecided"):
+                print("\n".join(mutant.difference((tree / mutant.path).read_bytes())))
+            sys.stdout.flush()
+    least = _summary(outcomes)
+    sys.exit(int(least < chosen.least))
+
+
+def _summary(outcomes: Counter[tuple[str, str]]) -> float:
+    """Print how many were killed, by room and in all; return the share (%)."""
+    rooms = sorted({room for room, _ in outcomes})
+    share = 100.0
+    for room in [*rooms, "all"]:
+        found = Counter[str]()
+        for (of, outcome), count in outcomes.items():
+            if room in (of, "all"):
+                found[outcome] += count
+        killed, tested = found["killed"] + found["endless"], found.total()
+        share = 100 * killed / max(tested, 1)
+        told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(found.items()))
+        print(f"{room:<11} {killed:>4} of {tested:>4} killed ({share:.0f} %): {told}")
+    return share
+
+
+if __name__ == "__main__":
+    main()
