@@ -1,8 +1,7 @@
 """Kernels: hot loops over arrays and named tuples of arrays, compiled by numba.
 
-Importing a module of kernels does not import numba. Kernels run as Python until that has taken
-a process as long as to compile them: what is short never waits for a compiler, and what is long
-waits at most twice as long as it must. A compiled kernel is kept for all later processes, in a
+Importing a module of kernels does not import numba. Kernels run as Python until a process has
+taken some time for that, or is about to: what is short never waits for a compiler. A compiled kernel is kept for all later processes, in a
 directory whose name is a digest of all that it is compiled from: what is found there is never
 stale.
 """
@@ -46,11 +45,11 @@ _LIGHT = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 LOADING = 0.3
 """So long may a process run kernels as Python that were compiled before (seconds of CPU)."""
 
-COMPILING = 8.0
+COMPILING = 2.0
 """So long may a process run kernels as Python that would have to be compiled (seconds of CPU)."""
 
-LARGE = 100_000
-"""Kernels that take an array of such a length are never run as Python."""
+PER_ELEMENT = 1e-5
+"""Assumed time per element of the longest array that a kernel takes (seconds of CPU)."""
 
 _interpreted_seconds = 0.0
 """How long this process has run kernels as Python (seconds of CPU)."""
@@ -116,9 +115,10 @@ class Kernel:
 
     def _is_for_python(self, arguments: tuple[Any, ...]) -> bool:
         """Return whether to run it as Python takes less time than to have it compiled."""
-        if _only_compiled or _interpreted_seconds >= COMPILING or _longest(arguments) >= LARGE:
+        if _only_compiled:
             return False
-        return _interpreted_seconds < LOADING or not self._is_kept
+        seconds = _interpreted_seconds + PER_ELEMENT * _longest(arguments)
+        return seconds < LOADING or (seconds < COMPILING and not self._is_kept)
 
     def _call_python(self, arguments: tuple[Any, ...]) -> Any:
         """Call the function as Python, and count the time."""

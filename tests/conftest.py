@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from qops_batsim import kernels
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # No test depends on how fast a machine is, nor on how wide its terminal is (pytest-xdist says 80).
@@ -37,6 +39,13 @@ def ordinary_signals() -> None:
     ):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
+def a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the kernels of each test as Python at first, as its own process would, but longer."""
+    monkeypatch.setattr(kernels, "_interpreted_seconds", 0.0)
+    monkeypatch.setattr(kernels, "COMPILING", 8.0)
 
 
 @pytest.fixture(scope="session")

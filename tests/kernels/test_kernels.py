@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
@@ -137,12 +138,21 @@ def test_what_took_long_as_python_is_compiled(place: Path, monkeypatch: pytest.M
 
 def test_what_takes_long_arrays_is_compiled(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_interpreted_seconds", 0.0)
+    monkeypatch.setattr(kernels, "COMPILING", math.inf)
+    short, long = np.zeros(10), np.zeros(int(kernels.LOADING / kernels.PER_ELEMENT) + 1)
     heard: list[str] = []
     with listening(heard.append):
-        for length in (kernels.LARGE - 1, kernels.LARGE):
-            weighted(np.zeros((2, 1)), Pair(np.zeros(length), 1.0), False)
-            kernel(weighted.python)(np.zeros((2, 1)), Pair(np.zeros(length), 1.0), False)
-    assert heard == ["weighted"]
+        for most, told in ((math.inf, 0), (2 * kernels.LOADING, 0), (kernels.LOADING, 1)):
+            monkeypatch.setattr(kernels, "COMPILING", most)
+            for values in (short, long):
+                kernel(weighted.python)(np.zeros((2, 1)), Pair(values, 1.0), False)
+            assert len(heard) == told
+    monkeypatch.setattr(kernels, "COMPILING", math.inf)
+    kernels.directory.cache_clear()
+    for values, is_loaded in ((short, False), (long, True)):
+        call = kernel(weighted.python)
+        call(np.zeros((2, 1)), Pair(values, 1.0), False)
+        assert (call._dispatcher is not None) is is_loaded, "what is kept is sooner loaded"
 
 
 def compiled(call: Any, *arguments: Any) -> list[str]:
