@@ -1,9 +1,9 @@
 """Kernels: hot loops over arrays and named tuples of arrays, compiled by numba.
 
 Importing a module of kernels does not import numba. Kernels run as Python until a process has
-taken some time for that, or is about to: what is short never waits for a compiler. A compiled kernel is kept for all later processes, in a
-directory whose name is a digest of all that it is compiled from: what is found there is never
-stale.
+taken some time for that, or is about to: what is short never waits for a compiler. A compiled
+kernel is kept for all later processes, in a directory whose name is a digest of all that it is
+compiled from: what is found there is never stale.
 """
 
 from __future__ import annotations

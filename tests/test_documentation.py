@@ -32,10 +32,16 @@ def blocks(page: Path, language: str) -> list[str]:
 
 # Its examples need packages of an environment of their own, in which tests/adapters runs them.
 ELSEWHERE = {"ecosystem.md"}
+LONG = {"aroma-example.md"}
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.name not in ELSEWHERE], ids=lambda page: page.name
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=pytest.mark.sweep if page.name in LONG else ())
+        for page in PAGES
+        if page.name not in ELSEWHERE
+    ],
 )
 def test_python_examples_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

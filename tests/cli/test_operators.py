@@ -45,6 +45,7 @@ QUOTE = ("quote", "--processors", "64", "--runtime", "2h")
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "operators.md"
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(not PAGE.is_file(), reason="no documentation beside the tests")
 def test_the_documentation_shows_what_is_printed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the 80 columns of the page; what reads a queue is done where the page is followed."""

@@ -405,6 +405,7 @@ call = profile.trim
 """
 
 
+@pytest.mark.sweep
 def test_a_process_that_keeps_kernels_and_results_ends_well() -> None:
     cases = [("easy", "kth_sp2_1000"), ("qops", "sdsc_sp2_deadlines_500"), ("fcfs", "tiny_8")]
     ended = subprocess.run(

@@ -102,6 +102,7 @@ def earliest(
     raise AssertionError("the machine is free at the end")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(CASES))
 def test_small_cases_are_solved_as_by_trying_every_order(seed: int) -> None:
     workload, objective = small_case(seed), OBJECTIVES[seed % 3]

@@ -126,6 +126,7 @@ def test_cases_of_one_workload_follow_each_other() -> None:
     assert changes + 1 == len(set(groups))
 
 
+@pytest.mark.sweep
 def test_the_report_is_complete(report: PaperReport) -> None:
     document = json.loads(json.dumps(report.document(), allow_nan=False))
     assert list(document["figures"]) == [str(number) for number in range(4, 59)]

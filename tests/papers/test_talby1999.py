@@ -321,6 +321,7 @@ def test_the_quick_report_is_the_monthly_table(small: SwfLog) -> None:
     assert calls == [(done, len(calls)) for done in range(1, len(calls) + 1)]
 
 
+@pytest.mark.sweep
 def test_the_whole_report_has_every_table_of_the_paper(small: SwfLog) -> None:
     report = talby1999.report_on(small, PaperRequest())
     well_formed(report)
@@ -363,6 +364,7 @@ def test_without_the_log_the_message_says_how_to_get_it(tmp_path: Path) -> None:
         talby1999.run(PaperRequest(quick=True, traces=tmp_path))
 
 
+@pytest.mark.sweep
 def test_the_months_of_the_paper(shared: Path) -> None:
     log = read_swf(shared / "traces" / talby1999.LOG)
     years = run_years(log, [study.BASELINE, CHOSEN.equal, study.PLAIN], PaperRequest())

@@ -1,6 +1,7 @@
 """The compiled loop against both others: the same schedule, files and log, to the byte."""
 
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ COMPILED = [
     ("msb", {"price": "delays", "fairness": True}),
     ("mrt", {}),
 ]
+SWEEP = pytest.mark.sweep
 ON_FEWER = [
     ("slack", {}),
     (
@@ -66,9 +68,10 @@ ON_FEWER = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def only_loops_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the kernels that modules call as Python: not one rule is compared with itself."""
+@pytest.fixture(autouse=True, params=["Python", pytest.param("machine code", marks=SWEEP)])
+def loops_run_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run loops as Python or as machine code, and the kernels that modules call as Python."""
+    monkeypatch.setattr(Loops, "are_compiled", request.param == "machine code")
     monkeypatch.setattr(kernels, "_interpreted_seconds", 0.0)
     monkeypatch.setattr(kernels, "LOADING", math.inf)
     monkeypatch.setattr(kernels, "COMPILING", math.inf)
@@ -86,6 +89,8 @@ class OnlyMessages:
 
 class Loops:
     """The same simulation in all loops."""
+
+    are_compiled = False
 
     def __init__(
         self,
@@ -110,7 +115,7 @@ class Loops:
         )
         simulation = Simulation(self.machine, [self.workload], peer, engine)
         if loop == "compiled":
-            with kernels.compiling():
+            with kernels.compiling() if self.are_compiled else nullcontext():
                 assert run_compiled(simulation, self.workload, driver, None)
         else:
             simulation.run()
@@ -139,7 +144,13 @@ class Loops:
 
 @pytest.mark.parametrize(("scheduler", "options"), COMPILED)
 @pytest.mark.parametrize(
-    "name", ["kth_sp2_1000", "kth_sp2_mixed_500", "sdsc_sp2_deadlines_500", "tiny_8"]
+    "name",
+    [
+        pytest.param("kth_sp2_1000", marks=SWEEP),
+        "kth_sp2_mixed_500",
+        "sdsc_sp2_deadlines_500",
+        "tiny_8",
+    ],
 )
 def test_shipped_workloads_give_the_same_files(
     name: str, scheduler: str, options: dict[str, str], tmp_path: Path
@@ -214,6 +225,7 @@ def test_random_workloads_of_longer_jobs_give_the_same_files(
     Loops(workload, 5, scheduler, options).check(directory)
 
 
+@SWEEP
 @pytest.mark.parametrize("scheduler", ["easy", "qops"])
 def test_a_recorded_log_gives_the_same_files(scheduler: str, shared: Path, tmp_path: Path) -> None:
     workload = read_workload(shared / "batsim" / "inputs" / "sdsc5k_delay.json.gz")

@@ -234,6 +234,7 @@ def test_the_plan_counts_on_hosts_that_are_away() -> None:
         assert module.qos_log.record("w0!D").latest_start == pytest.approx(5 + (1 - 0.2 / 3) * 30)
 
 
+@pytest.mark.sweep
 def test_hundreds_of_jobs_can_wait() -> None:
     """More jobs at once than there is room for at first, for every kind of order."""
     for heuristic in ("ascending_scheduled_time", "descending_priority"):

@@ -55,6 +55,7 @@ def test_removing_agrees_with_its_oracle(heuristic: str, compresses: bool) -> No
     assert seen == {0, 1, 2}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("heuristic", list(HEURISTICS)[:-1])
 def test_no_order_is_cheaper_than_all_of_them(heuristic: str) -> None:
     rng = random.Random(heuristic)
