@@ -122,6 +122,7 @@ class _StoredBytes:
         self.begin = self._begin = raw.read(4)
         self.is_compressed = self.begin.startswith(_GZIP_MAGIC)
         self._count = 0
+        self._size = os.fstat(raw.fileno()).st_size
         if raw.seekable():
             raw.seek(0)
             self._begin = b""
@@ -129,7 +130,8 @@ class _StoredBytes:
     @property
     def read_at_once(self) -> int:
         """Most bytes of the content to ask for at once; it may be far more than is stored."""
-        return _PART if self.is_compressed else MAX_INPUT_BYTES + 1
+        # Python makes room for all that is asked for.
+        return _PART if self.is_compressed else max(_PART, self._size + 1)
 
     def read(self, size: int) -> bytes:
         begin, self._begin = self._begin[:size], self._begin[size:]

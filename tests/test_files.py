@@ -33,6 +33,16 @@ def test_plain_text_is_read_whatever_the_name(tmp_path: Path, name: str) -> None
     assert read_bytes(str(tmp_path / name), what="a text") == TEXT.encode()
 
 
+def test_a_small_file_is_read_into_little_memory(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(TEXT)
+    tracemalloc.start()
+    try:
+        assert read_text(tmp_path / "a.json", what="a text") == TEXT
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("name", ["plain.json", "named.gz"])
 def test_gzip_is_recognised_by_content(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(gzip.compress(TEXT.encode()))

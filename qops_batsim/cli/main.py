@@ -187,6 +187,9 @@ _INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line; a user's mistake ends in one line and exit code 2."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # It was closed from the beginning, as by >&-.
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Terminals of other encodings, and names of files that are not UTF-8.
         sys.stdout.reconfigure(errors="backslashreplace")

@@ -6,6 +6,9 @@ import gzip
 import hashlib
 import json
 import os
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,3 +67,10 @@ def test_inputs_of_a_run(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         del content["files"]
         Path("y_run.json").write_text(json.dumps(content))
         assert "not checked for want of the workload" in cli("verify", "y").err
+
+
+def test_a_closed_output_is_no_defect() -> None:
+    code = "from qops_batsim.cli.main import main; main()"
+    command = f"exec {shlex.quote(sys.executable)} -c '{code}' schedulers >&-"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=240)
+    assert (done.returncode, done.stderr) == (0, "")

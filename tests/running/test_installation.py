@@ -46,19 +46,19 @@ def test_other_versions_are_refused(tmp_path, body, version, message):
 
 
 @pytest.mark.parametrize(
-    ("code", "message"),
+    ("code", "timeout", "message"),
     [
-        ("sleep 60", "no answer to --version within 0.3 s; Batsim is expected"),
-        ("echo usage: x; exit 4", "--version ends with exit code 4 and says 'usage: x'"),
-        ("true", "--version ends with exit code 0 and says nothing"),
+        ("sleep 60", 0.3, "no answer to --version within 0.3 s; Batsim is expected"),
+        ("echo usage: x; exit 4", 240, "--version ends with exit code 4 and says 'usage: x'"),
+        ("true", 240, "--version ends with exit code 0 and says nothing"),
     ],
 )
-def test_programs_that_are_no_batsim(tmp_path, code, message):
+def test_programs_that_are_no_batsim(tmp_path, code, timeout, message):
     path = tmp_path / "batsim"
     path.write_text(f"#!/bin/sh\n{code}\n")
     path.chmod(0o755)
     with pytest.raises(InputError, match=message):
-        find_batsim(path, timeout=0.3)
+        find_batsim(path, timeout=timeout)
 
 
 def test_words_around_the_version_are_passed_over(tmp_path):
