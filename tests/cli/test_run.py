@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes
+from qops_batsim.analysis.plots import deadlines
+from qops_batsim.analysis.plots.deadlines import draw_deadlines
+
 Cli = Callable[..., Any]
 
 
@@ -48,7 +52,15 @@ def test_the_main_job_tells_its_story_on_one_screen(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    drawn: list[list[str]] = []
+
+    def draw(runs: list[tuple[str, JobOutcomes]], *arguments: Any, **further: Any) -> None:
+        drawn.append([name for name, _ in runs])
+        draw_deadlines(runs, *arguments, **further)
+
+    monkeypatch.setattr(deadlines, "draw_deadlines", draw)
     result = cli("run", "qops")
+    assert drawn == [["QoPS", "EASY"]]
     lines = result.out.splitlines()
     assert lines[0].startswith("deadlines of users")
     assert lines[-2:] == [
