@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -162,9 +162,14 @@ def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
     made = new_jobs(len(jobs.processors), words)
     dates, estimates = jobs.submission_times.astype(float), jobs.estimates.astype(float)
     arguments = made, dates, jobs.processors, estimates, jobs.walltimes, _deadlines(jobs)
-    with compiling() if len(dates) >= MANY else nullcontext():
+    with _compiling(jobs):
         set_jobs(*arguments)
     return made
+
+
+def _compiling(jobs: DelayJobs) -> AbstractContextManager[None]:
+    """Have loops over all jobs run as machine code in the block, if these are many."""
+    return compiling() if jobs.submitted >= MANY else nullcontext()
 
 
 def _deadlines(jobs: DelayJobs) -> np.ndarray:
@@ -369,12 +374,14 @@ def _outcome(jobs: DelayJobs, events: Events, noted: _Noted) -> Outcome:
             metadata[again] = f"restart_of={ids[kill.victim]};killed_for={ids[kill.sake]}"
     ended = events.ended[: events.counts[kernels.ENDED]]
     changes = events.counts[kernels.CHANGES]
+    with _compiling(jobs):
+        hosts = HostIntervals(*kernels.intervals_of(events, ended))
     return Outcome(
         jobs=jobs,
         ended=ended,
         starts=events.starts[: len(jobs.places)],
         finishes=events.finishes[: len(jobs.places)],
-        hosts=HostIntervals(*kernels.intervals_of(events, ended)),
+        hosts=hosts,
         change_dates=events.change_dates[:changes],
         computing=events.computing[:changes],
         metadata=metadata,
