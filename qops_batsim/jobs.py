@@ -40,7 +40,7 @@ QOS_CLASSES = ("deadline", "high_priority", "dedicated", "best_effort")
 class QosRequest(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """What a user asks for beyond processors and walltime; every field is optional.
+    """Request of a user beyond processors and walltime; every field is optional.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class QosRequest(
 
 
 class WrittenFields(Protocol):
-    """Where the fields of jobs are still as they were read."""
+    """Source of the fields of jobs, still as they were read."""
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
         """Return the fields of a job, made anew."""

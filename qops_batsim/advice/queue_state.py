@@ -61,7 +61,7 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs and waits at a date (seconds since 1970); what was left out is counted."""
+    """Running and waiting jobs at a date (seconds since 1970), and a count of those left out."""
 
     source: str
     processors: int

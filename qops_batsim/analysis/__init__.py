@@ -1,1 +1,1 @@
-"""What a run gave: ``results`` (reading it), ``metrics``, ``verify`` and ``plots``."""
+"""Results of runs: ``results`` (reading them), ``metrics``, ``verify`` and ``plots``."""

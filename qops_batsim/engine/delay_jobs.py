@@ -107,7 +107,7 @@ class DelayJobs(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of them.
+    """Ends of the jobs.
 
     Attributes
     ----------
@@ -314,7 +314,7 @@ def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
 
 
 class Columns:
-    """What another loop tells of a simulation's jobs, put together when it is asked for."""
+    """Jobs of a simulation as another loop tells of them, put together on demand."""
 
     def __init__(self, world: World, outcome: Callable[[], Outcome]) -> None:
         self._world = world
@@ -332,7 +332,7 @@ class Columns:
 
     @cached_property
     def ended_jobs(self) -> EndedJobs:
-        """What became of the jobs, in the columns of files."""
+        """The ends of the jobs, in the columns of files."""
         return ended_jobs_of_outcome(self.outcome)
 
     def remember(self) -> None:

@@ -1,4 +1,4 @@
-"""What became of the jobs of a simulation, in columns."""
+"""Ended jobs of a simulation, in columns."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class EndedJobs(NamedTuple):
 
     @property
     def run_times(self) -> np.ndarray:
-        """How long each ran as files have it (extended precision, seconds): never 0."""
+        """Run times as files have them (extended precision, seconds): never 0."""
         seconds = self.finishes.astype(np.longdouble) - self.starts
         # Dates may be so late that floats are coarse.
         shortest = np.maximum(SHORTEST_RUN_TIME, np.spacing(self.starts))
@@ -75,7 +75,7 @@ class EndedJobs(NamedTuple):
 
     @property
     def turnaround_times(self) -> np.ndarray:
-        """How long after its submission each ended (extended precision, seconds)."""
+        """Times from submission to end (extended precision, seconds)."""
         turnaround: np.ndarray = self.starts + self.run_times - self.submission_times
         return turnaround
 
@@ -127,7 +127,7 @@ class EndedJobs(NamedTuple):
 
 
 class HostChanges(NamedTuple):
-    """When jobs started and ended, and how many hosts computed and idled from then on.
+    """Dates of starts and ends, and how many hosts computed and idled from then on.
 
     ``dates`` are in seconds (float64), the numbers int64. With energy, ``switching`` has in three
     columns how many slept, were switched on, and were switched off.

@@ -1,4 +1,4 @@
-"""What the engine remembers of each job."""
+"""Records of jobs that the engine keeps."""
 
 from __future__ import annotations
 

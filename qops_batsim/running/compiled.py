@@ -99,7 +99,7 @@ def run_fcfs(events: Events, state: FcfsState, hosts: int) -> int:
 
 
 class EasyState(NamedTuple):
-    """What :func:`~qops_batsim.scheduling.easy_kernel.easy_pass` keeps.
+    """State of :func:`~qops_batsim.scheduling.easy_kernel.easy_pass`.
 
     ``size`` holds how many jobs run.
     """

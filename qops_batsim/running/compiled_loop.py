@@ -327,7 +327,7 @@ class _Kill(NamedTuple):
 
 
 class _Noted(NamedTuple):
-    """Why jobs were refused, and the metadata of jobs, by position; and the kills."""
+    """Reasons of refusals and metadata of jobs, by position; and the kills."""
 
     refusals: dict[int, Refusal]
     metadata: dict[int, str]

@@ -243,7 +243,7 @@ def write_run(
 
 @contextmanager
 def writing_what_ended(files: FileSet, described: Mapping[str, Any]) -> Iterator[None]:
-    """Where a simulation in the block ends in a deadlock, write what has ended, as Batsim does."""
+    """Write what has ended if a simulation in the block ends in a deadlock, as Batsim does."""
     prefix = files.prefix
     try:
         yield

@@ -1,4 +1,4 @@
-"""What a plan says of jobs: the answer to a new one, and what it holds."""
+"""Answers of a plan: to a new job, and about those that it holds."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Kill(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What became of a new job.
+    """Answer to a new job.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Held(NamedTuple):
 
 
 class Observer(Protocol):
-    """What is told of each new job before the policy is asked."""
+    """Observer of new jobs, told of each before the policy is asked."""
 
     def asked(self, now: float, slot: int) -> None:
         """Look at the plan before the answer."""

@@ -7,7 +7,7 @@ from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 
 class Capacity:
-    """Which hosts are away, and whether they may still return.
+    """Hosts that are away, and whether they may still return.
 
     Attributes
     ----------

@@ -31,7 +31,7 @@ Cause = Literal[
 
 
 class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """How the decisions were made: :data:`FORMAT`, version, and by which scheduler."""
+    """Header of a decision log: :data:`FORMAT`, version, and the scheduler that decided."""
 
     format: str
     version: int

@@ -1,4 +1,4 @@
-"""What a deadline scheduler decided and what became of its promises: ``PREFIX_decisions.jsonl``.
+"""Log of a scheduler's decisions and promises: ``PREFIX_decisions.jsonl``.
 
 The kernels of a plan log each decision in rows; text is made of them where it is asked for. Nothing
 is logged unless :meth:`~qops_batsim.scheduling.module.DecisionModule.keep_decisions` was called.

@@ -1,4 +1,4 @@
-"""What a scheduler needs of an engine, and whether the engine that comes in has it."""
+"""Needs of a scheduler, and the check that an engine which comes in meets them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from qops_batsim.protocol.events import SimulationBegins
 
 
 class EngineNeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scheduler, with its options, needs of an engine beside running jobs.
+    """Needs of a scheduler, with its options, beside running jobs.
 
     ``run`` and ``simulate`` turn on what is needed; any other engine is refused at the beginning
     of its simulation if it lacks something.

@@ -1,4 +1,4 @@
-"""What an engine over the wire can say: each event against all that was said before.
+"""Check of an engine over the wire: each event against all that was said before.
 
 Modules trust their engine. In this process that is ours; at the other end of a socket anything may
 be, and what it says is checked here, once for all modules.

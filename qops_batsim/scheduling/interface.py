@@ -1,4 +1,4 @@
-"""What a decision module has to look like, and what it may answer; found before it runs."""
+"""Interface of decision modules and of their answers, checked before they run."""
 
 from __future__ import annotations
 

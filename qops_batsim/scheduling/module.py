@@ -63,7 +63,7 @@ class PlannerOptions(SchedulerOptions, frozen=True, kw_only=True):
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):
-    """What a module knows of the machine before the first job.
+    """Machine as a module knows it before the first job.
 
     A host's position is its id. With ``compute_sharing``, several jobs may run on one host;
     with ``dynamic_jobs``, the module may register jobs. ``profiles`` are execution profiles
@@ -143,7 +143,7 @@ class DecisionModule:
 
     @property
     def needs(self) -> EngineNeeds:
-        """What the scheduler, with its options, needs of an engine beside running jobs."""
+        """Needs of the scheduler, with its options, beside running jobs."""
         return EngineNeeds()
 
     def prepare(self) -> None:

@@ -1,4 +1,4 @@
-"""How late an engine tells what happens, and what a planner makes of it."""
+"""News of an engine that comes late, and what a planner makes of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATE = 2 * PLAN_TOLERANCE
 
 
 class News:
-    """Whether news was seen to be late; until then the grace is not used.
+    """Lateness of news; until some was seen to be late, the grace is not used.
 
     On a platform with latencies Batsim's own messages take their time: a submission is
     told late, a start takes effect late, an end is told late. Without latencies nothing
@@ -95,7 +95,7 @@ class News:
 
     @property
     def most_lag(self) -> float:
-        """How late a job may start and count as started when it was planned to (seconds).
+        """Most lateness of a start that still counts as planned (seconds).
 
         Half the grace: the other half is for the news of its end.
         """

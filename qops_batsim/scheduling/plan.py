@@ -125,7 +125,7 @@ class Plan:
 
     @property
     def profile(self) -> Profile:
-        """What is free beside the running and waiting jobs."""
+        """Availability profile beside the running and waiting jobs."""
         return self.state.profile
 
     @property
@@ -166,7 +166,7 @@ class Plan:
 
     @property
     def given(self) -> Given:
-        """What was given up since the last compression."""
+        """Reservations given up since the last compression."""
         return self.state.given
 
     @property

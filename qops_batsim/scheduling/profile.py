@@ -49,7 +49,7 @@ STEPS_PER_RESERVATION = 2
 
 
 class Profile(NamedTuple):
-    """What is free over future time; ``size`` holds the number of steps in use."""
+    """Availability over future time; ``size`` holds the number of steps in use."""
 
     times: Floats
     free: Rows

@@ -1,4 +1,4 @@
-"""What was decided about the quality of service of each job: ``PREFIX_qos.csv``.
+"""Log of the quality of service of each job: ``PREFIX_qos.csv``.
 
 The driver of a decision module fills the log with what goes over the protocol:
 submissions, starts, rejections and kills. What only the module knows (offers,
@@ -59,7 +59,7 @@ NEW_PROMISES = "new_promises"
 
 
 class QosRecord(msgspec.Struct, kw_only=True):
-    """What a module has to say about one job; None and ``""`` stand for nothing.
+    """Notes of a module about one job; None and ``""`` stand for nothing.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ _NO_REFUSAL = Refusal(kind=RefusalKind.NONE)
 
 
 class ToldJobs(NamedTuple):
-    """What went over the protocol, by job in the order of submission.
+    """Jobs as told over the protocol, in the order of submission.
 
     Full identifiers, requests (None where no job has one), and what was decided.
     """

@@ -17,7 +17,7 @@ from qops_batsim.timing import SAME_DATE
 
 
 class RefusalKind(StrEnum):
-    """What stands in the way of a job; files have the texts, kernels the codes."""
+    """Kinds of obstacles to a job; files have the texts, kernels the codes."""
 
     NONE = ""
     """Nothing does."""
@@ -71,7 +71,7 @@ _KINDS = tuple(RefusalKind)
 
 
 class OfferOutcome(StrEnum):
-    """What became of the offer of a later deadline."""
+    """Outcomes of the offer of a later deadline."""
 
     NONE = ""
     """There was no question of one."""
@@ -105,7 +105,7 @@ _OUTCOMES = tuple(OfferOutcome)
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a job was refused or got less than was promised; dates and durations in seconds.
+    """Reason for a refusal, or for less than was promised; dates and durations in seconds.
 
     Attributes
     ----------

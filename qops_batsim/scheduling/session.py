@@ -61,7 +61,7 @@ class DecisionSession:
 
     @property
     def log(self) -> QosLog:
-        """What was decided so far."""
+        """The decisions so far."""
         return self._driver.log if self._driver is not None else QosLog()
 
     def answer(self, text: bytes | str) -> bytes:

@@ -1,4 +1,4 @@
-"""Where searches need not look: no job fits in before a smaller and shorter one did.
+"""Bounds for searches: no job fits in before a smaller and shorter one did.
 
 While a search places jobs, its profile only gets fuller. So the earliest fit of a job is
 a bound for every later one that needs as many processors for as long. A table holds such

@@ -1,4 +1,4 @@
-"""What all schedulers share that give each job hosts of its own."""
+"""Common part of all schedulers that give each job hosts of its own."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ The second number is an insertion point, of positions, or of steps back; the thi
 
 
 class Room(NamedTuple):
-    """What a search works with.
+    """Room that a search works in.
 
     Attributes
     ----------

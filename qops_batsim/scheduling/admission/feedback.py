@@ -116,7 +116,7 @@ class Terms(NamedTuple):
 
 
 class OfferRoom(NamedTuple):
-    """What feedback works with beside the room of the search.
+    """Room that feedback works in, beside that of the search.
 
     Attributes
     ----------

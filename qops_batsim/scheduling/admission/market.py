@@ -1,4 +1,4 @@
-"""What others lose by processors that are not free: learned from the jobs that have arrived.
+"""Opportunity cost of processors, learned from the jobs that have arrived.
 
 Jobs that cannot wait are lost where too few processors are free when they come. Of those that
 have arrived, by length and width, a multi-rate loss system (Kaufman 1981, Roberts 1981) tells
@@ -73,7 +73,7 @@ def terms_of(options: ForesightOptions) -> Terms:
 
 
 class Market(NamedTuple):
-    """What was learned.
+    """Distribution of the work that has arrived.
 
     Attributes
     ----------

@@ -57,7 +57,7 @@ from qops_batsim.scheduling.profile import (
 
 
 class Notes(NamedTuple):
-    """What the search notes.
+    """Notes of the search.
 
     Attributes
     ----------

@@ -57,7 +57,7 @@ FOREVER = 1e12
 
 
 class Prices(NamedTuple):
-    """What moves cost.
+    """Prices of moves.
 
     Attributes
     ----------

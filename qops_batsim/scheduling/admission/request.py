@@ -1,4 +1,4 @@
-"""What deadline schedulers of one's own are asked."""
+"""Questions to deadline schedulers of one's own."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PlannedJob(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What a deadline scheduler is asked.
+    """Question to a deadline scheduler about a new job.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What the admission searches share: question, answer, and kernels over a plan being made."""
+"""Common parts of the admission searches: question, answer, kernels over a plan being made."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def new_draft(steps: int, jobs: int) -> Draft:
 
 
 class Question(NamedTuple):
-    """What a search is asked: can the new job be taken, and how?
+    """Question to a search: can the new job be taken, and how?
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ class Question(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a search answers.
+    """Answer of a search.
 
     Attributes
     ----------

@@ -99,7 +99,7 @@ how many; room; jobs that were decided to be killed, and run again.
 
 
 class Given(NamedTuple):
-    """What others than waiting jobs have given up since the last compression.
+    """Reservations that others than waiting jobs have given up since the last compression.
 
     Attributes
     ----------

@@ -72,7 +72,7 @@ from qops_batsim.scheduling.slack.search import (
 
 
 class Requests(NamedTuple):
-    """What jobs bring along beside what every plan knows, by slot.
+    """Requests of jobs beside what every plan knows, by slot.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Requests(NamedTuple):
 
 
 class Slacks(NamedTuple):
-    """What slack-based backfilling keeps beside the plan.
+    """State of slack-based backfilling beside the plan.
 
     Attributes
     ----------

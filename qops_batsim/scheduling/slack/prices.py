@@ -1,4 +1,4 @@
-"""What a schedule costs (Talby and Feitelson 1999, sections 4.2 and 4.4).
+"""Costs of schedules (Talby and Feitelson 1999, sections 4.2 and 4.4).
 
 Weights recur: an array of the importance of utilization, time, priority and
 fairness (the paper's alpha_u, alpha_t, alpha_p, alpha_f), each from 0 to 1.

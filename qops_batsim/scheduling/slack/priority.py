@@ -70,7 +70,7 @@ def first_slack(priority: float, slack_factor: float, average_wait: float) -> fl
 
 
 class AverageWait(NamedTuple):
-    """What the priorities and slacks of new jobs rest on.
+    """Average wait, on which priorities and slacks of new jobs rest.
 
     It is one number for all jobs at all times, as in the paper's simulations, or learned: the mean
     wait of the jobs that started in the last while, by class of estimate. Section 5.2 recommends an

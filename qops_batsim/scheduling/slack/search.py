@@ -50,7 +50,7 @@ Schedule = tuple[bool, int, float, float, int]
 
 
 class Rules(NamedTuple):
-    """How to search.
+    """Options of the search.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ NULL_JOB = NewJob(0, 0.0, 1.0, math.inf)
 
 
 class Room(NamedTuple):
-    """Where the search works.
+    """Room that the search works in.
 
     Attributes
     ----------
