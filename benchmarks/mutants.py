@@ -388,7 +388,7 @@ def _test(tree: Path, test: str, output: Path, environment: dict[str, str]) -> N
         os.environ.update(environment)
         sys.path.insert(0, str(tree))
         sys.dont_write_bytecode = True
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-c", "pyproject.toml"]
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-c", "pyproject.toml", "--numprocesses=0"]
         code = pytest.main([*options, f"--basetemp={tree.parent / 'pytest'}", test])
         sys.stdout.flush()
     finally:
