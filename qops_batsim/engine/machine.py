@@ -123,7 +123,7 @@ class Machine:
             assert master is not None
             name = master.name if source is None else self._hosts[source].name
             try:
-                links, latency = self._path(name, master.name)
+                links, latency = self._path(name, master.name, message=True)
             except InputError as error:
                 raise InputError(
                     f"{error}; Batsim's own messages take it unless they take no time "
@@ -145,10 +145,12 @@ class Machine:
             known = self._routes[key] = self._path(*names)
         return known
 
-    def _path(self, source: str, destination: str) -> tuple[list[Resource], float]:
+    def _path(
+        self, source: str, destination: str, *, message: bool = False
+    ) -> tuple[list[Resource], float]:
         if self._network is None:
             self._network = Network(self._platform)
-        path = self._network.path(source, destination)
+        path = self._network.path(source, destination, message=message)
         return [self._link(link) for link in path.links], path.latency
 
     def _link(self, link: Link) -> Resource:

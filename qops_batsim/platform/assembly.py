@@ -83,7 +83,8 @@ class PlatformParts:
                 zone=cluster.name,
             )
             self.hosts.append((where, host))
-        self.claim(cluster.router_name, cluster.name, where)
+        if cluster.topology == "FLAT":
+            self.claim(cluster.router_name, cluster.name, where)
 
     def platform(self) -> Platform:
         routes: dict[tuple[str, bool], dict[tuple[str, str], Route]] = {}

@@ -28,6 +28,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     A backbone, a loopback link and a limiter (a further link that all traffic of a host shares)
     exist if their bandwidth is not 0. Routes of outer zones enter at the ``router``; ``zone`` is
     the one around, empty for none.
+
+    Of a ``topology`` other than ``FLAT`` (one of :data:`TOPOLOGIES`, described by
+    ``topology_parameters`` as in SimGrid), the routes between hosts are not modelled, and there is
+    no router.
     """
 
     name: str
@@ -48,6 +52,8 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     router: str = ""
     properties: dict[str, str] = {}
     zone: str = ""
+    topology: str = "FLAT"
+    topology_parameters: str = ""
 
     @property
     def router_name(self) -> str:
@@ -103,6 +109,9 @@ def parse_radical(
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 10
 
+
+TOPOLOGIES = ("FLAT", "TORUS", "FAT_TREE", "DRAGONFLY")
+"""How the hosts of a cluster are linked, as SimGrid names them."""
 
 ROLES = ("compute_node", "master", "storage")
 """Roles a host may have, as Batsim names them."""

@@ -23,6 +23,7 @@ from qops_batsim.platform.assembly import PendingHostLink, PendingRoute, Platfor
 from qops_batsim.platform.model import (
     ROUTINGS,
     SHARING_POLICIES,
+    TOPOLOGIES,
     Cluster,
     Coordinates,
     Host,
@@ -311,8 +312,7 @@ class OpenElement:
 def read_cluster(element: OpenElement, zone: str) -> Cluster:
     """Return the cluster of a ``<cluster>`` element; its radical is for the caller to judge."""
     given = element.attributes
-    if given.get("topology", "FLAT") != "FLAT":
-        raise element.wrong("topology", "FLAT (other topologies are not supported)")
+    topology = element.one_of("topology", TOPOLOGIES)
     for part in ("bb", "loopback"):
         if element.time(f"{part}_lat") and not element.optional_bandwidth(f"{part}_bw"):
             raise InputError(f"{element.where}: {part}_lat is given without {part}_bw")
@@ -335,7 +335,39 @@ def read_cluster(element: OpenElement, zone: str) -> Cluster:
         router=given.get("router_id", ""),
         properties=element.properties,
         zone=zone,
+        topology=topology,
+        topology_parameters="" if topology == "FLAT" else given.get("topo_parameters", ""),
     )
+
+
+_TOPOLOGY_FORMS = {
+    "TORUS": (r"([0-9]+(?:,[0-9]+)*)", "the sizes of its dimensions, as in 4,2,2"),
+    "FAT_TREE": (
+        r"[0-9]+;([0-9]+(?:,[0-9]+)*)(?:;[0-9]+(?:,[0-9]+)*){2}",
+        "levels;children;parents;links, as in 2;4,4;1,2;1,2",
+    ),
+    "DRAGONFLY": (
+        r"([0-9]+),[0-9]+;([0-9]+),[0-9]+;([0-9]+),[0-9]+;([0-9]+)",
+        "groups,links;chassis,links;routers,links;nodes, as in 3,4;4,3;5,1;2",
+    ),
+}
+"""What parameters of a topology look like, with the numbers whose product is its hosts."""
+
+
+def check_topology(cluster: Cluster, element: OpenElement, hosts: int) -> None:
+    """Make sure that the parameters of a cluster's topology are for so many hosts."""
+    if cluster.topology == "FLAT":
+        return
+    form, accepted = _TOPOLOGY_FORMS[cluster.topology]
+    found = re.fullmatch(form, cluster.topology_parameters)
+    numbers = [text for group in found.groups() for text in group.split(",")] if found else []
+    if not found or any(len(text) > 9 for text in numbers):
+        raise element.wrong("topo_parameters", accepted)
+    if (held := math.prod(map(int, numbers))) != hosts:
+        raise InputError(
+            f"{element.where}: topo_parameters is {shown(cluster.topology_parameters)}: {held} "
+            f"hosts; the radical has {hosts}"
+        )
 
 
 _MAX_DEPTH = 64
@@ -574,8 +606,10 @@ class _Builder:
 
     def _end_cluster(self, element: OpenElement) -> None:
         parent = self._parent_zone(element)
-        self._radical(element)
-        self._parts.add_cluster(read_cluster(element, parent), element.where)
+        ranges = self._radical(element)
+        cluster = read_cluster(element, parent)
+        check_topology(cluster, element, sum(last - first + 1 for first, last in ranges))
+        self._parts.add_cluster(cluster, element.where)
 
     def _end_link_ctn(self, element: OpenElement) -> None:
         direction = element.attributes.get("direction", "NONE")

@@ -179,6 +179,9 @@ def _cluster(cluster: Cluster, indent: str) -> Iterator[str]:
         attributes["loopback_lat"] = format_time(cluster.loopback_latency)
     if cluster.limiter_bandwidth:
         attributes["limiter_link"] = format_bandwidth(cluster.limiter_bandwidth)
+    if cluster.topology != "FLAT":
+        attributes["topology"] = cluster.topology
+        attributes["topo_parameters"] = cluster.topology_parameters
     if cluster.router:
         attributes["router_id"] = cluster.router
     yield from _element("cluster", attributes, cluster.properties, indent)

@@ -156,7 +156,7 @@ def test_a_computation_that_reached_its_walltime_goes_on_until_the_news_has_arri
 def test_a_platform_without_a_way_to_the_master_is_refused_with_a_way_out(tmp_path: Path) -> None:
     path = tmp_path / "p.xml"
     path.write_text(
-        '<platform version="4.1"><zone id="z" routing="Full">'
+        '<platform version="4.1"><zone id="z" routing="Floyd">'
         '<host id="master_host" speed="1Gf"/><host id="a" speed="1Gf"/><host id="b" speed="1Gf"/>'
         '<link id="l" bandwidth="1GBps" latency="1ms"/>'
         '<route src="a" dst="b"><link_ctn id="l"/></route></zone></platform>'
@@ -166,6 +166,10 @@ def test_a_platform_without_a_way_to_the_master_is_refused_with_a_way_out(tmp_pa
         Simulation(platform, [jobs(4.0)], Scripted(start_each_on_its_host)).run()
     options = EngineOptions(message_delays=False)
     Simulation(platform, [jobs(4.0)], Scripted(start_each_on_its_host), options).run()
+    path.write_text(path.read_text().replace("Floyd", "Full"))
+    passes = Simulation(read_platform(path), [jobs(4.0)], Scripted(start_each_on_its_host))
+    passes.run()  # As in Batsim, at once.
+    assert passes.ended[0].start == pytest.approx(4.0, abs=1e-9)
 
 
 def test_a_host_is_away_from_when_the_server_has_heard_of_it() -> None:
