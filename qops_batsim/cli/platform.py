@@ -20,6 +20,9 @@ app = typer.Typer(no_args_is_help=True, help="Make and show platforms (SimGrid X
 
 _TABLE_ROWS = 60
 
+_MOST_SPEEDS = 60
+"""Most speeds that a cell shows one by one."""
+
 
 _about = manual(
     """
@@ -214,4 +217,7 @@ def _print_rows(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, 
 def _speeds(speeds: Sequence[float]) -> str:
     from qops_batsim.platform.units import format_speed
 
+    if len(speeds) > _MOST_SPEEDS:
+        first, last = map(format_speed, (speeds[0], speeds[-1]))
+        return f"{first} … {last} ({len(speeds):,})"
     return ", ".join(map(format_speed, speeds))

@@ -268,8 +268,9 @@ class OpenElement:
 
     def speeds(self) -> tuple[float, ...]:
         """Return the speeds of the power states (flop/s); 0 is for the caller to judge."""
+        where = f"{self.where}: speed"
         return tuple(
-            parse_speed(text.strip(), where=f"{self.where}: speed", zero=True)
+            parse_speed(text.strip(), where=where, zero=True)
             for text in self.attributes["speed"].split(",")
         )
 

@@ -106,6 +106,18 @@ def test_show_shortens_long_tables(cli: Cli, tmp_path: Path) -> None:
     assert "no master" in result.out
 
 
+def test_show_shortens_long_lists_of_speeds(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    speeds = ",".join(f"{1001 + number}f" for number in range(2000))
+    path.write_text(
+        f'{HEADER}<platform version="4.1"><zone id="z" routing="None">'
+        f'<host id="a" speed="{speeds}"/></zone></platform>'
+    )
+    result = cli("platform", "show", path)
+    assert "(2,000)" in result.out
+    assert "1.002kf" not in result.out
+
+
 def test_show_names_what_is_wrong(cli: Cli, tmp_path: Path) -> None:
     result = cli("platform", "show", "aroma_gird")
     assert result.exit_code == 2
