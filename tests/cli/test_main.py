@@ -293,3 +293,18 @@ def test_commands_of_groups_are_listed_together(cli: Cli) -> None:
     assert "Commands:" in shown
     assert "Further commands" not in shown
     assert "Simulate:" not in shown
+
+
+def test_an_interrupt_during_imports_ends_in_one_line(tmp_path: Path) -> None:
+    """A module that the command line imports first stands for Ctrl-C at that moment."""
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt\n")
+    code = "from qops_batsim.cli.main import main"
+    root = Path(qops_batsim.__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = [{str(tmp_path)!r}]; {code}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert (done.returncode, done.stderr) == (130, "qops-batsim: error: interrupted\n")
