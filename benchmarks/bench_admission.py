@@ -89,7 +89,6 @@ def whole_runs(log: Log, rounds: int) -> None:
     for _ in range(rounds):
         seconds = {}
         for name in log.schedulers:
-            make_scheduler(name).prepare()
             began = time.process_time()
             simulate(workload, machine, name)
             seconds[name] = time.process_time() - began
@@ -118,7 +117,6 @@ def feedback(rounds: int) -> None:
         seconds = []
         for _ in range(rounds):
             module = make_scheduler(name, settings)
-            module.prepare()
             began = time.process_time()
             simulation = simulate(workload, machine, module)
             seconds.append(time.process_time() - began)

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from qops_batsim.jobs import QOS_CLASSES, Job
+from qops_batsim.kernels import compiling
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.events import HostDescription
@@ -199,10 +200,11 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="draw the growth here")
     parser.add_argument("--network", action="store_true", help="one wide job on a narrow link")
     arguments = parser.parse_args()
-    Aroma().prepare()
     if arguments.network:
         wide_job()
         return
+    with compiling():
+        growth(4, 8, repeats=2)
     if arguments.jobs:
         log_times(arguments.jobs)
     growths(arguments.picture)

@@ -27,6 +27,7 @@ import numpy as np
 
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.jobs import COMPLETED_KILLED, Job, QosRequest
+from qops_batsim.kernels import compiling
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import simulate
@@ -80,7 +81,6 @@ def speed(rounds: int) -> None:
     for month, workload in months():
         best = {}
         for name, options in (("slack", {}), ("conservative", {"reserve": "processors"})):
-            make_scheduler(name, options).prepare()
             simulate(workload, machine, name, options)
             times = []
             for _ in range(rounds):
@@ -93,6 +93,8 @@ def speed(rounds: int) -> None:
 
 
 def queue() -> None:
+    with compiling():
+        decisions_beside(5)
     print(f"{'waiting':>7} {'slowest of 5 arrivals (s)':>26} {'early end (s)':>14}")
     for waiting in (250, 500, 1000, 2500):
         print(f"{waiting:7} {'{:26.3f} {:14.3f}'.format(*decisions_beside(waiting))}", flush=True)
@@ -106,7 +108,6 @@ def decisions_beside(waiting: int) -> tuple[float, float]:
     random = np.random.default_rng(1)
     scheduler = make_scheduler("slack")
     assert isinstance(scheduler, Slack)
-    scheduler.prepare()
     plan = scheduler.new_plan(PROCESSORS)
 
     def arrive(processors: int, walltime: float) -> None:

@@ -284,6 +284,11 @@ class Job:
         return hash(self.id)
 
 
+def restarted_id(job_id: str, number: int) -> str:
+    """Return the identifier of a job after so many restarts; 0: as it was submitted."""
+    return f"{job_id}#{number}" if number else job_id
+
+
 def is_number(value: object) -> TypeGuard[float]:
     """Tell whether a JSON value is a number that fits into a float; truth values are none."""
     return (
@@ -305,7 +310,7 @@ def is_whole_number(value: object) -> TypeGuard[int]:
 
 
 _FIELDS = ("id", "subtime", "res", "profile", "walltime")
-"""What Batsim knows of a job."""
+"""Fields of a job that Batsim knows."""
 
 
 def _checked_id(fields: dict[str, Any], where: str) -> str:

@@ -48,11 +48,11 @@ LOADING = 0.3
 COMPILING = 2.0
 """So long may a process run kernels as Python that would have to be compiled (seconds of CPU)."""
 
-PER_ELEMENT = 1e-5
+PER_ELEMENT = 1.5e-5
 """Assumed time per element of the longest array that a kernel takes (seconds of CPU)."""
 
 _interpreted_seconds = 0.0
-"""How long this process has run kernels as Python (seconds of CPU)."""
+"""Time in which this process has run kernels as Python (seconds of CPU)."""
 
 _only_compiled = False
 
@@ -107,7 +107,7 @@ class Kernel:
         if self._dispatcher is None:
             if self._is_for_python(arguments):
                 return self._call_python(arguments)
-            return self._first_call(arguments)
+            self._dispatcher = self._new_dispatcher()
         try:
             return self._dispatcher(*arguments)
         except Exception as error:  # noqa: BLE001 - whatever damaged files cause
@@ -133,7 +133,7 @@ class Kernel:
 
     @functools.cached_property
     def _is_kept(self) -> bool:
-        """Whether it was compiled before, for arguments of some types."""
+        """True if it was compiled before, for arguments of some types."""
         return any(self._files())
 
     @functools.cached_property
@@ -145,17 +145,6 @@ class Kernel:
             if isinstance(scope.get(name), Kernel):
                 scope[name] = scope[name]._interpreted
         return FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
-
-    def _first_call(self, arguments: tuple[Any, ...]) -> Any:
-        """Call it, and tell the listener if it has to be compiled."""
-        is_kept = any(self._files())
-        if not is_kept:
-            self._tell()
-        dispatcher = self._dispatcher = self._new_dispatcher()
-        result = self(*arguments)
-        if is_kept and dispatcher.stats.cache_misses:
-            self._tell()
-        return result
 
     def _repeated_call(self, arguments: tuple[Any, ...], error: Exception) -> Any:
         """Call it again if what failed was to find it compiled or to keep it, not to run it."""
@@ -171,13 +160,8 @@ class Kernel:
         for path in self._files():
             with suppress(OSError):
                 path.unlink()
-        self._tell()
         self._dispatcher = self._new_dispatcher(is_kept=not is_unwritten)
         return self._dispatcher(*arguments)
-
-    def _tell(self) -> None:
-        if _listener is not None:
-            _listener(self.python.__name__)
 
     def _files(self) -> Iterator[Path]:
         """Yield the files of it that numba keeps."""
@@ -189,6 +173,7 @@ class Kernel:
         """Return what numba compiles it with."""
         import numba
 
+        _hear_compiler()
         while _unknown:
             _unknown.pop()._introduce()
         dispatcher = numba.njit(nogil=True, no_cfunc_wrapper=True, _nrt=self.allocates)(self.python)
@@ -226,6 +211,28 @@ def listening(listener: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         _listener = before
+
+
+@functools.cache
+def _hear_compiler() -> None:
+    """Have numba tell the listener what it compiles, but not what it compiles that for."""
+    from numba.core import event
+
+    class Compiler(event.Listener):  # type: ignore[misc]
+        outermost = None
+
+        def on_start(self, event: event.Event) -> None:
+            compiled = event.data["dispatcher"]
+            if self.outermost is None:
+                self.outermost = compiled
+                if _listener is not None:
+                    _listener(compiled.py_func.__name__)
+
+        def on_end(self, event: event.Event) -> None:
+            if event.data["dispatcher"] is self.outermost:
+                self.outermost = None
+
+    event.register("numba:compile", Compiler())
 
 
 @contextmanager
@@ -321,7 +328,7 @@ def _owners() -> set[int]:
 
 
 def _is_kept_from_others(path: Path) -> bool:
-    """Tell whether nobody else can move a path or a directory above it away."""
+    """Return whether only trusted users can replace a path or a directory above it."""
     above = [each.stat().st_mode for each in path.absolute().parents]
     return not any(mode & stat.S_IWOTH and not mode & stat.S_ISVTX for mode in above)
 
@@ -341,7 +348,7 @@ def _make_private(home: Path, folder: Path) -> None:
 
 
 def _is_private(home: Path, folder: Path) -> bool:
-    """Tell whether all in a directory is of an owner who is trusted, and only such can write it."""
+    """Return whether only trusted users own and can write all that is in a directory."""
     owners = _owners()
     is_closed = not folder.lstat().st_mode & 0o077
     for each in (home, folder.parent, folder, *folder.rglob("*")):

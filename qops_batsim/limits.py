@@ -42,7 +42,7 @@ be written at all.
 NO_NAME = (
     "contains a comma, a quotation mark or a control character, which would break result files"
 )
-"""What to say about a name with one of them."""
+"""Message about a name with one of them."""
 
 MAX_JOBS = 10_000_000
 """Most jobs of a generated workload."""

@@ -36,7 +36,7 @@ that bears, it is :func:`least_grace` instead.
 """
 
 ROUND_TRIPS = 64
-"""How many of the platform's longest round trips a grace lasts at least.
+"""Least length of a grace, in longest round trips of the platform.
 
 A message waits for those before it, decisions of one answer take effect one after the other, and
 half the grace is for starts: this is enough for bursts of some sixty jobs.

@@ -72,7 +72,6 @@ class ModuleAgent:
         self.module = (
             make_scheduler(scheduler, settings) if isinstance(scheduler, str) else scheduler
         )
-        self.module.prepare()
         self._simulator = simulator
         self._driver = ModuleDriver(self.module, any_engine=True)
         self._events: list[e.Event] = []

@@ -71,8 +71,6 @@ class ModuleScheduler:
         super().__init__(settings)  # type: ignore[call-arg]
         with _errors_on_one_line():
             self.module = _make_module(self.scheduler, settings)
-        # Before pybatsim listens, so that no engine has to wait while kernels compile.
-        self.module.prepare()
         self._driver = ModuleDriver(self.module, any_engine=True)
         self._events: list[e.Event] = []
 

@@ -166,10 +166,10 @@ WORDS = {
     "impossible": "the deadline is nearer than the job's estimate",
     "other": "another reason, as more processors than the machine has",
 }
-"""What the reasons for refusals mean."""
+"""Meanings of the reasons for refusals."""
 
 FIRST = [name for name in MEASURES if name != "refused (%)"]
-"""What the first table has: the rest is known from it."""
+"""Measures of the first table; the others follow from them."""
 
 CLASSES = (
     "{} up to 10 min (very short), 1 h (short), 8 h (long), more; processors up to 1 "

@@ -45,7 +45,7 @@ class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     """Batsim's final state."""
     reason: str = ""
-    """What the scheduler noted, in words; mostly why the job was rejected."""
+    """Note of the scheduler, mostly the reason for a rejection, in words."""
     start: float | None = None
     end: float | None = None
     waited: float | None = None
@@ -57,7 +57,7 @@ class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
     freed_by: list[str] = []
     """Full ids of the jobs that ended when it started."""
     calendar: Calendar | None = None
-    """What the seconds are as dates, if that is known."""
+    """The date of second 0, if that is known."""
 
 
 def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
@@ -127,7 +127,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     submission: float
     requested_deadline: float | None
     outcome: str
-    """What has become of it at the end of the log: a constant of
+    """State of the job at the end of the log: a constant of
     :mod:`~qops_batsim.advice.history`."""
     reason: str = ""
     """Why the requested deadline was refused, in words."""
@@ -148,7 +148,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     free_processors: int | None = None
     """Processors that no job used when it asked."""
     in_the_way: list[Commitment] = []
-    """What had been promised in the window that the job asked for, or up to its promised
+    """Promises in the window that the job asked for, or up to its promised
     start, by start."""
     waited_for: list[Commitment] = []
     """The chain of jobs that the first promised start rested on, or for a refused job the
@@ -164,7 +164,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     waited: float | None = None
     expected_end: float | None = None
     calendar: Calendar | None = None
-    """What the seconds are as dates, if that is known."""
+    """The date of second 0, if that is known."""
 
 
 def explain(

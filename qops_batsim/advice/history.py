@@ -29,7 +29,7 @@ from qops_batsim.scheduling.registry import scheduler_class, scheduler_names
 from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE
 
 ASKING, REFUSED, WAITING, RUNNING, ENDED = "asking", "refused", "waiting", "running", "ended"
-"""What has become of a job; ``ASKING`` until the scheduler has answered."""
+"""States of a job; ``ASKING`` until the scheduler has answered."""
 
 
 class PlannedStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,7 +225,7 @@ class DecisionHistory:
     header: log.LogHeader
     events: list[log.Event]
     info: RunInfo | None = None
-    """How the run was made, if that is known."""
+    """Description of the run, if that is known."""
     made_by: type[DecisionModule] | None = None
     """The scheduler's class, where the name in the header may not lead to it."""
     code: AllowedCode = ()

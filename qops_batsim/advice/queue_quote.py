@@ -21,7 +21,7 @@ from qops_batsim.scheduling.refusal import Refusal, sentence
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 
 WITHIN, SHARE = 60.0, 0.01
-"""How much too late an earliest end may be: a minute, or a hundredth of the time until then."""
+"""Tolerances of an earliest end: a minute, or a hundredth of the time until then."""
 
 NEW_JOB = "the new job"
 

@@ -114,7 +114,7 @@ class Quotation(msgspec.Struct, frozen=True, kw_only=True):
     charges_unknown: str = ""
     """Why there are no QoS charges, if so."""
     calendar: Calendar | None = None
-    """What the seconds are as dates, if that is known."""
+    """The date of second 0, if that is known."""
 
 
 def quote(

@@ -154,15 +154,13 @@ def _run_and_print(
     console.make_directory(out, "--out")
     if page is not None:
         check_writable(page)
-    with console.announce_compiling():
-        grid.prepare()
     began = time.perf_counter()
     inputs = {"workload": workload, "platform": platform}
     digests = [trace.sha256, None if machine is None else machine.sha256]
     made_of = [digests, grid.message_delays]
     kind = AdmissionMetrics if grid.estimates == "exact" else PromiseMetrics
     kept = KeptRuns(out / "unfinished", kind, made_of)
-    with console.progress_bar(grid.runs, "runs") as on_progress:
+    with console.announce_compiling(), console.progress_bar(grid.runs, "runs") as on_progress:
         rows = run_grid(
             trace, grid, platform=machine, workers=workers, kept=kept, on_progress=on_progress
         )

@@ -98,9 +98,7 @@ def serve(
     given = parse_settings(settings or [])
     prefix = out or f"out/{short_name(scheduler)}"
     check_writable(f"{prefix}_qos.csv")
-    module = make_scheduler(scheduler, given)
-    with announce_compiling(quiet):
-        module.prepare()
+    make_scheduler(scheduler, given)  # Settings are refused before anything listens.
     connection, endpoint = listen(
         socket,
         any_interface=any_interface,
@@ -113,9 +111,10 @@ def serve(
         note(f"{scheduler} listens at {endpoint}")
     server = _Server(scheduler, given, any_engine, connection, prefix, quiet)
     try:
-        code = server.serve_one()
-        while loop and not server.idle:
-            code = max(code, server.serve_one())
+        with announce_compiling(quiet):
+            code = server.serve_one()
+            while loop and not server.idle:
+                code = max(code, server.serve_one())
     finally:
         connection.close(LAST_WORD_SECONDS)
     raise typer.Exit(code)

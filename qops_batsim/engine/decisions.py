@@ -56,7 +56,7 @@ from qops_batsim.protocol.messages import rounded_value
 from qops_batsim.timing import SHORTEST_CALL_DELAY
 
 SWITCHING_FLOP = 1.0
-"""What a host works off in the power state through which it goes."""
+"""Work that a host does in the power state through which it goes."""
 
 
 class Switch:

@@ -33,6 +33,7 @@ from qops_batsim.jobs import (
     REJECTED,
     SUBMITTED,
     Job,
+    restarted_id,
 )
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.tables import Words
@@ -102,8 +103,12 @@ class DelayJobs(NamedTuple):
         """Return the identifiers of all within the workload."""
         ids = [self.columns.ids[place] for place in self.places.tolist()]
         count = self.submitted
-        ids[count:] = [f"{ids[each.job]}#{each.number}" for each in self.restarts]
+        ids[count:] = [restarted_id(ids[each.job], each.number) for each in self.restarts]
         return ids
+
+    def full_ids(self) -> list[str]:
+        """Return the identifiers of all, the workload's name before each."""
+        return [f"{self.name}!{each}" for each in self.local_ids()]
 
 
 class Outcome(NamedTuple):
@@ -347,14 +352,14 @@ def told_jobs(jobs: DelayJobs, listed: Sequence[Job]) -> Iterator[tuple[int, Job
 
     ``listed`` are those of the workload.
     """
-    places, ids, count = jobs.places.tolist(), jobs.local_ids(), jobs.submitted
+    places, ids, count = jobs.places.tolist(), jobs.full_ids(), jobs.submitted
     restarts = deque(enumerate(jobs.restarts, count))
     for position in range(count + 1):
         while restarts and restarts[0][1].submitted == position:
             again, _ = restarts.popleft()
-            yield again, listed[places[again]].renamed(f"{jobs.name}!{ids[again]}")
+            yield again, listed[places[again]].renamed(ids[again])
         if position < count:
-            yield position, listed[places[position]].renamed(f"{jobs.name}!{ids[position]}")
+            yield position, listed[places[position]].renamed(ids[position])
 
 
 def remember(outcome: Outcome, world: World) -> None:

@@ -21,7 +21,7 @@ from qops_batsim.errors import SimulationError
 from qops_batsim.timing import SAME_DATE
 
 EXHAUSTED = 1e-5
-"""What is left of a resource below this (flop/s, bytes/s) is nothing, as in SimGrid."""
+"""Rest of a resource (flop/s, bytes/s) below which nothing is left, as in SimGrid."""
 
 PLAIN_ROUNDS = 50
 """More rounds than that are skipped where they are alike."""

@@ -105,7 +105,7 @@ WATTS = "wattage_per_state"
 SLEEP = "sleep_pstates"
 
 COMPUTES, SLEEPS, SWITCHES = "computes", "sleeps", "switches"
-"""What a host does in a power state."""
+"""States of a host in one power state."""
 
 NO_WATTS = (0.0, 0.0, 0.0)
 
@@ -192,7 +192,7 @@ def _ways(host: Host) -> dict[int, tuple[int, int]]:
 
 
 SLEEPING, SWITCHING_ON, SWITCHING_OFF, IDLE, COMPUTING, UNAVAILABLE = range(6)
-"""What a host can do; the first five in the order of ``_machine_states.csv``."""
+"""States of a host; the first five in the order of ``_machine_states.csv``."""
 
 NAMES = ("sleeping", "switching_on", "switching_off", "idle", "computing", "unavailable")
 """Batsim's names for that."""

@@ -17,7 +17,7 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.timing import TOLD_DECIMALS
 
 SHORTEST_RUN_TIME = 1e-5
-"""What a job that ended as it started is written to have run (seconds), as in Batsim."""
+"""Run time that is written for a job that ended as it started (seconds), as in Batsim."""
 
 RANK_MAPPING = "smpi_ranks_to_hosts_mapping"
 """Field of a job that gives, for each rank of a trace, the index of its host."""

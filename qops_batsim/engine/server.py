@@ -45,10 +45,10 @@ from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.timing import TOLD_DECIMALS
 
 Actor = Generator[Callable[[Any], None], None, None]
-"""What an actor does: it yields requests, and goes on when they are granted."""
+"""Steps of an actor: it yields requests, and goes on when they are granted."""
 
 ActorRequest = Callable[[Actor], None]
-"""What an actor asks for: called with the actor, it sees to it that the actor goes on."""
+"""Request of an actor: called with the actor, it sees to it that the actor goes on."""
 
 Delivery = Callable[[int | None, Callable[[Any], None], Any], None]
 """Brings a message from a host, None for the master, to the server, then calls back."""
@@ -167,7 +167,7 @@ Exchange = Callable[[Message[Event]], Message[Decision]]
 
 
 _LETTER = Amounts((), (0.0, 4.0, 0.0, 0.0))
-"""What the first of two hosts sends the second when a rank of a trace has ended (bytes)."""
+"""Size of the message between two hosts when a rank of a trace has ended (bytes)."""
 
 
 class NetworkedWorld(World):

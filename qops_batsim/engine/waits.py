@@ -129,7 +129,7 @@ class Waits:
 
 
 NEAR = 1e-3
-"""How long before their end (seconds) waits are followed step by step.
+"""Time before their end in which waits are followed step by step (seconds).
 
 Above all rounding errors of a clock, and most messages take less.
 """

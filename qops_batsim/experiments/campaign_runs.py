@@ -101,8 +101,6 @@ def run_campaign(
     found = Description(
         package_version=__version__, key=campaign.key, campaign=campaign, identities=known
     )
-    for each in campaign.schedulers:
-        each.make().prepare()
     text = msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
     write_text(Path(directory) / DESCRIPTION, text + "\n")
     kept, failures = _stores(Path(directory))

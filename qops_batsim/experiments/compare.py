@@ -137,11 +137,6 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
         for each in self.contestants:
             each.make()
 
-    def prepare(self) -> None:
-        """Compile the kernels of all schedulers; other processes find them in the cache."""
-        for each in self.contestants:
-            each.make().prepare()
-
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One run: contestant, load, seed and its metrics.
@@ -172,7 +167,6 @@ def run_grid(
     jobs of type ``delay``; without platform there are as many equal hosts as the trace is for.
     """
     grid.check()
-    grid.prepare()
     cells = list(product(grid.loads, grid.seeds, grid.contestants))
     cases = [grid.case(*cell).canonical() for cell in cells]
     runs = run_cases(

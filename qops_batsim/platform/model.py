@@ -111,16 +111,16 @@ def _is_number(text: str) -> bool:
 
 
 TOPOLOGIES = ("FLAT", "TORUS", "FAT_TREE", "DRAGONFLY")
-"""How the hosts of a cluster are linked, as SimGrid names them."""
+"""Topologies of a cluster's links, as SimGrid names them."""
 
 ROLES = ("compute_node", "master", "storage")
 """Roles a host may have, as Batsim names them."""
 
 ROUTINGS = ("Full", "None", "Vivaldi", "Cluster", "Floyd", "Dijkstra", "DijkstraCache")
-"""How a zone finds the links between two of its members, as SimGrid names them."""
+"""Routings: rules for the links between two members of a zone, as SimGrid names them."""
 
 SHARING_POLICIES = ("SHARED", "FATPIPE", "SPLITDUPLEX")
-"""How the flows over a link share its bandwidth."""
+"""Rules by which the flows over a link share its bandwidth."""
 
 Coordinates = tuple[float, float, float]
 """Place of a host in a Vivaldi zone (milliseconds of latency)."""

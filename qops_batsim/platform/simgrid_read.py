@@ -352,7 +352,7 @@ _TOPOLOGY_FORMS = {
         "groups,links;chassis,links;routers,links;nodes, as in 3,4;4,3;5,1;2",
     ),
 }
-"""What parameters of a topology look like, with the numbers whose product is its hosts."""
+"""Pattern of a topology's parameters, and the numbers among them whose product is its hosts."""
 
 
 def check_topology(cluster: Cluster, element: OpenElement, hosts: int) -> None:

@@ -18,7 +18,7 @@ from qops_batsim.protocol.events import Event, JobSubmitted, SimulationBegins
 from qops_batsim.protocol.messages import Message, Stamped, WireMessage
 
 PATIENCE = 5.0
-"""How long the server may take to answer (seconds)."""
+"""Longest time that the server may take to answer (seconds)."""
 
 
 class _NamedJob(msgspec.Struct, frozen=True):

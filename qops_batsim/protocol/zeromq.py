@@ -84,7 +84,7 @@ def _refuse_other_files(path: str) -> None:
 
 
 _LOOK_UP_MS = 100
-"""How often a wait for a message looks up from it (milliseconds)."""
+"""Time between two looks at signals while a message is waited for (milliseconds)."""
 
 _MESSAGES_AHEAD = 10
 """Messages of a peer that are read before they are asked for; one that waits for answers sends one.
@@ -495,7 +495,7 @@ def _attach(sockets: MessageSocket, attach: Callable[[str], Any], address: str, 
 
 
 _WORDS_SHOWN = 200
-"""How much of an answer that is no JSON object is shown (bytes)."""
+"""Most of an answer that is no JSON object that a message shows (bytes)."""
 
 
 class RemoteDecisionSide:

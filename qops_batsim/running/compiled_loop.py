@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,11 +17,10 @@ import numpy as np
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job
-from qops_batsim.kernels import compiling
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.scheduling.admission.foresight import Foresight
-from qops_batsim.scheduling.admission.fqops import Fqops
+from qops_batsim.scheduling.admission.fqops import Fqops, note_restart
 from qops_batsim.scheduling.admission.mrt import Mrt
 from qops_batsim.scheduling.admission.msb import Msb
 from qops_batsim.scheduling.admission.qops import Qops
@@ -33,7 +31,7 @@ from qops_batsim.scheduling.easy import Easy
 from qops_batsim.scheduling.fcfs import Fcfs
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind
+from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.tables import Words
 from qops_batsim.workload.model import Workload
@@ -50,9 +48,6 @@ AT_A_TIME = 0.05
 
 PLANNERS = (Conservative, Slack, Qops, Fqops, Foresight, Msb, Mrt)
 """Schedulers with a plan for which there is a loop."""
-
-MANY = 20_000
-"""So many jobs are never written by Python, which takes as long as to load the compiler."""
 
 CALLS = 64
 """Room for so many calls at first."""
@@ -113,7 +108,7 @@ def run_compiled(
     outcome = _outcome(jobs, events, noted)
     ended = len(outcome.ended) - len(outcome.jobs.restarts)
     simulation.finish(lambda: outcome, float(events.dates[0]), ended)
-    _log_kills(driver.log, outcome, noted.kills)
+    _log_kills(driver.log, outcome, noted)
     _log(driver.log, workload, outcome, hosts, noted.refusals, announces=announces)
     if on_progress is not None:
         on_progress(int(events.counts[kernels.ENDED]))
@@ -161,15 +156,8 @@ def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
 
     made = new_jobs(len(jobs.processors), words)
     dates, estimates = jobs.submission_times.astype(float), jobs.estimates.astype(float)
-    arguments = made, dates, jobs.processors, estimates, jobs.walltimes, _deadlines(jobs)
-    with _compiling(jobs):
-        set_jobs(*arguments)
+    set_jobs(made, dates, jobs.processors, estimates, jobs.walltimes, _deadlines(jobs))
     return made
-
-
-def _compiling(jobs: DelayJobs) -> AbstractContextManager[None]:
-    """Have loops over all jobs run as machine code in the block, if these are many."""
-    return compiling() if jobs.submitted >= MANY else nullcontext()
 
 
 def _deadlines(jobs: DelayJobs) -> np.ndarray:
@@ -366,44 +354,35 @@ def _outcome(jobs: DelayJobs, events: Events, noted: _Noted) -> Outcome:
     from qops_batsim.engine.delay_jobs import Outcome, with_restarts
     from qops_batsim.running import event_kernels as kernels
 
-    metadata, count, runs = noted.metadata, len(jobs.places), int(events.counts[kernels.RUNS])
+    count, runs = len(jobs.places), int(events.counts[kernels.RUNS])
     if noted.kills:
         jobs = with_restarts(jobs, events.jobs[count:runs], events.submitted[count:runs])
-        ids = [f"{jobs.name}!{each}" for each in jobs.local_ids()]
-        for again, kill in enumerate(noted.kills, count):
-            metadata[again] = f"restart_of={ids[kill.victim]};killed_for={ids[kill.sake]}"
     ended = events.ended[: events.counts[kernels.ENDED]]
     changes = events.counts[kernels.CHANGES]
-    with _compiling(jobs):
-        hosts = HostIntervals(*kernels.intervals_of(events, ended))
     return Outcome(
         jobs=jobs,
         ended=ended,
         starts=events.starts[: len(jobs.places)],
         finishes=events.finishes[: len(jobs.places)],
-        hosts=hosts,
+        hosts=HostIntervals(*kernels.intervals_of(events, ended)),
         change_dates=events.change_dates[:changes],
         computing=events.computing[:changes],
-        metadata=metadata,
+        metadata=noted.metadata,
     )
 
 
-def _log_kills(log: QosLog, outcome: Outcome, kills: Sequence[_Kill]) -> None:
-    """Log which jobs were killed for which, and the work that was lost."""
+def _log_kills(log: QosLog, outcome: Outcome, noted: _Noted) -> None:
+    """Log which jobs were killed for which, and the work that was lost; note their metadata."""
     jobs = outcome.jobs
-    if not kills:
+    if not noted.kills:
         return
-    ids = [f"{jobs.name}!{each}" for each in jobs.local_ids()]
-    latest = list(range(jobs.submitted))
-    for again, (victim, sake, since) in enumerate(kills, jobs.submitted):
+    ids, latest = jobs.full_ids(), list(range(jobs.submitted))
+    for again, (victim, sake, since) in enumerate(noted.kills, jobs.submitted):
         killed, latest[victim] = latest[victim], again
-        log.restarted(ids[again], ids[victim])
-        log.kills[ids[killed]] += 1
-        record = log.record(ids[victim])
         wasted = int(jobs.processors[victim]) * (float(outcome.finishes[killed]) - since)
-        record.wasted_processor_seconds = (record.wasted_processor_seconds or 0.0) + wasted
-        reason = Refusal(kind=RefusalKind.KILLED_FOR_IT, blamed=ids[killed])
-        log.record(ids[sake]).reasons = (reason,)
+        told = note_restart(log, ids[again], ids[victim], ids[killed], ids[sake], wasted)
+        noted.metadata[again] = told
+        log.kills[ids[killed]] += 1
 
 
 def _log(

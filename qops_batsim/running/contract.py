@@ -208,10 +208,9 @@ def check_scheduler(
         return make_scheduler(made)
 
     try:
-        module = make()
+        make()
     except InterfaceError as error:
         raise SchedulerContractError(str(error)) from None
-    module.prepare()
     passed = 0
     for case in cases():
         with _named(case.name):

@@ -44,7 +44,7 @@ decisions.
     AFTER_KILL,
     IDLE_CALL,
 ) = range(17)
-"""What :attr:`Events.counts` holds.
+"""Indices into :attr:`Events.counts`.
 
 The next job to submit, and the first of those told now; how many waits began, the number of the
 submitter's; how many more messages there are at this date; how many messages may still be told;

@@ -40,7 +40,7 @@ from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.model import Workload
 
 LOG_LEVELS = ("quiet", "network-only", "information", "debug")
-"""How much Batsim says (its option ``--verbosity``)."""
+"""Levels of Batsim's log (its option ``--verbosity``)."""
 
 _EXPORT = "run"
 

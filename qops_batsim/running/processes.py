@@ -17,7 +17,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import IO, Any, Self
 
 GRACE_SECONDS = 5.0
-"""How long a program may take to end by itself once it was told to (seconds)."""
+"""Time that a program has to end by itself once it was told to (seconds)."""
 
 MAX_LINE = 500
 """Letters of a line that are passed on; protocol messages make lines of megabytes."""
@@ -48,7 +48,7 @@ if os.getppid() == int(sys.argv[1]):
     os.execv(sys.argv[2], sys.argv[2:])
 """
 _RELEASE = b"."
-"""What lets the watching process go in peace."""
+"""Byte that ends the watching process, which then kills nothing."""
 
 
 class ChildProcess:

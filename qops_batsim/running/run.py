@@ -366,8 +366,6 @@ class _RunInProgress:
             self.jobs, self.machine, self.options, allow_smaller_machine=self.smaller_machine
         )
         batsim = find_batsim(call.path)
-        with self.progress.phase("preparing"):
-            self.module.prepare()
         self.module.use_platform(self.machine)
         # Batsim gets the files that were given, not what was read of them.
         _, workload, platform, _ = self.given

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from qops_batsim.jobs import QosRequest
+from qops_batsim.jobs import QosRequest, restarted_id
 from qops_batsim.scheduling.answers import Answer, refusal_of, with_offer
 from qops_batsim.scheduling.core import rows
 from qops_batsim.scheduling.decision_events import (
@@ -99,8 +99,7 @@ def events_of(
 
     def name(slot: int, run: int | None = None) -> str:
         number = kills.get(slot, 0) if run is None else run
-        job_id = job_of(slot).job
-        return f"{job_id}#{number}" if number else job_id
+        return restarted_id(job_of(slot).job, number)
 
     place, end = 0, len(told)
     offered_row: tuple[int, float, float, float] | None = None
@@ -206,7 +205,7 @@ def answers_in(
         if kind == rows.OFFERED:
             offer = code, first, second, third
         elif kind == rows.KILLED:
-            again[slot] = f"{id_of(slot)}#{code + 1}"
+            again[slot] = restarted_id(id_of(slot), code + 1)
         elif kind in (rows.REFUSED, rows.REASON):
             blamed = again.get(other) or id_of(other) if other >= 0 else ""
             refusal = refusal_of(code, processors_of(slot), blamed, (first, second, third))

@@ -49,12 +49,6 @@ class Easy(SpaceSharingScheduler):
         """
         raise NotImplementedError
 
-    def prepare(self) -> None:
-        """Compile the kernel by one empty pass."""
-        module = Easy()
-        module.begin(System(hosts=()))
-        module.schedule(0.0)
-
     def begin(self, system: System) -> None:
         """Start with an empty queue."""
         from qops_batsim.scheduling.easy_kernel import easy_pass, new_line, new_running

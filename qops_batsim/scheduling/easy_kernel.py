@@ -28,7 +28,7 @@ NO_WIDTH = np.iinfo(np.int64).max
 """Processors that the narrowest job asks for, where there is none."""
 
 USED, SUMMARIZED, WAITING = range(3)
-"""What :attr:`Line.sizes` holds: places in use, those that summaries count, jobs in these."""
+"""Indices into :attr:`Line.sizes`: places in use, those that summaries count, jobs in these."""
 
 SHORT_LINE = 4 * BLOCK
 """A line of so many places is closed up whenever a job has left it, and has no summaries."""

@@ -40,7 +40,7 @@ _REGISTERED = "was registered"
 _REJECTED = "was rejected"
 _ENDED = "has ended before"
 _FORCED = "was given another state"
-"""What is known of a job that does not run; of one that does, its hosts are."""
+"""States of a job that does not run; of one that does, the hosts are kept."""
 
 _ENDS = frozenset(FINAL_STATES) - {REJECTED}
 

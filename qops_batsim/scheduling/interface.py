@@ -24,7 +24,7 @@ _NO_HOOKS = {"start", "reject", "running_jobs", "availability", "keep_decisions"
 """Methods of our classes that a scheduler calls, not an engine."""
 
 _TOLD = {"Options", "summary", "keeps_decisions", "needs_deadlines", "needs"}
-"""What a class says of itself, which changes no decision."""
+"""Attributes by which a class describes itself; no decision depends on them."""
 
 _NOW_NEEDS = ("needs_dynamic_jobs", "wants_compute_sharing")
 """Former attributes that ``needs`` has taken the place of."""

@@ -146,9 +146,6 @@ class DecisionModule:
         """Needs of the scheduler, with its options, beside running jobs."""
         return EngineNeeds()
 
-    def prepare(self) -> None:
-        """Load what is slow to load (compiled kernels) before the first message."""
-
     def use_platform(self, platform: Platform) -> None:
         """Learn the platform, where the program that starts the engine knows it.
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import Job, restarted_id
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.answers import (
     Answer,
@@ -438,7 +438,7 @@ class Plan:
     def _kill(self, slot: int, sake: int, run: int, since: float) -> Kill:
         """Have the job in a slot be the same work again, and return what is to be killed."""
         victim, original = self.table.jobs[slot], self.table.original(slot)
-        again = original.renamed(f"{original.id}#{run + 1}")
+        again = original.renamed(restarted_id(original.id, run + 1))
         self.table.replace(slot, again)
         return Kill(slot, victim, again, sake, since)
 

@@ -42,7 +42,7 @@ Rows = npt.NDArray[Any]
 """A number of processors for each index, or a row of words of host bits."""
 
 CLEARLY = 1e-3
-"""What is earlier by this (seconds) is so however dates are rounded."""
+"""Difference of dates that no rounding explains (seconds)."""
 
 STEPS_PER_RESERVATION = 2
 """A reservation adds at most so many steps."""

@@ -22,7 +22,7 @@ class RefusalKind(StrEnum):
     NONE = ""
     """Nothing does."""
     FREE_TEXT = "free_text"
-    """What a scheduler says in words of its own."""
+    """A reason in the scheduler's own words."""
     TOO_WIDE = "too_wide"
     """It asks for more processors than the machine has, or for none."""
     HOSTS_GONE = "hosts_gone"

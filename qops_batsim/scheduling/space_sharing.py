@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 from qops_batsim.errors import SimulationError
@@ -101,14 +100,6 @@ class SpaceSharingScheduler(DecisionModule):
     def new_plan(self, machine_size: int) -> Plan | None:
         """Return an empty plan with this scheduler's options, or None if it keeps none."""
         return None
-
-    def prepare(self) -> None:
-        """Compile the kernels of the plan, if there is one: each of them works once."""
-        plan = copy(self).new_plan(1)
-        if plan is not None:
-            from qops_batsim.scheduling.warm_up import warm_up
-
-            warm_up(plan)
 
     def use_platform(self, platform: Platform) -> None:
         """Use the least grace of this platform, unless another one was given."""

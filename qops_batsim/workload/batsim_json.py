@@ -69,7 +69,7 @@ _AMOUNTS = frozenset({"cpu", "com", "bytes_to_read", "bytes_to_write", "nb_bytes
 _RANGE = f"from 0 up to {MAX_AMOUNT:g}"
 
 _LOG = re.compile(r"\.swf(\.gz)?$")
-"""How names of logs end."""
+"""Endings of the names of logs."""
 
 _SECONDS = f"a number of seconds above 0, up to {MAX_SECONDS:g},"
 
@@ -102,7 +102,7 @@ _FEW = 100_000
 _LEAST_BEYOND = 10**_MAX_DIGITS
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
-"""What half a character may look like."""
+"""Escape sequence of half a character."""
 
 
 class _Document(msgspec.Struct):

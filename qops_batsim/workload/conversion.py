@@ -41,7 +41,7 @@ __all__ = ["Bounds", "Conversion", "Repairs", "convert_log"]
 
 _NEXT_JOB = "},\n"
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
-"""What JSON holds as it is."""
+"""Types that JSON has itself."""
 
 _NUMBERED_FIELDS = ("user", "group", "executable", "queue")
 """Fields of jobs that are numbers, where a log has no texts."""
@@ -53,14 +53,14 @@ class Conversion(msgspec.Struct, kw_only=True):
     workload: Workload
     """The jobs; its ``provenance`` records every choice and count."""
     records: Records
-    """What the log says of each job of the workload, in its order, after the repairs: waits,
+    """Records of the log for each job of the workload, in its order, after the repairs: waits,
     statuses and users beside what is simulated.
     """
     records_read: int
     records_in_window: int
     """Records submitted within the window; without a window, all that the reader took for jobs."""
     repairs: list[RepairCount]
-    """What was left out or repaired, in the order in which it was done."""
+    """Repairs and omissions, in the order in which they were made."""
     usable_jobs: int
     """Jobs after the repairs, before ``skip`` and ``first``."""
     first_submission: float
@@ -69,7 +69,7 @@ class Conversion(msgspec.Struct, kw_only=True):
     calendar: Calendar | None
     """The site's dates of the log's seconds; None if they are not known."""
     size_is: str = ""
-    """What the machine's size is taken from, if neither the caller nor the log tells it."""
+    """Source of the machine's size, if neither the caller nor the log tells it."""
     offered_load: float | None
     """Sum of run time x processors over processors of the machine x time from first to last
     submission; None when that time is 0.
@@ -426,7 +426,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "duplicate_id": ("drop", "renumber"),
     "processors_field": ("requested", "allocated"),
 }
-"""What each field of :class:`Repairs` accepts, its default first."""
+"""Accepted values of each field of :class:`Repairs`, its default first."""
 
 
 DONE = {
@@ -440,7 +440,7 @@ DONE = {
     "first": "taken as the first",
     "shift": "read as if not changed",
 }
-"""What has become of records, in words."""
+"""Outcomes of records, in words."""
 
 
 class Repairs(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ from qops_batsim.workload.model import Workload, check_seed, check_share, plain_
 ARTIFICIAL = ("run-time", "turnaround", "none")
 
 AT_LEAST = ("run-time", "estimate")
-"""What is the least time from submission to a user's deadline."""
+"""Least times from submission to a user's deadline."""
 
 DAY = 86400
 """Least time until an artificial deadline (seconds)."""

@@ -39,7 +39,7 @@ class Workload(msgspec.Struct):
     processors: int
     """Processors of the machine the workload is for (``nb_res``)."""
     provenance: dict[str, Any] = {}
-    """How the workload was made, with every parameter and seed; written to the file."""
+    """Description of the making, with every parameter and seed; written to the file."""
     source: str = "a workload"
     """Where it was read from, for messages."""
     sha256: str | None = None

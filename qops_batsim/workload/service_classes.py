@@ -44,7 +44,7 @@ SDSC_MIX = {"express": 662, "high": 602, "normal": 2765, "low": 867, "standby": 
 """Jobs in each queue among the first 4,961 of the SDSC SP2 log, cancelled ones included."""
 
 TOGETHER, APART = "together", "apart"
-"""What becomes of the tasks of a job (:attr:`ClassChoices.tasks`)."""
+"""Choices for the tasks of a job (:attr:`ClassChoices.tasks`)."""
 
 LEAST_CPU_TIME = 1.0
 """CPU time of a task that used less, or none that was measured as more than 0 (seconds)."""
@@ -64,8 +64,8 @@ class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
     speed: float = 1e9
     """Flop/s of the host on which the CPU times were measured."""
     tasks: str = TOGETHER
-    """What a job of n processors becomes: ``"together"``, one job of n processors, whose parts
-    progress at one rate; ``"apart"``, n jobs of one processor, the tasks of one application
+    """Jobs in the place of one of n processors: ``"together"``, one job of n processors, whose
+    parts progress at one rate; ``"apart"``, n jobs of one processor, the tasks of one application
     (``qos.application``), which may share a host.
     """
 

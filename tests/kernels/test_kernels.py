@@ -174,6 +174,26 @@ def test_what_was_compiled_is_found_again(place: Path) -> None:
     assert len(list(place.rglob("*.nbc"))) == 3
 
 
+def test_compiling_is_told_before_it_begins_and_once(place: Path) -> None:
+    def stop(name: str) -> None:
+        heard.append(name)
+        raise KeyboardInterrupt
+
+    heard: list[str] = []
+    compiled(filled, np.zeros(2, np.int64), 1)
+    kernels.directory.cache_clear()
+    other = kernel(filled.python)
+    with compiling():
+        for _ in range(2):
+            with listening(stop), pytest.raises(KeyboardInterrupt):
+                other(np.zeros(2), 1)
+        assert heard == ["filled", "filled"], "files of other arguments are there"
+        with listening(heard.append):
+            other(np.zeros(2), 1)
+            assert kernel(divided.python)(4, 2) == 2.0
+    assert heard[2:] == ["filled", "divided"], "and not fill, which filled calls"
+
+
 def test_a_link_of_ones_own_is_followed(place: Path) -> None:
     values = np.zeros(2, np.int64)
     (place.parent / "elsewhere").mkdir()

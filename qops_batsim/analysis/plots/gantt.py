@@ -162,7 +162,7 @@ ENGINES = ("auto", "evalys", "image")
 """Ways to draw; ``auto`` takes evalys while its labels stay readable."""
 
 COLORS_BY = ("auto", "deadline", "state")
-"""What colours tell: deadlines met, with how much to spare, and missed; or how jobs ended.
+"""Meanings of colours: deadlines met, with how much to spare, and missed; or how jobs ended.
 
 ``auto`` takes deadlines where users have set some.
 """

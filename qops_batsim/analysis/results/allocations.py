@@ -147,7 +147,7 @@ _WORD = 5
 _BIT = (1 << _WORD) - 1
 
 _SPLITTER = 2.0**27 + 1
-"""What splits a float into two of half the digits (Dekker 1971)."""
+"""Factor that splits a float into two of half the digits (Dekker 1971)."""
 
 
 class Occupancy(NamedTuple):

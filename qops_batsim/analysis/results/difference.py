@@ -204,7 +204,7 @@ FIELDS = {
     "finish": "finish_time",
     "hosts": "allocated_resources",
 }
-"""What is compared, with its column in ``_jobs.csv``."""
+"""Measures that are compared, with their columns in ``_jobs.csv``."""
 
 
 class PairedJobs:

@@ -42,7 +42,7 @@ JOBS_COLUMNS = (*_TEXT_COLUMNS, *_NUMBER_COLUMNS)
 """Columns that ``_jobs.csv`` must have."""
 
 DECISIONS = ("", QOS_ACCEPTED, QOS_REJECTED)
-"""What ``_qos.csv`` may say about a job."""
+"""Answers to a job in ``_qos.csv``."""
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -130,8 +130,6 @@ def run_study(traces: Mapping[Source, Workload], study: Study, request: PaperReq
     units = request.bound
     searched = [bound_case(each, units) for each in study.admittance_scenarios()] if units else []
     request = request.in_parts(len(cases) + len(packed_cases) + len(set(searched)))
-    for scheduler in dict.fromkeys(case.scheduler for case in cases):
-        make_scheduler(scheduler).prepare()
     logs = {source.name: traces[source] for source in study.all_sources()}
     made_of: list[Any] = [[name, each.provenance, len(each.jobs)] for name, each in logs.items()]
     runs = DeadlineRuns(logs)

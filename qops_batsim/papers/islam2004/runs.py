@@ -109,7 +109,6 @@ class Results:
 
 def run_study(trace: Workload, study: Study, request: PaperRequest) -> Results:
     """Run every case with every seed on a trace, the jobs of load 1, of type ``delay``."""
-    make_scheduler(SCHEDULER).prepare()
     categories = msgspec.to_builtins(Categories())
     made_of = [STRINGENCY, categories, trace.provenance, trace.processors, len(trace.jobs)]
     work = _Trace(trace)

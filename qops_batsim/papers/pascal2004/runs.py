@@ -152,7 +152,6 @@ def run_trial(trial: Trial, path: Path) -> TrialMeasures:
     if trial.candidates is not None:
         settings |= {"moves": trial.candidates, "stops": trial.candidates}
     module = kind(read_options(trial.scheduler, kind, settings))
-    module.prepare()
     simulation = simulate(module, workload, make_cluster(HOSTS, speed=SPEED))
     return outcome_of(workload, simulation.ended, module)
 

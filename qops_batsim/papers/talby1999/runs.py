@@ -307,9 +307,6 @@ def run_years(
     log: SwfLog, cases: Sequence[Case], request: PaperRequest
 ) -> dict[Case, YearMeasures]:
     """Run cases on the paper's year of a log."""
-    for name in dict.fromkeys(case.scheduler for case in cases):
-        # Also for the workers: they find the compiled kernels in the cache.
-        make_scheduler(name).prepare()
     made_of = [log.sha256, len(log)]
     return request.run(_Log(log), cases, YearMeasures, made_of)
 

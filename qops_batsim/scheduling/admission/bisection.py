@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 MOST_DOUBLINGS = 20
-"""How often a deadline that cannot be kept is put off to twice the distance."""
+"""Most times that a deadline that cannot be kept is put off to twice the distance."""
 
 A = TypeVar("A")
 

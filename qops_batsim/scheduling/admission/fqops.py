@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING
 
 from qops_batsim.economics.tolerance import FixedTolerance, RandomTolerance, Tolerance
-from qops_batsim.jobs import COMPLETED_KILLED, QOS_REJECTED, Job, QosRequest
+from qops_batsim.jobs import COMPLETED_KILLED, QOS_REJECTED, Job
 from qops_batsim.protocol.decisions import KillJob, RegisterJob, SetJobMetadata
 from qops_batsim.protocol.events import NO_MORE_STATIC_JOBS, JobCompleted, Notify
 from qops_batsim.scheduling.admission.options import FqopsOptions
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from qops_batsim.scheduling.admission.feedback import Terms
     from qops_batsim.scheduling.answers import Answer, Kill
     from qops_batsim.scheduling.plan import Plan
+    from qops_batsim.scheduling.qos_log import QosLog
 
 
 class Fqops(SpaceSharingScheduler):
@@ -60,19 +60,6 @@ class Fqops(SpaceSharingScheduler):
         """To register killed jobs again, where jobs are killed."""
         kills = self.options.kill_and_restart
         return EngineNeeds(dynamic_jobs=kills, profile_reuse=kills, why="kill_and_restart is on")
-
-    def prepare(self) -> None:
-        """Compile the kernels by a small plan in which each of them works once."""
-        from qops_batsim.platform.hostset import HostSet
-        from qops_batsim.scheduling.warm_up import warm_up
-
-        plan = Fqops(FqopsOptions(kill_and_restart=True, tolerance_factor=2.0)).new_plan(1)
-        # B is admitted by killing A, C gets an offer.
-        for name, date, deadline in (("A", 0.0, None), ("B", 2.0, 7.0), ("C", 2.0, 8.0)):
-            qos = QosRequest(deadline=deadline, estimated_runtime=5.0)
-            plan.arrived(Job(name, date, 1, "none", qos=qos))
-            plan.decide(date, HostSet.first(1))
-        warm_up(copy(self).new_plan(1))
 
     def tolerance(self) -> Tolerance:
         """Return who speaks for the users."""
@@ -155,16 +142,10 @@ class Fqops(SpaceSharingScheduler):
             return
         original, sake = (plan.table.original(slot).id for slot in (kill.slot, kill.sake))
         self._restarted.add(kill.again.id)
-        self.qos_log.restarted(kill.again.id, original)
-        record = self.qos_log.record(original)
         wasted = kill.victim.processors * (now - kill.since)
-        record.wasted_processor_seconds = (record.wasted_processor_seconds or 0.0) + wasted
-        killed = Refusal(kind=RefusalKind.KILLED_FOR_IT, blamed=kill.victim.id)
-        self.qos_log.record(sake).reasons = (killed,)
-        self._decisions += (
-            RegisterJob(kill.again.id, kill.again),
-            SetJobMetadata(kill.again.id, f"restart_of={original};killed_for={sake}"),
-        )
+        again, killed = kill.again.id, kill.victim.id
+        told = note_restart(self.qos_log, again, original, killed, sake, wasted)
+        self._decisions += (RegisterJob(again, kill.again), SetJobMetadata(again, told))
         plan.release(kill.slot)
         # Hosts may have gone for ever since the kill.
         self._may_be_too_wide = self.capacity.is_final
@@ -193,3 +174,24 @@ class Fqops(SpaceSharingScheduler):
         if kill is not None:
             self._kills[kill.victim.id] = kill
             self._victims.append(kill.victim.id)
+
+
+def note_restart(
+    log: QosLog, again: str, original: str, killed: str, sake: str, wasted: float
+) -> str:
+    """Log that a killed job runs again, and return its metadata.
+
+    Parameters
+    ----------
+    again, original, killed
+        Identifiers of the job: from now on, as it was submitted, and as it was killed.
+    sake
+        Identifier of the job for which it was killed.
+    wasted
+        Work that was lost (processor-seconds).
+    """
+    log.restarted(again, original)
+    record = log.record(original)
+    record.wasted_processor_seconds = (record.wasted_processor_seconds or 0.0) + wasted
+    log.record(sake).reasons = (Refusal(kind=RefusalKind.KILLED_FOR_IT, blamed=killed),)
+    return f"restart_of={original};killed_for={sake}"

@@ -55,13 +55,6 @@ class DeadlineScheduler(SpaceSharingScheduler):
         """
         raise NotImplementedError
 
-    def prepare(self) -> None:
-        """Compile the kernels of a plan; :meth:`admit` is only asked about real jobs."""
-        from qops_batsim.scheduling.plan import Plan
-        from qops_batsim.scheduling.warm_up import warm_up
-
-        warm_up(Plan(1))
-
     def new_plan(self, machine_size: int) -> Plan:
         """Return an empty plan that admits jobs with :meth:`admit`."""
         from qops_batsim.scheduling.admission.own_search import OwnSearch

@@ -11,18 +11,12 @@ from itertools import groupby
 
 import msgspec
 
-from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.protocol.events import HostDescription
 from qops_batsim.scheduling.aroma.application import (
-    BEST_EFFORT,
     DEADLINE,
-    DEDICATED,
     Application,
-    Work,
 )
-from qops_batsim.scheduling.aroma.book import Book, Taken
-from qops_batsim.scheduling.aroma.machine import Machine
+from qops_batsim.scheduling.aroma.book import Taken
 from qops_batsim.scheduling.aroma.mapping import Fallbacks, Mapper, Stopped, map_all
 from qops_batsim.scheduling.aroma.nominal import Nominal, Presence
 from qops_batsim.scheduling.aroma.recurrence import Ints
@@ -383,18 +377,3 @@ class Planner:
                 book.put_back(planned)
             else:
                 self._mapped = True
-
-
-def warm_up() -> None:
-    """Compile the kernels: map an application of each kind on two hosts."""
-    machine = Machine([HostDescription(0, "one"), HostDescription(1, "two")])
-    mapper = Mapper(machine, Book(machine.hosts), memory_weight=1.0, revisions=1)
-    planner = Planner(mapper, Fallbacks(mapper, 0, 0, lambda application: None), News())
-    work = Work(seconds=10.0, sent=1.0)
-    planner.update(0.0)
-    for number, name in enumerate((BEST_EFFORT, DEADLINE, DEDICATED)):
-        job = Job(f"warm-up!{number}", 0.0, 2, "none")
-        planner.map([Application(job, name, work, number, deadline=1000.0)])
-    planner.due()
-    planner.conclude()
-    planner.update(5.0)

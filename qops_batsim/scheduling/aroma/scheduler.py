@@ -116,12 +116,6 @@ class Aroma(DecisionModule):
         self._given_options = self.options
         self._platform: Platform | None = None
 
-    def prepare(self) -> None:
-        """Compile the kernels by mapping a few applications."""
-        from qops_batsim.scheduling.aroma.planner import warm_up
-
-        warm_up()
-
     def use_platform(self, platform: Platform) -> None:
         """Look up speeds and routes in this platform; use its least grace, unless one was given."""
         self._platform = platform

@@ -109,9 +109,6 @@ from qops_batsim.timing import PLAN_TOLERANCE
 NO_JOB = -1
 """In place of a slot: none."""
 
-NOTHING, COMPRESS, REBUILD = range(3)
-"""What the plan needs at the beginning of a decision."""
-
 TOO_WIDE, HOSTS_GONE = RefusalKind.TOO_WIDE.code, RefusalKind.HOSTS_GONE.code
 
 
@@ -149,22 +146,19 @@ def begin_decision(state: State) -> None:
     """Bring the plan up to date with what has ended, and what has not as it should."""
     if state.counts[PHASE] != IDLE:
         return  # It goes on, with more room.
-    change = find_change(state)
-    if change == REBUILD:
-        rebuild_plan(state)
-    elif change == COMPRESS:
+    if renew_plan(state):
         compress_plan(state, nominal(state))
     if state.counts[SUSPENSIONS] != 0:
         settle(state)
 
 
 @kernel
-def find_change(state: State) -> int:
+def renew_plan(state: State) -> bool:
     """Begin a decision with the running jobs, and reject new jobs that can never run.
 
-    Returned is whether the plan has to be made anew, because something takes longer than planned
-    or hosts have left, or to be compressed, because something came free early. If hosts have
-    returned it has been.
+    The plan is made anew if something takes longer than planned or hosts have left, and compressed
+    if hosts have returned. Returned is whether it has to be compressed because something came free
+    early, which each algorithm does in its way.
     """
     counts = state.counts
     counts[PHASE] = BEGUN
@@ -182,12 +176,14 @@ def find_change(state: State) -> int:
     overdue = has_missed_start(state) or overdue
     if counts[IS_RESIZED] != 0:
         if has_lost_hosts(state) or overdue:
-            return REBUILD
-        compress_plan(state, reserve_anew(state))
-        return NOTHING
+            rebuild_plan(state)
+        else:
+            compress_plan(state, reserve_anew(state))
+        return False
     if overdue:
-        return REBUILD
-    return COMPRESS if early and state.waiting.size[0] > 0 else NOTHING
+        rebuild_plan(state)
+        return False
+    return bool(early and state.waiting.size[0] > 0)
 
 
 @kernel

@@ -52,7 +52,7 @@ from qops_batsim.timing import GRACE, GRID_TOLERANCE
     FIRST_NEW,
     PROMISES_GAINS,
 ) = range(21)
-"""What :attr:`State.counts` holds.
+"""Indices into :attr:`State.counts`.
 
 The first slot that no decision was made about, and the first that is no job's; hosts of the
 machine, those that are there, and as many as the log has; hosts that a job can start on; hosts
@@ -68,7 +68,7 @@ IDLE, BEGUN, ASKING = range(3)
 """Phases of a decision."""
 
 NOW, IS_LATE, NEWS_GRACE, TOLERANCE, MOST_LAG, SOONEST = range(6)
-"""What :attr:`State.clock` holds.
+"""Indices into :attr:`State.clock`.
 
 The date (seconds); whether news is late, and the grace, the tolerance and the most lag of
 :class:`~qops_batsim.scheduling.news.News`; no running job is expected to end before the last one.

@@ -22,12 +22,10 @@ from qops_batsim.scheduling.core.columns import (
     STARTS,
 )
 from qops_batsim.scheduling.core.decision import (
-    COMPRESS,
     NO_JOB,
-    REBUILD,
     end_decision,
-    find_change,
     next_question,
+    renew_plan,
 )
 from qops_batsim.scheduling.core.plan import (
     compress_plan,
@@ -35,7 +33,6 @@ from qops_batsim.scheduling.core.plan import (
     nominal,
     place_new,
     promise_gains,
-    rebuild_plan,
     save_starts,
     settle,
 )
@@ -249,10 +246,7 @@ def begin_slack(state: State, slacks: Slacks) -> None:
     """Bring the plan up to date with what has ended, and what has not as it should."""
     if state.counts[PHASE] != IDLE:
         return  # It goes on, with more room.
-    change = find_change(state)
-    if change == REBUILD:
-        rebuild_plan(state)
-    elif change == COMPRESS:
+    if renew_plan(state):
         compress(state, slacks)
     if state.counts[SUSPENSIONS] != 0:
         settle(state)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.core.columns import LATEST_STARTS
 from qops_batsim.scheduling.core.plan import expect_end, forget_gone
@@ -43,14 +43,14 @@ EXTENSION = 0.1
 """A job that reaches its estimate asks for this part of it in addition (section 4.7)."""
 
 TICK_GRACE = PLAN_TOLERANCE
-"""How long after its estimate a job is looked at (seconds).
+"""Time after its estimate at which a job is looked at (seconds).
 
 Engines round the dates that they send, that of the start as well: a job that ends just
 at its estimate must not be taken for one that does not.
 """
 
 TICK_ROUNDING = PLAN_TOLERANCE / 2
-"""How much earlier than that date the engine's may be (seconds)."""
+"""Most by which the engine's date may be before that (seconds)."""
 
 
 class Promise(NamedTuple):
@@ -221,17 +221,3 @@ def new_requests(jobs: int) -> Requests:
     """Return room for what so many jobs bring along."""
     classes, ends_in_time = np.zeros((2, jobs), np.int64)
     return Requests(np.zeros(jobs), np.zeros(jobs), classes, ends_in_time)
-
-
-def warm_up(plan: SlackPlan) -> None:
-    """Compile the kernels of an empty plan of one processor: each of them works once."""
-    for index, political in enumerate((0.0, 0.0, 0.0, None)):
-        qos = QosRequest(estimated_runtime=10.0, political_priority=political)
-        plan.arrived(Job(f"warm-up!{index}", 0.0, 1, "none", qos=qos))
-    for date in (0.0, 5.0):
-        for job, _ in plan.decide(date, HostSet.first(1)):
-            plan.watch(job)
-        if date == 0.0:
-            plan.left("warm-up!0")
-    plan.overruns(16.0, extend=True)
-    plan.decide(20.0, HostSet())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from copy import copy
 from typing import TYPE_CHECKING
 
 from qops_batsim.jobs import Job
@@ -40,12 +39,6 @@ class Slack(SpaceSharingScheduler):
     def __init__(self, options: SlackOptions | None = None) -> None:
         super().__init__(options)
         self.options.check()
-
-    def prepare(self) -> None:
-        """Compile the kernels by a small plan in which each of them works once."""
-        from qops_batsim.scheduling.slack.plan import warm_up
-
-        warm_up(copy(self).new_plan(1))
 
     def new_plan(self, machine_size: int) -> SlackPlan:
         """Return an empty plan with these options."""

@@ -77,7 +77,7 @@ class NewJob(NamedTuple):
 
 
 NULL_JOB = NewJob(0, 0.0, 1.0, math.inf)
-"""What is inserted when a job is removed (section 4.5)."""
+"""Job that is inserted where one is removed (section 4.5)."""
 
 
 class Room(NamedTuple):

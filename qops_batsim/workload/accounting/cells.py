@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _UNKNOWN = frozenset({"", "unknown", "none", "n/a", "na", "null", "nan", "-"})
-"""What stands for a value that is not known, in lower case."""
+"""Words for a value that is not known, in lower case."""
 _UNLIMITED = frozenset({"unlimited", "infinite"})
 _DURATION = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?(\.\d+)?")
 _LEAP_SECOND = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d):60")

@@ -125,7 +125,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     """Names of states, by default those of jobs that ran and ended. A job that was cancelled
     before it started is counted, and is no job."""
     state_names: Mapping[str, str] = {}
-    """What a site's own words for states mean: ``{"fertig": "COMPLETED"}``."""
+    """Meanings of a site's own words for states: ``{"fertig": "COMPLETED"}``."""
     restarts: str = "last"
     """Rows of one id: ``last`` takes the last of them, ``each`` takes all as jobs of their own
     (``4711``, ``4711r1``, …)."""
@@ -137,7 +137,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     time_zone: str | None = None
     """Zone of dates without UTC offset; UTC by default."""
     date_format: str | None = None
-    """How dates are written (as for ``strftime``), if not ISO 8601 or seconds since 1970."""
+    """Format of dates (as for ``strftime``), if not ISO 8601 or seconds since 1970."""
 
     def __post_init__(self) -> None:
         for name, accepted in _ACCEPTED.items():
@@ -185,7 +185,7 @@ class Rows:
     tasks: dict[int, list[int] | None] = field(default_factory=dict)
     left_out: list[RepairCount] = field(default_factory=list)
     read: int = 0
-    """How many rows were read, those of no jobs included."""
+    """Number of rows that were read, those of no jobs included."""
 
     def take(self, kept: Any) -> None:
         """Keep rows, given by places (or which they are) in the order wanted."""

@@ -16,7 +16,7 @@ MAPPED = (
     *("id", "state", "submit", "eligible", "start", "end", "run_time", "walltime"),
     *("user", "group", "queue", "qos", "processors", "nodes"),
 )
-"""What a column of any table may say."""
+"""Meanings that a column of any table may have."""
 
 UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 

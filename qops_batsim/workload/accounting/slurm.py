@@ -155,7 +155,7 @@ def _split_ids(rows: Rows, table: TextTable, name: str) -> None:
 
 
 _NOT_SET, _INFINITE = (1 << 32) - 2, (1 << 32) - 1
-"""What older versions write for the number that is not set, and the one without limit."""
+"""Numbers by which older versions mean "not set" and "no limit"."""
 
 _WHAT = "Slurm accounting (sacct --json)"
 
