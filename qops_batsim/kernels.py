@@ -9,6 +9,7 @@ compiled from: what is found there is never stale.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import functools
 import hashlib
 import os
@@ -20,7 +21,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from importlib.metadata import version
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -50,6 +51,9 @@ COMPILING = 2.0
 
 PER_ELEMENT = 1.5e-5
 """Assumed time per element of the longest array that a kernel takes (seconds of CPU)."""
+
+WAITING = 180.0
+"""Longest that a process waits for another one that compiles the same kernel (seconds)."""
 
 _interpreted_seconds = 0.0
 """Time in which this process has run kernels as Python (seconds of CPU)."""
@@ -104,11 +108,14 @@ class Kernel:
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the compiled function, or the function itself as long as that is shorter."""
-        if self._dispatcher is None:
+        is_first = self._dispatcher is None
+        if is_first:
             if self._is_for_python(arguments):
                 return self._call_python(arguments)
             self._dispatcher = self._new_dispatcher()
         try:
+            if is_first:
+                self._compile(arguments)
             return self._dispatcher(*arguments)
         except Exception as error:  # noqa: BLE001 - whatever damaged files cause
             return self._repeated_call(arguments, error)
@@ -145,6 +152,30 @@ class Kernel:
             if isinstance(scope.get(name), Kernel):
                 scope[name] = scope[name]._interpreted
         return FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
+
+    def _compile(self, arguments: tuple[Any, ...]) -> None:
+        """Find it compiled for arguments or have it compiled, by one process at a time."""
+        import numba
+
+        try:
+            types = tuple(map(numba.typeof, arguments))
+        except ValueError:
+            return  # The call says what is wrong.
+        folder = directory(self.python.__module__)
+        with nullcontext() if self._is_kept or folder is None else self._alone(folder):
+            self._dispatcher.compile(types)
+
+    @contextmanager
+    def _alone(self, folder: Path) -> Iterator[None]:
+        """Wait until no other process compiles it; not for ever, nor where there are no locks."""
+        with ExitStack() as stack:
+            last = time.monotonic() + WAITING
+            with suppress(OSError):
+                path = folder / f"{self.python.__name__}.lock"
+                handle = stack.enter_context(path.open("wb"))
+                while not _is_locked(handle.fileno()) and time.monotonic() < last:
+                    time.sleep(0.05)
+            yield
 
     def _repeated_call(self, arguments: tuple[Any, ...], error: Exception) -> Any:
         """Call it again if what failed was to find it compiled or to keep it, not to run it."""
@@ -244,6 +275,15 @@ def compiling() -> Iterator[None]:
         yield
     finally:
         _only_compiled = before
+
+
+def _is_locked(handle: int) -> bool:
+    """Lock an open file, and return whether no other process has."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _longest(values: tuple[Any, ...]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
 import shutil
@@ -406,7 +407,8 @@ def test_kernels_of_other_processes_and_of_changed_files(tmp_path: Path) -> None
     told = [process.communicate()[0] for process in together]
     assert all(each.startswith("3 ") for each in told)
     files = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
-    assert sorted(path.suffix for path in files) == [".nbc", ".nbi"], "no part of one"
+    kept = sorted(path.suffix for path in files if path.suffix != ".lock")
+    assert kept == [".nbc", ".nbi"], "no part of one"
     assert start(tmp_path).communicate()[0] == "3 []\n"
     (tmp_path / "helper.py").write_text(HELPER.replace("STEP = 1", "STEP = 5"))
     assert start(tmp_path).communicate()[0] == "11 ['twice']\n"
@@ -423,6 +425,50 @@ with kernels.compiling():
 modules = [each for each in sys.modules.values() if 'kernel' in each.__name__]
 call = profile.trim
 """
+
+
+TWINS = """
+from qops_batsim.kernels import kernel
+
+@kernel
+def outer(value):
+    return 2 * value
+"""
+
+AT_ONCE = """
+import sys
+sys.path.insert(0, {path!r})
+from qops_batsim.kernels import compiling, listening
+import twins
+with compiling(), listening(print):
+    assert twins.outer(3) == 6
+"""
+
+
+def test_processes_that_need_a_kernel_at_once_compile_it_once(tmp_path: Path) -> None:
+    (tmp_path / "twins.py").write_text(TWINS)
+    command = [sys.executable, "-c", AT_ONCE.format(path=str(tmp_path))]
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    started = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    told = [each.communicate()[0].split() for each in started]
+    assert [each.returncode for each in started] == [0, 0, 0]
+    assert sorted(told) == [[], [], ["outer"]]
+
+
+@pytest.mark.parametrize("is_locked", [True, False])
+def test_a_process_that_hangs_over_a_kernel_is_not_waited_for(
+    place: Path, monkeypatch: pytest.MonkeyPatch, is_locked: bool
+) -> None:
+    monkeypatch.setattr(kernels, "WAITING", 0.1)
+    folder = kernels.directory(divided.__module__)
+    assert folder is not None
+    with (folder / "divided.lock").open("wb") as other:
+        if is_locked:
+            fcntl.flock(other, fcntl.LOCK_EX)
+        assert compiled(divided, 4, 2) == ["divided"]
 
 
 @pytest.mark.sweep
