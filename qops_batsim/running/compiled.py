@@ -56,6 +56,7 @@ from qops_batsim.scheduling.easy_kernel import (
     easy_pass,
     new_line,
     new_running,
+    put_in_order,
 )
 from qops_batsim.scheduling.profile import Floats, Ints, Queue, Rows, new_queue, up_to_grid
 from qops_batsim.scheduling.slack.decision import Slacks, call_for, decide_slack
@@ -124,13 +125,18 @@ def new_easy_state(jobs: int, hosts: int) -> EasyState:
 
 
 @kernel
-def run_easy(events: Events, state: EasyState, hosts: int, estimates: Floats) -> int:
-    """Backfill without delaying the first job, as :class:`~qops_batsim.scheduling.easy.Easy`."""
+def run_easy(events: Events, state: EasyState, hosts: int, estimates: Floats, keys: Floats) -> int:
+    """Backfill without delaying the first job, as :class:`~qops_batsim.scheduling.easy.Easy`.
+
+    Without ``keys`` by job the order is that of arrival.
+    """
     counts, size = events.counts, state.size
     while next_message(events, state.gone):
         for job in range(counts[ARRIVED], counts[NEXT]):
             if fits(events, job, hosts):
                 append(state.line, job)
+        if len(keys) > 0 and counts[ARRIVED] < counts[NEXT]:
+            put_in_order(state.line, keys)
         count, size[0] = easy_pass(
             events.dates[0],
             0.0,

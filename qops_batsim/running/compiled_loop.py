@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,9 @@ AT_A_TIME = 0.05
 PLANNERS = (Conservative, Slack, Qops, Fqops, Foresight, Msb, Mrt)
 """Schedulers with a plan for which there is a loop."""
 
+_ABOUT_A_CLASS = {"Options", "summary", "__annotations__", "__doc__", "__module__"}
+"""Attributes of a class on which no decision depends, but for a key that reads its options."""
+
 CALLS = 64
 """Room for so many calls at first."""
 
@@ -59,7 +63,26 @@ def is_compiled(module: DecisionModule) -> bool:
         return False
     if isinstance(module, Slack) and module.options.on_overrun != "none":
         return False
-    return type(module) in (Easy, Fcfs, *PLANNERS)
+    return type(module) in (Easy, Fcfs, *PLANNERS) or _only_orders(type(module))
+
+
+def _only_orders(kind: type[DecisionModule]) -> bool:
+    """Return whether a class is EASY but for its key, which reads only the job and the options."""
+    if not issubclass(kind, Easy):
+        return False
+    own: dict[str, Any] = {}
+    for each in reversed(kind.__mro__[: kind.__mro__.index(Easy)]):
+        own |= vars(each)
+    known = set(dir(Easy())) - {"key", "options"}
+    changed = {name for name in own if name in known} - _ABOUT_A_CLASS
+    codes = [each.__code__ for each in own.values() if isinstance(each, FunctionType)]
+    return "key" in own and not changed and not any(known & names_in(code) for code in codes)
+
+
+def names_in(code: CodeType) -> set[str]:
+    """Return the attributes and global names that a function reads, with the functions in it."""
+    inner = [names_in(each) for each in code.co_consts if isinstance(each, CodeType)]
+    return set(code.co_names).union(*inner)
 
 
 def _kills(module: DecisionModule) -> bool:
@@ -78,6 +101,9 @@ def run_compiled(
     jobs = simulation.delay_jobs(dynamic=_kills(module)) if is_compiled(module) else None
     if jobs is None:
         return False
+    keys = _keys(module, jobs, workload, len(simulation.hosts))
+    if keys is None:
+        return False
     from qops_batsim.running import event_kernels as kernels
 
     hosts, announces = len(simulation.hosts), simulation.options.acknowledge_dynamic_jobs
@@ -86,7 +112,7 @@ def run_compiled(
     planner = None
     if type(module) in PLANNERS:
         planner = _PlannerLoop(module, jobs, hosts)
-    run = _loop_without_plan(module, jobs, hosts) if planner is None else planner.run
+    run = _loop_without_plan(module, jobs, hosts, keys) if planner is None else planner.run
     messages = 20
     while True:
         events.counts[kernels.LEFT] = messages
@@ -134,8 +160,31 @@ def _new_events(jobs: DelayJobs, hosts: int, *, kills: bool, announces: bool, ca
     )
 
 
+def _keys(
+    module: DecisionModule, jobs: DelayJobs, workload: Workload, hosts: int
+) -> np.ndarray | None:
+    """Return the keys of the jobs, empty without; None if one cannot be told here.
+
+    It is asked again in the simulation, which then ends as it would.
+    """
+    if type(module) is Easy or not isinstance(module, Easy):
+        return np.empty(0)
+    from qops_batsim.engine.delay_jobs import told_jobs
+
+    keys, before = np.zeros(len(jobs.processors)), dict(vars(module))
+    try:
+        for position, job in told_jobs(jobs, workload.jobs):
+            if 1 <= job.processors <= hosts:
+                keys[position] = module.checked_key(job)
+    except Exception:  # noqa: BLE001 - whatever a plug-in raises
+        vars(module).clear()
+        vars(module).update(before)
+        return None
+    return keys
+
+
 def _loop_without_plan(
-    module: DecisionModule, jobs: DelayJobs, hosts: int
+    module: DecisionModule, jobs: DelayJobs, hosts: int, keys: np.ndarray
 ) -> Callable[[Events], int]:
     """Return the loop of a scheduler without plan, with the state that it keeps."""
     from qops_batsim.running import compiled
@@ -146,7 +195,7 @@ def _loop_without_plan(
         queue = compiled.new_fcfs_state(count, hosts)
         return lambda events: compiled.run_fcfs(events, queue, hosts)
     state, estimates = compiled.new_easy_state(count, hosts), _plan_jobs(jobs).numbers[ESTIMATES]
-    return lambda events: compiled.run_easy(events, state, hosts, estimates)
+    return lambda events: compiled.run_easy(events, state, hosts, estimates, keys)
 
 
 def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:

@@ -45,18 +45,24 @@ class Easy(SpaceSharingScheduler):
     def key(self, job: Job) -> float:
         """Return what waiting jobs are ordered by, the least first, ties by arrival.
 
-        Asked once, when the job arrives. Not implemented: the order of arrival.
+        Asked once, when the job arrives, and only about the job and the options: nothing of the
+        simulation is known then. Not implemented: the order of arrival.
         """
         raise NotImplementedError
 
     def begin(self, system: System) -> None:
         """Start with an empty queue."""
-        from qops_batsim.scheduling.easy_kernel import easy_pass, new_line, new_running
+        from qops_batsim.scheduling.easy_kernel import (
+            easy_pass,
+            new_line,
+            new_running,
+            put_in_order,
+        )
         from qops_batsim.scheduling.profile import new_queue
         from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable
 
         super().begin(system)
-        self._pass = easy_pass
+        self._pass, self._put_in_order = easy_pass, put_in_order
         self._table: JobTable = JobTable()
         self._line = new_line(FIRST_CAPACITY)
         # No more jobs run than there are processors, nor are as many more chosen to.
@@ -79,11 +85,12 @@ class Easy(SpaceSharingScheduler):
         slots[sizes[USED]] = slot
         sizes[USED] += 1
         if self._has_key:
-            self._table.numbers.keys[slot] = self._checked(job, self.key(job))
+            self._table.numbers.keys[slot] = self.checked_key(job)
             self._sorted = False
 
-    def _checked(self, job: Job, key: object) -> float:
-        """Return a key, if it is a number."""
+    def checked_key(self, job: Job) -> float:
+        """Return the key of a job; SimulationError if it is no number."""
+        key: object = self.key(job)
         if isinstance(key, SupportsFloat) and not math.isnan(float(key)):
             return float(key)
         told = f"{type(self).__name__}.key({job.id}) returned {shown(key)}"
@@ -113,7 +120,8 @@ class Easy(SpaceSharingScheduler):
         """Start the jobs that fit without delaying the first one that does not."""
         jobs, numbers = self._table.jobs, self._table.numbers
         if not self._sorted:
-            self._sort()
+            self._put_in_order(self._line, numbers.keys)
+            self._sorted = True
         count, self._running_count = self._pass(
             float(now),
             self.news.grace if self.news.late else 0.0,
@@ -130,14 +138,6 @@ class Easy(SpaceSharingScheduler):
         self._gone.size[0] = 0
         for index in range(count):
             self.start(jobs[self._started[index]])
-
-    def _sort(self) -> None:
-        """Put the jobs that came since the last pass into their places. O(queue log queue)."""
-        waiting = self._waiting()
-        # Those with the same key stand in order of arrival before and after.
-        waiting = waiting[self._table.numbers.keys[waiting].argsort(kind="stable")]
-        self._make_line(waiting, len(self._line.slots))
-        self._sorted = True
 
     def _waiting(self) -> Ints:
         """Return the slots of the waiting jobs in order. O(queue)."""

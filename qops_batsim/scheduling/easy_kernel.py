@@ -133,10 +133,26 @@ def close_up(line: Line, first: int) -> None:
 
 
 @kernel
+def put_in_order(line: Line, keys: Floats) -> None:
+    """Put the waiting jobs in the order of their keys by slot, those of one key as they stand.
+
+    O(places + new × waiting), if only new jobs, which stand at the end, are out of order.
+    """
+    close_up(line, 0)
+    slots = line.slots
+    for last in range(1, line.sizes[USED]):
+        slot, place = slots[last], last
+        while place > 0 and keys[slots[place - 1]] > keys[slot]:
+            slots[place] = slots[place - 1]
+            place -= 1
+        slots[place] = slot
+
+
+@kernel
 def can_start_one(
     line: Line, block: int, nominal: int, extra: int, now: float, latest: float
 ) -> bool:
-    """Whether a job of a block may start beside the one that is reserved for.
+    """Return whether a job of a block may start beside the one that is reserved for.
 
     It ends by the latest date, or needs no more than the extra processors. O(1).
     """

@@ -14,6 +14,7 @@ from qops_batsim import kernels
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Simulation
+from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
@@ -26,15 +27,30 @@ from qops_batsim.running.simulate import default_engine
 from qops_batsim.scheduling.admission.fqops import Fqops
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.easy import Easy
+from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import write_qos_log
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import read_workload
 from qops_batsim.workload.model import Workload, delay_profile
 
+
+class SmallestFirst(Easy):
+    """EASY by processors, the smallest job first, as a user writes it."""
+
+    def key(self, job: Job) -> float:
+        return self._size(job)
+
+    def _size(self, job: Job) -> float:
+        return job.processors
+
+
+Named = str | type[DecisionModule]
+
 COMPILED = [
     ("fcfs", {}),
     ("easy", {}),
+    (SmallestFirst, {}),
     ("conservative", {"reserve": "hosts"}),
     ("conservative", {"reserve": "processors"}),
     ("qops", {}),
@@ -99,7 +115,7 @@ class Loops:
         self,
         workload: Workload,
         hosts: int,
-        scheduler: str,
+        scheduler: Named,
         options: Any,
         *,
         announces: bool = True,
@@ -156,7 +172,7 @@ class Loops:
     ],
 )
 def test_shipped_workloads_give_the_same_files(
-    name: str, scheduler: str, options: dict[str, str], tmp_path: Path
+    name: str, scheduler: Named, options: dict[str, str], tmp_path: Path
 ) -> None:
     workload = read_workload(find_input(name, "workloads"))
     Loops(workload, workload.processors, scheduler, options).check(tmp_path)
@@ -210,7 +226,10 @@ def workloads(draw: st.DrawFn, shortest: float = 0.0) -> Workload:
 @given(workload=workloads())
 @settings(max_examples=30, deadline=None)
 def test_random_workloads_give_the_same_files(
-    workload: Workload, scheduler: str, options: dict[str, str], tmp_path_factory: Any
+    workload: Workload,
+    scheduler: str | type[DecisionModule],
+    options: dict[str, str],
+    tmp_path_factory: Any,
 ) -> None:
     directory = tmp_path_factory.getbasetemp() / "loops"
     directory.mkdir(exist_ok=True)
@@ -221,7 +240,10 @@ def test_random_workloads_give_the_same_files(
 @given(workload=workloads(shortest=2e-6))
 @settings(max_examples=30, deadline=None)
 def test_random_workloads_of_longer_jobs_give_the_same_files(
-    workload: Workload, scheduler: str, options: dict[str, str], tmp_path_factory: Any
+    workload: Workload,
+    scheduler: str | type[DecisionModule],
+    options: dict[str, str],
+    tmp_path_factory: Any,
 ) -> None:
     directory = tmp_path_factory.getbasetemp() / "loops"
     directory.mkdir(exist_ok=True)
@@ -297,7 +319,7 @@ def killing(jobs: int) -> Workload:
 
 @pytest.mark.parametrize(("scheduler", "options"), ON_FEWER)
 def test_a_shipped_workload_gives_the_same_files(
-    scheduler: str, options: dict[str, str], tmp_path: Path
+    scheduler: Named, options: dict[str, str], tmp_path: Path
 ) -> None:
     workload = read_workload(find_input("kth_sp2_mixed_500", "workloads"))
     Loops(workload, workload.processors, scheduler, options).check(tmp_path)
@@ -323,12 +345,43 @@ def test_what_could_not_be_registered_again_takes_the_plain_loop() -> None:
         assert not run_compiled(simulation, workload, driver, None)
 
 
+def test_a_key_that_fails_is_asked_in_the_simulation() -> None:
+    class Fails(Easy):
+        asked = 0
+
+        def key(self, job: Job) -> float:
+            self.asked += 1
+            return math.nan if job.id.endswith("3") else 0.0
+
+    workload = read_workload(find_input("tiny_8", "workloads"))
+    driver = ModuleDriver(Fails(), any_engine=True)
+    simulation = Simulation(make_cluster(8), [workload], driver, default_engine(driver.module))
+    assert not run_compiled(simulation, workload, driver, None)
+    assert driver.module.asked == 0
+    with pytest.raises(SimulationError, match=r"Fails.key\(w0!3\) returned NaN"):
+        simulation.run()
+
+
 def test_only_our_own_schedulers_are_compiled() -> None:
-    class Mine(Easy):
+    class Unchanged(Easy):
         pass
 
+    class Counts(SmallestFirst):
+        def key(self, job: Job) -> float:
+            return self.free_count
+
+    class Counted(SmallestFirst):
+        def key(self, job: Job) -> float:
+            return min([job], key=lambda each: self.free_count).processors
+
+    class Watches(SmallestFirst):
+        def arrived(self, job: Job) -> None:
+            super().arrived(job)
+
     assert is_compiled(Easy())
-    assert not is_compiled(Mine())
+    assert is_compiled(SmallestFirst())
+    for kind in (Unchanged, Counts, Counted, Watches):
+        assert not is_compiled(kind())
     assert is_compiled(make_scheduler("conservative"))
     assert is_compiled(make_scheduler("qops"))
     assert is_compiled(make_scheduler("fqops"))
