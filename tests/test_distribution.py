@@ -61,7 +61,8 @@ def test_the_source_distribution_holds_what_is_needed_to_build_test_and_cite(bui
     rest = files("platforms", "workloads", "notebooks", "docs")
     single = {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "zensical.toml"}
     single |= {"CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"}
-    assert members == code | rest | single | {"pyproject.toml", "PKG-INFO", ".gitignore"}
+    single |= {"pyproject.toml", "PKG-INFO", ".gitignore", ".ci/conda/recipe.yaml"}
+    assert members == code | rest | single
 
 
 def test_the_main_job_runs_from_the_wheel(tmp_path: Path) -> None:
