@@ -27,7 +27,7 @@ from qops_batsim.protocol.events import HostDescription
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.aroma.application import Application, Work
 from qops_batsim.scheduling.aroma.book import Book
-from qops_batsim.scheduling.aroma.machine import DEFAULT_SPEED, Machine
+from qops_batsim.scheduling.aroma.machine import DEFAULT_SPEED, UnequalHosts
 from qops_batsim.scheduling.aroma.mapping import Fallbacks, Mapper, forget_all
 from qops_batsim.scheduling.aroma.scheduler import Aroma
 from qops_batsim.shipped import find_input
@@ -100,7 +100,7 @@ def log_times(jobs: int) -> None:
 def occupied(hosts: int, tasks: int, seed: int) -> tuple[Mapper, Fallbacks, np.random.Generator]:
     """Return a machine with so many mapped tasks of all classes; half of them planned."""
     random = np.random.default_rng(seed)
-    machine = Machine([HostDescription(number, f"host{number}") for number in range(hosts)])
+    machine = UnequalHosts([HostDescription(number, f"host{number}") for number in range(hosts)])
     mapper = Mapper(machine, Book(machine.hosts), memory_weight=1.0, revisions=4)
     fallbacks = Fallbacks(mapper, 8, 8, lambda application: None)
     mapped = 0

@@ -33,7 +33,7 @@ from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.admission.foresight import Foresight
-from qops_batsim.scheduling.answers import Answer
+from qops_batsim.scheduling.answers import AdmissionAnswer
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.estimates import EstimateChoices
@@ -244,7 +244,7 @@ class Timed(Foresight):
         assert policy is not None
         take = policy.take
 
-        def timed(plan: Plan, now: float, slot: int) -> Answer:
+        def timed(plan: Plan, now: float, slot: int) -> AdmissionAnswer:
             began = process_time()
             answer = take(plan, now, slot)
             self.times.append((plan.waiting_count, 1e3 * (process_time() - began)))

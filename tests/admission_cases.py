@@ -13,7 +13,7 @@ from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.scheduling.admission.search import Draft, Question, Search
 from qops_batsim.scheduling.profile import new_profile, new_queue, running_profile
 from qops_batsim.scheduling.refusal import Refusal
-from qops_batsim.scheduling.table import JobTable
+from qops_batsim.scheduling.table import SlotTable
 
 
 class Found(NamedTuple):
@@ -76,7 +76,7 @@ def random_case(rng: random.Random, most_waiting: int = 7) -> Case:
 
 def question_of(case: Case) -> Question:
     """Return what the plan of a scheduler would ask a search."""
-    table = JobTable()
+    table = SlotTable()
     for job in sorted(case.jobs, key=lambda job: job.slot):
         qos = QosRequest(
             deadline=None if job.deadline == math.inf else float(job.deadline),

@@ -11,7 +11,7 @@ from qops_batsim.scheduling.profile import Queue, new_jobs, new_profile, reserve
 from qops_batsim.scheduling.slack.orders import HEURISTICS
 from qops_batsim.scheduling.slack.search import (
     NewJob,
-    Rules,
+    SlackRules,
     cheapest_schedule,
     new_room,
 )
@@ -83,7 +83,7 @@ def ask(case: Case, heuristic: str, *, compresses: bool = False) -> Schedule | N
     changed, position, new_start, price, moved = cheapest_schedule(
         float(case.now), case.machine, running, jobs, waiting, case.fixed,
         NewJob(new.processors, float(new.estimate), float(new.priority), float(new.latest)),
-        Rules(
+        SlackRules(
             np.array([weights.utilization, weights.time, weights.priority, weights.fairness]),
             HEURISTICS[heuristic], compresses,
         ),

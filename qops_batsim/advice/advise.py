@@ -25,7 +25,7 @@ from qops_batsim.advice.trace_runs import (
     GroupCount,
     Prepared,
     TraceRuns,
-    Window,
+    TraceWindow,
     add_up,
     choose_windows,
     prepare,
@@ -151,7 +151,7 @@ class Advice:
 
     choices: AdviceChoices
     trace: Conversion
-    windows: Sequence[Window]
+    windows: Sequence[TraceWindow]
     prepared: Prepared
     runs: dict[AdviceCase, AdviceRun]
 

@@ -151,7 +151,7 @@ class RunCharges(msgspec.Struct, frozen=True, kw_only=True):
     report: ChargeReport
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class ChargeComparison(msgspec.Struct, frozen=True, kw_only=True):
     """Charges of one run or two, and the weights at which two earn the same."""
 
     choices: ChargeChoices
@@ -179,7 +179,7 @@ def charge_runs(
     choices: ChargeChoices | None = None,
     workloads: list[Path] | None = None,
     reference: str | None = None,
-) -> Comparison:
+) -> ChargeComparison:
     """Return what the jobs of a run pay, beside those of another run of the same workload.
 
     ``workloads`` are what was run, in order; by default what the run's description names.
@@ -213,7 +213,7 @@ def charge_runs(
     crossing = None
     if against is not None:
         crossing = break_even(*(each.report.total.income(choices.penalty) for each in runs))
-    return Comparison(choices=choices, runs=runs, break_even=crossing)
+    return ChargeComparison(choices=choices, runs=runs, break_even=crossing)
 
 
 def _references(

@@ -418,12 +418,14 @@ def _events_told(lines: Iterable[bytes], path: Path) -> Iterator[tuple[int, log.
 
 def _rows_told(lines: io.BytesIO, path: Path) -> Iterator[tuple[int, log.Event]]:
     """Yield the events of a log of rows, with the numbers of their last lines."""
-    from qops_batsim.scheduling.answers import Answer
+    from qops_batsim.scheduling.answers import AdmissionAnswer
     from qops_batsim.scheduling.decision_rows import KINDS, events_of
 
     what = "the requests of a decision log"
     requests, answers = decoded(lines.readline(), _requests, f"{path}: line 2", what)
-    worded = {slot: Answer(refusal, blamed, offer) for slot, refusal, blamed, offer in answers}
+    worded = {
+        slot: AdmissionAnswer(refusal, blamed, offer) for slot, refusal, blamed, offer in answers
+    }
     kinds = {name: number for number, name in enumerate(KINDS)}
     rows: list[Any] = []
     for number, line in enumerate(lines, start=FIRST_ROW):

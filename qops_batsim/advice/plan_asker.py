@@ -22,7 +22,7 @@ from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.admission.feedback import promise
 from qops_batsim.scheduling.admission.policy import Admission
 from qops_batsim.scheduling.admission.search import Verdict
-from qops_batsim.scheduling.answers import Answer, Held
+from qops_batsim.scheduling.answers import AdmissionAnswer, Held
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.decision_events import Submitted
 from qops_batsim.scheduling.module import DecisionModule
@@ -387,7 +387,7 @@ class EarliestPromises:
         end = SearchAsker(plan, plan.nominal(now), slot).earliest().end
         self.responses[job.id] = end - max(job.submission_time, 0.0)
 
-    def answered(self, now: float, slot: int, answer: Answer) -> None:
+    def answered(self, now: float, slot: int, answer: AdmissionAnswer) -> None:
         """Do nothing: the answer does not count."""
 
 

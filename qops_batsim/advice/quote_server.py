@@ -128,7 +128,7 @@ class QuoteServer(uvicorn.Server):
         self._answering, self._posting = _Line(MOST_AT_ONCE), _Line(1)
         self._refresh: asyncio.Task[QueueAsker] | None = None
         self._next_refresh: asyncio.Task[QueueAsker] | None = None
-        self._open = _Connections()
+        self._open = _Clients()
         self._socket = socket.create_server(
             address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET, backlog=128
         )
@@ -359,7 +359,7 @@ def _forget(future: asyncio.Future[Any]) -> None:
         future.exception()
 
 
-class _Connections:
+class _Clients:
     """Open connections, the oldest first, and what was received of bodies that are incomplete."""
 
     def __init__(self) -> None:
@@ -402,7 +402,7 @@ class _Connections:
 class _LimitedProtocol(H11Protocol):
     """HTTP of a connection that ends after some seconds, whatever the client does."""
 
-    def __init__(self, connections: _Connections, seconds: float, **given: Any) -> None:
+    def __init__(self, connections: _Clients, seconds: float, **given: Any) -> None:
         super().__init__(**given)
         self._all, self._seconds = connections, seconds
 

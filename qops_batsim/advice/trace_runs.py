@@ -33,7 +33,7 @@ from qops_batsim.workload.model import Workload, plain_number
 from qops_batsim.workload.scale import scale_load, subset
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
+class TraceWindow(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of a trace, in jobs by submission; its number seeds what is drawn."""
 
     number: int
@@ -41,7 +41,9 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int
 
 
-def choose_windows(jobs: int, windows: int | None = None, size: int | None = None) -> list[Window]:
+def choose_windows(
+    jobs: int, windows: int | None = None, size: int | None = None
+) -> list[TraceWindow]:
     """Return windows spread evenly over so many jobs.
 
     By default a trace of fewer than 6,000 jobs is one window, others are three to five, of 5,000
@@ -54,7 +56,7 @@ def choose_windows(jobs: int, windows: int | None = None, size: int | None = Non
     room = jobs // windows
     size = min(room, size or (5000 if windows > 1 or jobs > 10_000 else jobs))
     return [
-        Window(number=number + 1, skip=number * room + (room - size) // 2, jobs=size)
+        TraceWindow(number=number + 1, skip=number * room + (room - size) // 2, jobs=size)
         for number in range(windows)
     ]
 
@@ -225,7 +227,7 @@ class TraceRuns:
     """Maker of the runs of cases on windows of a trace; remembers what cases share."""
 
     trace: Workload
-    windows: Sequence[Window]
+    windows: Sequence[TraceWindow]
     _scaled: tuple[tuple[int, float], dict[str, _UnderEasy]] | None = field(
         default=None, init=False
     )

@@ -11,7 +11,7 @@ from qops_batsim.cli.texts import number_text
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from qops_batsim.advice.charges import Comparison
+    from qops_batsim.advice.charges import ChargeComparison
     from qops_batsim.analysis.metrics.charges import CategoryCharges
     from qops_batsim.economics.charges import BreakEven
 
@@ -108,14 +108,14 @@ def _three(text: str, option: str) -> tuple[float, float, float]:
     return first, second, third
 
 
-def _fill(run: str, found: Comparison) -> None:
+def _fill(run: str, found: ChargeComparison) -> None:
     from qops_batsim.analysis.metrics.charges import fill_qos_file
     from qops_batsim.analysis.results.run_files import find_run
 
     note(f"wrote {fill_qos_file(find_run(run), found.runs[0].jobs)}")
 
 
-def _print(found: Comparison) -> None:
+def _print(found: ChargeComparison) -> None:
     weights = found.choices.weights
     totals = [each.report.total for each in found.runs]
     missed, kills = any(each.missed for each in totals), any(each.kills for each in totals)

@@ -318,7 +318,7 @@ def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
     )
 
 
-class Columns:
+class DelayColumns:
     """Jobs of a simulation as another loop tells of them, put together on demand."""
 
     def __init__(self, world: World, outcome: Callable[[], Outcome]) -> None:

@@ -55,7 +55,7 @@ from qops_batsim.workload.model import Workload
 if TYPE_CHECKING:
     import pandas as pd
 
-    from qops_batsim.engine.delay_jobs import Columns, DelayJobs, Outcome
+    from qops_batsim.engine.delay_jobs import DelayColumns, DelayJobs, Outcome
     from qops_batsim.engine.delay_loop import DelayLoop
     from qops_batsim.engine.ended_jobs import EndedJobs, HostChanges
     from qops_batsim.engine.records import JobRecord
@@ -224,7 +224,7 @@ class Simulation:
         self._closing_notices = ClosingNotices(world)
         self._over, self._busy_until = False, 0.0
         self._ended_jobs: EndedJobs | None = None
-        self._columns: Columns | None = None
+        self._columns: DelayColumns | None = None
         for index, workload in enumerate(workloads):
             self._load(f"w{index}", workload)
 
@@ -279,9 +279,9 @@ class Simulation:
         So many of those submitted have ended for good or were rejected; the outcome is asked for
         when it is needed.
         """
-        from qops_batsim.engine.delay_jobs import Columns
+        from qops_batsim.engine.delay_jobs import DelayColumns
 
-        self._world.now, self._columns = now, Columns(self._world, outcome)
+        self._world.now, self._columns = now, DelayColumns(self._world, outcome)
         if ended < self._columns.submitted:
             self._check_nothing_left()
 

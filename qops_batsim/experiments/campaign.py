@@ -60,7 +60,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return f"{self.skip}+{self.first or 'all'}"
 
 
-class Log(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CampaignLog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A log: an SWF file, or a Batsim workload of delay jobs, also a shipped one's name.
 
     ``processors`` are those of the machine, for an SWF file (None: what its header says);
@@ -114,7 +114,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    logs: tuple[Log, ...]
+    logs: tuple[CampaignLog, ...]
     schedulers: tuple[Contestant, ...]
     windows: tuple[Window, ...] = (Window(),)
     loads: tuple[float, ...] = (1.0,)
@@ -167,7 +167,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
         given = self.deadlines_by
         return (EXACT,) if isinstance(given, msgspec.UnsetType) else given
 
-    def windows_of(self, log: Log) -> tuple[Window, ...]:
+    def windows_of(self, log: CampaignLog) -> tuple[Window, ...]:
         """Return the windows of a log."""
         return log.windows or self.windows
 

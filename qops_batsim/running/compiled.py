@@ -27,13 +27,12 @@ from qops_batsim.running.event_kernels import (
     take_these_hosts,
 )
 from qops_batsim.scheduling.admission.decision import Room
-from qops_batsim.scheduling.admission.feedback import OfferRoom, decide_fqops
-from qops_batsim.scheduling.admission.feedback import Terms as OfferTerms
+from qops_batsim.scheduling.admission.feedback import OfferRoom, OfferTerms, decide_fqops
 from qops_batsim.scheduling.admission.foresight_search import decide_foresight
-from qops_batsim.scheduling.admission.market import Market, Terms
+from qops_batsim.scheduling.admission.market import Market, MarketTerms
 from qops_batsim.scheduling.admission.mrt_search import Notes, decide_mrt
 from qops_batsim.scheduling.admission.msb_search import Prices, decide_msb
-from qops_batsim.scheduling.admission.qops_search import Rules, decide_qops
+from qops_batsim.scheduling.admission.qops_search import QopsRules, decide_qops
 from qops_batsim.scheduling.admission.search import Draft
 from qops_batsim.scheduling.core.columns import IS_HELD
 from qops_batsim.scheduling.core.decision import decide_conservative
@@ -252,7 +251,7 @@ def run_slack(events: Events, state: State, slacks: Slacks) -> int:
 
 
 @kernel
-def run_qops(events: Events, state: State, room: Room, rules: Rules) -> int:
+def run_qops(events: Events, state: State, room: Room, rules: QopsRules) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.qops.Qops`."""
     while next_decision(events, state):
         if not carry_out(events, state, decide_qops(state, room, rules)):
@@ -262,7 +261,7 @@ def run_qops(events: Events, state: State, room: Room, rules: Rules) -> int:
 
 @kernel
 def run_fqops(
-    events: Events, state: State, room: Room, offers: OfferRoom, rules: Rules, terms: OfferTerms
+    events: Events, state: State, room: Room, offers: OfferRoom, rules: QopsRules, terms: OfferTerms
 ) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.fqops.Fqops`."""
     while next_decision(events, state):
@@ -273,7 +272,7 @@ def run_fqops(
 
 @kernel
 def run_foresight(
-    events: Events, state: State, room: Room, rules: Rules, market: Market, terms: Terms
+    events: Events, state: State, room: Room, rules: QopsRules, market: Market, terms: MarketTerms
 ) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.foresight.Foresight`."""
     while next_decision(events, state):

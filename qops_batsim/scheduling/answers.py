@@ -57,7 +57,7 @@ class Kill(NamedTuple):
     since: float
 
 
-class Answer(NamedTuple):
+class AdmissionAnswer(NamedTuple):
     """Answer to a new job.
 
     Attributes
@@ -120,7 +120,9 @@ class Observer(Protocol):
         """Look at the plan before the answer."""
 
 
-def with_offer(refusal: Refusal, blamed: int, told: tuple[int, float, float, float]) -> Answer:
+def with_offer(
+    refusal: Refusal, blamed: int, told: tuple[int, float, float, float]
+) -> AdmissionAnswer:
     """Return the answer to a job that was refused as requested, and what became of an offer.
 
     ``told`` is an OFFERED row of the log: its code and numbers.
@@ -129,7 +131,7 @@ def with_offer(refusal: Refusal, blamed: int, told: tuple[int, float, float, flo
     outcome = OfferOutcome.of_code(code)
     match outcome:
         case OfferOutcome.TAKEN:
-            return Answer(None, blamed, Offer(offered, True, refusal))
+            return AdmissionAnswer(None, blamed, Offer(offered, True, refusal))
         case OfferOutcome.NOT_WORTH_MAKING:
             why = replace(refusal, offer=outcome, tolerance=tolerance, slack_factor=slack_factor)
         case OfferOutcome.NO_DATE:
@@ -137,7 +139,7 @@ def with_offer(refusal: Refusal, blamed: int, told: tuple[int, float, float, flo
         case _:
             why = replace(refusal, offer=outcome, offered=offered)
     offer = Offer(offered, False, refusal) if outcome is OfferOutcome.NOT_TAKEN else None
-    return Answer(why, blamed, offer)
+    return AdmissionAnswer(why, blamed, offer)
 
 
 PLACES = ("", "insertion_point", "positions", "steps_back")

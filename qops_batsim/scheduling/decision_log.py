@@ -24,7 +24,7 @@ from qops_batsim.scheduling.decision_events import (
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.answers import Answer
+    from qops_batsim.scheduling.answers import AdmissionAnswer
     from qops_batsim.scheduling.plan import Plan
 
 
@@ -40,7 +40,7 @@ class DecisionLog:
         self._rows: list[tuple[Any, Any]] = []
         self._plan: Plan | None = None
         self._jobs: Callable[[], Sequence[Submission]] | None = None
-        self._worded: Mapping[int, Answer] = {}
+        self._worded: Mapping[int, AdmissionAnswer] = {}
 
     def begin(self, machine_size: int, plan: Plan | None = None) -> None:
         """Start anew, and have the decisions of the plan logged if there is one."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from qops_batsim.jobs import QosRequest, restarted_id
-from qops_batsim.scheduling.answers import Answer, refusal_of, with_offer
+from qops_batsim.scheduling.answers import AdmissionAnswer, refusal_of, with_offer
 from qops_batsim.scheduling.core import rows
 from qops_batsim.scheduling.decision_events import (
     Admitted,
@@ -82,7 +82,7 @@ CAUSES: dict[int, Cause] = {
 def events_of(
     told: Sequence[Row],
     job_of: Callable[[int], Submission],
-    worded: Mapping[int, Answer],
+    worded: Mapping[int, AdmissionAnswer],
 ) -> Iterator[tuple[int, Event]]:
     """Yield the events that rows tell, in their order, each with the index of its last row.
 
@@ -103,7 +103,7 @@ def events_of(
 
     place, end = 0, len(told)
     offered_row: tuple[int, float, float, float] | None = None
-    taken: Answer | None = None
+    taken: AdmissionAnswer | None = None
     while place < end:
         kind, slot, other, code, date, first, second, third = told[place]
         place += 1
@@ -135,7 +135,7 @@ def events_of(
                 blamed = name(other) if other >= 0 else ""
                 processors = job_of(slot).processors
                 refusal = refusal_of(code, processors, blamed, (first, second, third))
-                answer = Answer(refusal, other)
+                answer = AdmissionAnswer(refusal, other)
                 if offered_row is not None:
                     answer = with_offer(refusal, other, offered_row)
             offered_row = None
@@ -146,7 +146,7 @@ def events_of(
             why, offered = fields_of(answer.refusal), answer.offered
             yield place, Refused(date=date, job=name(slot), blamed=whose, offered=offered, **why)
         elif kind == rows.ADMITTED:
-            answer, taken = taken or worded.get(slot, Answer()), None
+            answer, taken = taken or worded.get(slot, AdmissionAnswer()), None
             offer = answer.offer
             yield place, Admitted(
                 date=date,
@@ -188,7 +188,7 @@ def events_of(
 
 def answers_in(
     codes: Ints, numbers: Floats, id_of: Callable[[int], str], processors_of: Callable[[int], int]
-) -> Iterator[tuple[int, Answer]]:
+) -> Iterator[tuple[int, AdmissionAnswer]]:
     """Yield the answers to refused jobs, and to those with an offer, from rows of the log.
 
     Parameters
@@ -210,7 +210,7 @@ def answers_in(
             blamed = again.get(other) or id_of(other) if other >= 0 else ""
             refusal = refusal_of(code, processors_of(slot), blamed, (first, second, third))
             if offer is None:
-                yield slot, Answer(refusal, other)
+                yield slot, AdmissionAnswer(refusal, other)
             else:
                 yield slot, with_offer(refusal, other, offer)
             offer = None

@@ -12,7 +12,7 @@ from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.profile import Ints
-    from qops_batsim.scheduling.table import JobTable
+    from qops_batsim.scheduling.table import SlotTable
 
 
 class Easy(SpaceSharingScheduler):
@@ -59,11 +59,11 @@ class Easy(SpaceSharingScheduler):
             put_in_order,
         )
         from qops_batsim.scheduling.profile import new_queue
-        from qops_batsim.scheduling.table import FIRST_CAPACITY, JobTable
+        from qops_batsim.scheduling.table import FIRST_CAPACITY, SlotTable
 
         super().begin(system)
         self._pass, self._put_in_order = easy_pass, put_in_order
-        self._table: JobTable = JobTable()
+        self._table: SlotTable = SlotTable()
         self._line = new_line(FIRST_CAPACITY)
         # No more jobs run than there are processors, nor are as many more chosen to.
         most = 2 * self.machine_size + 1

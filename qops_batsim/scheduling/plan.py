@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from qops_batsim.jobs import Job, restarted_id
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.answers import (
-    Answer,
+    AdmissionAnswer,
     Held,
     Kill,
     Observer,
@@ -32,7 +32,7 @@ from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.profile import Ints, Jobs, Profile, Queue, grown
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
-from qops_batsim.scheduling.table import JobTable
+from qops_batsim.scheduling.table import SlotTable
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, up_to_grid
 
 FREE_TEXT = RefusalKind.FREE_TEXT.code
@@ -42,7 +42,7 @@ UNFIT = (decision.TOO_WIDE, decision.HOSTS_GONE)
 class Policy(Protocol):
     """Decides about new jobs; without a policy each gets its earliest fit."""
 
-    def take(self, plan: Plan, now: float, slot: int) -> Answer | None:
+    def take(self, plan: Plan, now: float, slot: int) -> AdmissionAnswer | None:
         """Take a new job into the plan, or refuse it; None if the log has the answer already."""
 
     def resume(self, jobs: Sequence[Held]) -> None:
@@ -102,7 +102,7 @@ class Plan:
         words = -(-machine_size // WORD_BITS) if by_host else 0
         self.machine_size = machine_size
         self.policy = policy
-        self.table = JobTable(words)
+        self.table = SlotTable(words)
         self.state: State = state.new_state(
             self.table.numbers,
             machine_size,
@@ -111,8 +111,8 @@ class Plan:
             promised=promised,
         )
         self.news = News()
-        self.answers: dict[int, Answer] = {}
-        self.worded: dict[int, Answer] = {}
+        self.answers: dict[int, AdmissionAnswer] = {}
+        self.worded: dict[int, AdmissionAnswer] = {}
         self.observer: Observer | None = None
         self._renewals: list[Renewal] = []
         self._words = words
@@ -397,7 +397,7 @@ class Plan:
             self.answers[slot] = self.worded[slot] = answer
             self._note(slot, answer)
 
-    def _note(self, slot: int, answer: Answer) -> None:
+    def _note(self, slot: int, answer: AdmissionAnswer) -> None:
         """Have an answer of a policy in Python in the log of decisions."""
         if answer.refusal is not None:
             decision.refuse(self.state, slot, answer.blamed, FREE_TEXT, 0.0, 0.0, 0.0)
@@ -407,7 +407,7 @@ class Plan:
 
     def _read_answers(self) -> None:
         """Put the answers of the last decision together that only the log has, from its rows."""
-        log, unfit = self.state.log, dict[int, Answer]()
+        log, unfit = self.state.log, dict[int, AdmissionAnswer]()
         end = int(log.size[0])
         codes, numbers = log.codes[self._read : end].tolist(), log.numbers[self._read : end]
         offer: tuple[int, float, float, float] | None = None
@@ -416,19 +416,21 @@ class Plan:
                 loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=told[2], hosts=other)
                 self._renewals.append(Renewal(slot, told[0], told[1], loss))
             elif kind == rows.KILLED:
-                self.answers[other] = Answer(kill=self._kill(slot, other, code, told[1]))
+                self.answers[other] = AdmissionAnswer(kill=self._kill(slot, other, code, told[1]))
             elif kind == rows.OFFERED:
                 offer = (code, *told)
             elif kind in (rows.REFUSED, rows.REASON) and slot not in self.answers:
                 blamed = self.table.jobs[other].id if other >= 0 else ""
                 refusal = refusal_of(code, self.table.jobs[slot].processors, blamed, tuple(told))
                 answer = (
-                    Answer(refusal, other) if offer is None else with_offer(refusal, other, offer)
+                    AdmissionAnswer(refusal, other)
+                    if offer is None
+                    else with_offer(refusal, other, offer)
                 )
                 (unfit if code in UNFIT else self.answers)[slot] = answer
                 offer = None
             elif kind == rows.ADMITTED and slot not in self.answers:
-                self.answers[slot] = Answer()
+                self.answers[slot] = AdmissionAnswer()
         # What can never run is rejected first.
         self.answers = {**unfit, **self.answers}
         if not self.state.counts[state.LOGS]:

@@ -22,7 +22,7 @@ from qops_batsim.scheduling.news import LATE, News, with_least_grace
 from qops_batsim.scheduling.refusal import Refusal, free_text
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.answers import Answer
+    from qops_batsim.scheduling.answers import AdmissionAnswer
     from qops_batsim.scheduling.availability import AvailabilityProfile
     from qops_batsim.scheduling.plan import Plan, Renewal
 
@@ -312,7 +312,7 @@ class SpaceSharingScheduler(DecisionModule):
         for renewal in self._planned().take_renewals():
             self.renewed(renewal)
 
-    def answered(self, slot: int, answer: Answer) -> None:
+    def answered(self, slot: int, answer: AdmissionAnswer) -> None:
         """Reject a new job that the plan refused, else note what was promised."""
         plan = self._planned()
         job = plan.table.jobs[slot]

@@ -11,7 +11,7 @@ from qops_batsim.scheduling.profile import grown_jobs, new_jobs
 FIRST_CAPACITY = 1024
 
 
-class JobTable:
+class SlotTable:
     """Jobs by slot: each job gets the next slot, which it keeps.
 
     Parameters

@@ -61,7 +61,7 @@ LOADS = (0.001, 1000.0)
 _ESTIMATES, _DEADLINES = 2, 3
 
 
-class Columns(NamedTuple):
+class GeneratedColumns(NamedTuple):
     """Generated jobs: one whole number a job in each column (seconds, processors)."""
 
     submissions: Integers
@@ -149,7 +149,7 @@ def generate_workload(
     submissions = lublin.sample_submissions(model, jobs, seed, period=period)
     exact = exact_estimates or rule is not None
     qos = _qos_requests(submissions, run_times, rule, seed) if exact else None
-    columns = Columns(submissions, sizes, run_times, estimates)
+    columns = GeneratedColumns(submissions, sizes, run_times, estimates)
     provenance = {
         "command": "workload generate",
         "preset": preset,
@@ -224,7 +224,7 @@ def tiny_workload() -> Workload:
         (200, 3, 50, 60, None),
         (210, 1, 500, 120, None),
     )
-    columns = Columns(*np.array([row[:4] for row in rows], dtype=np.int64).T)
+    columns = GeneratedColumns(*np.array([row[:4] for row in rows], dtype=np.int64).T)
     provenance = {"description": "eight hand-made jobs on four processors, for documentation"}
     workload = _assemble(columns, None, 4, provenance)
     jobs = []
@@ -268,7 +268,10 @@ def _qos_requests(
 
 
 def _assemble(
-    columns: Columns, qos: list[dict[str, Any]] | None, processors: int, provenance: dict[str, Any]
+    columns: GeneratedColumns,
+    qos: list[dict[str, Any]] | None,
+    processors: int,
+    provenance: dict[str, Any],
 ) -> Workload:
     """Return the workload of these columns; walltimes are left out where there is ``qos``."""
     jobs: list[Job] = []

@@ -27,7 +27,7 @@ from qops_batsim.advice.trace_runs import (
     AdviceRun,
     EarliestPromise,
     GroupCount,
-    Window,
+    TraceWindow,
 )
 from qops_batsim.analysis.metrics.charges import CategoryCharges
 from qops_batsim.economics.charges import Charge
@@ -95,7 +95,7 @@ def advice_of(made: Callable[[AdviceCase], AdviceRun], windows: int = 3) -> Advi
         msgspec.structs.replace(case, window=number) for number in range(windows) for case in CASES
     ]
     prepared: Any = SimpleNamespace(longest=3600.0)
-    stretches = [Window(number=n + 1, skip=100 * n, jobs=100) for n in range(windows)]
+    stretches = [TraceWindow(number=n + 1, skip=100 * n, jobs=100) for n in range(windows)]
     trace: Any = None
     return Advice(CHOICES, trace, stretches, prepared, {case: made(case) for case in cases})
 

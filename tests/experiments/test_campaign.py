@@ -18,7 +18,13 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.experiments import campaign_runs as module
-from qops_batsim.experiments.campaign import Campaign, Log, Window, campaign_of, read_campaign
+from qops_batsim.experiments.campaign import (
+    Campaign,
+    CampaignLog,
+    Window,
+    campaign_of,
+    read_campaign,
+)
 from qops_batsim.experiments.campaign_report import (
     csv_of,
     latex_of,
@@ -54,7 +60,7 @@ FOUR = ("easy", "msb", "qops", "qops:k_factor=1")
 def campaign(**changes: object) -> Campaign:
     made = Campaign(
         name="small",
-        logs=(Log(name="sdsc_sp2_1000", file="sdsc_sp2_1000"),),
+        logs=(CampaignLog(name="sdsc_sp2_1000", file="sdsc_sp2_1000"),),
         schedulers=contestants_of(["easy", "msb", "qops", "qops:k_factor=1"]),
         baseline="msb",
         loads=(1.0, 1.4),
@@ -105,7 +111,7 @@ def test_one_value_stands_for_a_list_and_tables_for_texts() -> None:
         },
         source="x.toml",
     )
-    assert found.logs == (Log(name="KTH", file="kth.swf.gz", processors=100),)
+    assert found.logs == (CampaignLog(name="KTH", file="kth.swf.gz", processors=100),)
     assert found.schedulers[1] == Contestant(
         name="qops", scheduler="qops", settings={"k_factor": 1}
     )
@@ -152,10 +158,10 @@ def test_a_mistake_in_a_file_is_told(tmp_path: Path, text: str, message: str) ->
 
 
 def test_a_log_that_is_nowhere_is_told_before_anything_is_run(tmp_path: Path) -> None:
-    lost = campaign(logs=(Log(name="a", file="nothing.swf"),))
+    lost = campaign(logs=(CampaignLog(name="a", file="nothing.swf"),))
     with pytest.raises(InputError, match="nothing.swf: no such file"):
         run_campaign(lost, tmp_path / "out")
-    wrong = campaign(logs=(Log(name="a", file="sdsc_sp2_1000", processors=5),))
+    wrong = campaign(logs=(CampaignLog(name="a", file="sdsc_sp2_1000", processors=5),))
     with pytest.raises(InputError, match="of 128 processors, converted already; processors 5"):
         run_campaign(wrong, tmp_path / "out")
     beyond = campaign(windows=(Window(first=1000), Window(skip=1000)))
@@ -289,7 +295,7 @@ def test_seeds_of_one_window_do_not_stand_for_windows_to_come(runs: CampaignRuns
 def test_two_names_of_one_log_have_each_its_own_windows(tmp_path: Path) -> None:
     (tmp_path / "log.swf").write_text(swf_text([{"submit_time": 10.0 * i} for i in range(12)]))
     logs = tuple(
-        Log(name=f"first {first}", file="log.swf", windows=(Window(first=first),))
+        CampaignLog(name=f"first {first}", file="log.swf", windows=(Window(first=first),))
         for first in (4, 10, 3)
     )
     made = campaign(logs=logs, schedulers=contestants_of(["easy"]), baseline="", loads=(1.0,))

@@ -10,7 +10,7 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.experiments import pool as module
-from qops_batsim.experiments.campaign import Campaign, Log, Window
+from qops_batsim.experiments.campaign import Campaign, CampaignLog, Window
 from qops_batsim.experiments.campaign_report import csv_of, run_records, summaries, summary_records
 from qops_batsim.experiments.campaign_runs import run_campaign
 from qops_batsim.experiments.deadline_runs import contestants_of
@@ -30,7 +30,7 @@ def address() -> Iterator[str]:
 def test_a_campaign_has_the_table_that_it_has_here(address: str, tmp_path: Path) -> None:
     campaign = Campaign(
         name="small",
-        logs=(Log(name="SDSC", file="sdsc_sp2_1000"),),
+        logs=(CampaignLog(name="SDSC", file="sdsc_sp2_1000"),),
         schedulers=contestants_of(["msb", "qops", "qops:k_factor=1"]),
         loads=(1.0, 1.4),
         seeds=(1, 2),

@@ -19,7 +19,7 @@ from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.admission.fqops import Fqops
 from qops_batsim.scheduling.admission.options import FqopsOptions
 from qops_batsim.scheduling.admission.own import DeadlineScheduler
-from qops_batsim.scheduling.admission.request import Request
+from qops_batsim.scheduling.admission.request import AdmissionRequest
 from qops_batsim.scheduling.decision_events import Event, refusal_of
 from qops_batsim.scheduling.qos_log import write_qos_log
 from qops_batsim.scheduling.refusal import (
@@ -255,7 +255,7 @@ def test_a_scheduler_of_ones_own_gives_a_kind_or_words() -> None:
 
         summary = "refuses all but the first"
 
-        def admit(self, request: Request) -> dict[str, float] | str | Refusal:
+        def admit(self, request: AdmissionRequest) -> dict[str, float] | str | Refusal:
             if request.job.id == "w0!A":
                 return {"w0!A": 0.0}
             if request.job.id == "w0!B":

@@ -22,7 +22,7 @@ from qops_batsim.scheduling.admission.decision import (
     prepare_search,
     why_impossible,
 )
-from qops_batsim.scheduling.admission.qops_search import Rules, qops_search
+from qops_batsim.scheduling.admission.qops_search import QopsRules, qops_search
 from qops_batsim.scheduling.admission.search import Draft, meets, new_draft
 from qops_batsim.scheduling.core.columns import (
     ARRIVALS,
@@ -92,7 +92,7 @@ TOO_LATE, NOT_TAKEN = OfferOutcome.TOO_LATE.code, OfferOutcome.NOT_TAKEN.code
 TAKEN = OfferOutcome.TAKEN.code
 
 
-class Terms(NamedTuple):
+class OfferTerms(NamedTuple):
     """The options of :class:`~qops_batsim.scheduling.admission.fqops.Fqops` for its kernels.
 
     Attributes
@@ -173,7 +173,7 @@ def earliest(
     jobs: Jobs,
     waiting: Queue,
     new: int,
-    rules: Rules,
+    rules: QopsRules,
     best: Draft,
     base: Profile,
     spare: Draft,
@@ -225,7 +225,7 @@ def earliest(
 
 @kernel
 def find_earliest(
-    state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms, slot: int
+    state: State, room: Room, offers: OfferRoom, rules: QopsRules, terms: OfferTerms, slot: int
 ) -> float:
     """Return the earliest deadline that could be kept (seconds); its plan is the draft then."""
     now = nominal(state)
@@ -250,7 +250,7 @@ def refuse_after_offer(
 
 @kernel
 def propose(
-    state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms, slot: int
+    state: State, room: Room, offers: OfferRoom, rules: QopsRules, terms: OfferTerms, slot: int
 ) -> tuple[bool, float, float]:
     """Decide about a new job as far as that can be done without asking its user.
 
@@ -312,8 +312,8 @@ def settle_offer(
     state: State,
     room: Room,
     offers: OfferRoom,
-    rules: Rules,
-    terms: Terms,
+    rules: QopsRules,
+    terms: OfferTerms,
     slot: int,
     soonest: float,
     offered: float,
@@ -347,7 +347,7 @@ def settle_offer(
 
 @kernel
 def take_fqops(
-    state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms, slot: int
+    state: State, room: Room, offers: OfferRoom, rules: QopsRules, terms: OfferTerms, slot: int
 ) -> None:
     """Admit a new job or refuse it, as :class:`~qops_batsim.scheduling.admission.fqops.Fqops`.
 
@@ -362,7 +362,9 @@ def take_fqops(
 
 
 @kernel
-def decide_fqops(state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms) -> bool:
+def decide_fqops(
+    state: State, room: Room, offers: OfferRoom, rules: QopsRules, terms: OfferTerms
+) -> bool:
     """Decide about a message as :class:`~.fqops.Fqops`; False if the log needs more room."""
     begin_decision(state)
     slot = next_question(state)
@@ -392,7 +394,7 @@ def comes_before(state: State, slot: int, other: int, now: float) -> bool:
 
 
 @kernel
-def may_be_killed(state: State, terms: Terms, slot: int, now: float) -> bool:
+def may_be_killed(state: State, terms: OfferTerms, slot: int, now: float) -> bool:
     """Tell whether a running job might be killed, and end in time if it is restarted at once."""
     jobs, numbers = state.jobs, state.jobs.numbers
     start, estimate = numbers[STARTS, slot], numbers[ESTIMATES, slot]
@@ -412,7 +414,13 @@ def may_be_killed(state: State, terms: Terms, slot: int, now: float) -> bool:
 
 @kernel
 def kill_for(
-    state: State, room: Room, offers: OfferRoom, rules: Rules, terms: Terms, slot: int, now: float
+    state: State,
+    room: Room,
+    offers: OfferRoom,
+    rules: QopsRules,
+    terms: OfferTerms,
+    slot: int,
+    now: float,
 ) -> bool:
     """Take a new job into the plan by killing a running one, if that will do (section 8).
 
@@ -443,7 +451,13 @@ def kill_for(
 
 @kernel
 def plan_both(
-    state: State, room: Room, offers: OfferRoom, rules: Rules, slot: int, victim: int, now: float
+    state: State,
+    room: Room,
+    offers: OfferRoom,
+    rules: QopsRules,
+    slot: int,
+    victim: int,
+    now: float,
 ) -> bool:
     """Plan a new job without a running one, and then that one's work again; O(1) searches."""
     jobs, numbers, line = state.jobs, state.jobs.numbers, offers.line

@@ -17,7 +17,7 @@ from qops_batsim.scheduling.admission.decision import (
 from qops_batsim.scheduling.admission.market import (
     HOUR,
     Market,
-    Terms,
+    MarketTerms,
     count,
     displaced,
     headroom_of,
@@ -31,7 +31,7 @@ from qops_batsim.scheduling.admission.market import (
 )
 from qops_batsim.scheduling.admission.options import ForesightOptions
 from qops_batsim.scheduling.admission.qops_search import (
-    Rules,
+    QopsRules,
     leave_share,
     rules_of,
     try_points,
@@ -65,7 +65,7 @@ from qops_batsim.timing import DEADLINE_TOLERANCE
 
 
 @kernel
-def raise_headroom(now: float, jobs: Jobs, slot: int, market: Market, terms: Terms) -> None:
+def raise_headroom(now: float, jobs: Jobs, slot: int, market: Market, terms: MarketTerms) -> None:
     """Have no less left free beside a job than others are expected to need."""
     needed = headroom_of(now, jobs, slot, market, terms)
     jobs.numbers[HEADROOM, slot] = max(jobs.numbers[HEADROOM, slot], needed)
@@ -78,11 +78,11 @@ def foresight_search(
     jobs: Jobs,
     waiting: Queue,
     new: int,
-    rules: Rules,
+    rules: QopsRules,
     draft: Draft,
     base: Profile,
     market: Market,
-    terms: Terms,
+    terms: MarketTerms,
 ) -> tuple[bool, int, int, float, float]:
     """Look for a plan as QoPS, and judge it: O(steps) beside the search.
 
@@ -164,7 +164,7 @@ def too_dear(cost: float, worth: float, price: float) -> Refusal:
 
 @kernel
 def take_foresight(
-    state: State, room: Room, rules: Rules, market: Market, terms: Terms, slot: int
+    state: State, room: Room, rules: QopsRules, market: Market, terms: MarketTerms, slot: int
 ) -> None:
     """Admit a new job or refuse it, as :class:`~.foresight.Foresight`."""
     now = nominal(state)
@@ -181,7 +181,9 @@ def take_foresight(
 
 
 @kernel
-def decide_foresight(state: State, room: Room, rules: Rules, market: Market, terms: Terms) -> bool:
+def decide_foresight(
+    state: State, room: Room, rules: QopsRules, market: Market, terms: MarketTerms
+) -> bool:
     """Decide as :class:`~.foresight.Foresight`; False if the log needs more room."""
     begin_decision(state)
     slot = next_question(state)

@@ -15,8 +15,8 @@ from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.admission.feedback import Terms
-    from qops_batsim.scheduling.answers import Answer, Kill
+    from qops_batsim.scheduling.admission.feedback import OfferTerms
+    from qops_batsim.scheduling.answers import AdmissionAnswer, Kill
     from qops_batsim.scheduling.plan import Plan
     from qops_batsim.scheduling.qos_log import QosLog
 
@@ -80,12 +80,12 @@ class Fqops(SpaceSharingScheduler):
         return Plan(machine_size, FeedbackAdmission(search, rules, self.terms, self.tolerance()))
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> OfferTerms:
         """The options for the kernels."""
-        from qops_batsim.scheduling.admission.feedback import Terms
+        from qops_batsim.scheduling.admission.feedback import OfferTerms
 
         options, most = self.options, self.options.max_kills_per_job
-        return Terms(
+        return OfferTerms(
             float(options.slack_factor),
             options.retry_count,
             options.kill_and_restart,
@@ -162,7 +162,7 @@ class Fqops(SpaceSharingScheduler):
         """Return the id under which a job was submitted, which may be run again."""
         return self._planned().table.original(slot).id
 
-    def answered(self, slot: int, answer: Answer) -> None:
+    def answered(self, slot: int, answer: AdmissionAnswer) -> None:
         """Note an offer and a kill, and what every scheduler notes."""
         offer, kill = answer.offer, answer.kill
         job = self._planned().table.jobs[slot]

@@ -47,7 +47,7 @@ COUNT, PROCESSORS, SECONDS, WORTH = range(4)
 LAST_HOUR, SPAN, JOBS, MEASURE = range(4)
 
 
-class Terms(NamedTuple):
+class MarketTerms(NamedTuple):
     """The options of foresight for its kernels; ``keep`` is what remains of the past in an hour."""
 
     blocking: float
@@ -59,9 +59,9 @@ class Terms(NamedTuple):
     urgent: float
 
 
-def terms_of(options: ForesightOptions) -> Terms:
+def terms_of(options: ForesightOptions) -> MarketTerms:
     """Return the options for the kernels."""
-    return Terms(
+    return MarketTerms(
         options.blocking,
         options.weight,
         options.worth == "charge",
@@ -117,13 +117,13 @@ def new_market(machine_size: int) -> Market:
 
 
 @kernel
-def measure_of(processors: int, estimate: float, left: float, terms: Terms) -> float:
+def measure_of(processors: int, estimate: float, left: float, terms: MarketTerms) -> float:
     """Return the work of a job, or its urgency: the share of the time left that it runs."""
     return estimate / max(left, estimate) if terms.by_charge else processors * estimate
 
 
 @kernel
-def worth_of(measure: float, market: Market, terms: Terms) -> float:
+def worth_of(measure: float, market: Market, terms: MarketTerms) -> float:
     """Return what a job is worth, in jobs of the mean worth."""
     seen = market.seen
     if seen[MEASURE] <= 0.0:
@@ -133,7 +133,7 @@ def worth_of(measure: float, market: Market, terms: Terms) -> float:
 
 @kernel
 def learn(
-    now: float, processors: int, estimate: float, left: float, market: Market, terms: Terms
+    now: float, processors: int, estimate: float, left: float, market: Market, terms: MarketTerms
 ) -> None:
     """Know of an arrival, with so many seconds left until its deadline.
 
@@ -145,7 +145,7 @@ def learn(
 
 
 @kernel
-def is_new_hour(now: float, market: Market, terms: Terms) -> bool:
+def is_new_hour(now: float, market: Market, terms: MarketTerms) -> bool:
     """Let time pass, and tell whether another hour has begun."""
     seen = market.seen
     hour = np.floor(now / HOUR)
@@ -160,7 +160,9 @@ def is_new_hour(now: float, market: Market, terms: Terms) -> bool:
 
 
 @kernel
-def count(processors: int, estimate: float, left: float, market: Market, terms: Terms) -> None:
+def count(
+    processors: int, estimate: float, left: float, market: Market, terms: MarketTerms
+) -> None:
     """Count an arrival."""
     if estimate == np.inf:
         return
@@ -179,7 +181,7 @@ def count(processors: int, estimate: float, left: float, market: Market, terms: 
 
 
 @kernel
-def fade(hours: int, market: Market, terms: Terms) -> None:
+def fade(hours: int, market: Market, terms: MarketTerms) -> None:
     """Let the past count less, after so many hours."""
     kept, span = 1.0, market.seen[SPAN]
     for _ in range(hours):
@@ -275,7 +277,7 @@ def displaced(
 
 
 @kernel
-def headroom_of(now: float, jobs: Jobs, slot: int, market: Market, terms: Terms) -> float:
+def headroom_of(now: float, jobs: Jobs, slot: int, market: Market, terms: MarketTerms) -> float:
     """Return how many processors should stay free beside a job that can wait.
 
     So many that it turns away little of what comes in its first hours, compared with its worth,

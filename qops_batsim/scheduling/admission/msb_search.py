@@ -50,7 +50,7 @@ from qops_batsim.scheduling.profile import (
     reserve,
 )
 from qops_batsim.scheduling.slack.prices import LEAST_SLACK
-from qops_batsim.scheduling.table import JobTable
+from qops_batsim.scheduling.table import SlotTable
 
 FOREVER = 1e12
 """Price of a delay without end (seconds): more than any date, and sums stay precise."""
@@ -238,7 +238,7 @@ class MsbSearch:
         prices = self._prices_of(plan.table, plan.jobs, room.draft, room.base)
         return decide_msb(plan.state, room, prices, self._trial)
 
-    def _prices_of(self, table: JobTable, numbers: Jobs, draft: Draft, base: Profile) -> Prices:
+    def _prices_of(self, table: SlotTable, numbers: Jobs, draft: Draft, base: Profile) -> Prices:
         """Return the prices, with room for a plan and the arrivals of all jobs."""
         steps, jobs, slots = len(base.times), len(draft.order), len(numbers.estimates)
         old = self._prices

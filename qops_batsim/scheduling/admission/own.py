@@ -9,7 +9,7 @@ from qops_batsim.scheduling.module import PlannerOptions, SchedulerOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.admission.request import Request
+    from qops_batsim.scheduling.admission.request import AdmissionRequest
     from qops_batsim.scheduling.plan import Plan
     from qops_batsim.scheduling.refusal import Refusal
 
@@ -44,7 +44,7 @@ class DeadlineScheduler(SpaceSharingScheduler):
     keeps_decisions = True
     needs_deadlines = True
 
-    def admit(self, request: Request) -> Mapping[str, float] | str | Refusal:
+    def admit(self, request: AdmissionRequest) -> Mapping[str, float] | str | Refusal:
         """Return a start (seconds) for the new job and every waiting one, or why it is refused.
 
         A refusal is told in words, or as a :class:`~qops_batsim.scheduling.refusal.Refusal`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from qops_batsim.errors import SimulationError, shown
-from qops_batsim.scheduling.admission.request import PlannedJob, Request
+from qops_batsim.scheduling.admission.request import AdmissionRequest, PlannedJob
 from qops_batsim.scheduling.admission.search import FOUND, NO_PLAN, Question, Verdict, meets
 from qops_batsim.scheduling.availability import AvailabilityProfile
 from qops_batsim.scheduling.profile import copy_profile, reserve
@@ -19,7 +19,7 @@ class OwnSearch:
     def __init__(
         self,
         name: str,
-        admit: Callable[[Request], Mapping[str, float] | str | Refusal],
+        admit: Callable[[AdmissionRequest], Mapping[str, float] | str | Refusal],
         machine_size: int,
     ) -> None:
         self._name = name
@@ -31,7 +31,7 @@ class OwnSearch:
         jobs, table, targets = q.jobs, q.table.jobs, q.jobs.targets
         slots = q.waiting.slots[: q.waiting.size[0]].tolist()
         answer = self._admit(
-            Request(
+            AdmissionRequest(
                 q.now,
                 table[q.new],
                 float(targets[q.new]),

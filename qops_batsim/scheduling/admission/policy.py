@@ -21,16 +21,16 @@ from qops_batsim.scheduling.admission.decision import (
 )
 from qops_batsim.scheduling.admission.feedback import (
     OfferRoom,
-    Terms,
+    OfferTerms,
     decide_fqops,
     new_offer_room,
     propose,
     settle_offer,
     take_fqops,
 )
-from qops_batsim.scheduling.admission.qops_search import Rules
+from qops_batsim.scheduling.admission.qops_search import QopsRules
 from qops_batsim.scheduling.admission.search import Draft, Question, Search
-from qops_batsim.scheduling.answers import Answer, Held, refusal_of
+from qops_batsim.scheduling.answers import AdmissionAnswer, Held, refusal_of
 from qops_batsim.scheduling.core.state import HAS_PROFILE, State
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.refusal import Refusal
@@ -60,21 +60,21 @@ class Admission:
         self._make_room(plan)
         return decide(plan, self.room)
 
-    def take(self, plan: Plan, now: float, slot: int) -> Answer | None:
+    def take(self, plan: Plan, now: float, slot: int) -> AdmissionAnswer | None:
         """Take a new job into the plan, or refuse it."""
         impossible = impossible_deadline(plan, now, slot)
-        return Answer(impossible) if impossible else self.attempt(plan, now, slot)
+        return AdmissionAnswer(impossible) if impossible else self.attempt(plan, now, slot)
 
     def resume(self, jobs: Sequence[Held]) -> None:
         """Know nothing of jobs that a plan has already."""
 
-    def attempt(self, plan: Plan, now: float, slot: int) -> Answer:
+    def attempt(self, plan: Plan, now: float, slot: int) -> AdmissionAnswer:
         """Take a job into the plan by one search, or tell which target stands in the way."""
         verdict = self.search(self.question(plan, now, slot))
         if verdict.found:
             install(plan.state, self.draft, 1)
-            return Answer()
-        return Answer(verdict.refusal, verdict.blamed)
+            return AdmissionAnswer()
+        return AdmissionAnswer(verdict.refusal, verdict.blamed)
 
     def question(self, plan: Plan, now: float, slot: int) -> Question:
         """Return what a search is asked about a job, with a fresh profile of the running ones."""
@@ -110,7 +110,9 @@ class FeedbackAdmission(Admission):
         Speaks for the users.
     """
 
-    def __init__(self, search: Search, rules: Rules, terms: Terms, tolerance: Tolerance) -> None:
+    def __init__(
+        self, search: Search, rules: QopsRules, terms: OfferTerms, tolerance: Tolerance
+    ) -> None:
         super().__init__(search)
         self._rules, self._terms, self._tolerance = rules, terms, tolerance
         self._offers = new_offer_room(1, 0)
@@ -137,7 +139,7 @@ class FeedbackAdmission(Admission):
             taken = bool(tolerance(job, float(offered)))
             settle_offer(*asked, slot, soonest, offered, taken)
 
-    def _asked(self, plan: Plan) -> tuple[State, Room, OfferRoom, Rules, Terms]:
+    def _asked(self, plan: Plan) -> tuple[State, Room, OfferRoom, QopsRules, OfferTerms]:
         """Return the arguments of the kernels, with room for all jobs."""
         self._make_room(plan)
         steps, jobs = len(self.room.free.times), len(self.draft.order)

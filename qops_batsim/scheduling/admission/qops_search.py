@@ -54,7 +54,7 @@ from qops_batsim.scheduling.profile import (
 )
 
 
-class Rules(NamedTuple):
+class QopsRules(NamedTuple):
     """The options of :class:`~qops_batsim.scheduling.admission.qops.Qops` for the kernel."""
 
     k_factor: int
@@ -73,9 +73,9 @@ ROUNDING = 1e-9
 """So that 0.29 of 100 processors are 29."""
 
 
-def rules_of(options: QopsOptions) -> Rules:
+def rules_of(options: QopsOptions) -> QopsRules:
     """Return the options for the kernel."""
-    return Rules(
+    return QopsRules(
         options.k_factor,
         options.on_failure == "reject",
         options.new_job == "first",
@@ -128,7 +128,7 @@ def fit_beside(now: float, profile: Profile, jobs: Jobs, slot: int) -> float:
 
 @kernel
 def place_line(
-    now: float, base: Profile, jobs: Jobs, point: int, end: int, rules: Rules, d: Draft
+    now: float, base: Profile, jobs: Jobs, point: int, end: int, rules: QopsRules, d: Draft
 ) -> int:
     """Place the jobs from a point on at their earliest fits, repairing up to K violations.
 
@@ -180,7 +180,7 @@ def qops_search(
     jobs: Jobs,
     waiting: Queue,
     new: int,
-    rules: Rules,
+    rules: QopsRules,
     draft: Draft,
     base: Profile,
 ) -> tuple[bool, int, int]:
@@ -196,7 +196,7 @@ def try_points(
     jobs: Jobs,
     waiting: Queue,
     new: int,
-    rules: Rules,
+    rules: QopsRules,
     draft: Draft,
     base: Profile,
 ) -> tuple[bool, int, int]:
@@ -256,7 +256,7 @@ class QopsSearch:
 
 
 @kernel
-def take_qops(state: State, room: Room, rules: Rules, slot: int) -> None:
+def take_qops(state: State, room: Room, rules: QopsRules, slot: int) -> None:
     """Admit a new job or refuse it, as :class:`~qops_batsim.scheduling.admission.qops.Qops`."""
     now = nominal(state)
     if is_possible(state, slot, now):
@@ -268,7 +268,7 @@ def take_qops(state: State, room: Room, rules: Rules, slot: int) -> None:
 
 
 @kernel
-def decide_qops(state: State, room: Room, rules: Rules) -> bool:
+def decide_qops(state: State, room: Room, rules: QopsRules) -> bool:
     """Decide about a message as :class:`~.qops.Qops`; False if the log needs more room."""
     begin_decision(state)
     slot = next_question(state)

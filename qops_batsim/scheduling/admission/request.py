@@ -29,7 +29,7 @@ class PlannedJob(NamedTuple):
     target: float
 
 
-class Request(NamedTuple):
+class AdmissionRequest(NamedTuple):
     """Question to a deadline scheduler about a new job.
 
     Attributes

@@ -27,7 +27,7 @@ from qops_batsim.scheduling.profile import (
     reserve,
 )
 from qops_batsim.scheduling.refusal import Refusal, missed_deadline
-from qops_batsim.scheduling.table import JobTable
+from qops_batsim.scheduling.table import SlotTable
 from qops_batsim.timing import DEADLINE_TOLERANCE
 
 NO_PLAN = -1
@@ -71,7 +71,7 @@ class Question(NamedTuple):
     now: float
     running: Profile
     jobs: Jobs
-    table: JobTable
+    table: SlotTable
     waiting: Queue
     new: int
     draft: Draft

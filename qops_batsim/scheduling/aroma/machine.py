@@ -33,7 +33,7 @@ application that has to be alone could be planned for the same date and go first
 """
 
 
-class Machine:
+class UnequalHosts:
     """The hosts, and the bandwidth between them.
 
     Parameters

@@ -24,7 +24,7 @@ import numpy as np
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.aroma.application import Application
 from qops_batsim.scheduling.aroma.book import Book, Taken
-from qops_batsim.scheduling.aroma.machine import Machine
+from qops_batsim.scheduling.aroma.machine import UnequalHosts
 from qops_batsim.scheduling.aroma.recurrence import (
     KEPT,
     Flags,
@@ -43,7 +43,7 @@ _NONE = np.full((1, 1), np.inf)
 """Bandwidths where there is no communication."""
 
 
-class Request(NamedTuple):
+class MappingRequest(NamedTuple):
     """Request of an application.
 
     Attributes
@@ -169,7 +169,7 @@ def release_after(date: float, needs: Floats, hosts: Rows, found: Rows) -> Float
 def best_hosts(
     now: float,
     date: float,
-    request: Request,
+    request: MappingRequest,
     eligible: Flags,
     needs: Floats,
     hosts: Rows,
@@ -292,7 +292,7 @@ def longest_transfer(sent: float, bandwidths: Floats) -> float:
 @kernel
 def first_gap(
     dates: Floats,
-    request: Request,
+    request: MappingRequest,
     eligible: Flags,
     needs: Floats,
     lengths: Floats,
@@ -354,7 +354,7 @@ def write_gaps(
 def map_alone(
     now: float,
     dates: Floats,
-    request: Request,
+    request: MappingRequest,
     eligible: Flags,
     needs: Floats,
     slots: Ints,
@@ -405,7 +405,7 @@ def map_alone(
 def map_shared(
     now: float,
     dates: Floats,
-    request: Request,
+    request: MappingRequest,
     eligible: Flags,
     needs: Floats,
     slots: Ints,
@@ -450,7 +450,7 @@ def map_shared(
 @kernel
 def allow(
     date: float,
-    request: Request,
+    request: MappingRequest,
     eligible: Flags,
     needs: Floats,
     risky: Flags,
@@ -519,7 +519,7 @@ def crowded_seconds(task: Any, hosts: Rows, found: Rows) -> float:
 
 @kernel
 def place(
-    request: Request,
+    request: MappingRequest,
     start: float,
     chosen: Ints,
     needs: Floats,
@@ -559,7 +559,9 @@ class Mapper:
         Which hosts may be used.
     """
 
-    def __init__(self, machine: Machine, book: Book, memory_weight: float, revisions: int) -> None:
+    def __init__(
+        self, machine: UnequalHosts, book: Book, memory_weight: float, revisions: int
+    ) -> None:
         self.machine = machine
         self.book = book
         self.available: Flags = np.ones(len(machine), np.bool_)
@@ -590,7 +592,7 @@ class Mapper:
         book = self.book
         slot = book.open(application)
         exclusive, sent = application.exclusive, application.work.sent
-        request = Request(
+        request = MappingRequest(
             slot,
             application.tasks,
             float(application.memory),

@@ -37,7 +37,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     end: float
 
 
-class Renewal(msgspec.Struct, frozen=True, kw_only=True):
+class MappingRenewal(msgspec.Struct, frozen=True, kw_only=True):
     """A promise (s) that could not be kept because hosts had left, and the new one."""
 
     application: Application
@@ -64,7 +64,7 @@ class Planner:
         self.book = mapper.book
         self.waiting: list[Application] = []
         self.predictions: dict[str, Prediction] = {}
-        self.renewals: list[Renewal] = []
+        self.renewals: list[MappingRenewal] = []
         self._mapper = mapper
         self._fallbacks = fallbacks
         self._first_ends: dict[str, float] = {}
@@ -254,7 +254,7 @@ class Planner:
         else:
             promise = application.latest_start = float(row["start"])
         self.renewals.append(
-            Renewal(application=application, broken=broken, promise=promise, loss=loss)
+            MappingRenewal(application=application, broken=broken, promise=promise, loss=loss)
         )
 
     def _let_go_elsewhere(self, application: Application) -> None:

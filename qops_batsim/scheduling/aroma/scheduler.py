@@ -29,7 +29,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 if TYPE_CHECKING:
     from qops_batsim.platform.model import Platform
     from qops_batsim.scheduling.aroma.application import Application
-    from qops_batsim.scheduling.aroma.machine import Machine
+    from qops_batsim.scheduling.aroma.machine import UnequalHosts
     from qops_batsim.scheduling.aroma.mapping import Mapper, Stopped
     from qops_batsim.scheduling.aroma.planner import Planner, Prediction
 
@@ -136,12 +136,12 @@ class Aroma(DecisionModule):
     def begin(self, system: System) -> None:
         """Start with an empty book."""
         from qops_batsim.scheduling.aroma.book import Book
-        from qops_batsim.scheduling.aroma.machine import Machine
+        from qops_batsim.scheduling.aroma.machine import UnequalHosts
         from qops_batsim.scheduling.aroma.mapping import Fallbacks, Mapper
         from qops_batsim.scheduling.aroma.planner import Planner
 
         options = self.options
-        self._machine: Machine = Machine(
+        self._machine: UnequalHosts = UnequalHosts(
             system.hosts, self._known_platform(), options.reference_speed or None
         )
         book = Book(self._machine.hosts)

@@ -79,7 +79,7 @@ RENEWED      numbers: promise broken, new one, date of the loss; other: hosts lo
 """Causes of MOVED rows."""
 
 
-class Log(NamedTuple):
+class RowLog(NamedTuple):
     """Rows: kind, slot, other slot, code; and date and three numbers."""
 
     codes: Ints
@@ -87,19 +87,19 @@ class Log(NamedTuple):
     size: Ints
 
 
-def new_log(room: int = 256) -> Log:
+def new_log(room: int = 256) -> RowLog:
     """Return no rows."""
-    return Log(np.zeros((room, 4), np.int64), np.zeros((room, 4)), np.zeros(1, np.int64))
+    return RowLog(np.zeros((room, 4), np.int64), np.zeros((room, 4)), np.zeros(1, np.int64))
 
 
-def larger_log(log: Log) -> Log:
+def larger_log(log: RowLog) -> RowLog:
     """Return the same rows with room for twice as many."""
-    return Log(grown(log.codes), grown(log.numbers), log.size)
+    return RowLog(grown(log.codes), grown(log.numbers), log.size)
 
 
 @kernel
 def append(
-    log: Log,
+    log: RowLog,
     date: float,
     kind: int,
     slot: int,

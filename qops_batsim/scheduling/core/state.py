@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qops_batsim.scheduling.core.columns import TARGETS
-from qops_batsim.scheduling.core.rows import Log, new_log
+from qops_batsim.scheduling.core.rows import RowLog, new_log
 from qops_batsim.scheduling.profile import (
     STEPS_PER_RESERVATION,
     Floats,
@@ -160,7 +160,7 @@ class State(NamedTuple):
     clock: Floats
     everything: Rows
     free_hosts: Words
-    log: Log
+    log: RowLog
 
 
 def new_state(

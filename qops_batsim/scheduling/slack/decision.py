@@ -60,8 +60,8 @@ from qops_batsim.scheduling.slack.priority import (
 )
 from qops_batsim.scheduling.slack.search import (
     NewJob,
-    Room,
-    Rules,
+    SearchRoom,
+    SlackRules,
     adopt_from,
     cheapest_schedule,
     new_room,
@@ -111,11 +111,11 @@ class Slacks(NamedTuple):
         How many jobs had no start when they arrived, and have no latest one yet.
     """
 
-    rules: Rules
+    rules: SlackRules
     slack_factor: float
     exhaustive_up_to: int
     only_compresses: bool
-    room: Room
+    room: SearchRoom
     requests: Requests
     average: AverageWait
     called_for: Floats
@@ -132,7 +132,7 @@ def new_slacks(options: SlackOptions, requests: Requests, steps: int) -> Slacks:
     )
     heuristic, jobs = HEURISTICS[options.heuristic], len(requests.priorities)
     return Slacks(
-        rules=Rules(np.array(weights, np.float64), heuristic, options.removal == "cheapest"),
+        rules=SlackRules(np.array(weights, np.float64), heuristic, options.removal == "cheapest"),
         slack_factor=float(options.slack_factor),
         exhaustive_up_to=options.exhaustive_up_to,
         only_compresses=options.removal == "compression",
@@ -161,7 +161,7 @@ def reschedule(
         heuristic = AST
     changed, position, start, price, _ = cheapest_schedule(
         now, state.counts[PRESENT], state.running, state.jobs, state.waiting, fixed, new,
-        Rules(rules.weights, heuristic, rules.compresses), state.profile, room,
+        SlackRules(rules.weights, heuristic, rules.compresses), state.profile, room,
     )  # fmt: skip
     if not price < most:
         return np.inf

@@ -49,7 +49,7 @@ Schedule = tuple[bool, int, float, float, int]
 """Whether waiting jobs move, from which position on, start of the new job, price, moved jobs."""
 
 
-class Rules(NamedTuple):
+class SlackRules(NamedTuple):
     """Options of the search.
 
     Attributes
@@ -80,7 +80,7 @@ NULL_JOB = NewJob(0, 0.0, 1.0, math.inf)
 """Job that is inserted where one is removed (section 4.5)."""
 
 
-class Room(NamedTuple):
+class SearchRoom(NamedTuple):
     """Room that the search works in.
 
     Attributes
@@ -102,11 +102,11 @@ class Room(NamedTuple):
     line: Ints
 
 
-def new_room(steps: int, jobs: int) -> Room:
+def new_room(steps: int, jobs: int) -> SearchRoom:
     """Return room for profiles and waiting jobs of these sizes."""
     base, trial, best = (new_profile(0, steps) for _ in range(3))
     bounds = new_bounds(), new_bounds()
-    return Room(base, trial, best, *bounds, np.zeros(jobs, WAITING), np.zeros(jobs, np.int64))
+    return SearchRoom(base, trial, best, *bounds, np.zeros(jobs, WAITING), np.zeros(jobs, np.int64))
 
 
 @kernel
@@ -230,7 +230,7 @@ def compressed_schedule(
 
 @kernel
 def schedule_in_place(
-    now: float, fixed: int, new: NewJob, rules: Rules, plan: Profile, best: Profile, rows: Rows
+    now: float, fixed: int, new: NewJob, rules: SlackRules, plan: Profile, best: Profile, rows: Rows
 ) -> Schedule:
     """Return the schedule that delays no job: with the new job last, or compressed."""
     count = len(rows)
@@ -256,9 +256,9 @@ def cheapest_schedule(
     waiting: Queue,
     fixed: int,
     new: NewJob,
-    rules: Rules,
+    rules: SlackRules,
     plan: Profile,
-    room: Room,
+    room: SearchRoom,
 ) -> Schedule:
     """Find the cheapest schedule that includes a new job, or a null job.
 
@@ -317,10 +317,10 @@ def best_order(
     position: int,
     start: float,
     best: Schedule,
-    room: Room,
+    room: SearchRoom,
     rows: Rows,
     new: NewJob,
-    rules: Rules,
+    rules: SlackRules,
 ) -> tuple[Schedule, int]:
     """Place the new job at a start, and those from a position on in the orders to try.
 

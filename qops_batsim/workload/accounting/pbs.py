@@ -32,7 +32,7 @@ _TEXTS = {"user": ("user",), "group": ("account", "project", "group"), "queue": 
 
 
 @dataclass
-class _Job:
+class _PbsJob:
     """Records read of a job so far."""
 
     line: int
@@ -45,7 +45,7 @@ class _Job:
 def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[Malformed]]:
     """Return the rows of jobs, and the lines that are none; O(bytes)."""
     malformed: list[Malformed] = []
-    jobs: dict[str, _Job] = {}
+    jobs: dict[str, _PbsJob] = {}
     others: list[int] = []
     arrays: list[int] = []
     zone = ZoneInfo(choices.zone_name)
@@ -64,7 +64,7 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[
         elif "[]" in match[3]:
             arrays.append(number)
         else:
-            job = jobs.setdefault(match[3], _Job(number))
+            job = jobs.setdefault(match[3], _PbsJob(number))
             fields = {key: value.strip("\"'") for key, value in _FIELD.findall(match[4])}
             job.fields |= fields
             if match[2] == "Q":
@@ -97,7 +97,7 @@ def _date(text: str, zone: ZoneInfo) -> float | None:
         return None
 
 
-def _rows_of(jobs: Mapping[str, _Job], by: str) -> Rows:
+def _rows_of(jobs: Mapping[str, _PbsJob], by: str) -> Rows:
     ids: list[str] = []
     lines: list[int] = []
     states: list[str] = []
@@ -126,7 +126,7 @@ def _rows_of(jobs: Mapping[str, _Job], by: str) -> Rows:
     return Rows(ids=ids, lines=at, states=Words.of(states), texts=names, **dated)
 
 
-def _stretches(job: _Job, limit: float) -> list[tuple[str, float, float, float, int]]:
+def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, float, int]]:
     """Return state, start, end, run time and line of each time that a job ran, or did not."""
     found: list[tuple[str, float, float, float, int]] = []
     start, deleted, begin_line = math.nan, False, job.line

@@ -21,7 +21,7 @@ from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.run import run
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.admission.own import DeadlineScheduler
-from qops_batsim.scheduling.admission.request import Request
+from qops_batsim.scheduling.admission.request import AdmissionRequest
 from qops_batsim.scheduling.decision_events import Refused
 from qops_batsim.workload.model import Workload, delay_profile
 
@@ -106,9 +106,9 @@ class Answering(DeadlineScheduler):
     def __init__(self, answer: Mapping[str, float] | str) -> None:
         super().__init__()
         self.answer = answer
-        self.requests: list[Request] = []
+        self.requests: list[AdmissionRequest] = []
 
-    def admit(self, request: Request) -> Mapping[str, float] | str:
+    def admit(self, request: AdmissionRequest) -> Mapping[str, float] | str:
         self.requests.append(request)
         if request.job.id == "w0!A":
             return {"w0!A": 0.0}

@@ -15,18 +15,18 @@ from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.events import HostDescription
 from qops_batsim.scheduling.aroma.application import Work, work_of
-from qops_batsim.scheduling.aroma.machine import DEFAULT_SPEED, Machine
+from qops_batsim.scheduling.aroma.machine import DEFAULT_SPEED, UnequalHosts
 from qops_batsim.scheduling.aroma.mapping import FOUND, choose, network_seconds, release_after
 from qops_batsim.scheduling.aroma.recurrence import HOST
 from qops_batsim.shipped import find_input
 
 
-def known(platform: Platform, **options: float) -> Machine:
+def known(platform: Platform, **options: float) -> UnequalHosts:
     hosts = [
         HostDescription(index, host.name, properties=host.properties)
         for index, host in enumerate(platform.compute_hosts)
     ]
-    return Machine(hosts, platform, **options)
+    return UnequalHosts(hosts, platform, **options)
 
 
 GRID = known(read_platform(find_input("aroma_grid", "platforms")))
@@ -44,7 +44,7 @@ def test_speeds_come_from_the_platform() -> None:
 
 def test_else_from_the_properties_of_the_hosts() -> None:
     described = HostDescription(0, "a", properties={"speed": "2Gf", "cores": "4"})
-    found = Machine([described, HostDescription(1, "b")])
+    found = UnequalHosts([described, HostDescription(1, "b")])
     assert found.speeds.tolist() == [2e9, DEFAULT_SPEED]
     assert found.hosts["processors"].tolist() == [4, 1]
     assert found.hosts["memory"].tolist() == [math.inf, math.inf]
@@ -60,12 +60,12 @@ def test_else_from_the_properties_of_the_hosts() -> None:
 )
 def test_properties_without_sense(properties, message) -> None:
     with pytest.raises(InputError, match=message):
-        Machine([HostDescription(0, "a", properties=properties)])
+        UnequalHosts([HostDescription(0, "a", properties=properties)])
 
 
 def test_a_platform_without_a_host_of_the_engine() -> None:
     with pytest.raises(InputError, match="it has no host 'stranger', which the engine has"):
-        Machine([HostDescription(0, "stranger")], machine([1.0]))
+        UnequalHosts([HostDescription(0, "stranger")], machine([1.0]))
 
 
 def test_the_time_of_a_task_is_its_work_over_the_speed() -> None:
@@ -104,7 +104,7 @@ def test_time_for_communication_is_that_over_the_worst_route(hosts, bandwidth) -
     assert GRID.bandwidths.min() == pytest.approx(4.25e6)
 
 
-def communication(found: Machine, hosts: np.ndarray, sent: float = 1e9) -> float:
+def communication(found: UnequalHosts, hosts: np.ndarray, sent: float = 1e9) -> float:
     return network_seconds(hosts, sent, found.hosts, found.bandwidths)
 
 
@@ -113,7 +113,7 @@ def test_no_communication_takes_no_time() -> None:
     assert communication(GRID, hosts_of("a_node")) == 0
     assert communication(known(machine([1.0, 1.0])), np.array([0, 1])) == 0
     strangers = [HostDescription(0, "a"), HostDescription(1, "b")]
-    assert communication(Machine(strangers), np.array([0, 1])) == 0
+    assert communication(UnequalHosts(strangers), np.array([0, 1])) == 0
 
 
 def test_hosts_of_a_made_cluster_are_one_group() -> None:
