@@ -15,7 +15,8 @@ from qops_batsim.running.run import run
 
 ON_TIME = '''
 from qops_batsim.scheduling.module import SchedulerOptions
-from qops_batsim.scheduling.plan import Answer, Plan, Policy
+from qops_batsim.scheduling.answers import AdmissionAnswer
+from qops_batsim.scheduling.plan import Plan, Policy
 from qops_batsim.scheduling.refusal import free_text
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -36,9 +37,9 @@ class Behind(Policy):
         plan.place(now, slot, slot + 1)
         end = float(plan.jobs.starts[slot] + plan.jobs.estimates[slot]) + self.margin
         if end <= plan.jobs.deadlines[slot]:
-            return Answer()
+            return AdmissionAnswer()
         plan.withdraw(slot)
-        return Answer(free_text(f"would end at {end:g} s"))
+        return AdmissionAnswer(free_text(f"would end at {end:g} s"))
 
 
 class OnTime(SpaceSharingScheduler):
