@@ -163,7 +163,19 @@ class Kernel:
             return  # The call says what is wrong.
         folder = directory(self.python.__module__)
         with nullcontext() if self._is_kept or folder is None else self._alone(folder):
+            if folder is not None:
+                self._find_elsewhere(Path(self._dispatcher.stats.cache_path))
             self._dispatcher.compile(types)
+
+    def _find_elsewhere(self, own: Path) -> None:
+        """Have numba find what another installation of the same source compiled.
+
+        It looks only in a directory that is named by the path of the source.
+        """
+        for path in sorted(self._files(), key=lambda each: each.suffix):
+            # The code (.nbc) is there before its index (.nbi); whoever writes makes a new file.
+            with suppress(OSError):
+                (own / path.name).hardlink_to(path)
 
     @contextmanager
     def _alone(self, folder: Path) -> Iterator[None]:
@@ -453,6 +465,8 @@ def _sources(module: str, seen: set[str]) -> Iterator[object]:
     with suppress(KeyError, TypeError, OSError):
         yield Path(content["__file__"]).read_bytes()
     for name, value in sorted(content.items()):
+        if name.startswith("__"):
+            continue  # Where the file lies, and what stands in it.
         if isinstance(value, np.ndarray):
             yield name, value.dtype, value.shape, value.tobytes()
         elif isinstance(value, int | float | str | tuple | np.generic | np.dtype):

@@ -458,6 +458,18 @@ def test_processes_that_need_a_kernel_at_once_compile_it_once(tmp_path: Path) ->
     assert sorted(told) == [[], [], ["outer"]]
 
 
+def test_installations_of_the_same_source_share_what_they_compile(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    told = []
+    for name in ("one", "other", "one", "other"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "twins.py").write_text(TWINS)
+        command = [sys.executable, "-c", AT_ONCE.format(path=str(tmp_path / name))]
+        told.append(subprocess.check_output(command, env=environment, text=True).split())
+    assert told == [["outer"], [], [], []]
+    assert len([*(tmp_path / "cache").rglob("twins-*")]) == 1
+
+
 @pytest.mark.parametrize("is_locked", [True, False])
 def test_a_process_that_hangs_over_a_kernel_is_not_waited_for(
     place: Path, monkeypatch: pytest.MonkeyPatch, is_locked: bool
