@@ -169,7 +169,24 @@ def clusters(rng: random.Random, hosts: int) -> str:
     return document([*lines, *links, *routes])
 
 
-NETWORKS: tuple[Callable[[random.Random, int], str], ...] = (star, fully_connected, clusters)
+def vivaldi(rng: random.Random, hosts: int) -> str:
+    """Hosts without links, at places of which distances are latencies."""
+    lines = ['<host id="master_host" coordinates="0 0 0" speed="100Mf"/>']
+    for number in range(hosts):
+        place = " ".join(f"{rng.uniform(-20, 20):.3f}" for _ in range(2))
+        lines.append(
+            f'<host id="h{number}" coordinates="{place} {rng.uniform(0, 3):.3f}" '
+            f'speed="{rng.choice([50, 100, 133.7])}Mf" core="{rng.choice([1, 2, 4])}"/>'
+        )
+    return document(lines, "Vivaldi")
+
+
+NETWORKS: tuple[Callable[[random.Random, int], str], ...] = (
+    star,
+    fully_connected,
+    clusters,
+    vivaldi,
+)
 """Kinds of platforms with latencies."""
 
 

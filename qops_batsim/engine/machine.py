@@ -19,8 +19,8 @@ TCP_WINDOW = 4194304.0
 class MessagePath(NamedTuple):
     """One byte on its way: what it uses, its latency (s), and its greatest rates (1/s).
 
-    The ``bound`` comes from the latency alone; ``alone`` is the rate where nothing else uses its
-    links.
+    The ``bound`` comes from the latency alone, and is infinite without links; ``alone`` is the rate
+    where nothing else uses its links.
     """
 
     uses: dict[Resource, float]
@@ -132,7 +132,8 @@ class Machine:
             uses: dict[Resource, float] = {}
             for link in links:
                 _use(uses, link, 1.0)
-            bound = _latency_bound(latency)
+            # What crosses no link has arrived when the latency is over.
+            bound = _latency_bound(latency) if uses else math.inf
             rates = [link.capacity / amount for link, amount in uses.items()]
             known = self._messages[source] = MessagePath(uses, latency, bound, min([bound, *rates]))
         return known

@@ -14,10 +14,12 @@ from qops_batsim.jobs import Job
 from qops_batsim.platform import read_platform
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.simgrid_read import parse_platform
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, KillJob
 from qops_batsim.protocol.events import Event, JobCompleted, JobKilled, JobSubmitted, Notify
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.workload.model import Workload, delay_profile
+from random_simulations import document
 
 # Each message crosses two links of half a second: L is one second, and a microsecond for the byte.
 NETWORK = make_cluster(2, bandwidth=1e9, latency=0.5)
@@ -86,6 +88,20 @@ def test_each_message_takes_the_route_and_the_server_takes_one_at_a_time() -> No
     ]
     assert peer.sent == [0.0, 5.0, 9.0, 12.0, 17.0, 22.0, 23.0]
     assert spans(simulation) == [(6.0, 16.0), (11.0, 21.0)]
+
+
+def test_where_places_give_latencies_a_byte_takes_no_more_time() -> None:
+    """In a Vivaldi zone there is no link for the byte to cross: L is one second, to the end."""
+    hosts = (f'<host id="{name}" coordinates="0 0 500" speed="1f"/>' for name in ("h0", "h1"))
+    master = '<host id="master_host" coordinates="0 0 500" speed="1f"/>'
+    platform = parse_platform(document([master, *hosts], "Vivaldi").encode(), source="p.xml")
+    peer = Scripted(start_each_on_its_host)
+    simulation = Simulation(platform, [jobs(4.0, 7.0)], peer, EngineOptions())
+    simulation.run()
+    assert peer.told[-1] == (23.0, "SIMULATION_ENDS")
+    dates = [date for each in simulation.ended for date in (each.start, each.finish)]
+    # At the rate that SimGrid allows with this latency, a byte would take half a microsecond.
+    assert dates == pytest.approx([6.0, 16.0, 11.0, 21.0], abs=1e-9)
 
 
 def test_decisions_of_one_answer_take_effect_one_after_the_other() -> None:

@@ -74,18 +74,6 @@ class Case:
 # Platforms
 
 
-def vivaldi(rng: random.Random, hosts: int) -> str:
-    """Hosts without links, at places of which distances are latencies."""
-    lines = ['<host id="master_host" coordinates="0 0 0" speed="100Mf"/>']
-    for number in range(hosts):
-        place = " ".join(f"{rng.uniform(-20, 20):.3f}" for _ in range(2))
-        lines.append(
-            f'<host id="h{number}" coordinates="{place} {rng.uniform(0, 3):.3f}" '
-            f'speed="{rng.choice([50, 100, 133.7])}Mf" core="{rng.choice([1, 2, 4])}"/>'
-        )
-    return simulations.document(lines, "Vivaldi")
-
-
 def joined(rng: random.Random, hosts: int) -> str:
     """Hosts in a chain or tree, whose routes are found by the number of links."""
     names = ["master_host", *(f"h{number}" for number in range(hosts))]
@@ -137,7 +125,6 @@ def cluster(rng: random.Random, hosts: int) -> str:
 PLATFORMS: tuple[Callable[[random.Random, int], str], ...] = (
     simulations.without_network,
     *simulations.NETWORKS,
-    vivaldi,
     joined,
     cluster,
 )
