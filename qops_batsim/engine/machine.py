@@ -125,10 +125,12 @@ class Machine:
             try:
                 links, latency = self._path(name, master.name, message=True)
             except InputError as error:
-                raise InputError(
-                    f"{error}; Batsim's own messages take it unless they take no time "
-                    "(--no-message-delays)"
-                ) from None
+                if self._platform.has_latencies:
+                    raise InputError(
+                        f"{error}; Batsim's own messages take it unless they take no time "
+                        "(--no-message-delays)"
+                    ) from None
+                links, latency = [], 0.0
             uses: dict[Resource, float] = {}
             for link in links:
                 _use(uses, link, 1.0)

@@ -207,7 +207,7 @@ class Simulation:
     ) -> None:
         options = options or EngineOptions()
         sends = options.message_delays and platform.master is not None
-        self.has_message_delays = sends and platform.has_latencies
+        self.has_message_delays = sends and platform.delays_messages
         # With energy, actors also read meters, one a round: that decides who comes first.
         has_actors = self.has_message_delays or (sends and options.energy)
         self._world = world = (NetworkedWorld if has_actors else World)(platform, options)

@@ -244,6 +244,11 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
             or any(any(place) for place in nodes if place is not None)
         )
 
+    @property
+    def delays_messages(self) -> bool:
+        """True if messages may take time: that of latencies, or that of a byte on a link."""
+        return self.has_latencies or bool(self.links or self.clusters)
+
     def __repr__(self) -> str:
         held = [f"{len(self.compute_hosts)} compute hosts"]
         if self.storage_hosts:

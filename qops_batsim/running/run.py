@@ -44,7 +44,13 @@ from qops_batsim.running.inputs import (
 from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.progress import ProgressListener
 from qops_batsim.running.reference import EasyReference, RunInputs, easy_reference
-from qops_batsim.running.simulate import default_engine, simulate, write_run, writing_what_ended
+from qops_batsim.running.simulate import (
+    default_engine,
+    simulate,
+    tell_platform,
+    write_run,
+    writing_what_ended,
+)
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import (
@@ -269,7 +275,7 @@ class _RunInProgress:
         events, digest_of_events = load_events(given[3])
         options = default_engine(module, events=events, **allowed)
         # Where no message takes time, the description says so, and promises are to be kept exactly.
-        delays = options.message_delays and self.machine.has_latencies
+        delays = options.message_delays and self.machine.delays_messages
         self.options = msgspec.structs.replace(options, message_delays=delays)
         names, objects = names_of(module, *given)
         digests = {
@@ -366,7 +372,7 @@ class _RunInProgress:
             self.jobs, self.machine, self.options, allow_smaller_machine=self.smaller_machine
         )
         batsim = find_batsim(call.path)
-        self.module.use_platform(self.machine)
+        tell_platform(self.module, self.machine, self.options)
         # Batsim gets the files that were given, not what was read of them.
         _, workload, platform, _ = self.given
         began = time.perf_counter()

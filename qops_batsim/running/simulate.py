@@ -181,6 +181,13 @@ def default_engine(
     )
 
 
+def tell_platform(module: DecisionModule, platform: Platform, engine: EngineOptions) -> None:
+    """Have a scheduler know the platform, and in which way news of it comes."""
+    delays = engine.message_delays and platform.master is not None and platform.delays_messages
+    module.news_in_parts = delays and not platform.has_latencies
+    module.use_platform(platform)
+
+
 def _simulate(
     workload: Workload,
     platform: Platform,
@@ -189,7 +196,7 @@ def _simulate(
     allow_smaller_machine: bool,
     on_progress: Callable[[int], None] | None,
 ) -> Simulation:
-    module.use_platform(platform)
+    tell_platform(module, platform, engine)
     if module.needs.profile_reuse:
         # This engine never forgets a profile, whatever was asked for.
         engine = msgspec.structs.replace(engine, profile_reuse=True)

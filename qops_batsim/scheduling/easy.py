@@ -9,6 +9,7 @@ from qops_batsim.errors import SimulationError, shown
 from qops_batsim.jobs import Job
 from qops_batsim.scheduling.module import PlannerOptions, SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
+from qops_batsim.timing import GRID_TOLERANCE
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.profile import Ints
@@ -116,6 +117,12 @@ class Easy(SpaceSharingScheduler):
         self._make_line(waiting[~wider], len(self._line.slots))
         return [self._table.jobs[slot] for slot in waiting[wider]]
 
+    def _grace(self) -> float:
+        """Return how long ago a job may have ended of whose end the news is under way (seconds)."""
+        if self.news.late:
+            return self.news.grace
+        return GRID_TOLERANCE if self.news_in_parts else 0.0
+
     def schedule(self, now: float) -> None:
         """Start the jobs that fit without delaying the first one that does not."""
         jobs, numbers = self._table.jobs, self._table.numbers
@@ -124,7 +131,7 @@ class Easy(SpaceSharingScheduler):
             self._sorted = True
         count, self._running_count = self._pass(
             float(now),
-            self.news.grace if self.news.late else 0.0,
+            self._grace(),
             self.free_count,
             self.capacity.present,
             numbers.processors,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.profile import Queue
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -232,7 +232,7 @@ def shadow_of(
     for place in range(count):
         if shadow < np.inf and jobs.ends[place] > shadow + max(grace, PLAN_TOLERANCE):
             break
-        if now - grace < jobs.ends[place] <= now:
+        if now - grace < jobs.ends[place] <= now + min(grace, GRID_TOLERANCE):
             continue
         available += jobs.freed[place]
         if shadow == np.inf and available >= needed:
@@ -244,11 +244,12 @@ def shadow_of(
 def ending(now: float, jobs: Running, count: int, grace: float) -> int:
     """Return how many processors are used by jobs of whose end the news may be under way.
 
-    They should have ended, by less than the grace (seconds) ago. O(running).
+    They should have ended, by less than the grace (seconds) ago, or if there is one by the end
+    of this microsecond, to which planned ends are rounded. O(running).
     """
     under_way = 0
     for place in range(count):
-        if jobs.ends[place] > now:
+        if jobs.ends[place] > now + min(grace, GRID_TOLERANCE):
             break
         if jobs.ends[place] > now - grace:
             under_way += jobs.freed[place]

@@ -126,6 +126,12 @@ class DecisionModule:
     needs_deadlines: ClassVar[bool] = False
     """Whether the scheduler is of interest only where jobs have deadlines."""
 
+    news_in_parts: bool = False
+    """Whether what happens at one date is told within nanoseconds, in several messages.
+
+    So it is on links without latency. The program that starts the engine sets it, if it knows.
+    """
+
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         self.options = options if options is not None else self.Options()
         self.qos_log = QosLog()

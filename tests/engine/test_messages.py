@@ -14,6 +14,7 @@ from qops_batsim.jobs import Job
 from qops_batsim.platform import read_platform
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_read import parse_platform
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, KillJob
 from qops_batsim.protocol.events import Event, JobCompleted, JobKilled, JobSubmitted, Notify
@@ -55,8 +56,10 @@ def start_each_on_its_host(message: Message[Event]) -> list[Decision]:
     ]
 
 
-def simulated(peer: Scripted, workload: Workload, **options) -> Simulation:
-    simulation = Simulation(NETWORK, [workload], peer, EngineOptions(**options))
+def simulated(
+    peer: Scripted, workload: Workload, platform: Platform = NETWORK, **options
+) -> Simulation:
+    simulation = Simulation(platform, [workload], peer, EngineOptions(**options))
     simulation.run()
     return simulation
 
@@ -102,6 +105,30 @@ def test_where_places_give_latencies_a_byte_takes_no_more_time() -> None:
     dates = [date for each in simulation.ended for date in (each.start, each.finish)]
     # At the rate that SimGrid allows with this latency, a byte would take half a microsecond.
     assert dates == pytest.approx([6.0, 16.0, 11.0, 21.0], abs=1e-9)
+
+
+def test_without_latencies_a_message_takes_the_time_of_a_byte(tmp_path: Path) -> None:
+    peers = [Scripted(start_each_on_its_host) for _ in range(2)]
+    ends = [
+        spans(simulated(peer, jobs(4.0, 7.0), platform))
+        for peer, platform in zip(peers, (NETWORK, make_cluster(2, bandwidth=1.0)), strict=True)
+    ]
+    assert peers[0].told == peers[1].told
+    assert ends[0] == ends[1]
+    # A torus has its routes in Batsim alone, but each is as narrow as a host's link.
+    path = tmp_path / "torus.xml"
+    path.write_text(
+        '<platform version="4.1"><zone id="z" routing="Full">'
+        '<zone id="y" routing="Full"><host id="master_host" speed="1Gf"/></zone>'
+        '<cluster id="c" prefix="h" suffix="" radical="0-3" speed="1Gf" bw="1Bps" lat="0s" '
+        'topology="TORUS" topo_parameters="2,2"/><link id="l" bandwidth="8Bps"/>'
+        '<zoneRoute src="y" dst="c" gw_src="master_host" gw_dst="h1"><link_ctn id="l"/></zoneRoute>'
+        "</zone></platform>"
+    )
+    peer = Scripted(start_each_on_its_host)
+    simulated(peer, jobs(4.0, 7.0), read_platform(path))
+    ended = [date for date, name in peer.told if name == JobCompleted.TYPE]
+    assert ended == [15.0, 17.125]  # From host 0 by its own link, from host 1, the gateway, by l.
 
 
 def test_decisions_of_one_answer_take_effect_one_after_the_other() -> None:
@@ -182,7 +209,9 @@ def test_a_platform_without_a_way_to_the_master_is_refused_with_a_way_out(tmp_pa
         Simulation(platform, [jobs(4.0)], Scripted(start_each_on_its_host)).run()
     options = EngineOptions(message_delays=False)
     Simulation(platform, [jobs(4.0)], Scripted(start_each_on_its_host), options).run()
-    path.write_text(path.read_text().replace("Floyd", "Full"))
+    path.write_text(path.read_text().replace("1ms", "0s"))
+    Simulation(read_platform(path), [jobs(4.0)], Scripted(start_each_on_its_host)).run()
+    path.write_text(path.read_text().replace("Floyd", "Full").replace("0s", "1ms"))
     passes = Simulation(read_platform(path), [jobs(4.0)], Scripted(start_each_on_its_host))
     passes.run()  # As in Batsim, at once.
     assert passes.ended[0].start == pytest.approx(4.0, abs=1e-9)
