@@ -21,9 +21,13 @@ from qops_batsim.analysis.verify.rule import (
 from qops_batsim.analysis.verify.subject import Subject
 from qops_batsim.jobs import COMPLETED_FAILED, COMPLETED_SUCCESSFULLY
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.timing import ROUND_TRIPS
 
 NEWS_OF_OUTAGE = 0.05
-"""Longest time (seconds) that Batsim's own message takes until a host counts as away or back."""
+"""Time that Batsim's own message may take until a host counts as away or back (seconds).
+
+More where the run's description tells of longer round trips, since messages wait for each other.
+"""
 
 
 @rule(SCHEDULE)
@@ -85,7 +89,7 @@ def schedule_host_time(subject: Subject) -> Iterator[Violation]:
     slack += 2 * float(np.dot(np.spacing(finish[ran]), result.allocation_sizes[ran]))
     if result.info is not None and result.info.message_delays is not False:
         borders = 2 * sum(len(HostSet.parse(outage.hosts)) for outage in result.outages)
-        slack += NEWS_OF_OUTAGE * borders
+        slack += max(NEWS_OF_OUTAGE, ROUND_TRIPS * result.info.round_trip) * borders
     return _compare(subject, {"time_computing": computing}, slack)
 
 
