@@ -19,6 +19,7 @@ SCHEDULERS: dict[str, list[dict[str, Any]]] = {
     "slack": [{}],
     "nqs": [{}, {"blocked": "machine"}],
     "qops": [{}, {"order": "earliest_deadline"}],
+    "foresight": [{}],
     "msb": [{}],
     "mrt": [{}],
     "fqops": [
@@ -202,6 +203,12 @@ class Style:
     delays_only: bool
     communicates: bool
     classes: bool
+    honest: bool = False
+    """Whether no estimate is too short."""
+    mean: float = 20.0
+    """Mean length of jobs, before the shortest and the longest are cut (seconds)."""
+    digits: int | None = None
+    """Decimals of dates and run times that are no whole seconds; None for various."""
 
 
 def profile(rng: random.Random, style: Style, seconds: float) -> dict[str, Any]:
@@ -219,24 +226,26 @@ def workload(rng: random.Random, hosts: int, jobs: int, style: Style) -> dict[st
     rows = []
     now = 0.0
     for number in range(jobs):
-        now += rng.choice([0, 0, rng.randint(0, 10), rng.expovariate(0.2)])
-        submitted = round(now) if style.whole_seconds else round(now, rng.choice([0, 1, 3, 6]))
+        now += rng.choice([0, 0, rng.randint(0, 10), rng.expovariate(0.2)]) * (style.mean / 20)
+        submitted = (
+            round(now) if style.whole_seconds else round(now, _digits(rng, style, [0, 1, 3, 6]))
+        )
         mean = 0.6 * hosts
-        seconds = max(1.0, min(rng.expovariate(1 / 20), 120))
-        seconds = round(seconds) if style.whole_seconds else round(seconds, rng.choice([0, 2, 6]))
+        seconds = _seconds(rng, style)
         wide = rng.random() < 0.02
         res = hosts + 1 if wide else max(1, min(hosts, round(rng.expovariate(1 / mean))))
         name = f"p{number}"
         profiles[name] = profile(rng, style, seconds)
         row: dict[str, Any] = {"id": str(number), "subtime": submitted, "res": res, "profile": name}
         estimate = seconds * rng.choice([1, 1, 1, 1.5, 2, 5])
-        if rng.random() < 0.1:
+        if rng.random() < 0.1 and not style.honest:
             estimate = seconds * rng.choice([0.5, 0.999])  # It outlives this, or is killed there.
+        told = estimate if style.honest else round(estimate, 6)
         qos: dict[str, Any] = {}
         if rng.random() < 0.5:
-            row["walltime"] = round(estimate, 6)
+            row["walltime"] = told
         else:
-            qos["estimated_runtime"] = round(estimate, 6)
+            qos["estimated_runtime"] = told
         if rng.random() < 0.6:
             patience = rng.choice([1, 1, 1.2, 2, 5])
             qos["deadline"] = round(submitted + patience * estimate, 6)
@@ -251,6 +260,19 @@ def workload(rng: random.Random, hosts: int, jobs: int, style: Style) -> dict[st
     if not style.delays_only:
         _compose(rng, profiles, rows)
     return {"nb_res": hosts, "jobs": rows, "profiles": profiles}
+
+
+def _seconds(rng: random.Random, style: Style) -> float:
+    """Return how long a job runs."""
+    shortest = style.mean / 20
+    seconds = max(shortest, min(rng.expovariate(1 / style.mean), 6 * style.mean))
+    if style.whole_seconds:
+        return max(1, round(seconds))
+    return max(shortest, round(seconds, _digits(rng, style, [0, 2, 6])))
+
+
+def _digits(rng: random.Random, style: Style, various: list[int]) -> int:
+    return rng.choice(various) if style.digits is None else style.digits
 
 
 def _compose(rng: random.Random, profiles: dict[str, Any], rows: list[dict[str, Any]]) -> None:
@@ -268,16 +290,23 @@ def _compose(rng: random.Random, profiles: dict[str, Any], rows: list[dict[str, 
                 row["qos"]["estimated_runtime"] *= repeat
 
 
-def outages(rng: random.Random, hosts: int) -> list[dict[str, Any]]:
-    """Return events of hosts that leave, some of which return."""
+def outages(rng: random.Random, hosts: int, *, until: float = 200) -> list[dict[str, Any]]:
+    """Return events of hosts that leave up to a date (seconds), some of which return.
+
+    All dates are whole seconds if that one is.
+    """
+
+    def some(least: int) -> float:
+        return rng.randint(least, until) if isinstance(until, int) else rng.uniform(least, until)
+
     events: list[dict[str, Any]] = []
     cuts = sorted(rng.sample(range(hosts + 1), rng.choice([2, min(3, hosts + 1)])))
     for first, after in pairwise(cuts):
         gone = f"{first}-{after - 1}" if after - 1 > first else str(first)
-        away = float(rng.randint(0, 200))
+        away = float(some(0))
         events.append({"timestamp": away, "type": "machine_unavailable", "resources": gone})
         if rng.random() < 0.8:
-            back = away + rng.randint(1, 200)
+            back = away + some(1)
             events.append({"timestamp": back, "type": "machine_available", "resources": gone})
     return sorted(events, key=lambda event: float(event["timestamp"]))
 

@@ -49,9 +49,9 @@ def make_fractional(workload: dict) -> None:
             profile["delay"] += (number * 7919 % 1000) * 1e-9
 
 
-@pytest.mark.parametrize("scheduler", [*SCHEDULERS, "foresight"])
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_promises_are_kept(tmp_path: Path, scheduler: str) -> None:
-    case = random_case(3, scheduler if scheduler in SCHEDULERS else "qops", network=False)
+    case = random_case(3, scheduler, network=False)
     make_fractional(case.workload)
     path, platform = case.write(tmp_path)
     workload = read_workload(path)
@@ -59,7 +59,7 @@ def test_promises_are_kept(tmp_path: Path, scheduler: str) -> None:
     options = EngineOptions(
         compute_sharing=scheduler == "aroma", dynamic_jobs=is_dynamic, profile_reuse=is_dynamic
     )
-    session = DecisionSession(scheduler, {} if scheduler == "foresight" else case.settings)
+    session = DecisionSession(scheduler, case.settings)
     simulation = Simulation(read_platform(platform), [workload], Rounding(session), options)
     simulation.run()
     write_outputs(simulation, tmp_path / "run")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from energy_sessions import session_difference
 from live_engines import (
     BATSCHED,
+    COMMAND,
     batsched_difference,
     case_difference,
     difference,
@@ -18,14 +18,14 @@ from live_engines import (
     fractional_case,
     real_program,
     run_both,
+    run_case,
 )
 from qops_batsim.workload.batsim_json import read_workload, write_workload
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.scale import subset
 from qops_batsim.workload.swf import read_swf
+from random_platforms import zoned_case
 from random_simulations import SCHEDULERS, random_case
-
-COMMAND = [sys.executable, "-c", "from qops_batsim.cli.main import main; main()"]
 
 
 @pytest.fixture(autouse=True)
@@ -151,6 +151,17 @@ def test_random_simulations_with_networks(
 ) -> None:
     case = random_case(seed, scheduler, network=True, events=events)
     assert case_difference(case, tmp_path) == ""
+
+
+ZONED = (0, 11, 32, 39, 41, 112, 226, 272)
+"""Seeds of nested zones near and far, with hosts that leave, of links without latencies."""
+
+
+@pytest.mark.parametrize("seed", ZONED)
+def test_random_simulations_on_zones_inside_each_other(tmp_path: Path, seed: int) -> None:
+    runs = run_case(zoned_case(seed), tmp_path)
+    assert difference(runs) == ""
+    assert runs[0].violations == runs[1].violations == []
 
 
 # Decision processes with both engines
