@@ -43,6 +43,7 @@ PARTS = {
     "schedulers": Part("odd_schedulers"),
     "sockets": Part("hostile_sockets"),
     "runs": Part("random_runs"),
+    "long": Part("long_runs", 600.0),
     "interrupted": Part("interrupted"),
 }
 """The parts by name, in order."""

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from brute_force import Check, Facts
 
+import random_platforms
 import random_simulations
 from qops_batsim import run
 from qops_batsim.errors import InputError
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
 LEFT_ALONE = {"platform", "grace", "reference_speed", "exhaustive_up_to"}
 """Options that concern files, whose values void the promises, or that take their time."""
 
-SLOW = ("aroma", "slack")
-"""Schedulers that take long for thousands of jobs."""
+SLOW = {"aroma": 500}
+"""Schedulers that take long for thousands of jobs, with the most that they get."""
+
+NETWORKS = (*random_simulations.NETWORKS, random_platforms.zones)
 
 NUMBERS = [0.0, 0.1, 0.5, 1.0, 1.5, 4.0, 10.0, 1000.0, 1e6]
 COUNTS = [0, 1, 2, 3, 5, 10, 30]
@@ -40,24 +43,23 @@ COUNTS = [0, 1, 2, 3, 5, 10, 30]
 registry._registered = functools.cache(registry._registered)
 
 
-def case(seed: int, folder: Path, tally: Tally) -> None:
-    """Run the case of a seed; check what it wrote."""
+def case(seed: int, folder: Path, tally: Tally, *, always_long: bool = False) -> None:
+    """Run the case of a seed, at times or always of thousands of jobs; check what it wrote."""
     rng = random.Random(seed)
     scheduler = rng.choice(scheduler_names())
     settings = random_settings(scheduler, rng)
     hosts = rng.choice([2, 4, 8, 12])
-    is_long = scheduler not in SLOW and rng.random() < 0.2
-    network = not is_long and rng.random() < 0.3
+    is_long = always_long or (scheduler not in SLOW and rng.random() < 0.2)
+    network = rng.random() < (0.1 if is_long else 0.3)
     # Jobs that communicate may keep links busy for longer than AROMA predicts (docs/aroma.md).
     communicates = network and scheduler != "aroma" and rng.random() < 0.5
     style = random_simulations.Style(
         network, rng.random() < 0.5, rng.random() < 0.5, communicates, scheduler == "aroma"
     )
     workload, platform, events = (folder / name for name in ("w.json", "p.xml", "events.txt"))
-    jobs = 4_000 if is_long else rng.choice([10, 40, 100, 200, 500])
-    make = (
-        rng.choice(random_simulations.NETWORKS) if network else random_simulations.without_network
-    )
+    lengths = [1_000, 4_000, 20_000] if is_long else [10, 40, 100, 200, 500]
+    jobs = min(rng.choice(lengths), SLOW.get(scheduler, 4_000 if network else 20_000))
+    make = rng.choice(NETWORKS) if network else random_simulations.without_network
     if is_long or (not network and rng.random() < 0.2):
         hosts = _generated(rng, jobs, workload)
     else:
@@ -83,7 +85,7 @@ def case(seed: int, folder: Path, tally: Tally) -> None:
     facts = Facts(
         hosts=hosts,
         sharing=done.compute_sharing,
-        grace=1.0 if late else 0.0,
+        grace=done.result.grace if late else 0.0,
         outages=outages,
         in_order=scheduler == "fcfs" and not late,
         promises=not done.compute_sharing,
