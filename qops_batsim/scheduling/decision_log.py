@@ -7,6 +7,7 @@ is logged unless :meth:`~qops_batsim.scheduling.module.DecisionModule.keep_decis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -79,7 +80,7 @@ class DecisionLog:
             return iter(self._events)
         from qops_batsim.scheduling.decision_rows import events_of, rows_of
 
-        told = events_of(rows_of(self._rows), self._jobs().__getitem__, self._worded)
+        told = events_of(list(rows_of(self._rows)), self._jobs().__getitem__, self._worded)
         return (event for _, event in told)
 
     def lines(self) -> Iterator[bytes]:
@@ -92,21 +93,24 @@ class DecisionLog:
         Events of modules without a plan are lines of their own (version 1); rows are written as
         they are, behind the requests of all jobs (version 2).
         """
-        encoder = msgspec.json.Encoder()
         if self._jobs is None:
+            encoder = msgspec.json.Encoder()
             return EVENTS, (encoder.encode(event) + b"\n" for event in self._events)
-        from qops_batsim.scheduling.decision_rows import KINDS, rows_of
+        return ROWS, self._rows_in_lines(self._jobs())
 
+    def _rows_in_lines(self, jobs: Sequence[Submission]) -> Iterator[bytes]:
+        """Yield the requests of all jobs, then the rows, as lines by blocks."""
+        from qops_batsim.scheduling.decision_rows import BLOCK, KINDS, rows_of
+
+        encoder = msgspec.json.Encoder()
         answers = [
             WordedAnswer(slot, answer.refusal, answer.blamed, answer.offer)
             for slot, answer in self._worded.items()
         ]
-        rows = [(KINDS[kind], *row) for kind, *row in rows_of(self._rows)]
-        lines = (
-            encoder.encode(LoggedJobs(self._jobs(), answers)) + b"\n",
-            encoder.encode_lines(rows),
-        )
-        return ROWS, lines
+        yield encoder.encode(LoggedJobs(jobs, answers)) + b"\n"
+        rows = ((KINDS[kind], *row) for kind, *row in rows_of(self._rows))
+        while block := list(islice(rows, BLOCK)):
+            yield encoder.encode_lines(block)
 
 
 def format_decisions(

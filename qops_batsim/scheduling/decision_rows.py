@@ -55,6 +55,9 @@ KINDS = (
 )
 """Names of the kinds of rows in files, by number."""
 
+BLOCK = 65_536
+"""Rows that are Python objects at once: a log of a long queue has tens of millions."""
+
 Row = tuple[int, int, int, int, float, float, float, float]
 """Kind, slot, other slot, code; date and three numbers."""
 
@@ -216,13 +219,13 @@ def answers_in(
             offer = None
 
 
-def rows_of(pieces: Iterable[tuple[Ints, Floats]]) -> list[Row]:
-    """Return the rows of codes and numbers in pieces."""
-    found: list[Row] = []
+def rows_of(pieces: Iterable[tuple[Ints, Floats]]) -> Iterator[Row]:
+    """Yield the rows of codes and numbers in pieces."""
     for codes, numbers in pieces:
-        columns = (*codes.T.tolist(), *numbers.T.tolist())
-        found += zip(*columns, strict=True)
-    return found
+        for begin in range(0, len(codes), BLOCK):
+            block = slice(begin, begin + BLOCK)
+            columns = (*codes[block].T.tolist(), *numbers[block].T.tolist())
+            yield from zip(*columns, strict=True)
 
 
 def _other(target: float, promise: float) -> float | None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from decision_runs import exact, random_workload, run_files, workload_of, write_events
@@ -30,6 +32,7 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling import decision_rows
 from qops_batsim.scheduling.decision_events import EVENTS, FORMAT, LogHeader
 from qops_batsim.scheduling.decision_events import Event as LogEvent
 from qops_batsim.scheduling.decision_log import DecisionLog
@@ -288,6 +291,29 @@ def test_equal_runs_write_equal_logs(tmp_path) -> None:
         prefix = run_files("qops", workload, tmp_path / name)
         logs.append(Path(f"{prefix}_decisions.jsonl").read_bytes())
     assert logs[0] == logs[1]
+
+
+def test_blocks_of_rows_do_not_show(tmp_path, monkeypatch) -> None:
+    workload = random_workload(random.Random(4))
+    logs = []
+    for block in (decision_rows.BLOCK, 3):
+        monkeypatch.setattr(decision_rows, "BLOCK", block)
+        (tmp_path / str(block)).mkdir()
+        prefix = run_files("qops", workload, tmp_path / str(block))
+        logs.append(Path(f"{prefix}_decisions.jsonl").read_bytes())
+    assert logs[0] == logs[1]
+
+
+def test_few_rows_are_python_objects_at_once() -> None:
+    rows = 4 * decision_rows.BLOCK
+    pieces = [(np.zeros((rows, 4), dtype=np.int64), np.zeros((rows, 4)))]
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in decision_rows.rows_of(pieces)) == rows
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 400 * decision_rows.BLOCK  # a row takes some 300 bytes
 
 
 def test_a_module_can_run_again(tmp_path) -> None:
