@@ -34,6 +34,8 @@ class Facts:
     sharing: bool
     grace: float = 0.0
     """By how much news may be late without breaking a promise (seconds)."""
+    burst: float = 0.0
+    """Longest time between two jobs on a host that messages explain (seconds)."""
     outages: bool = False
     in_order: bool = False
     """Whether jobs start in the order of their submission."""
@@ -63,6 +65,12 @@ class Check:
             names.sort(key=lambda name: int(name.partition("#")[2] or 0))
         self.ran = {name: row for name, row in self.rows.items() if row["starting_time"] != ""}
         self.hosts = {name: _hosts(row["allocated_resources"]) for name, row in self.ran.items()}
+        self.on_host: defaultdict[int, list[tuple[float, str]]] = defaultdict(list)
+        for name, hosts in self.hosts.items():
+            for host in hosts:
+                self.on_host[host].append((_date(self.ran[name], "starting_time"), name))
+        for found in self.on_host.values():
+            found.sort()
         self.promises = 0
 
     def problems(self) -> Iterator[str]:
@@ -180,13 +188,32 @@ class Check:
             if (deadline := told["admitted_deadline"]) and float(deadline) <= surprise:
                 self.promises += 1
                 own = self._outlived(runs[-1])
-                if _date(last, "finish_time") > float(deadline) + slack and not own:
+                late = _date(last, "finish_time") - float(deadline) - slack
+                if late > 0 and not own and late > self._delayed(runs[-1]):
                     yield f"promises: {name} ends at {last['finish_time']}, promised {deadline}"
             if (latest := told["latest_start"]) and float(latest) < surprise - slack:
                 self.promises += 1
-                if _date(self.rows[runs[0]], "starting_time") > float(latest) + slack:
+                late = _date(self.rows[runs[0]], "starting_time") - float(latest) - slack
+                if late > 0 and late > self._delayed(runs[0]):
                     first = self.rows[runs[0]]["starting_time"]
                     yield f"promises: {name} starts at {first}, promised {latest}"
+
+    def _delayed(self, name: str) -> float:
+        """Return what messages took between the jobs of a chain on one host, while one waited."""
+        since, total = self.asked[name.partition("#")[0]]["subtime"], 0.0
+        while self.facts.grace and (start := _date(self.ran[name], "starting_time")) > since:
+            last, before = -math.inf, ""
+            for host in self.hosts[name]:
+                place = bisect_left(self.on_host[host], (start, ""))
+                if place > 0:
+                    other = self.on_host[host][place - 1][1]
+                    last, before = max(
+                        (last, before), (_date(self.ran[other], "finish_time"), other)
+                    )
+            if abs(start - last) > self.facts.burst + EQUAL:
+                break
+            total, name = total + start - last, before
+        return total
 
     def _outlived(self, name: str) -> float:
         """Return when a job was to end, if it ran for longer than was known; else 0."""

@@ -86,6 +86,7 @@ def case(seed: int, folder: Path, tally: Tally, *, always_long: bool = False) ->
         hosts=hosts,
         sharing=done.compute_sharing,
         grace=done.result.grace if late else 0.0,
+        burst=64 * done.result.info.round_trip if done.result.info else 0.0,
         outages=outages,
         in_order=scheduler == "fcfs" and not late,
         promises=not done.compute_sharing,

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.verify.rules_qos import Lateness
+from qops_batsim.analysis.verify.rules_qos import Lateness, chain_gaps
 from qops_batsim.analysis.verify.verifier import lateness, verify
 from qops_batsim.errors import InputError
+from qops_batsim.kernels import compiling
 from qops_batsim.workload.batsim_json import parse_workload
 
 HEADER = "job_id,decision,admitted_deadline,latest_start"
@@ -220,6 +222,57 @@ def test_what_starts_late_by_less_than_the_grace_outlives_its_estimate_as_if_on_
     # 1 was to end by 9, or 0.5 s before.
     assert promised({"2": "accepted,8.6"}, {"1": 9}, info=networked()) == []
     assert promised({"2": "accepted,8.4"}, {"1": 9}, info=networked()) != []
+
+
+def test_delays_of_messages_add_up_along_a_chain_of_jobs(write_run) -> None:
+    # Ten jobs of 10 s one after the other, the last one on two hosts: nine gaps of 0.2 s.
+    ran, late = write_run.ran, 10.2
+    jobs = [ran(str(n), 0, 1, n * late, 10, [0], profile="d") for n in range(9)]
+    jobs.append(ran("9", 0, 2, 9 * late, 10, [0, 1], profile="d"))
+    # The other host was free for long, and what is on a third one has nothing to do with it.
+    jobs.append(ran("a", 0, 1, 0, 10, [1], profile="d"))
+    jobs.append(ran("b", 0, 1, 0, 91.3, [2], profile="e"))
+    listed = [
+        {"id": job.id, "subtime": 0, "res": 1 + (job.id == "9"), "profile": job.profile,
+         "qos": {"estimated_runtime": 100}}
+        for job in jobs
+    ]  # fmt: skip
+    profiles = {"d": {"type": "delay", "delay": 10}, "e": {"type": "delay", "delay": 91.3}}
+    text = json.dumps({"nb_res": 3, "jobs": listed, "profiles": profiles})
+    workloads = {"w0": parse_workload(text, source="chain.json")}
+    prefix = write_run(jobs, hosts=3)
+
+    def broken(grace: float, round_trip: float, promise: float = 90.0) -> list[str]:
+        known = {"hosts": 3, "options": {"grace": grace}, "round_trip": round_trip}
+        Path(f"{prefix}_run.json").write_text(json.dumps(known))
+        Path(f"{prefix}_qos.csv").write_text(f"{HEADER}\nw0!9,accepted,,{promise}\n")
+        return [each.rule for each in verify(read_run(prefix), workloads=workloads)]
+
+    # It starts at 91.8 s.
+    assert broken(0.5, 0.2 / 64) == []
+    assert broken(0.5, 0.2 / 64, 89.501) == []
+    assert broken(0.5, 0.2 / 64, 89.499) == ["latest-start"]
+    assert broken(0.5, 0.19 / 64) == ["latest-start"]  # No message takes so long.
+    assert broken(0.0, 0.2 / 64) == ["latest-start"]
+
+
+def test_chains_of_jobs_begin_when_the_last_one_was_submitted() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        jobs, most = 12, 0.5
+        start, submitted = np.sort(rng.uniform(0, 20, jobs)), rng.uniform(0, 10, jobs)
+        end = start + rng.uniform(0, 3, jobs)
+        before = np.array([rng.integers(-1, row) if row else -1 for row in range(jobs)])
+        rows = np.arange(jobs)
+        with compiling():
+            found = chain_gaps(rows, before, submitted, start, end, most)
+        for row in rows.tolist():
+            gaps, job = [], row
+            while before[job] >= 0 and start[job] > submitted[row]:
+                gaps.append(float(start[job] - end[before[job]]))
+                job = before[job]
+            good = next((n for n, gap in enumerate(gaps) if abs(gap) > most), len(gaps))
+            assert found[row] == pytest.approx(sum(gaps[:good]), abs=1e-9)
 
 
 @pytest.mark.parametrize(
