@@ -252,18 +252,24 @@ def feedback(case: Case, *, retry_count: int, **options: Any) -> Feedback:
     return Feedback(plan, start_position, end_position)
 
 
-def msb(case: Case, *, price: str, fairness: bool = False) -> Answer:
+def msb(
+    case: Case, *, price: str, fairness: bool = False, order: str = "scheduled_start"
+) -> Answer:
     """Figure 1 of Islam et al. (2003): the cheapest of all positions.
 
-    With ``fairness``, moves are weighed by slack over slack left, at least a second each.
+    With ``fairness``, moves are weighed by slack over slack left, at least a second each. In
+    a heuristic order those that a position removes are scheduled again in that.
     """
     cheapest, plan = math.inf, None
     blamed = None
     for position in range(len(case.waiting) + 1):
         starts = {job.slot: start for job, start in case.waiting[:position]}
+        removed = [job for job, _ in case.waiting[position:]]
+        if order != "scheduled_start":
+            removed.sort(key=ORDERS[order])
         cost = 0.0
         late = None
-        for job in [case.new, *(job for job, _ in case.waiting[position:])]:
+        for job in [case.new, *removed]:
             start = seconds_with(case, starts).earliest(job)
             if not in_time(job, start):
                 late = job.slot

@@ -21,12 +21,15 @@ from qops_batsim.scheduling.admission.search import (
     Question,
     Verdict,
     keep_up_to,
+    lift,
     meets,
     missed,
     new_draft,
+    set_keys,
 )
 from qops_batsim.scheduling.core.columns import (
     ESTIMATES,
+    KEYS,
     PROMISES,
     STARTS,
     TARGETS,
@@ -37,11 +40,12 @@ from qops_batsim.scheduling.core.decision import (
     end_decision,
     next_question,
 )
-from qops_batsim.scheduling.core.plan import nominal
+from qops_batsim.scheduling.core.plan import nominal, sort_slots
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import (
     Floats,
+    Ints,
     Jobs,
     Profile,
     Queue,
@@ -57,10 +61,14 @@ FOREVER = 1e12
 
 
 class Prices(NamedTuple):
-    """Prices of moves.
+    """Prices of moves, and the order in which waiting jobs are placed anew.
 
     Attributes
     ----------
+    by_start
+        Whether the order is that of their planned starts.
+    by_laxity
+        If not, whether it is by deadline minus estimate, or by deadline.
     only_delays
         Whether moves to the front cost nothing, rather than less than that.
     fair
@@ -69,21 +77,34 @@ class Prices(NamedTuple):
         Dates of submission by slot, if so (seconds).
     rates
         Price of a second by slot, of the waiting jobs and the new one.
+    gains
+        What each waiting job costs at least, by slot.
     least
-        What the waiting jobs cost at least, from each index on.
+        What the jobs behind each index of the order cost at least.
     """
 
+    by_start: bool
+    by_laxity: bool
     only_delays: bool
     fair: bool
     arrivals: Floats
     rates: Floats
+    gains: Floats
     least: Floats
 
 
 def new_prices(options: MsbOptions, arrivals: Floats, slots: int, jobs: int) -> Prices:
     """Return prices with room for so many slots, and plans of so many jobs."""
-    only_delays = options.price == "delays"
-    return Prices(only_delays, options.fairness, arrivals, np.zeros(slots), np.zeros(jobs))
+    return Prices(
+        options.order == "scheduled_start",
+        options.order == "least_laxity",
+        options.price == "delays",
+        options.fairness,
+        arrivals,
+        np.zeros(slots),
+        np.zeros(slots),
+        np.zeros(jobs),
+    )
 
 
 @kernel
@@ -118,20 +139,47 @@ def price_of(delay: float, rate: float, only_delays: bool) -> float:
 
 
 @kernel
+def line_up_behind(jobs: Jobs, waiting: Queue, new: int, prices: Prices, trial: Draft) -> None:
+    """Put the new job before all waiting ones, and these in their order. O(waiting²)."""
+    order, count = trial.order, waiting.size[0]
+    order[0] = new
+    for index in range(count):
+        order[index + 1] = waiting.slots[index]
+    if not prices.by_start:
+        set_keys(jobs, waiting, new, prices.by_laxity)
+        sort_slots(order, 1, count + 1, jobs.numbers[KEYS])
+
+
+@kernel
 def bound_prices(now: float, base: Profile, jobs: Jobs, waiting: Queue, prices: Prices) -> None:
-    """Write the rates of the waiting jobs, and what those from each index on cost at least.
+    """Write the rates of the waiting jobs, and what each costs at least.
 
     None of them can start earlier than with the running jobs alone, so positions that
     cannot win stop early. O(waiting × steps).
     """
-    least, rates = prices.least, prices.rates
-    least[waiting.size[0]] = 0.0
-    for index in range(waiting.size[0] - 1, -1, -1):
+    for index in range(waiting.size[0]):
         slot = waiting.slots[index]
         soonest = earliest_fit(base, now, jobs.numbers[ESTIMATES, slot], jobs.processors[slot])
-        rates[slot] = rate_of(jobs, slot, prices.fair, prices.arrivals)
-        gain = price_of(soonest - jobs.numbers[STARTS, slot], rates[slot], prices.only_delays)
-        least[index] = least[index + 1] + gain
+        prices.rates[slot] = rate_of(jobs, slot, prices.fair, prices.arrivals)
+        delay = soonest - jobs.numbers[STARTS, slot]
+        prices.gains[slot] = price_of(delay, prices.rates[slot], prices.only_delays)
+
+
+@kernel
+def bound_behind(position: int, count: int, prices: Prices, order: Ints) -> None:
+    """Write what the jobs behind each index from a position on cost at least. O(waiting)."""
+    prices.least[count] = 0.0
+    for index in range(count - 1, position - 1, -1):
+        prices.least[index] = prices.least[index + 1] + prices.gains[order[index + 1]]
+
+
+@kernel
+def advance(position: int, waiting: Queue, order: Ints) -> None:
+    """Have the waiting job with the next planned start come before the new one. O(waiting)."""
+    place = position + 1
+    while order[place] != waiting.slots[position]:
+        place += 1
+    lift(order, place, position)
 
 
 @kernel
@@ -139,30 +187,29 @@ def price_position(
     now: float,
     position: int,
     jobs: Jobs,
-    waiting: Queue,
+    count: int,
     new: int,
     prices: Prices,
     cheapest: float,
     trial: Draft,
 ) -> tuple[float, int]:
-    """Place the new job and then those from a position on; return the price.
+    """Place the new job, which is at a position, and those behind it; return the price.
 
     The price is infinite if a target is missed, or if it is not below the cheapest one so
     far. Returned with it is the next position that can give another schedule: as long as
-    jobs keep their starts beside the new one, it may as well come after them.
-    O(waiting × steps).
+    jobs that stay in their order keep their starts beside the new one, it may as well come
+    after them. O(waiting × steps).
     """
     price, following = 0.0, position + 1
-    for index in range(position, waiting.size[0] + 1):
-        slot = new if index == position else waiting.slots[index - 1]
+    for index in range(position, count + 1):
+        slot = trial.order[index]
         duration, needed = jobs.numbers[ESTIMATES, slot], jobs.processors[slot]
         start = earliest_fit(trial.profile, now, duration, needed)
         if not meets(start, duration, jobs.numbers[TARGETS, slot]):
             # Behind more jobs that stay the new one would start no earlier.
-            return np.inf, following if index > position else waiting.size[0] + 1
-        trial.order[index] = slot
+            return np.inf, following if index > position else count + 1
         trial.starts[index] = start
-        if index == following and start == jobs.numbers[STARTS, slot]:
+        if prices.by_start and index == following and start == jobs.numbers[STARTS, slot]:
             following += 1
         since = now if slot == new else jobs.numbers[STARTS, slot]
         price += price_of(start - since, prices.rates[slot], prices.only_delays)
@@ -186,23 +233,29 @@ def msb_search(
 ) -> bool:
     """Look for the cheapest position of the new job among the waiting ones; tell if there is one.
 
-    At each position, the jobs before it keep their reservations (in ``base``); the new
-    job and then the others, in the order of their planned starts, are placed at their
-    earliest fits. A missed target rules the position out. The price is the sum of
-    delay × rate over the moved jobs and the new one. Positions that give the same
-    schedule are tried once. O(waiting² × steps).
+    At each position, the jobs that start before it keep their reservations (in ``base``);
+    the new job and then the others, in their order, are placed at their earliest fits. A
+    missed target rules the position out. The price is the sum of delay × rate over the
+    moved jobs and the new one. Positions that give the same schedule are tried once.
+    O(waiting² × steps).
     """
     count = waiting.size[0]
     copy_profile(running, base)
     bound_prices(now, base, jobs, waiting, prices)
     prices.rates[new] = jobs.processors[new]
+    line_up_behind(jobs, waiting, new, prices, trial)
+    bound_behind(0, count, prices, trial.order)
     cheapest = np.inf
-    kept = position = 0
-    while position <= count:
-        keep_up_to(position, kept, base, jobs, waiting, trial)
-        kept = position
+    position = following = 0
+    while following <= count:
+        while position < following:
+            advance(position, waiting, trial.order)
+            keep_up_to(position + 1, position, base, jobs, waiting, trial)
+            position += 1
+        if not prices.by_start:
+            bound_behind(position, count, prices, trial.order)
         copy_profile(base, trial.profile)
-        price, position = price_position(now, position, jobs, waiting, new, prices, cheapest, trial)
+        price, following = price_position(now, position, jobs, count, new, prices, cheapest, trial)
         if price < cheapest:
             cheapest = price
             copy_profile(trial.profile, draft.profile)

@@ -125,6 +125,14 @@ class ForesightOptions(QopsOptions, frozen=True, kw_only=True):
 class MsbOptions(PlannerOptions, frozen=True, kw_only=True):
     """Options of ``Msb``."""
 
+    order: Annotated[
+        Literal["scheduled_start", "least_laxity", "earliest_deadline"],
+        Meta(
+            description="order in which the waiting jobs behind a position are placed anew: by "
+            "planned start, as Figure 1 has it, by deadline minus estimate, or by deadline; ties "
+            "by arrival"
+        ),
+    ] = "scheduled_start"
     price: Annotated[
         Literal["moves", "delays"],
         Meta(

@@ -140,6 +140,21 @@ def test_msb_counts_moves_to_the_front_or_delays_only() -> None:
     assert run("msb", 3, BESIDE, price="delays").starts == {"A": 0, "B": 3, "C": 9, "D": 9}
 
 
+# One processor. At 3 B (laxity 15) and C (8) wait, and D asks, which has to start at 5.
+#
+#   by start     |AAAAADDDBBCCCC   C would end at 14, 2 s late; D is refused
+#   least laxity |AAAAADDDCCCCBB   C before B ends at 12, in time
+#                 0    5  8   12
+REMOVED = [Row(0, 1, 5), Row(1, 1, 2, 20), Row(2, 1, 4, 12), Row(3, 1, 3, 8)]
+
+
+def test_msb_may_place_what_a_position_removes_in_heuristic_order() -> None:
+    assert run("msb", 1, REMOVED).starts == {"A": 0, "B": 5, "C": 7, "D": None}
+    for order in ("least_laxity", "earliest_deadline"):
+        found = run("msb", 1, REMOVED, order=order)
+        assert found.starts == {"A": 0, "B": 12, "C": 8, "D": 5}
+
+
 # One processor. C (5 s, deadline 8) has laxity 3, B (1 s, deadline 7) 6.
 #
 #   in order |AACCCCCB   B would end at 8: one violation, or one step back

@@ -97,18 +97,23 @@ def slowed(case: Case, factor: int) -> Case:
 
 @pytest.mark.parametrize("fairness", [False, True])
 @pytest.mark.parametrize("price", ["moves", "delays"])
-def test_msb_agrees_with_its_oracle(price: str, fairness: bool) -> None:
+@pytest.mark.parametrize("order", ["scheduled_start", *ORDERS])
+def test_msb_agrees_with_its_oracle(order: str, price: str, fairness: bool) -> None:
     rng = random.Random(price)
-    verdicts, differ = set(), False
-    options = {"price": price, "fairness": fairness}
+    verdicts, unfair, by_start = set(), False, False
+    options = {"order": order, "price": price, "fairness": fairness}
     for _ in range(500):
         case = with_arrivals(random_case(rng), rng)
         expected = oracles.msb(case, **options)
         check(case, ask(MsbSearch(MsbOptions(**options)), case), expected)
         verdicts.add(expected.starts is None)
-        differ |= expected.starts != oracles.msb(case, price=price, fairness=not fairness).starts
+        other = oracles.msb(case, **options | {"fairness": not fairness})
+        unfair |= expected.starts != other.starts
+        other = oracles.msb(case, **options | {"order": "scheduled_start"})
+        by_start |= expected.starts != other.starts
     assert verdicts == {True, False}
-    assert differ
+    assert unfair
+    assert by_start == (order != "scheduled_start")
 
 
 def with_arrivals(case: Case, rng: random.Random) -> Case:
