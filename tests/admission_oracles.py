@@ -134,6 +134,8 @@ def qops(
     on_failure: str,
     new_job: str,
     undo: str = "placed_later",
+    insertion: str = "first",
+    best_by: str = "work",
     headroom: float = 0,
     patient: float = 60,
     give_up_hopeless: bool = True,
@@ -148,6 +150,7 @@ def qops(
     """
     key = ORDERS[order]
     last = None
+    plans: list[tuple[float, Answer]] = []
     for point in insertion_points(len(case.waiting)):
         stay = {job.slot: start for job, start in case.waiting[:point]}
         to_place = sorted([job for job, _ in case.waiting[point:]] + [case.new], key=key)
@@ -159,12 +162,33 @@ def qops(
             fit = partial(fit_beside, case.now, room, patient)
         answer = _qops_at(case, stay, to_place, key, k_factor, undo, give_up_hopeless, point, fit)
         if answer.starts is not None:
-            return answer
+            if insertion == "first":
+                return answer
+            cost = -point if insertion == "last" else cost_of(case, answer.starts, best_by)
+            if not plans or cost < plans[-1][0] - 1e-9 * abs(cost):
+                plans.append((cost, answer))
+            continue
         last = answer
         if on_failure == "reject":
-            break
+            return last
+    if plans:
+        return plans[-1][1]
     assert last is not None
     return last
+
+
+def cost_of(case: Case, starts: dict[int, float], best_by: str) -> float:
+    """What a plan costs: waits by processors, waits, or how much slack is gone."""
+    cost = 0.0
+    for job in case.jobs:
+        wait = min(starts[job.slot] - case.now, 1e12)
+        if best_by == "work":
+            cost += wait * job.processors
+        elif best_by == "response":
+            cost += wait
+        elif job.deadline < math.inf:
+            cost -= math.log(job.deadline - starts[job.slot] - job.estimate + 60)
+    return cost
 
 
 def insertion_points(count: int) -> Iterator[int]:

@@ -50,6 +50,20 @@ class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
             "the critical job goes to the head of the list, as the text of section 3 has it"
         ),
     ] = "placed_later"
+    insertion: Annotated[
+        Literal["first", "best", "last"],
+        Meta(
+            description="which insertion point gives the plan, of those that have one: the first, "
+            "the best by best_by (section 6), or the last, since Figure 3 goes on after a success"
+        ),
+    ] = "first"
+    best_by: Annotated[
+        Literal["work", "response", "slack"],
+        Meta(
+            description="what the best insertion point has the least of: waits times processors, "
+            "waits, or lost slack (sum of -log(slack + 60 s), over all jobs with deadlines)"
+        ),
+    ] = "work"
     headroom: Annotated[
         float,
         Meta(

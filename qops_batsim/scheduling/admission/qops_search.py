@@ -52,6 +52,7 @@ from qops_batsim.scheduling.profile import (
     release,
     reserve,
 )
+from qops_batsim.scheduling.slack.prices import FOREVER, PRICE_TOLERANCE
 
 
 class QopsRules(NamedTuple):
@@ -64,6 +65,15 @@ class QopsRules(NamedTuple):
     undo_all: bool
     undo_by_start: bool
     headroom: float
+    insertion: int
+    """:data:`FIRST`, or by what the plan is chosen."""
+
+
+FIRST, LAST, BY_WORK, BY_RESPONSE, BY_SLACK = range(5)
+"""Which insertion point gives the plan: the first, the last, or the cheapest with a plan."""
+
+NO_POINT = -1
+"""In place of an insertion point: there is none."""
 
 
 PATIENT = 60.0
@@ -83,7 +93,14 @@ def rules_of(options: QopsOptions) -> QopsRules:
         options.undo == "all",
         options.undo == "starting_later",
         options.headroom,
+        _insertion_of(options),
     )
+
+
+def _insertion_of(options: QopsOptions) -> int:
+    if options.insertion == "best":
+        return {"work": BY_WORK, "response": BY_RESPONSE, "slack": BY_SLACK}[options.best_by]
+    return LAST if options.insertion == "last" else FIRST
 
 
 @kernel
@@ -204,7 +221,8 @@ def try_points(
 
     For each insertion point 0, N/2, 3N/4, ... of the N waiting jobs, those before
     it keep their reservations, which the points share (in ``base``). The others and the
-    new job are placed in heuristic order by :func:`place_line`.
+    new job are placed in heuristic order by :func:`place_line`. The plan of the first point
+    that has one is taken, or that of the cheapest one.
 
     Returns
     -------
@@ -216,22 +234,78 @@ def try_points(
     copy_profile(running, base)
     set_keys(jobs, waiting, new, rules.by_laxity)
     kept = point = 0
+    chosen, cheapest = NO_POINT, np.inf
     while True:
-        keep_up_to(point, kept, base, jobs, waiting, draft)
+        late = try_point(now, point, kept, jobs, waiting, new, rules, draft, base)
         kept = point
-        line_up(point, jobs, waiting, new, draft)
-        if rules.new_job_first and point > 0:
-            for index in range(point, count + 1):
-                if draft.order[index] == new:
-                    lift(draft.order, index, point)
-        copy_profile(base, draft.profile)
-        late = place_line(now, base, jobs, point, count + 1, rules, draft)
         if late == NO_PLAN:
-            return True, new, point
-        following = point + (count - point) // 2
-        if rules.stop_at_first_failure or following == point:
+            if rules.insertion == FIRST:
+                return True, new, point
+            cost = cost_of(now, point, count + 1, jobs, rules, draft)
+            if cost < cheapest - PRICE_TOLERANCE * abs(cost):
+                chosen, cheapest = point, cost
+        elif rules.stop_at_first_failure:
             return False, late, point
+        following = point + (count - point) // 2
+        if following == point:
+            break
         point = following
+    if chosen == NO_POINT:
+        return False, late, point
+    if chosen != point:
+        copy_profile(running, base)
+        try_point(now, chosen, 0, jobs, waiting, new, rules, draft, base)
+    return True, new, chosen
+
+
+@kernel
+def cost_of(now: float, point: int, count: int, jobs: Jobs, rules: QopsRules, d: Draft) -> float:
+    """Return what the plan of an insertion point with so many jobs costs; of the last one least.
+
+    A start later than any date counts as :data:`FOREVER`; what has no deadline has no slack
+    that could be used up. O(jobs).
+    """
+    if rules.insertion == LAST:
+        return -float(point)
+    cost = 0.0
+    for index in range(count):
+        slot, start = d.order[index], d.starts[index]
+        wait = min(start - now, FOREVER)
+        if rules.insertion == BY_WORK:
+            cost += wait * jobs.processors[slot]
+        elif rules.insertion == BY_RESPONSE:
+            cost += wait
+        elif jobs.numbers[TARGETS, slot] < np.inf:
+            slack = jobs.numbers[TARGETS, slot] - start - jobs.numbers[ESTIMATES, slot]
+            cost -= np.log(max(slack, 0.0) + PATIENT)
+    return cost
+
+
+@kernel
+def try_point(
+    now: float,
+    point: int,
+    kept: int,
+    jobs: Jobs,
+    waiting: Queue,
+    new: int,
+    rules: QopsRules,
+    draft: Draft,
+    base: Profile,
+) -> int:
+    """Make a plan at an insertion point, where ``base`` has the jobs before ``kept``.
+
+    Return the slot of the job that was late, or ``NO_PLAN`` if all are placed.
+    """
+    count = waiting.size[0]
+    keep_up_to(point, kept, base, jobs, waiting, draft)
+    line_up(point, jobs, waiting, new, draft)
+    if rules.new_job_first and point > 0:
+        for index in range(point, count + 1):
+            if draft.order[index] == new:
+                lift(draft.order, index, point)
+    copy_profile(base, draft.profile)
+    return place_line(now, base, jobs, point, count + 1, rules, draft)
 
 
 class QopsSearch:

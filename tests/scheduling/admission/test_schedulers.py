@@ -230,6 +230,38 @@ def test_qops_goes_on_to_the_next_insertion_point() -> None:
     assert run("qops", 2, SECOND_POINT, k_factor=0).refused == ["E"]
 
 
+# One processor. At 3 B and C wait, and D asks, with less laxity than both.
+#
+#   long D, point 0   |AAAADDDDDDBC    short D, point 0   |AAAADBBBBBBC
+#   long D, point 1   |AAAABDDDDDDC    short D, point 1   |AAAABBBBBBDC
+#                      0   4                               0   4
+LONG_NEW = [Row(0, 1, 4), Row(1, 1, 1, 20), Row(2, 1, 1, 30), Row(3, 1, 6, 20)]
+SHORT_NEW = [Row(0, 1, 4), Row(1, 1, 6, 40), Row(2, 1, 1, 42), Row(3, 1, 1, 12)]
+
+
+@pytest.mark.parametrize("best_by", ["work", "response", "slack"])
+def test_qops_may_take_the_best_insertion_point_or_the_last(best_by: str) -> None:
+    assert run("qops", 1, LONG_NEW).starts == {"A": 0, "B": 10, "C": 11, "D": 4}
+    second = {"A": 0, "B": 4, "C": 11, "D": 5}
+    assert run("qops", 1, LONG_NEW, insertion="best", best_by=best_by).starts == second
+    assert run("qops", 1, LONG_NEW, insertion="last").starts == second
+    first = {"A": 0, "B": 5, "C": 11, "D": 4}
+    assert run("qops", 1, SHORT_NEW, insertion="best", best_by=best_by).starts == first
+    assert run("qops", 1, SHORT_NEW, insertion="last").starts == {"A": 0, "B": 4, "C": 11, "D": 10}
+
+
+@pytest.mark.parametrize("scheduler", ["qops", "fqops"])
+def test_figure_3_to_the_letter_rejects_where_any_insertion_point_fails(scheduler: str) -> None:
+    rows = [*SHORT_NEW[:3], Row(3, 1, 1, 9)]
+    assert run(scheduler, 1, rows, on_failure="reject").starts["D"] == 4
+    assert run(scheduler, 1, rows, insertion="last").starts["D"] == 4
+    literal = {"on_failure": "reject", "insertion": "last"}
+    assert run(scheduler, 1, rows, **literal).refused == ["D"]
+    # A second later both points have a plan, and that of the last one stands.
+    rows = [*SHORT_NEW[:3], Row(3, 1, 1, 11)]
+    assert run(scheduler, 1, rows, **literal).starts["D"] == 10
+
+
 # Three processors, a column is 100 s. C asks at 1, and has to start at once. B can wait: with
 # headroom of one processor beside it, it starts when A has ended.
 #

@@ -19,6 +19,7 @@ from qops_batsim.scheduling.admission.qops_search import QopsSearch
 from qops_batsim.scheduling.refusal import sentence
 
 ORDERS = ("least_laxity", "earliest_deadline")
+BEST_BY = ("work", "response", "slack")
 
 
 def check(case: Case, found: Found, expected: oracles.Answer, *, whole: bool = True) -> None:
@@ -54,6 +55,31 @@ def test_qops_agrees_with_its_oracle(on_failure: str, new_job: str) -> None:
         # To give up hopeless insertion points early spares work and changes nothing else.
         assert oracles.qops(case, **options, give_up_hopeless=False).starts == expected.starts
     assert verdicts == {True, False}
+
+
+@pytest.mark.parametrize("insertion", ["best", "last"])
+def test_qops_that_compares_insertion_points_agrees_with_its_oracle(insertion: str) -> None:
+    rng, verdicts, differ = random.Random(insertion), set(), dict.fromkeys(BEST_BY, 0)
+    for _ in range(600):
+        case = random_case(rng)
+        best_by = rng.choice(BEST_BY)
+        options = {
+            "order": rng.choice(ORDERS),
+            "k_factor": rng.randint(0, 5),
+            "on_failure": rng.choice(["next_point", "next_point", "reject"]),
+            "new_job": rng.choice(["in_order", "first"]),
+            "insertion": insertion,
+            "best_by": best_by,
+        }
+        expected = oracles.qops(case, **options)
+        check(case, ask(QopsSearch(QopsOptions(**options)), case), expected)
+        verdicts.add(expected.starts is None)
+        first = oracles.qops(case, **options | {"insertion": "first"})
+        differ[best_by] += expected.starts != first.starts
+        if options["on_failure"] == "next_point":
+            assert (expected.starts is None) == (first.starts is None)
+    assert verdicts == {True, False}
+    assert min(differ.values()) > 10
 
 
 def test_qops_with_headroom_agrees_with_its_oracle() -> None:
