@@ -29,7 +29,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.scheduling.decision_events import Submitted
 from qops_batsim.scheduling.plugins import AllowedCode
-from qops_batsim.scheduling.refusal import Refusal
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
@@ -165,6 +165,11 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     expected_end: float | None = None
     calendar: Calendar | None = None
     """The date of second 0, if that is known."""
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether its user cancelled it while it waited."""
+        return self.refusal is not None and self.refusal.kind is RefusalKind.CANCELLED
 
 
 def explain(

@@ -116,7 +116,7 @@ def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
         asked += f" by {_date_and_age(found.requested_deadline, found)}"
     yield "submitted", moment_text(found.submission, found.calendar)
     yield "asked for", asked
-    if found.refusal is not None:
+    if found.refusal is not None and not found.was_cancelled:
         yield "refused because", reason_text(found.refusal, found.calendar)
     if found.blamed is not None:
         yield "in the way", _commitment_text(found.blamed, found.calendar)
@@ -144,6 +144,8 @@ def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
 
 
 def _fate(found: Explanation) -> str:
+    if found.was_cancelled:
+        return "cancelled by its user while it waited"
     if found.outcome == "refused":
         return "refused"
     if found.start is None:

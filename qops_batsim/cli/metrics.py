@@ -103,6 +103,7 @@ def print_metrics(values: Metrics) -> None:
         "killed by the scheduler": values.jobs_killed,
         "failed": values.jobs_failed,
         "rejected": values.jobs_rejected,
+        "cancelled": values.jobs_cancelled or 0,
     }
     parts = [f"{count:,} {how}" for how, count in ended.items() if count]
     if values.runs_killed:
@@ -179,6 +180,8 @@ def _rows(values: Metrics, *, restarts: bool, deadlines: bool) -> dict[str, str]
         "jobs failed": values.jobs_failed,
         "jobs rejected": values.jobs_rejected,
     }
+    if values.jobs_cancelled:
+        counts["jobs cancelled"] = values.jobs_cancelled
     if restarts:
         counts["runs killed, job run later"] = values.runs_killed
     rows = _deadline_rows(values) if deadlines else {}

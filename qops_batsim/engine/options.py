@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,6 +17,10 @@ from qops_batsim.jobs import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Outage
+from qops_batsim.protocol.events import JOB_CANCELLED
+
+if TYPE_CHECKING:
+    from qops_batsim.workload.model import Workload
 
 UNAVAILABLE = "machine_unavailable"
 AVAILABLE = "machine_available"
@@ -25,8 +29,9 @@ AVAILABLE = "machine_available"
 class ExternalEvent(msgspec.Struct, frozen=True):
     """Something that happens at a date (seconds), whatever the scheduler does.
 
-    The type is ``machine_unavailable`` or ``machine_available``, which concern the hosts, or any
-    other to be forwarded; ``fields`` is the whole JSON object.
+    The type is ``machine_unavailable`` or ``machine_available``, which concern the hosts,
+    ``job_cancelled`` with the ``job_id`` of a job, or any other to be forwarded; ``fields`` is the
+    whole JSON object.
     """
 
     timestamp: float
@@ -41,7 +46,7 @@ def read_external_events(
     """Read a file of external events: one JSON object a line; empty lines are passed over.
 
     They are returned in the order in which they happen. Other types than the two about
-    hosts are accepted with ``forward_unknown``; the module gets them.
+    hosts and ``job_cancelled`` are accepted with ``forward_unknown``; the module gets them.
     """
     return read_events_file(path, forward_unknown=forward_unknown)[0]
 
@@ -108,6 +113,28 @@ def outages_of(events: Sequence[ExternalEvent], hosts: int) -> tuple[Outage, ...
     )
 
 
+def cancellations_of(events: Sequence[ExternalEvent]) -> dict[str, float]:
+    """Return the date (seconds) at which each cancelled job is cancelled first, by full id."""
+    found: dict[str, float] = {}
+    for event in events:
+        if event.type == JOB_CANCELLED:
+            found.setdefault(str(event.fields["job_id"]), event.timestamp)
+    return found
+
+
+def check_cancellations(events: Sequence[ExternalEvent], workloads: Mapping[str, Workload]) -> None:
+    """Raise an InputError if a job is cancelled that is in none of the workloads, by name."""
+    cancelled = cancellations_of(events)
+    if cancelled:
+        known = {f"{name}!{each}" for name, jobs in workloads.items() for each in jobs.columns.ids}
+        for job_id, date in cancelled.items():
+            if job_id not in known:
+                raise InputError(
+                    f"external event {JOB_CANCELLED} at {date:g} s: job_id is {job_id!r}; the full "
+                    f"id of a job such as {min(known, default='w0!1')!r} is expected"
+                )
+
+
 def format_external_events(events: Sequence[ExternalEvent]) -> str:
     """Return the text of a file of external events."""
     lines = []
@@ -135,12 +162,19 @@ def _read_event(line: str, where: str, forward_unknown: bool) -> ExternalEvent:
     kind = fields.get("type")
     if not isinstance(kind, str):
         raise InputError(f"{where}: type is {kind!r}; a text is expected")
-    if kind not in (UNAVAILABLE, AVAILABLE):
-        if not forward_unknown:
+    if kind == JOB_CANCELLED:
+        if not isinstance(fields.get("job_id"), str):
             raise InputError(
-                f"{where}: unknown type {kind!r}{did_you_mean(kind, (UNAVAILABLE, AVAILABLE))}; "
-                "other types need the engine's --forward-unknown-events"
+                f"{where}: job_id is {fields.get('job_id')!r}; the full id of a job such as "
+                "'w0!12' is expected"
             )
+    elif kind not in (UNAVAILABLE, AVAILABLE) and not forward_unknown:
+        known = (UNAVAILABLE, AVAILABLE, JOB_CANCELLED)
+        raise InputError(
+            f"{where}: unknown type {kind!r}{did_you_mean(kind, known)}; "
+            "other types need the engine's --forward-unknown-events"
+        )
+    if kind not in (UNAVAILABLE, AVAILABLE):
         return ExternalEvent(float(date), kind, HostSet(), fields)
     resources = fields.get("resources")
     if not isinstance(resources, str):

@@ -18,6 +18,8 @@ NO_MORE_STATIC_JOBS = "no_more_static_job_to_submit"
 MACHINES_AWAY = "event_machine_unavailable"
 MACHINES_BACK = "event_machine_available"
 NO_MORE_EXTERNAL_EVENTS = "no_more_external_event_to_occur"
+JOB_CANCELLED = "job_cancelled"
+"""Of ours: a user cancels a job that waits (``job_id``)."""
 
 
 class HostDescription(msgspec.Struct, frozen=True):

@@ -20,7 +20,12 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.engine.options import EngineOptions, format_external_events, outages_of
+from qops_batsim.engine.options import (
+    EngineOptions,
+    check_cancellations,
+    format_external_events,
+    outages_of,
+)
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import WORKING_DIRECTORY, FileSet
 from qops_batsim.files import errors_of_writing, pending_directory, read_bytes
@@ -132,6 +137,7 @@ def check_machine(
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, used)
     outages_of(options.external_events or (), used)
+    check_cancellations(options.external_events or (), {"w0": workload})
 
 
 def batsim_arguments(options: EngineOptions, log_level: str = "information") -> list[str]:

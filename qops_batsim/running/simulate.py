@@ -11,7 +11,7 @@ from typing import Any, overload
 
 import msgspec
 
-from qops_batsim.engine.options import outages_of
+from qops_batsim.engine.options import cancellations_of, check_cancellations, outages_of
 from qops_batsim.engine.outputs import add_outputs
 from qops_batsim.engine.simulation import Deadlock, EngineOptions, Simulation
 from qops_batsim.errors import InputError, SimulationError
@@ -128,7 +128,7 @@ def simulate(
     machine = load_platform(platform, workload)
     engine = engine or default_engine(module)
     if events is not None:
-        engine = msgspec.structs.replace(engine, external_events=load_events(events)[0])
+        engine = msgspec.structs.replace(engine, **_about_events(events))
     with without_garbage_collection():
         return _simulate(workload, machine, module, engine, allow_smaller_machine, on_progress)
 
@@ -163,7 +163,7 @@ def default_engine(
     compute_sharing
         Whether several jobs may run on one host; None for what the scheduler is meant for.
     events
-        Hosts that go away and return, if any.
+        Hosts that go away and return, and jobs that are cancelled, if any.
     message_delays
         Whether Batsim's own messages take their time on platforms with latencies.
     """
@@ -173,12 +173,20 @@ def default_engine(
     return EngineOptions(
         hosts=hosts,
         compute_sharing=compute_sharing,
-        external_events=load_events(events)[0],
+        **_about_events(events),
         dynamic_jobs=dynamic,
         # What is registered again runs a profile that Batsim would otherwise have forgotten.
         profile_reuse=dynamic,
         message_delays=message_delays,
     )
+
+
+def _about_events(events: AnyEvents | None) -> dict[str, Any]:
+    """Return the options of an engine that external events lead to."""
+    loaded = load_events(events)[0]
+    # The real Batsim knows no cancellations, and forwards them if it is told to.
+    forwards = bool(loaded and cancellations_of(loaded))
+    return {"external_events": loaded, "forward_unknown_events": forwards}
 
 
 def tell_platform(module: DecisionModule, platform: Platform, engine: EngineOptions) -> None:
@@ -196,6 +204,7 @@ def _simulate(
     allow_smaller_machine: bool,
     on_progress: Callable[[int], None] | None,
 ) -> Simulation:
+    check_cancellations(engine.external_events or (), {"w0": workload})
     tell_platform(module, platform, engine)
     if module.needs.profile_reuse:
         # This engine never forgets a profile, whatever was asked for.
@@ -287,6 +296,8 @@ def describe_run(
         description["round_trip"] = longest_round_trip(machine)
     if options.external_events is not None:
         description["outages"] = msgspec.to_builtins(outages_of(options.external_events, hosts))
+        if cancelled := cancellations_of(options.external_events):
+            description["cancellations"] = cancelled
     return description
 
 

@@ -170,6 +170,8 @@ def refusal_of(
         case RefusalKind.HOSTS_GONE | RefusalKind.HOSTS_AWAY:
             size, gone = int(first), int(second)
             return Refusal(kind=kind, processors=processors, machine_size=size, hosts=gone)
+        case RefusalKind.CANCELLED:
+            return Refusal(kind=kind)
         case RefusalKind.NO_TIME:
             return no_time(first, second, third)
         case RefusalKind.TOO_DEAR:

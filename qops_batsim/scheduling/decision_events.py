@@ -25,7 +25,14 @@ EVENTS, ROWS = 1, 2
 Processors = Annotated[int, msgspec.Meta(ge=0, le=MAX_PROCESSORS)]
 
 Cause = Literal[
-    "admission", "early_end", "outlived", "late_start", "kill", "hosts_left", "hosts_returned"
+    "admission",
+    "early_end",
+    "outlived",
+    "late_start",
+    "kill",
+    "hosts_left",
+    "hosts_returned",
+    "cancelled",
 ]
 """Why promised starts were moved."""
 
@@ -156,7 +163,7 @@ class Moved(_Event, frozen=True, kw_only=True):
         than expected. ``"outlived"``: running jobs outlived their estimates.
         ``"late_start"``: jobs could not start when promised. ``"kill"``: jobs were
         killed to make room. ``"hosts_left"`` and ``"hosts_returned"``: see
-        :class:`Resized`.
+        :class:`Resized`. ``"cancelled"``: users cancelled waiting jobs.
     by
         The jobs that caused it, if known.
     moves
@@ -187,7 +194,7 @@ class Withdrawn(_Event, frozen=True, kw_only=True):
 
 
 class Dropped(_Event, frozen=True, kw_only=True):
-    """A waiting job was given up, because it can never run any more."""
+    """A waiting job was given up, because it can never run any more or its user cancelled it."""
 
     job: str
     reason: str

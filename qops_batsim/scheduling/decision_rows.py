@@ -79,6 +79,7 @@ CAUSES: dict[int, Cause] = {
     rows.BY_KILL: "kill",
     rows.BY_LEAVING: "hosts_left",
     rows.BY_RETURNING: "hosts_returned",
+    rows.BY_CANCELLATION: "cancelled",
 }
 
 

@@ -117,6 +117,14 @@ class Easy(SpaceSharingScheduler):
         self._make_line(waiting[~wider], len(self._line.slots))
         return [self._table.jobs[slot] for slot in waiting[wider]]
 
+    def withdraw(self, job_id: str) -> tuple[Job | None, bool]:
+        """Take a job out of the queue."""
+        waiting, slot = self._waiting(), self._table.known_slot(job_id)
+        if slot is None or slot not in waiting:
+            return None, False
+        self._make_line(waiting[waiting != slot], len(self._line.slots))
+        return self._table.jobs[slot], False
+
     def _grace(self) -> float:
         """Return how long ago a job may have ended of whose end the news is under way (seconds)."""
         if self.news.late:

@@ -19,6 +19,15 @@ def taken(queue: deque[Job], processors: int) -> list[Job]:
     return wider
 
 
+def taken_by_id(queue: deque[Job], job_id: str) -> Job | None:
+    """Take a job out of a queue and return it; None if it is not there."""
+    for place, job in enumerate(queue):
+        if job.id == job_id:
+            del queue[place]
+            return job
+    return None
+
+
 class Fcfs(SpaceSharingScheduler):
     """Start jobs strictly in the order of submission; the first that does not fit blocks the rest.
 
@@ -47,6 +56,10 @@ class Fcfs(SpaceSharingScheduler):
     def withdraw_wider(self, processors: int) -> list[Job]:
         """Take such jobs out of the queue."""
         return taken(self._queue, processors)
+
+    def withdraw(self, job_id: str) -> tuple[Job | None, bool]:
+        """Take a job out of the queue."""
+        return taken_by_id(self._queue, job_id), False
 
     def left(self, job: Job) -> None:
         """Do nothing: only the count of free hosts matters."""

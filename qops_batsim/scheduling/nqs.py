@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
-from qops_batsim.scheduling.fcfs import taken
+from qops_batsim.scheduling.fcfs import taken, taken_by_id
 from qops_batsim.scheduling.module import SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -134,6 +134,11 @@ class Nqs(SpaceSharingScheduler):
     def withdraw_wider(self, processors: int) -> list[Job]:
         """Take such jobs out of their queues."""
         return [job for jobs in self._lines.values() for job in taken(jobs, processors)]
+
+    def withdraw(self, job_id: str) -> tuple[Job | None, bool]:
+        """Take a job out of its queue."""
+        found = (taken_by_id(jobs, job_id) for jobs in self._lines.values())
+        return next((job for job in found if job is not None), None), False
 
     def place(self, job: Job) -> Place:
         """Return which queue a job belongs to."""

@@ -224,6 +224,27 @@ class Plan:
         plan.give_back(self.profile, start, end, self.jobs.reserved[slot], self.given)
         counts[state.IS_FREED] = 1
 
+    def cancel(self, now: float, job_id: str) -> tuple[Job | None, bool]:
+        """Drop a job that its user has cancelled, by the id of its submission, if it waits.
+
+        Returned is the job, and whether to ask again later: it does not wait yet, because it is
+        new, or because its killed run has not ended. O(waiting).
+        """
+        slot = self.table.known_slot(job_id)
+        if slot is None:
+            return None, False
+        if slot in self.new_slots or self.jobs.is_held[slot]:
+            return None, True
+        if slot not in self.waiting_slots:
+            return None, False
+        self.withdraw(slot)
+        self._put(state.CANCELLED, slot)
+        if self.state.counts[state.LOGS]:
+            self.make_room()
+            why, date = RefusalKind.CANCELLED.code, up_to_grid(float(now))
+            rows.append(self.state.log, date, rows.DROPPED, slot, -1, why, 0.0, 0.0, 0.0)
+        return self.table.jobs[slot], False
+
     def drop_wider(self, now: float, processors: int) -> list[int]:
         """Drop the waiting jobs that ask for more processors than will ever be there again."""
         is_held, needed, counts = self.jobs.is_held, self.jobs.processors, self.state.counts

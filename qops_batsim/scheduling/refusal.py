@@ -51,6 +51,8 @@ class RefusalKind(StrEnum):
     """It was stopped for the blamed job, and goes on as another one."""
     HOSTS_LOST = "hosts_lost"
     """Hosts had left, so that a promise gave way to a later one."""
+    CANCELLED = "cancelled"
+    """Its user cancelled it while it waited."""
 
     @property
     def code(self) -> int:
@@ -322,6 +324,7 @@ _REASONS: dict[RefusalKind, Callable[[Refusal, _Moment], str]] = {
     RefusalKind.KILLED_AT_ESTIMATE: _killed_at_estimate,
     RefusalKind.STOPPED: _stopped,
     RefusalKind.HOSTS_LOST: _hosts_lost,
+    RefusalKind.CANCELLED: lambda r, _: "its user cancelled it",
 }
 
 

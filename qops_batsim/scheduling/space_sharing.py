@@ -10,6 +10,7 @@ from qops_batsim.platform.hostset import HostSet, lowest_bits
 from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob
 from qops_batsim.protocol.events import (
+    JOB_CANCELLED,
     MACHINES_AWAY,
     MACHINES_BACK,
     NO_MORE_EXTERNAL_EVENTS,
@@ -19,7 +20,7 @@ from qops_batsim.protocol.events import (
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
 from qops_batsim.scheduling.news import LATE, News, with_least_grace
-from qops_batsim.scheduling.refusal import Refusal, free_text
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.answers import AdmissionAnswer
@@ -43,7 +44,8 @@ class SpaceSharingScheduler(DecisionModule):
     without any processor) are rejected at submission. Hosts that become unavailable
     take no further job until they are back; what runs there goes on. Jobs that are wider
     than what is left wait until hosts return, and are rejected once none will
-    (:meth:`withdraw_wider`).
+    (:meth:`withdraw_wider`). Jobs that their users cancel while they wait are rejected
+    (:meth:`withdraw`).
 
     A subclass either implements :meth:`arrived`, :meth:`left` and :meth:`schedule`, or
     returns from :meth:`new_plan` a plan of all starts, which these three then follow.
@@ -92,6 +94,7 @@ class SpaceSharingScheduler(DecisionModule):
         self._now = 0.0
         self.capacity = Capacity(0)
         self._may_be_too_wide = False
+        self._cancelled: list[str] = []
 
     @property
     def free_hosts(self) -> HostSet:
@@ -113,6 +116,7 @@ class SpaceSharingScheduler(DecisionModule):
         self._running = {}
         self.capacity = Capacity(self.machine_size)
         self._may_be_too_wide = False
+        self._cancelled = []
         self._newest, self._left = None, []
         self.news = News.of(self.options, system.profiles)
         self._plan = self.new_plan(self.machine_size)
@@ -148,8 +152,13 @@ class SpaceSharingScheduler(DecisionModule):
         self.left(job)
 
     def notified(self, notification: Notify) -> None:
-        """Take hosts out of use while they are unavailable; jobs that run there go on."""
+        """Take hosts out of use while they are unavailable; jobs that run there go on.
+
+        What users have cancelled leaves the queue with the next decision.
+        """
         capacity = self.capacity
+        if notification.type == JOB_CANCELLED:
+            self._cancelled.append(str(notification.fields.get("job_id", "")))
         if notification.type == NO_MORE_EXTERNAL_EVENTS:
             capacity.is_final = True
             self._may_be_too_wide = bool(capacity.away)
@@ -177,7 +186,11 @@ class SpaceSharingScheduler(DecisionModule):
             self._listen(now)
         if self._may_be_too_wide:
             self._reject_wider()
+        if self._cancelled:
+            self._reject_cancelled()
         self.schedule(now)
+        if self._cancelled:
+            self._reject_cancelled()
         if self._may_be_too_wide:
             self._reject_wider()
             self._may_be_too_wide = False
@@ -284,6 +297,20 @@ class SpaceSharingScheduler(DecisionModule):
             return []
         return [plan.table.jobs[slot] for slot in plan.drop_wider(self._now, processors)]
 
+    def withdraw(self, job_id: str) -> tuple[Job | None, bool]:
+        """Take a job that its user has cancelled out of the queue.
+
+        Returned is the job, None if it does not wait, and whether to ask again after the decision:
+        it does not wait yet. Not implemented: that of the plan.
+        """
+        plan = self._plan
+        if plan is None:
+            raise SimulationError(
+                f"job {job_id} was cancelled, and {type(self).__name__} does not know how to take "
+                "a job out of its queue; it has to implement withdraw"
+            )
+        return plan.cancel(self._now, job_id)
+
     def renewed(self, renewal: Renewal) -> None:
         """Note a promise that was made anew because hosts have left."""
         record = self.qos_log.record(self.original_id(renewal.slot))
@@ -299,6 +326,15 @@ class SpaceSharingScheduler(DecisionModule):
             refusal = self.capacity.never_fits(job.processors)
             assert refusal is not None
             self.reject(job, refusal)
+
+    def _reject_cancelled(self) -> None:
+        asked, self._cancelled = self._cancelled, []
+        for job_id in asked:
+            job, later = self.withdraw(job_id)
+            if job is not None:
+                self.reject(job, Refusal(kind=RefusalKind.CANCELLED))
+            if later:
+                self._cancelled.append(job_id)
 
     def _note_answers(self) -> None:
         """Note what became of new jobs."""

@@ -78,6 +78,10 @@ class SlotTable:
         """Return the job that was added with a slot. O(1)."""
         return self._originals.get(slot) or self.jobs[slot]
 
+    def known_slot(self, job_id: str) -> int | None:
+        """Return the slot of a job, None if there is none. O(1)."""
+        return self._slots.get(job_id)
+
     def slot_of(self, job_id: str) -> int:
         """Return the slot of a job that was added. O(1)."""
         return self._slots[job_id]

@@ -214,13 +214,14 @@ def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> Job
     runs = map(_RunOfJob, result.text("final_state"), *(column.tolist() for column in columns))
     qos = result.decisions
     promised = zip(qos.ids, qos.admitted_deadlines.tolist(), strict=True)
-    return _outcomes(
+    found = _outcomes(
         result.source,
         {f"{name}!": workload for name, workload in workloads.items()},
         zip(result.ids, runs, strict=True),
         ((job_id, deadline) for job_id, deadline in promised if not math.isnan(deadline)),
         only_known=True,
     )
+    return _without_cancelled(found, list(result.cancelled))
 
 
 def _outcomes(
@@ -395,14 +396,23 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
     """Return the outcome of each job, also in runs of schedulers without a ``_qos.csv``."""
     if result.decisions is None:
         none: Floats = np.empty(0)
-        no_decisions = Decisions([], np.empty(0, np.int8), none, none, none, none)
+        nobody = np.empty(0, np.bool_)
+        no_decisions = Decisions([], np.empty(0, np.int8), none, none, none, none, nobody)
         result = replace(result, decisions=no_decisions)
     if len(workloads) == 1 and not result.earlier_runs:
         ((name, workload),) = workloads.items()
         found = outcomes_of_columns(_ColumnsOfRun(result), workload, _promised(result, name))
         if found is not None:
-            return found
+            ids = [job_id.removeprefix(f"{name}!") for job_id in result.cancelled]
+            return _without_cancelled(found, ids)
     return outcomes_of_run(result, workloads)
+
+
+def _without_cancelled(outcomes: JobOutcomes, cancelled: list[str]) -> JobOutcomes:
+    """Count no deadline of the jobs that their users cancelled, by id: none was met or refused."""
+    if cancelled:
+        outcomes.of_user[np.isin(outcomes.ids, cancelled)] = False
+    return outcomes
 
 
 class _ColumnsOfRun:

@@ -56,6 +56,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     the numbers of waiting jobs (mean weighted by time).
 
     ``deadlines`` tells what became of those that users asked for; None where none is known of.
+    Jobs that left the queue because their users cancelled them count as ``jobs_cancelled``, which
+    is left out where there are none, and are neither rejected nor asked for a deadline.
     """
 
     hosts: int
@@ -79,6 +81,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     queue_length_mean: float | None
     queue_length_max: int | None
     deadlines: DeadlineMetrics | None = None
+    jobs_cancelled: int | msgspec.UnsetType = msgspec.UNSET
 
 
 def metrics(
@@ -143,7 +146,7 @@ def compute_metrics(
         jobs_walltime_killed=ended[COMPLETED_WALLTIME_REACHED],
         jobs_killed=ended[COMPLETED_KILLED],
         jobs_failed=ended[COMPLETED_FAILED],
-        jobs_rejected=ended[REJECTED],
+        jobs_rejected=ended[REJECTED] - len(result.cancelled),
         runs_killed=len(result.earlier_runs),
         waiting_time=summarize(waiting),
         turnaround_time=summarize(turnaround),
@@ -161,6 +164,7 @@ def compute_metrics(
         queue_length_mean=queue.integral(begin, end) / (end - begin) if some else None,
         queue_length_max=round(queue.maximum(begin, end)) if some else None,
         deadlines=deadlines_of_run(result, workloads) if workloads else None,
+        jobs_cancelled=len(result.cancelled) or msgspec.UNSET,
     )
 
 

@@ -94,6 +94,19 @@ class RunResult:
         return [] if self.info is None else self.info.outages
 
     @property
+    def cancellations(self) -> dict[str, float]:
+        """The dates (seconds) at which users cancelled jobs, by full id, as far as is known."""
+        return {} if self.info is None else self.info.cancellations
+
+    @cached_property
+    def cancelled(self) -> frozenset[str]:
+        """Full ids of the jobs that left the queue because their users cancelled them."""
+        qos = self.decisions
+        if qos is None or not qos.cancelled.any():
+            return frozenset()
+        return frozenset(qos.ids[row] for row in np.flatnonzero(qos.cancelled).tolist())
+
+    @property
     def grace(self) -> float:
         """By how much promises may be late (seconds), as far as is known."""
         return 0.0 if self.info is None else self.info.grace

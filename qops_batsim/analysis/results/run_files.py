@@ -57,6 +57,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     hosts: int | None = None
     compute_sharing: bool | None = None
     outages: list[Outage] = []
+    cancellations: dict[str, float] = {}
     calendar: Calendar | None = None
     message_delays: bool | None = None
     round_trip: float = 0.0

@@ -87,7 +87,8 @@ class Decisions(NamedTuple):
     """The decisions of a ``_qos.csv`` by column.
 
     ``ids`` are full identifiers, ``decisions`` positions in :data:`DECISIONS`; dates are in
-    seconds, NaN without one. Requested deadlines are the users' and artificial ones.
+    seconds, NaN without one. Requested deadlines are the users' and artificial ones; ``cancelled``
+    tells which jobs were rejected because their users cancelled them.
     """
 
     ids: Sequence[str]
@@ -96,6 +97,7 @@ class Decisions(NamedTuple):
     admitted_deadlines: Floats
     latest_starts: Floats
     new_promises: Floats
+    cancelled: Booleans
 
 
 def _check_numbers(
@@ -194,7 +196,7 @@ _QOS = Form(
     what="a _qos.csv",
     needed=("job_id", "decision", "admitted_deadline"),
     numbers=("requested_deadline", "admitted_deadline", "latest_start", "new_promises"),
-    choices={"decision": DECISIONS},
+    choices={"decision": DECISIONS, "reason_kind": ("cancelled",)},
     texts=("job_id",),
 )
 
@@ -223,7 +225,9 @@ def _decisions_of(table: Table) -> Decisions:
             # What was promised may be later than what then came.
             rest = ", or nothing,"
             _check_numbers(table, column, limit=MAX_AMOUNT, exempt=exempt, rest=rest)
-    return Decisions(table.texts["job_id"], decisions, requested, deadlines, starts, new)
+    kinds = table.choices.get("reason_kind")
+    cancelled = np.zeros(table.size, np.bool_) if kinds is None else kinds == 0
+    return Decisions(table.texts["job_id"], decisions, requested, deadlines, starts, new, cancelled)
 
 
 def read_reasons(path: Path) -> dict[str, str]:

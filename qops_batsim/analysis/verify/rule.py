@@ -43,6 +43,9 @@ MACHINE_STATES = Need(
     "a _machine_states.csv", lambda subject: subject.result.hosts_over_time is not None
 )
 OUTAGES = Need("", lambda subject: bool(subject.result.outages))
+CANCELLATIONS = Need(
+    "", lambda subject: bool(subject.result.cancellations or subject.result.cancelled)
+)
 NO_OUTAGES = Need("no host that was away", lambda subject: not subject.result.outages, usual=True)
 NO_SHARING = Need("a run without compute sharing", lambda subject: not subject.compute_sharing)
 

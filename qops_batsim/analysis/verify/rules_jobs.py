@@ -20,6 +20,7 @@ from qops_batsim.analysis.results.tables import (
     tolerance,
 )
 from qops_batsim.analysis.verify.rule import (
+    CANCELLATIONS,
     NO_SHARING,
     OUTAGES,
     Violation,
@@ -231,6 +232,28 @@ def hosts_present(subject: Subject) -> Iterator[Violation]:
                     f"which is away from {outage.since:.6f} s on {back}"
                 )
                 yield Violation(jobs=(job,), host=host, time=date, message=said)
+
+
+@rule(CANCELLATIONS)
+def cancelled_jobs(subject: Subject) -> Iterator[Violation]:
+    """No job starts after its user cancelled it, and none counts as cancelled that was not.
+
+    What runs when it is cancelled goes on, and a job may start at the very date.
+    """
+    result, job_numbers = subject.result, subject.job_numbers
+    cancellations, said = result.cancellations, result.cancelled
+    starts, submitted = result.columns("starting_time", "submission_time")
+    margins = tolerance(starts) + subject.grace
+    for row in np.flatnonzero(job_numbers.rows == job_numbers.owners).tolist():
+        name = result.id(row)
+        date, start = cancellations.get(name), float(starts[row])
+        if date is None:
+            if name in said:
+                text = f"job {name!r} is said to have been cancelled, but nobody did that"
+                yield Violation(jobs=(name,), message=text)
+        elif submitted[row] <= date and start > date + margins[row]:
+            text = f"job {name!r} starts at {start:.6f} s, but was cancelled at {date:.6f} s"
+            yield Violation(jobs=(name,), time=start, message=text)
 
 
 HOSTS_AT_ONCE = 64

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
+from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import COMPLETED_KILLED, Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, KillJob, RejectJob
 from qops_batsim.protocol.events import (
+    JOB_CANCELLED,
     MACHINES_AWAY,
     MACHINES_BACK,
     NO_MORE_EXTERNAL_EVENTS,
@@ -223,6 +225,11 @@ class Aroma(DecisionModule):
     def notified(self, notification: Notify) -> None:
         """Take hosts out of use while they are unavailable; what runs there goes on."""
         self._happened = True
+        if notification.type == JOB_CANCELLED:
+            raise SimulationError(
+                f"job {notification.fields.get('job_id')} was cancelled, and AROMA does not know "
+                "how to take a job out of an application"
+            )
         if notification.type == NO_MORE_STATIC_JOBS:
             self._may_arrive = False
         elif notification.type in (MACHINES_AWAY, MACHINES_BACK):

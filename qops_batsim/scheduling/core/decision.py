@@ -47,6 +47,7 @@ from qops_batsim.scheduling.core.plan import (
 from qops_batsim.scheduling.core.rows import (
     ADMITTED,
     BLAMED,
+    BY_CANCELLATION,
     BY_EARLY_END,
     BY_LATE_START,
     BY_LEAVING,
@@ -70,6 +71,7 @@ from qops_batsim.scheduling.core.rows import (
 from qops_batsim.scheduling.core.state import (
     ASKING,
     BEGUN,
+    CANCELLED,
     CULPRIT_RUNS,
     CULPRITS,
     DECIDED,
@@ -247,6 +249,7 @@ def end_decision(state: State) -> bool:
     refuse_unfit(state)
     if counts[LOGS] != 0:
         note_starts(state)
+    state.sizes[CANCELLED] = 0
     counts[PHASE] = IDLE
     return True
 
@@ -330,6 +333,9 @@ def note_ends_told(state: State) -> None:
         run = jobs.marks[KILLS, slot] + 1
         append(log, now, WITHDRAWN, slot, NO_JOB, run, 0.0, 0.0, 0.0)
         blame(state, slot, run)
+    for index in range(state.sizes[CANCELLED]):
+        slot = state.lists[CANCELLED, index]
+        blame(state, slot, jobs.marks[KILLS, slot])
 
 
 @kernel
@@ -347,7 +353,12 @@ def look(state: State) -> None:
     counts, log, now = state.counts, state.log, state.clock[NOW]
     early = state.sizes[CULPRITS]
     late = note_ends(state)
-    cause = BY_OUTLIVING if late > 0 else BY_EARLY_END if early > 0 else BY_LATE_START
+    cause = BY_LATE_START
+    if late > 0:
+        cause = BY_OUTLIVING
+    elif early > 0:
+        # Where jobs ended early as well, all of them are named.
+        cause = BY_CANCELLATION if early == state.sizes[CANCELLED] else BY_EARLY_END
     if late > 0:
         # They are to blame, and not those that ended early.
         for index in range(late):

@@ -52,7 +52,8 @@ MOVE         numbers: start before and after
 KILLED       other: the job that it is killed for; code: number of the run that is killed;
              numbers: start of the next run
 WITHDRAWN    a killed run had ended by itself; code: number of the next run, which is not made
-DROPPED      a waiting job was given up: it never fits any more; code and numbers: why
+DROPPED      a waiting job was given up: it never fits any more, or its user cancelled it; code
+             and numbers: why
 RESIZED      code: 1 if that is final; numbers: hosts that are there; UNDER rows follow
 UNDER        other: number of hosts that have gone away under a running job; code: number of its
              run
@@ -75,7 +76,8 @@ RENEWED      numbers: promise broken, new one, date of the loss; other: hosts lo
     BY_KILL,
     BY_LEAVING,
     BY_RETURNING,
-) = range(7)
+    BY_CANCELLATION,
+) = range(8)
 """Causes of MOVED rows."""
 
 

@@ -87,14 +87,16 @@ The date (seconds); whether news is late, and the grace, the tolerance and the m
     LOSSES,
     SCRATCH,
     KILLING,
-) = range(11)
+    CANCELLED,
+) = range(12)
 """Rows of :attr:`State.lists`, of slots of jobs.
 
 Running jobs that were told to have ended since the last decision; what was decided last: the jobs
 that start now, in order, those that never run, and those whose promises were made anew; killed jobs
 whose runs had ended by themselves, told since the last decision; who is to blame for what was moved
 in this decision, and the numbers of their runs; running jobs with hosts that have gone away, and
-how many; room; jobs that were decided to be killed, and run again.
+how many; room; jobs that were decided to be killed, and run again; jobs that users cancelled since
+the last decision.
 """
 
 
@@ -201,8 +203,8 @@ def new_state(
         profile=profile,
         waiting=new_queue(slots),
         running=new_queue(most),
-        lists=np.zeros((11, slots + most), np.int64),
-        sizes=np.zeros(11, np.int64),
+        lists=np.zeros((12, slots + most), np.int64),
+        sizes=np.zeros(12, np.int64),
         given=new_given(words),
         counts=counts,
         clock=clock,

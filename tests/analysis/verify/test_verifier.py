@@ -45,7 +45,9 @@ def test_a_valid_run_obeys_every_rule(write_run, mixed_run):
     result = read_run(write_run(mixed_run(), hosts=4, totals=True))
     assert verify(result, workloads=workload()) == []
     checked = [rule.name for rule in rules_checked(result, workloads=workload())]
-    assert checked == [rule.name for rule in RULES if rule.name != "hosts-present"]
+    assert checked == [
+        rule.name for rule in RULES if rule.name not in ("hosts-present", "cancelled-jobs")
+    ]
 
 
 def test_rules_apply_to_the_files_that_exist(write_run, mixed_run):
@@ -53,6 +55,7 @@ def test_rules_apply_to_the_files_that_exist(write_run, mixed_run):
     left = {rule.name for rule in RULES} - {rule.name for rule in rules_checked(result)}
     assert left == {
         "hosts-present",
+        "cancelled-jobs",
         "schedule-counts",
         "schedule-times",
         "schedule-host-time",
@@ -282,6 +285,33 @@ def test_no_job_starts_on_a_host_that_is_away(write_run, start, run_time, hosts,
     assert message in "".join(found)
 
 
+@pytest.mark.parametrize(
+    ("start", "kind", "cancellations", "message"),
+    [
+        (6.0, "", {"w0!a": 6.0}, ""),  # at the very date
+        (6.5, "", {"w0!a": 6.0}, "starts at 6.500000 s, but was cancelled at 6.000000 s"),
+        (6.5, "", {"w0!a": 1.0}, ""),  # before it was submitted
+        (None, "cancelled", {"w0!a": 6.0}, ""),
+        (None, "cancelled", {"w0!b": 6.0}, "said to have been cancelled, but nobody did that"),
+        (None, "cancelled", {}, "said to have been cancelled, but nobody did that"),
+        (None, "no_time", {"w0!a": 6.0}, ""),
+    ],
+)
+def test_cancelled_jobs_do_not_start(write_run, start, kind, cancellations, message):
+    hosts = None if start is None else [1]
+    job = write_run.ran("a", 2, 1, start or 0.0, 5, hosts)
+    prefix = write_run([job])
+    decision = "rejected" if start is None else "accepted"
+    Path(f"{prefix}_qos.csv").write_text(
+        f"job_id,decision,admitted_deadline,reason_kind\nw0!a,{decision},,{kind}\n"
+    )
+    described = {"hosts": 4, "cancellations": cancellations}
+    Path(f"{prefix}_run.json").write_text(json.dumps(described))
+    found = [each.message for each in verify(read_run(prefix)) if each.rule == "cancelled-jobs"]
+    assert len(found) == bool(message)
+    assert message in "".join(found)
+
+
 def test_a_host_that_is_away_does_not_compute(write_run):
     # Host 1 runs the job from 5 to 10 and is away from 6 to 9; host 2 stays.
     prefix = write_run([write_run.ran("a", 0, 2, 5, 5, [1, 2])], hosts=4, totals=True)
@@ -349,7 +379,7 @@ def test_a_rule_has_the_name_of_its_function():
         "a _qos.csv and the workload",
     )
     names = [each.name for each in RULES]
-    assert len(set(names)) == len(names) == 28
+    assert len(set(names)) == len(names) == 29
     assert (names[0], names[-1]) == ("unique-jobs", "dedicated-alone")
 
 
