@@ -2,6 +2,7 @@
 
     python benchmarks/bench_slack.py speed [--rounds 3]
     python benchmarks/bench_slack.py choices
+    python benchmarks/bench_slack.py gaps
     python benchmarks/bench_slack.py overruns
     python benchmarks/bench_slack.py queue
 
@@ -9,7 +10,8 @@ The last measures single decisions beside long queues. The others take the month
 1996 to August 1997 of KTH-SP2-1996-2.swf.gz (QOPS_SHARED, default ../shared), each on its own, on
 128 processors. Speed is processor time in process after
 a first run to warm up. Choices are compared by the mean wait over all months with that of
-conservative backfilling. For the overruns, the walltimes become estimates, so that the scheduler
+conservative backfilling; for the gaps every fifth job of a month has all priority, and the others
+none (section 5.3). For the overruns, the walltimes become estimates, so that the scheduler
 decides about the jobs which ran longer than they asked for.
 """
 
@@ -54,11 +56,28 @@ HEURISTICS = (
     "descending_utilization",
 )
 EDGES = [600, 3600, 28800]
+PROMISES = {"early_gain": "promise", "removal": "compression"}
+"""The reading of early ends in which a slack factor of 0 is conservative backfilling."""
+
+READINGS: tuple[dict[str, Any], ...] = ({}, PROMISES)
+
+LOW_WEIGHTS = {"utilization_weight": 0.1, "time_weight": 0.1}
+LOW_OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"slack_factor": 0.3},
+    {"slack_factor": 0.03},
+    {"average_wait": 100},
+    LOW_WEIGHTS,
+)
 OTHER_OPTIONS: tuple[dict[str, Any], ...] = (
     {"slack_factor": 9},
     {"slack_factor": 0},
-    {"slack_factor": 0, "removal": "compression", "early_gain": "promise"},
+    {"slack_factor": 0, **PROMISES},
     {"average_wait": 100},
+    {"average_wait": 100, **PROMISES},
+    {"average_wait": 10, **PROMISES},
+    LOW_WEIGHTS,
+    {**LOW_WEIGHTS, **PROMISES},
     {"average_wait": 24010},
     {"average_wait_source": "learned"},
     {"average_wait_source": "learned", "average_wait_edges": EDGES},
@@ -171,6 +190,38 @@ def choices() -> None:
     print(f"{'the own average of each month':70} {100 * (1 - found / base):6.1f}", flush=True)
 
 
+def gaps() -> None:
+    machine = make_cluster(PROCESSORS)
+    year = [with_priorities(workload) for _, workload in months()]
+    print(f"{'options':60} {'mean wait (s)':>13} {'high':>7} {'low':>7} {'gap':>7}")
+    cases = [("slack", {**reading, **low}) for reading, low in product(READINGS, LOW_OPTIONS)]
+    for scheduler, options in [("conservative", {"reserve": "processors"}), *cases]:
+        waits: dict[bool, list[float]] = {True: [], False: []}
+        for workload in year:
+            for record in simulate(scheduler, workload, machine, options).ended:
+                assert record.job.qos is not None
+                is_high = record.job.qos.user_priority == 1.0
+                waits[is_high].append(record.start - record.submission_time)
+        high, low, mean = (
+            float(np.mean(each)) for each in (waits[True], waits[False], waits[True] + waits[False])
+        )
+        told = ", ".join(f"{name}={value}" for name, value in options.items())
+        print(f"{told:60} {mean:13.1f} {high:7.1f} {low:7.1f} {low - high:7.1f}", flush=True)
+
+
+def with_priorities(workload: Workload) -> Workload:
+    """Return a month whose every fifth job has all priority, the others none."""
+    jobs = []
+    for place, job in enumerate(workload.jobs, start=1):
+        level = float(place % 5 == 0)
+        qos = QosRequest(user_priority=level, political_priority=level)
+        jobs.append(
+            Job(job.id, job.submission_time, job.processors, job.profile, job.walltime, qos)
+        )
+    workload.jobs = jobs
+    return workload
+
+
 def overruns() -> None:
     machine = make_cluster(PROCESSORS)
     header = f"{'killed':>6} {'lost proc-s':>12} {'wait (s)':>9} {'late':>5}"
@@ -215,7 +266,7 @@ def show(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=("speed", "choices", "overruns", "queue"))
+    parser.add_argument("what", choices=("speed", "choices", "gaps", "overruns", "queue"))
     parser.add_argument("--rounds", type=int, default=3, help="runs of which the fastest counts")
     arguments = parser.parse_args()
     if arguments.what == "queue":
@@ -226,6 +277,8 @@ def main() -> None:
         speed(arguments.rounds)
     elif arguments.what == "choices":
         choices()
+    elif arguments.what == "gaps":
+        gaps()
     else:
         overruns()
 
