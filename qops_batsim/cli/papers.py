@@ -24,6 +24,9 @@ FORMATS = ("png", "pdf", "svg")
 ALL = "all"
 """In place of a paper's name: one after the other."""
 
+MANY_FILES = 5
+"""Files that are named when they are written; of more, their directory is."""
+
 BOUNDED = "islam2003"
 """The paper whose figures of admittance have bounds."""
 
@@ -82,10 +85,11 @@ def run(
     bound: Annotated[float | None, _about("--bound", min=0.1, show_default=False)] = None,
     page: Annotated[Path | None, _about("--html", show_default=False)] = None,
 ) -> None:
-    """Run a paper's experiments and print its tables, with the paper's numbers, and its claims.
+    """Run a paper's experiments and print what became of its claims.
 
-    A claim that the simulations do not confirm is reported as not confirmed. What was
-    chosen where the paper leaves it open is printed as well.
+    A claim that the simulations do not confirm is reported as not confirmed. Tables, with the
+    paper's numbers, and what was chosen where the paper leaves it open are written into the files
+    of --out or --html; without these they are printed before.
 
     Examples:
 
@@ -171,9 +175,14 @@ def _run(
         write_text(page, paper_page(report, console.command_line()))
         paths.append(page)
     if not as_json:
-        _print(report)
+        if not paths:
+            _print_details(report)
+        _print_outcomes(report)
     console.note(f"{paper} in {seconds:.1f} s")
-    if paths:
+    if len(paths) > MANY_FILES:
+        directory = paths[0].parent
+        console.note(f"wrote {len(paths)} files in {directory}, report.md with all tables")
+    elif paths:
         console.note(f"wrote {', '.join(str(path) for path in paths)}")
     return report
 
@@ -192,8 +201,8 @@ def _write(report: PaperReport, directory: Path, ending: str) -> list[Path]:
     )
 
 
-def _print(report: PaperReport) -> None:
-    """Print tables, claims and choices."""
+def _print_details(report: PaperReport) -> None:
+    """Print tables, claims with their parts, and choices."""
     from qops_batsim.papers.claims import METHOD
 
     for table in report.tables:
@@ -204,12 +213,29 @@ def _print(report: PaperReport) -> None:
     if report.claims:
         columns = ["id", "section", "claim", "verdict", "measured", "95 % interval", "paper"]
         rows = [_claim_row(claim) for claim in report.claims]
-        console.print_table("Claims", columns, rows)
+        console.print_table("Claims and their parts", columns, rows)
         console.say(METHOD)
         console.say("")
     console.say("Choices where the paper leaves one:")
     for topic, choice in report.choices.items():
         console.say(f"- {topic}: {choice}")
+    console.say("")
+
+
+def _print_outcomes(report: PaperReport) -> None:
+    """Print one screen: what became of the claims."""
+    for said, claims in report.outcomes().items():
+        if claims:
+            columns = ["claim", "what it says", "measured", "no difference below"]
+            console.print_table(f"{said}: {len(claims)}", columns, map(_outcome_row, claims))
+            console.say("")
+
+
+def _outcome_row(claim: Claim) -> list[str]:
+    from qops_batsim.papers.report import claim_value
+
+    margin = "-" if claim.margin is None else f"{claim.margin:g}"
+    return [claim.id, claim.text, claim_value(claim), margin]
 
 
 def _claim_row(claim: Claim) -> list[str]:

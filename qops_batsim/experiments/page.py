@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 MARKED = {
     "confirmed": "good",
     "not confirmed": "bad",
+    "no difference": "open",
     "inconclusive": "open",
+    "too few to judge": "open",
     "not judged": "open",
 }
 """Style classes of words that stand out where a cell consists of nothing else."""

@@ -1,23 +1,24 @@
-"""Claims of papers and how they are judged: by a whole interval, or by yes and no.
+"""Claims of papers and how they are judged: by a whole interval, or by a count of violations.
 
-The claims of one report are judged together: the probability of a wrong verdict counts for all
-of them (:mod:`qops_batsim.experiments.statistics`).
+The claims of one family, those about one section of a paper, are judged together: the probability
+of a wrong verdict counts for all of them (:mod:`qops_batsim.experiments.statistics`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from qops_batsim.experiments.statistics import (
-    LEAST,
     RISK,
     Interval,
     holm,
     judge,
+    log_ratios,
+    logarithm_of,
     mean_interval,
     significant,
 )
@@ -31,11 +32,10 @@ def differences(first: Values, second: Values) -> Values:
     return [a - b for a, b in by_seed([first, second])]
 
 
-def percent_changes(first: Values, second: Values) -> Values:
-    """Return by how many percent the first exceed the second; none if one of these is 0."""
-    if not all(second):
-        return []
-    return [100.0 * (a / b - 1.0) for a, b in by_seed([first, second])]
+def changes(first: Values, second: Values) -> Values:
+    """Return the logarithms of the first over the second; none if one number is not above 0."""
+    pairs = by_seed([first, second])
+    return log_ratios([a for a, _ in pairs], [b for _, b in pairs])
 
 
 def averages(columns: Sequence[Values]) -> Values:
@@ -43,42 +43,80 @@ def averages(columns: Sequence[Values]) -> Values:
     return [sum(row) / len(row) for row in by_seed(columns)]
 
 
+def slopes(columns: Sequence[Values], at: Sequence[float]) -> Values:
+    """Return, for each seed, the slope of numbers over where they are, by least squares."""
+    middle = sum(at) / len(at)
+    spread = sum((x - middle) ** 2 for x in at)
+    return [
+        sum((x - middle) * y for x, y in zip(at, row, strict=True)) / spread
+        for row in by_seed(columns)
+    ]
+
+
 def by_seed(columns: Sequence[Values]) -> list[tuple[float, ...]]:
-    """Return the numbers of each seed; where all seeds are one run, it is that of each."""
-    if not all(columns):
-        return []
-    count = max(map(len, columns), default=0)
-    return list(zip(*(each * count if len(each) == 1 else each for each in columns), strict=True))
+    """Return the numbers of each seed; none if one is missing."""
+    return list(zip(*columns, strict=True)) if all(columns) else []
 
 
-Verdict = Literal["confirmed", "not confirmed", "inconclusive", "not judged"]
+Verdict = Literal[
+    "confirmed",
+    "not confirmed",
+    "no difference",
+    "inconclusive",
+    "too few to judge",
+    "not judged",
+]
 CONFIRMED: Verdict = "confirmed"
 NOT_CONFIRMED: Verdict = "not confirmed"
+EQUIVALENT: Verdict = "no difference"
 INCONCLUSIVE: Verdict = "inconclusive"
+TOO_FEW: Verdict = "too few to judge"
 NOT_JUDGED: Verdict = "not judged"
+
+DECIDED = (CONFIRMED, NOT_CONFIRMED, EQUIVALENT)
+"""Verdicts that say something about the claim."""
+
+OUTCOMES: dict[str, tuple[Verdict, ...]] = {
+    "decided for": (CONFIRMED,),
+    "decided against": (NOT_CONFIRMED,),
+    "no difference that counts": (EQUIVALENT,),
+    "too close to tell": (INCONCLUSIVE,),
+    "too few data": (TOO_FEW, NOT_JUDGED),
+}
+"""What became of claims, in words of a summary, by verdict."""
+
+ENOUGH = 10
+"""Repetitions that a verdict needs: intervals of fewer hold the mean of skewed metrics less often
+than they say (docs/campaigns.md)."""
 
 METHOD = (
     "A claim about a mean is confirmed if the measured one lies on the claimed side of a number, "
     "or in the claimed range, and not confirmed if it lies outside, unless chance explains that: "
     "by Student's t distribution, with a probability of at most "
-    f"{RISK} of one wrong verdict or more among all claims of the report (Holm). With fewer "
-    f"than {LEAST} repetitions it is not judged. A claim with parts holds if they all do; these, "
-    "and intervals (95 %), are each by itself. A claim without interval is a fact, or a number of "
-    "one run: it holds or does not."
+    f"{RISK} of one wrong verdict or more among all claims of a section (Holm). A claim that "
+    "something is more, or less, has a margin where one is told: there is no difference if the "
+    "measured one is smaller than that, in the same sense. A claim with parts holds if they all "
+    "do; these, and intervals (95 %), are each by itself. Changes in % are means of logarithms. "
+    f"With fewer than {ENOUGH} repetitions there are too few to judge. An invariant is a number of "
+    "violations: it holds if there are none."
 )
 """Method by which verdicts are reached, for reports."""
 
 Ends = tuple[float | None, float | None]
+Kind = Literal["mean", "invariant"]
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One claim of a paper, in our words, with its verdict.
 
-    ``section`` is where the paper has it. ``value`` is the number that it was judged by, with its
-    unit in ``text``, and a 95 % confidence interval if there is one, of ``count`` repetitions;
-    ``expected`` the range in which it lies if the claim holds, None for no end; ``paper`` the
-    paper's own number. ``leaning`` is the verdict that chance explains with probability
-    ``chance``, or ``corrected`` among all claims of the report.
+    ``section`` is where the paper has it, ``family`` the claims that it is judged with, if these
+    are not those of its section. ``value`` is the number that it was judged by, with its unit in
+    ``text``, and a 95 % confidence interval if there is one, of ``count`` repetitions;
+    ``expected`` the range in which it lies if the claim holds, None for no end; ``margin`` by how
+    much it may be beside the end without a difference that counts; ``paper`` the paper's own
+    number. ``leaning`` is the verdict that chance explains with probability ``chance``, or
+    ``corrected`` among all claims of the family. Of a claim of kind ``"invariant"`` the value is
+    a number of violations.
 
     A claim that has ``parts``, ids of others, holds if they all do; its numbers are those of the
     part that it is ``decided_by``, but for ``chance``: to confirm all is as hard as the least
@@ -87,18 +125,28 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     text: str
-    section: str = ""
     verdict: Verdict
+    section: str = ""
+    family: str = ""
+    kind: Kind = "mean"
     value: float | None = None
     interval: tuple[float, float] | None = None
     count: int | None = None
     expected: Ends | None = None
+    margin: float | None = None
     paper: float | None = None
     chance: float | None = None
     corrected: float | None = None
     parts: tuple[str, ...] = ()
     decided_by: str = ""
     leaning: Verdict = INCONCLUSIVE
+
+
+class _Statement(NamedTuple):
+    """A verdict with the probability that chance alone leads to it."""
+
+    leaning: Verdict
+    chance: float
 
 
 def range_claim(
@@ -110,35 +158,48 @@ def range_claim(
     *,
     section: str = "",
     paper: float | None = None,
-    single_is_fact: bool = False,
+    margin: float | None = None,
+    relative: bool = False,
 ) -> Claim:
     """Return a claim that a number, or the mean of some by seed, lies between two others.
 
-    It is judged by itself. With ``single_is_fact``, a single number is that of all seeds: a fact.
+    It is judged by itself. With a ``margin``, one of both ends is infinite, and a number that is
+    nearer to the other end is no difference. With ``relative``, the numbers are logarithms of
+    ratios (:func:`changes`), and ends, margin and what is told are changes in %.
     """
     if not isinstance(found, Interval):
         if not found:
             return Claim(id=name, text=text, section=section, verdict=NOT_JUDGED, paper=paper)
-        if len(found) == 1 and single_is_fact:
-            value = found[0]
-            return plain_claim(name, text, low < value < high, value, paper, section=section)
         found = mean_interval(found)
-    inside, chance = judge(found, low, high)
-    leaning = CONFIRMED if inside else NOT_CONFIRMED
-    likely = leaning if significant(chance) else INCONCLUSIVE
+    scaled = logarithm_of if relative else float
+    inside, chance = judge(found, scaled(low), scaled(high), least=ENOUGH)
+    best = None
+    if chance is not None:
+        best = _Statement(CONFIRMED if inside else NOT_CONFIRMED, chance)
+        if margin is not None:
+            end = low if high == math.inf else high
+            near = judge(found, scaled(end - margin), scaled(end + margin), least=ENOUGH)
+            if near.inside and near.chance is not None and near.chance < chance:
+                best = _Statement(EQUIVALENT, near.chance)
+    shown = found.as_changes() if relative else found
     return Claim(
         id=name,
         text=text,
         section=section,
-        verdict=NOT_JUDGED if chance is None else likely,
-        leaning=leaning,
-        value=found.mean,
-        interval=found.known,
-        count=found.count,
+        verdict=TOO_FEW if best is None else _verdict(*best),
+        leaning=INCONCLUSIVE if best is None else best.leaning,
+        value=shown.mean,
+        interval=shown.known,
+        count=shown.count,
         expected=(None if low == -math.inf else low, None if high == math.inf else high),
+        margin=margin,
         paper=paper,
-        chance=chance,
+        chance=None if best is None else best.chance,
     )
+
+
+def _verdict(leaning: Verdict, chance: float) -> Verdict:
+    return leaning if significant(chance) else INCONCLUSIVE
 
 
 def sign_claim(
@@ -149,50 +210,82 @@ def sign_claim(
     paper: float | None = None,
     *,
     section: str = "",
+    margin: float | None = None,
+    relative: bool = False,
 ) -> Claim:
     """Return a claim that a number, or a mean, is above 0 (sign +1) or below (-1)."""
     low, high = (0.0, math.inf) if sign > 0 else (-math.inf, 0.0)
-    return range_claim(name, text, found, low, high, section=section, paper=paper)
+    return range_claim(
+        name,
+        text,
+        found,
+        low,
+        high,
+        section=section,
+        paper=paper,
+        margin=margin,
+        relative=relative,
+    )
 
 
-def plain_claim(
-    name: str,
-    text: str,
-    holds: bool,
-    value: float | None,
-    paper: float | None = None,
-    *,
-    section: str = "",
+def invariant_claim(
+    name: str, text: str, violations: float, paper: float | None = None, *, section: str = ""
 ) -> Claim:
-    """Return a claim that holds or does not."""
-    verdict = CONFIRMED if holds else NOT_CONFIRMED
-    return Claim(id=name, text=text, section=section, verdict=verdict, value=value, paper=paper)
-
-
-def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str = "") -> Claim:
-    """Return a claim that holds if all its parts do; its value is that of the one that decides."""
-    against = [part for part in parts if _leaning(part) == NOT_CONFIRMED]
-    decisive = min(against, key=_chance) if against else max(parts, key=_chance)
-    chance = min(1.0, (len(parts) if against else 1) * _chance(decisive))
-    leaning = NOT_CONFIRMED if against else CONFIRMED
-    unknown = any(part.verdict == NOT_JUDGED for part in parts) and not (against and chance < 1)
-    facts = all(part.chance is None for part in parts)
-    verdict = leaning if significant(chance) else INCONCLUSIVE
+    """Return a claim that holds in every case: one violation refutes it."""
     return Claim(
         id=name,
         text=text,
         section=section,
-        verdict=NOT_JUDGED if unknown else verdict,
-        leaning=leaning,
+        kind="invariant",
+        verdict=NOT_CONFIRMED if violations else CONFIRMED,
+        value=float(violations),
+        paper=paper,
+    )
+
+
+def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str = "") -> Claim:
+    """Return a claim that holds if all its parts do; its value is that of the one that decides.
+
+    A violated invariant decides against it. Beside means, invariants that hold say nothing.
+    """
+    broken = [part for part in parts if part.kind == "invariant" and part.verdict == NOT_CONFIRMED]
+    judged = [part for part in parts if part.kind == "mean"]
+    if broken or not judged:
+        decisive = (broken or list(parts))[0]
+        found: dict[str, object] = {"kind": "invariant", "verdict": decisive.verdict}
+    else:
+        decisive, found = _combined(judged)
+    return Claim(
+        id=name,
+        text=text,
+        section=section,
         decided_by=decisive.id,
         value=decisive.value,
         interval=decisive.interval,
         count=decisive.count,
         expected=decisive.expected,
+        margin=decisive.margin,
         paper=decisive.paper,
-        chance=None if unknown or facts else chance,
         parts=tuple(part.id for part in parts),
+        **found,  # type: ignore[arg-type]
     )
+
+
+def _combined(parts: Sequence[Claim]) -> tuple[Claim, dict[str, object]]:
+    """Return the part about a mean that decides, and what is to be said of all."""
+    against = [part for part in parts if part.leaning == NOT_CONFIRMED]
+    if against:
+        decisive, leaning = min(against, key=_chance), NOT_CONFIRMED
+        chance = min(1.0, len(parts) * _chance(decisive))
+    else:
+        alike = [part for part in parts if part.leaning == EQUIVALENT]
+        decisive = max(alike or parts, key=_chance)
+        leaning = EQUIVALENT if alike else CONFIRMED
+        chance = max(map(_chance, parts))
+    unknown = [part.verdict for part in parts if part.chance is None]
+    if unknown and not (against and chance < 1):
+        return decisive, {"verdict": NOT_JUDGED if NOT_JUDGED in unknown else TOO_FEW}
+    return decisive, {"verdict": _verdict(leaning, chance), "leaning": leaning, "chance": chance}
 
 
 def claim_with_parts(name: str, section: str, text: str, parts: Iterable[Claim]) -> list[Claim]:
@@ -201,27 +294,29 @@ def claim_with_parts(name: str, section: str, text: str, parts: Iterable[Claim])
     return [combined_claim(name, text, found, section=section), *found]
 
 
-def _leaning(claim: Claim) -> Verdict:
-    return claim.verdict if claim.chance is None else claim.leaning
-
-
 def _chance(claim: Claim) -> float:
-    """Return the probability of a part; a fact has none, and what is not judged is all chance."""
-    if claim.chance is None:
-        return 1.0 if claim.verdict == NOT_JUDGED else 0.0
-    return claim.chance
+    """Return the probability that chance explains a part: all of it where nothing is known."""
+    return 1.0 if claim.chance is None else claim.chance
+
+
+def whole_claims(claims: Sequence[Claim]) -> list[Claim]:
+    """Return the claims that are no part of another."""
+    of_parts = {part for claim in claims for part in claim.parts}
+    return [claim for claim in claims if claim.id not in of_parts]
 
 
 def jointly_judged(claims: Sequence[Claim]) -> list[Claim]:
-    """Return the claims of a report with verdicts that hold together.
+    """Return the claims of a report with verdicts that hold together in each family.
 
     Counted are claims that are judged by an interval and are no part of another.
     """
-    of_parts = {part for claim in claims for part in claim.parts}
-    alone = [claim for claim in claims if claim.id not in of_parts]
+    families: dict[str, list[Claim]] = {}
+    for claim in whole_claims(claims):
+        families.setdefault(claim.family or claim.section, []).append(claim)
     judged = {}
-    for claim, chance in zip(alone, holm([claim.chance for claim in alone]), strict=True):
-        if chance is not None:
-            verdict = claim.leaning if significant(chance) else INCONCLUSIVE
-            judged[claim.id] = msgspec.structs.replace(claim, verdict=verdict, corrected=chance)
+    for family in families.values():
+        for claim, chance in zip(family, holm([each.chance for each in family]), strict=True):
+            if chance is not None:
+                verdict = _verdict(claim.leaning, chance)
+                judged[claim.id] = msgspec.structs.replace(claim, verdict=verdict, corrected=chance)
     return [judged.get(claim.id, claim) for claim in claims]

@@ -21,10 +21,14 @@ from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.experiments.pool import CaseT, KeptRuns, RunT, Workers, run_cases
 from qops_batsim.experiments.statistics import Interval
 from qops_batsim.experiments.traces import usual_places
-from qops_batsim.papers.claims import METHOD, Claim
+from qops_batsim.papers.claims import METHOD, OUTCOMES, Claim, whole_claims
 from qops_batsim.version import __version__
 
 StudyT = TypeVar("StudyT", bound=msgspec.Struct)
+
+SHIFT = 25
+"""Jobs by which the stretch of a log begins later with each seed: where a seed draws nothing, such
+as duplicates at load 1, it is a repetition all the same."""
 
 
 class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,8 +233,16 @@ class PaperReport(msgspec.Struct, kw_only=True):
         return self.markdown()
 
     def verdicts(self) -> dict[str, int]:
-        """Return the number of claims by verdict."""
-        return dict(Counter(claim.verdict for claim in self.claims))
+        """Return the number of claims by verdict, parts of others aside."""
+        return dict(Counter(claim.verdict for claim in whole_claims(self.claims)))
+
+    def outcomes(self) -> dict[str, list[Claim]]:
+        """Return the claims that are no part of another by what became of them."""
+        whole = whole_claims(self.claims)
+        return {
+            said: [claim for claim in whole if claim.verdict in verdicts]
+            for said, verdicts in OUTCOMES.items()
+        }
 
     def markdown(self) -> str:
         """Return verdicts, choices and tables."""

@@ -57,6 +57,17 @@ def test_a_run_prints_tables_claims_and_choices(cli: Any, requests: list[PaperRe
     for part in ("Numbers", "1.50", "measured", "inconclusive", "[-1.00, 2.00]", "8 processors"):
         assert part in result.out
     assert not requests[0].quick
+    # The last screen is what became of the claims.
+    assert result.out.index("8 processors") < result.out.index("too close to tell: 1")
+
+
+def test_with_files_only_what_became_of_the_claims_is_printed(
+    cli: Any, requests: list[PaperRequest], tmp_path: Path
+) -> None:
+    result = cli("papers", "run", "tiny", "--out", tmp_path / "new")
+    assert "too close to tell: 1" in result.out
+    assert "+1.50 [-1.00, +2.00]" in result.out
+    assert "8 processors" not in result.out
 
 
 def test_json_holds_the_data(cli: Any, requests: list[PaperRequest]) -> None:

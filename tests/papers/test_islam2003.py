@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -35,7 +36,8 @@ from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import subset
 
 CTC, SDSC = Source(file="CTC-x", processors=338), Source(file="SDSC-x", processors=128)
-WINDOW = Source(file="SDSC-x", processors=128, skip=60)
+CTC, SDSC = (msgspec.structs.replace(each, first=60) for each in (CTC, SDSC))
+WINDOW = Source(file="SDSC-x", processors=128, skip=150, first=60)
 TINY = Study(
     sources={"CTC": CTC, "SDSC": SDSC},
     loads=(1.0, 1.6),
@@ -51,16 +53,12 @@ TINY = Study(
 
 
 @pytest.fixture(scope="module")
-def traces() -> dict[Source, Workload]:
+def traces() -> dict[str, Workload]:
     shipped = {
-        name: read_workload(find_input(name, "workloads"))
-        for name in ("ctc_sp2_1000", "sdsc_sp2_1000")
+        source.machine: read_workload(find_input(name, "workloads"))
+        for source, name in ((CTC, "ctc_sp2_1000"), (SDSC, "sdsc_sp2_1000"))
     }
-    return {
-        CTC: subset(shipped["ctc_sp2_1000"], first=60),
-        SDSC: subset(shipped["sdsc_sp2_1000"], first=60),
-        WINDOW: subset(shipped["sdsc_sp2_1000"], skip=60, first=60),
-    }
+    return {name: subset(each, first=300) for name, each in shipped.items()}
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +67,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def report(traces: dict[Source, Workload], kept: Path) -> PaperReport:
+def report(traces: dict[str, Workload], kept: Path) -> PaperReport:
     return islam2003.report_on(traces, TINY, PaperRequest(quick=True, out=kept))
 
 
@@ -106,11 +104,13 @@ def test_equal_runs_are_one_case() -> None:
         cases = study.cases()
         assert len(cases) == len({case.canonical() for case in cases})
     at_load_1 = {
-        case.scenario.seed
+        (case.scenario.seed, case.scenario.skip)
         for case in FULL.cases()
-        if case.scenario.load == 1 and case.scenario.share == 1
+        if (case.scenario.load, case.scenario.share) == (1, 1)
+        and case.scenario.log == FULL.sources["CTC"].machine
     }
-    assert at_load_1 == {1}
+    # Seeds draw nothing there, but each has a stretch of its own.
+    assert at_load_1 == {(1, 25 * place) for place in range(len(FULL.seeds))}
     assert {case.scenario.method for case in FULL.cases() if case.scenario.load == 1} == {
         "duplication"
     }
@@ -157,7 +157,7 @@ def test_panels_show_what_was_measured(report: PaperReport) -> None:
 
 
 def test_kept_runs_give_the_same_report(
-    traces: dict[Source, Workload],
+    traces: dict[str, Workload],
     report: PaperReport,
     kept: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -170,14 +170,18 @@ def test_kept_runs_give_the_same_report(
     assert islam2003.report_on(traces, TINY, request).document() == report.document()
 
 
-def test_every_reading_can_be_run(traces: dict[Source, Workload]) -> None:
+def test_every_reading_can_be_run(traces: dict[str, Workload]) -> None:
     for reading in READINGS:
         make_scheduler(reading.scheduler, dict(reading.settings))
     defaults = {reading.scheduler for reading in READINGS if not reading.settings}
     assert defaults == {"qops", "msb", "mrt"}
 
 
-def made_up(value: Callable[[DeadlineCase], dict[str, float]], study: Study = TINY) -> Results:
+JUDGED = msgspec.structs.replace(TINY, seeds=tuple(range(1, 11)))
+"""As many seeds as a verdict needs."""
+
+
+def made_up(value: Callable[[DeadlineCase], dict[str, float]], study: Study = JUDGED) -> Results:
     """Results whose numbers are a function of the case."""
     runs = {}
     for case in study.cases():
@@ -188,7 +192,7 @@ def made_up(value: Callable[[DeadlineCase], dict[str, float]], study: Study = TI
             "unadmitted_work": 10.0,
             "unadmitted_deadline_jobs": 10.0,
             "unadmitted_deadline_work": 10.0,
-            "utilization": 50.0 + 10 * case.scenario.load,
+            "utilization_during_submissions": 50.0 + 10 * case.scenario.load,
             "response_time": 1000.0 * case.scenario.load**2,
             "slowdown": 10.0,
             **value(case),
@@ -204,8 +208,13 @@ def judged(value: Callable[[DeadlineCase], dict[str, float]]) -> dict[str, Claim
     return {claim.id: claim for claim in claims(made_up(value))}
 
 
+def seed_of(case: DeadlineCase) -> int:
+    """Return the place of a case among the repetitions: its stretch tells the seed."""
+    return 1 + case.scenario.skip // 25
+
+
 def noise(case: DeadlineCase) -> float:
-    return 0.01 * case.scenario.seed
+    return 0.01 * seed_of(case)
 
 
 def test_a_scheduler_that_refuses_least_confirms_the_claim() -> None:
@@ -220,11 +229,11 @@ def test_a_scheduler_that_refuses_least_confirms_the_claim() -> None:
     assert found["fig4.msb.jobs"].verdict == found["fig15.mrt"].verdict == "confirmed"
     assert found["fig15-slides"].verdict == "confirmed"
     # The work is the same, so that the whole claim is not confirmed.
-    assert found["fig4.msb.processor-seconds"].verdict == "inconclusive"
-    assert found["fig4"].verdict == "inconclusive"
-    # Expansion with deadlines for all is one run.
-    assert found["fig10.msb.jobs"].interval is None
-    assert found["fig10.msb.jobs"].verdict == "confirmed"
+    assert found["fig4.msb.processor-seconds"].verdict == "no difference"
+    assert found["fig4"].verdict == "no difference"
+    # Expansion with deadlines for all draws nothing, and has repetitions all the same.
+    assert found["fig10.msb"].count == len(JUDGED.seeds)
+    assert found["fig10.msb"].verdict == "confirmed"
 
 
 def test_rules_are_judged_apart() -> None:
@@ -234,7 +243,8 @@ def test_rules_are_judged_apart() -> None:
 
     found = judged(value)
     assert found["fig15-slides"].verdict == "confirmed"
-    assert found["fig15"].verdict == "inconclusive"
+    assert found["fig15"].verdict == "no difference"
+    assert (found["fig15-slides"].family, found["fig15"].family) == ("5.2-slides", "")
 
 
 def test_sizes_are_judged_by_their_range() -> None:
@@ -242,7 +252,8 @@ def test_sizes_are_judged_by_their_range() -> None:
 
     def value(case: DeadlineCase) -> dict[str, float]:
         lost = loss.get(case.scheduler, 0.0) - (6 if case.scenario.stringency == 0.5 else 0)
-        return {"utilization": 80 + lost + case.scenario.load + noise(case)}
+        used = 80 + lost + case.scenario.load + noise(case)
+        return {"utilization_during_submissions": used}
 
     found = judged(value)
     assert found["fig6-loss.easy"].value == pytest.approx(-9.0)
@@ -253,29 +264,30 @@ def test_sizes_are_judged_by_their_range() -> None:
     assert found["fig37-loss-20"].verdict == "not confirmed"
 
 
-def test_convergence_has_to_hold_in_every_cell() -> None:
+def test_convergence_is_one_of_the_mean_over_cells() -> None:
     def value(case: DeadlineCase) -> dict[str, float]:
         scenario = case.scenario
         apart = scenario.stringency == 0.2 or (scenario.log, scenario.method) == (
-            SDSC.name,
+            SDSC.machine,
             "duplication",
         )
         far = 3.0 if case.scheduler == "qops" and apart else 0.0
         return {"unadmitted_jobs": 10 - far * scenario.load - noise(case) * far}
 
     found = judged(value)
-    assert found["convergence.fig4.1.6"].verdict == "confirmed"
-    assert found["convergence.fig7.1.6"].verdict == "inconclusive"
-    assert found["convergence"].verdict == "inconclusive"
-    assert "2 of 3 cells" in found["convergence"].text
+    # 3 times 1.6 points less in two of three cells, with the noise of the seeds.
+    assert found["convergence"].value == pytest.approx(-2 * (4.8 + 3 * 0.055) / 3)
+    assert found["convergence"].verdict == "confirmed"
+    assert "mean over 3 cells" in found["convergence"].text
+    assert "below 0 in 2" in found["convergence"].text
 
 
 def test_packed_schedules_are_admitted_whole(report: PaperReport) -> None:
     found = {claim.id: claim for claim in report.claims}
-    assert found["packed-strict"].verdict == "confirmed"
-    assert found["packed-strict.mrt"].value == 100.0
+    strict = found["packed-strict"]
+    assert (strict.kind, strict.verdict, strict.value) == ("invariant", "confirmed", 0)
     # Not in this way of packing: nothing is refused with more laxity either.
-    assert found["packed-laxer"].verdict == "not confirmed"
+    assert (found["packed-laxer"].value, found["packed-laxer"].verdict) == (0, "too few to judge")
     assert [row["laxity"] for row in report.data["packed"]] == [0.0, 1.0]
 
 
@@ -287,14 +299,14 @@ def test_packed_schedules_that_refuse_more_with_laxity() -> None:
         )
         for case, run in results.packed.items()
     }
-    found = {each.id: each for each in claims(Results(TINY, results.runs, packed))}
-    assert found["packed-laxer.qops"].value == pytest.approx(-5.02)
+    found = {each.id: each for each in claims(Results(JUDGED, results.runs, packed))}
+    assert found["packed-laxer.qops"].value == pytest.approx(-5.055)
     assert found["packed-laxer"].verdict == found["packed-strict"].verdict == "confirmed"
 
 
 def test_seeds_that_disagree_are_inconclusive() -> None:
     def value(case: DeadlineCase) -> dict[str, float]:
-        sign = (1, -1, 2)[case.scenario.seed - 1]
+        sign = (1, -1, 2)[seed_of(case) % 3]
         return {"unadmitted_jobs": 10.0 + (sign if case.scheduler == "qops" else 0)}
 
     assert judged(value)["fig4.msb.jobs"].verdict == "inconclusive"
@@ -304,16 +316,18 @@ def test_curves_are_compared_at_equal_utilization() -> None:
     def value(case: DeadlineCase) -> dict[str, float]:
         # QoPS reaches a tenth less utilization with the same response times.
         used = (40 if case.scheduler == "qops" else 50) * case.scenario.load
-        return {"utilization": used, "response_time": 100 * case.scenario.load}
+        response_time = 100 * case.scenario.load
+        return {"utilization_during_submissions": used, "response_time": response_time}
 
     judge = Judge(made_up(value))
     found = judge.at_equal_utilization(WorkloadKind(share=0.2), "qops", "easy", "response_time")
-    assert found == pytest.approx([25.0] * 3)
+    assert found == pytest.approx([math.log(1.25)] * 10)
 
 
 def test_curves_that_never_meet_are_not_judged() -> None:
     def value(case: DeadlineCase) -> dict[str, float]:
-        return {"utilization": (10 if case.scheduler == "qops" else 50) + case.scenario.load}
+        used = (10 if case.scheduler == "qops" else 50) + case.scenario.load
+        return {"utilization_during_submissions": used}
 
     found = judged(value)
     assert found["fig43.easy.slowdown"].verdict == "not judged"
@@ -332,15 +346,16 @@ def test_results_without_a_meaning_are_left_out_of_figures() -> None:
 def test_other_windows_are_repetitions() -> None:
     refused = {"qops": 5.0, "msb": 8.0, "mrt": 9.0}
     found = judged(lambda case: {"unadmitted_jobs": refused.get(case.scheduler, 0.0)})
-    claim = found["windows.qops.msb"]
+    claim = found["windows.SDSC.qops.msb"]
     assert claim.value == pytest.approx(-3.0)
+    assert (claim.family, claim.section) == ("windows of SDSC", "5.1")
     # A single window says nothing about others, but about its two seeds.
     assert claim.count == 2
-    assert claim.verdict == "not judged"
+    assert claim.verdict == "too few to judge"
 
 
 def test_workers_do_not_matter(
-    traces: dict[Source, Workload], report: PaperReport, kept: Path
+    traces: dict[str, Workload], report: PaperReport, kept: Path
 ) -> None:
     small = msgspec.structs.replace(TINY, loads=(1.6,), seeds=(1,), windows=(), readings=())
     found = run_study(traces, small, PaperRequest(workers=2))
@@ -353,7 +368,7 @@ def test_the_logs_are_found_or_asked_for(tmp_path: Path) -> None:
 
 
 def test_bounds_are_lines_of_the_figures_of_admittance(
-    traces: dict[Source, Workload], report: PaperReport
+    traces: dict[str, Workload], report: PaperReport
 ) -> None:
     pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
     few = msgspec.structs.replace(TINY, loads=(1.6,), seeds=(1,), windows=(), reading_sources=())

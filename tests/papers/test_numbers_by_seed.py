@@ -2,35 +2,47 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from qops_batsim.experiments.statistics import mean_interval
-from qops_batsim.papers.claims import averages, by_seed, differences, percent_changes, range_claim
+from qops_batsim.papers.claims import (
+    averages,
+    by_seed,
+    changes,
+    differences,
+    range_claim,
+    slopes,
+)
 from qops_batsim.papers.report import line_of_means
 
 
-def test_one_run_of_all_seeds_stands_beside_each() -> None:
-    assert by_seed([[1.0, 2.0], [5.0]]) == [(1.0, 5.0), (2.0, 5.0)]
-    assert differences([1.0, 2.0], [5.0]) == [-4.0, -3.0]
+def test_numbers_are_paired_by_seed() -> None:
+    assert by_seed([[1.0, 2.0], [5.0, 6.0]]) == [(1.0, 5.0), (2.0, 6.0)]
+    assert differences([1.0, 2.0], [5.0, 4.0]) == [-4.0, -2.0]
     assert averages([[1.0, 2.0], [3.0, 4.0]]) == [2.0, 3.0]
     with pytest.raises(ValueError, match="zip"):
         by_seed([[1.0, 2.0], [1.0, 2.0, 3.0]])
 
 
 def test_what_has_no_meaning_leaves_nothing() -> None:
-    assert differences([1.0], []) == averages([[1.0], []]) == percent_changes([1.0], [0.0]) == []
-    assert percent_changes([3.0], [2.0]) == [50.0]
+    assert differences([1.0], []) == averages([[1.0], []]) == changes([1.0], [0.0]) == []
+    assert changes([3.0], [2.0]) == [pytest.approx(math.log(1.5))]
+
+
+def test_slopes_are_those_of_least_squares() -> None:
+    columns = [[0.0, 5.0], [1.0, 3.0], [5.0, 1.0]]
+    assert slopes(columns, (1.0, 2.0, 3.0)) == pytest.approx([2.5, -2.0])
+    assert slopes([[1.0], []], (1.0, 2.0)) == []
 
 
 def test_a_claim_about_a_mean() -> None:
-    assert range_claim("a", "", [1.0, 1.1, 1.2], low=0.0).verdict == "confirmed"
-    assert range_claim("a", "", [1.0, 1.1], low=0.0).verdict == "not judged"
+    near = [1.0 + 0.01 * place for place in range(10)]
+    assert range_claim("a", "", near, low=0.0).verdict == "confirmed"
+    assert range_claim("a", "", near[:9], low=0.0).verdict == "too few to judge"
+    assert range_claim("a", "", [1.0], low=0.0).verdict == "too few to judge"
     assert range_claim("a", "", []).verdict == "not judged"
-    # A number of a single run, and one that stands for all seeds.
-    assert range_claim("a", "", [1.0], low=0.0).verdict == "not judged"
-    fact = range_claim("a", "", [1.0], low=0.0, single_is_fact=True, paper=3.0, section="2")
-    assert (fact.verdict, fact.interval, fact.paper, fact.section) == ("confirmed", None, 3.0, "2")
-    assert range_claim("a", "", [0.0], low=0.0, single_is_fact=True).verdict == "not confirmed"
 
 
 def test_a_line_has_means_and_both_ends() -> None:

@@ -14,6 +14,7 @@ from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.papers.claims import jointly_judged
 from qops_batsim.papers.islam2003.claims import claims
 from qops_batsim.papers.islam2003.runs import (
+    USED,
     Results,
     WorkloadKind,
     all_values,
@@ -35,7 +36,6 @@ from qops_batsim.papers.islam2003.study import (
     SDSC,
     DeadlineSetting,
     PaperFigure,
-    Source,
     Study,
     choices,
     is_bounded,
@@ -70,21 +70,19 @@ def run(request: PaperRequest) -> PaperReport:
     """Run the experiments; the quick part has fewer jobs, loads and seeds."""
     study = request.seeded(QUICK if request.quick else FULL)
     logs: dict[str, SwfLog] = {}
-    traces: dict[Source, Workload] = {}
+    traces: dict[str, Workload] = {}
     for source in study.all_sources():
         if source.file not in logs:
             archived, name = ARCHIVE_NAMES[source.file]
             logs[source.file] = read_swf(find_log(request, source.file, archived, fetch=name))
-        log, processors = logs[source.file], source.processors
-        window = convert_log(log, processors=processors, skip=source.skip, first=source.first)
-        traces[source] = window.workload
+        if source.machine not in traces:
+            log = logs[source.file]
+            traces[source.machine] = convert_log(log, processors=source.processors).workload
     return report_on(traces, study, request)
 
 
-def report_on(
-    traces: Mapping[Source, Workload], study: Study, request: PaperRequest
-) -> PaperReport:
-    """Run a study on traces, the jobs of load 1 (type ``delay``) by where they are from."""
+def report_on(traces: Mapping[str, Workload], study: Study, request: PaperRequest) -> PaperReport:
+    """Run a study on traces, the jobs of whole logs (type ``delay``) by machine."""
     results = run_study(traces, study, request)
     return PaperReport(
         paper="islam2003",
@@ -163,7 +161,7 @@ _ALL: ReportColumns = {
     **_numbers(
         unadmitted_jobs="unadmitted jobs (%)",
         unadmitted_work="unadmitted proc-s (%)",
-        utilization="utilization (%)",
+        **{USED: "utilization (%)"},
     ),
 }
 _MIXED: ReportColumns = {
@@ -174,7 +172,7 @@ _MIXED: ReportColumns = {
     **_numbers(
         unadmitted_deadline_jobs="unadmitted jobs (%)",
         unadmitted_deadline_work="unadmitted proc-s (%)",
-        utilization="utilization (%)",
+        **{USED: "utilization (%)"},
         slowdown="slowdown",
     ),
     "response_time": interval_column("response (h)", 1 / 3600),
@@ -188,7 +186,7 @@ _COMPARED: ReportColumns = {
         unadmitted_jobs_less_msb="less MSB",
         unadmitted_work="unadmitted proc-s (%)",
         unadmitted_work_less_msb="less MSB",
-        utilization="utilization (%)",
+        **{USED: "utilization (%)"},
     ),
 }
 
@@ -201,7 +199,7 @@ UNADMITTED_DEADLINE = (
     Quantity("unadmitted_deadline_jobs", "Unadmitted deadline jobs (%)"),
     Quantity("unadmitted_deadline_work", "Unadmitted processor-seconds of deadline jobs (%)"),
 )
-UTILIZATION = Quantity("utilization", "Utilization (%)")
+UTILIZATION = Quantity(USED, "Utilization (%)")
 OTHERS = (
     Quantity("response_time", "Mean response time of non-deadline jobs (hours)", 1 / 3600),
     Quantity("slowdown", "Mean slowdown of non-deadline jobs"),
@@ -277,8 +275,7 @@ def _lines(
         points = []
         for load in results.study.loads:
             values, reached = (
-                results.values(kind, scheduler, each, load)
-                for each in (quantity.metric, "utilization")
+                results.values(kind, scheduler, each, load) for each in (quantity.metric, USED)
             )
             if values and reached:
                 x = mean_interval(reached).mean if figure.kind == "achieved" else load

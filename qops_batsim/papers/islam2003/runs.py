@@ -79,13 +79,12 @@ class Results:
     bound: float | None = None
 
     def of(self, cases: Sequence[DeadlineCase], metric: str) -> list[float]:
-        """Return a number of each of the runs that differ; empty where it has no meaning."""
-        found = dict.fromkeys(case.canonical() for case in cases)
-        values = [getattr(self.runs[case], metric) for case in found]
+        """Return a number of each run; empty where it has no meaning."""
+        values = [getattr(self.runs[case.canonical()], metric) for case in cases]
         return [] if None in values else [float(value) for value in values]
 
     def values(self, at: WorkloadKind, scheduler: str, metric: str, load: float) -> list[float]:
-        """Return a number of a scheduler at a load over the seeds that differ."""
+        """Return a number of a scheduler at a load over the seeds."""
         return self.of(self._cases(at, scheduler, load), metric)
 
     def limits(self, at: WorkloadKind, load: float, line: str) -> dict[str, float]:
@@ -124,15 +123,14 @@ class Results:
         return [100.0 - (self.packed[case].unadmitted_jobs or 0.0) for case in cases]
 
 
-def run_study(traces: Mapping[Source, Workload], study: Study, request: PaperRequest) -> Results:
-    """Run every case on traces, the jobs of load 1 by where they are from."""
+def run_study(traces: Mapping[str, Workload], study: Study, request: PaperRequest) -> Results:
+    """Run every case on traces, the jobs of whole logs by machine."""
     cases, packed_cases = study.cases(), study.packed_cases()
     units = request.bound
     searched = [bound_case(each, units) for each in study.admittance_scenarios()] if units else []
     request = request.in_parts(len(cases) + len(packed_cases) + len(set(searched)))
-    logs = {source.name: traces[source] for source in study.all_sources()}
-    made_of: list[Any] = [[name, each.provenance, len(each.jobs)] for name, each in logs.items()]
-    runs = DeadlineRuns(logs)
+    made_of: list[Any] = [[name, each.provenance, len(each.jobs)] for name, each in traces.items()]
+    runs = DeadlineRuns(traces)
     found = request.run(
         runs,
         cases,
@@ -155,12 +153,15 @@ def run_packed(case: PackedCase) -> AdmissionMetrics:
     )
 
 
+USED = "utilization_during_submissions"
+"""The utilization: while jobs arrive."""
+
 METRICS = (
     "unadmitted_jobs",
     "unadmitted_work",
     "unadmitted_deadline_jobs",
     "unadmitted_deadline_work",
-    "utilization",
+    USED,
     "response_time",
     "slowdown",
 )
@@ -230,7 +231,7 @@ def _compared(
     results: Results, source: Source, load: float, reading: Reading, seeds: Sequence[int]
 ) -> dict[str, Any]:
     found: dict[str, Any] = {"log": source.name, "load": load, "reading": reading.name}
-    for metric in ("unadmitted_jobs", "unadmitted_work", "utilization"):
+    for metric in ("unadmitted_jobs", "unadmitted_work", USED):
         of = partial(results.strict, source, load, seeds, metric)
         values = of(reading.scheduler, reading.settings)
         found[metric] = mean_interval(values)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from qops_batsim.experiments.deadline_runs import BLIND, ChangedOptions, DeadlineCase, Scenario
+from qops_batsim.papers.report import SHIFT
 from qops_batsim.scheduling.registry import make_scheduler
 
 FigureKind = Literal["admittance", "utilization", "load", "achieved", "relaxation"]
@@ -106,7 +107,10 @@ EARLIEST_DEADLINE: ChangedOptions = (("order", "earliest_deadline"),)
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of a log on a machine: the file's name, processors, and jobs to leave out."""
+    """A stretch of a log on a machine: the file's name, processors, and jobs to leave out.
+
+    That is the stretch of the first seed (:data:`~qops_batsim.papers.report.SHIFT`).
+    """
 
     file: str
     processors: int
@@ -114,11 +118,19 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     first: int = JOBS
 
     @property
+    def site(self) -> str:
+        """Name of the log."""
+        return self.file.partition("-")[0]
+
+    @property
+    def machine(self) -> str:
+        """Name of the whole log on the machine."""
+        return f"{self.site} {self.processors}"
+
+    @property
     def name(self) -> str:
-        """A name for reports."""
-        log = self.file.partition("-")[0]
-        window = f", from job {self.skip + 1:,}" if self.skip else ""
-        return f"{log} {self.processors}{window}"
+        """Name for reports."""
+        return f"{self.machine}, from job {self.skip + 1:,}" if self.skip else self.machine
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,8 +154,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     ``sources`` are those of the figures; ``readings`` are compared on ``reading_sources`` at
     ``reading_loads``, with deadlines for all jobs and S = 0.2. ``windows`` are stretches of logs
-    that did not choose any default; each has ``window_seeds``. Packed schedules have the
-    ``laxities`` and the ``seeds``.
+    that did not choose any default, and repetitions of their log; each has ``window_seeds``.
+    Packed schedules have the ``laxities`` and the ``seeds``.
     """
 
     sources: Mapping[LogName, Source]
@@ -166,7 +178,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     def cases(self) -> list[DeadlineCase]:
         """Return every case, each once: those of one workload one after the other."""
         found = {case.canonical(): None for case in (*self._figure_cases(), *self._other_cases())}
-        own = {source.name for source in self.sources.values()}
+        own = {source.machine for source in self.sources.values()}
         return sorted(found, key=lambda case: (case.scenario.log not in own, *_order(case)))
 
     def admittance_scenarios(self) -> list[Scenario]:
@@ -228,13 +240,14 @@ def scenario(
     seed: int,
     rule: ArtificialRule | str = "run-time",
 ) -> Scenario:
-    """Return a deadline workload; what it skips is left out of its log already.
+    """Return a deadline workload on the stretch of a seed.
 
     At load 1 both methods give the same one.
     """
     stringency, share = setting
     return Scenario(
-        log=source.name,
+        log=source.machine,
+        skip=source.skip + SHIFT * (seed - 1),
         first=source.first,
         load=load,
         method=method if load > 1 else "duplication",
@@ -266,8 +279,9 @@ def case_of(
 def _order(case: DeadlineCase) -> tuple[Any, ...]:
     """Return the rank of a case: by workload, the longest first, then by deadlines."""
     it = case.scenario
-    workload = -it.load, it.method, it.log, it.without_deadlines().seed
-    return *workload, it.seed, it.share, it.stringency, it.artificial, it.relaxation, case.scheduler
+    workload = -it.load, it.method, it.log, it.skip, it.without_deadlines().seed
+    deadlines = it.seed, it.share, it.stringency, it.artificial, it.relaxation
+    return *workload, *deadlines, case.scheduler
 
 
 CTC, SDSC, KTH = (
@@ -310,23 +324,31 @@ READINGS = (
 _SDSC = Source(file=SDSC, processors=SDSC_PROCESSORS)
 _NARROW = Source(file=CTC, processors=WHOLE_LOG)
 
+WINDOW = 2500
+"""Jobs of a window that did not choose any default."""
+
+
+def _windows(file: str, processors: int, begin: int, end: int) -> Iterator[Source]:
+    """Yield the windows of a log, one behind the other, from one job to another."""
+    for skip in range(begin, end - WINDOW + 1, WINDOW):
+        yield Source(file=file, processors=processors, skip=skip, first=WINDOW)
+
+
 FULL = Study(
     sources={"CTC": Source(file=CTC, processors=BATCH_PARTITION), "SDSC": _SDSC},
     loads=LOADS,
-    seeds=(1, 2, 3, 4, 5),
+    seeds=tuple(range(1, 21)),
     reading_sources=(_NARROW, _SDSC),
     reading_loads=(1.2, 1.4, 1.6),
     readings=READINGS,
+    # All jobs of the logs, but for those that chose least laxity.
     windows=(
-        *(Source(file=CTC, processors=WHOLE_LOG, skip=skip) for skip in (10_000, 30_000, 50_000)),
-        *(
-            Source(file=SDSC, processors=SDSC_PROCESSORS, skip=skip)
-            for skip in (10_000, 25_000, 40_000)
-        ),
-        *(Source(file=KTH, processors=KTH_PROCESSORS, skip=skip) for skip in (0, 10_000, 20_000)),
+        *_windows(CTC, WHOLE_LOG, JOBS, 77_000),
+        *_windows(SDSC, SDSC_PROCESSORS, JOBS, 53_900),
+        *_windows(KTH, KTH_PROCESSORS, 0, 28_400),
     ),
     window_loads=(1.2, 1.4),
-    window_seeds=(1, 2, 3),
+    window_seeds=(1, 2),
     laxities=(0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
 )
 """All figures, the readings and other windows of the logs."""
@@ -379,9 +401,10 @@ def choices(study: Study) -> dict[str, str]:
         "mixed jobs": "unadmitted jobs and work are those of deadline jobs, in % of these (section "
         "5.2: the admittance of deadline jobs); response time and slowdown are means over the "
         "non-deadline jobs that ran",
-        "utilization": "from the first submission to the last completion",
-        "seeds": f"{len(study.seeds)}; they choose duplicates and whose jobs have deadlines. Where "
-        "they choose nothing (load 1 and expansion, with deadlines for all), all are one run",
+        "utilization": "while jobs arrive: from the first submission to the last, without the time "
+        "in which the machine only drains",
+        "seeds": f"{len(study.seeds)}; they choose duplicates and whose jobs have deadlines, and "
+        f"each begins {SHIFT} jobs later in the log than the one before",
         "schedulers": settings,
         "defaults": "least laxity was chosen with the first 5,000 jobs of CTC and SDSC in view; "
         "claims judged on these are no confirmation of that choice, those on other windows are",

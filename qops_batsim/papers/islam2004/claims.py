@@ -2,9 +2,11 @@
 
 Every test is a difference between cases that share their workloads, averaged over loads or
 other parameters for each seed, with an interval over the seeds. Charges and work are compared
-as relative changes (%), so that loads can be averaged. That something changes nothing is judged
-by whether the interval lies within a percent of 0. A claim is confirmed if all its parts are, and
-not confirmed if one of them is not; its value is that of the part which decided.
+as relative changes (%), by logarithms, so that loads can be averaged. That something changes
+nothing is judged by whether the interval lies within a percent of 0; nor is a smaller change, or
+one of half a point, a rise or a fall. A claim is confirmed if all its parts are, and not confirmed
+if one of them is not; its value is that of the part which decided. The claims of a section on a
+machine are a family.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ import msgspec
 from qops_batsim.papers.claims import (
     Claim,
     averages,
+    changes,
     claim_with_parts,
     differences,
-    percent_changes,
     range_claim,
     sign_claim,
 )
@@ -29,7 +31,15 @@ from qops_batsim.papers.islam2004.study import Case, ToleranceKind
 NOTHING = 1.0
 """Changes of less than this (%) count as none."""
 
-_SECTIONS = {"a": "6.1", "b": "6.1", "c": "6.1", "d": "7", "e": "8", "f": "8", "g": "6.1"}
+POINTS = 0.5
+"""Differences of less than so many percentage points count as none."""
+
+_SECTIONS = {
+    **dict.fromkeys("abcg", "6.1"),
+    "d": "7",
+    **dict.fromkeys("ef", "8"),
+    "r": "6.1, 8",
+}
 """Sections of the paper by the letter of the claim."""
 
 Pairs = Sequence[tuple[Case, Case]]
@@ -57,11 +67,13 @@ def claims(results: Results, *, suffix: str = "") -> list[Claim]:
     ):
         found += claim_with_parts(name, "", text, parts)
     found += judge.monotone()
+    found += judge.readings()
     return [
         msgspec.structs.replace(
             claim,
             id=claim.id + suffix,
             section=_SECTIONS[claim.id[0]],
+            family=claim.family or f"{_SECTIONS[claim.id[0]]}{suffix}",
             parts=tuple(part + suffix for part in claim.parts),
             decided_by=claim.decided_by and claim.decided_by + suffix,
         )
@@ -76,7 +88,6 @@ class _Judge:
         self.results = results
         self.study = results.study
         self.loads = [load for load in self.study.loads if load > 1]
-        """Those at which seeds differ."""
         factors = self.study.tolerance_factors
         self.first, self.last = factors[0], factors[-1]
         self.span = f"from TF = {self.first:g} to {self.last:g}"
@@ -93,12 +104,14 @@ class _Judge:
                 f"TF = {self.first:g}; {where}",
                 differences(least, first),
                 -1,
+                margin=POINTS,
             ),
             sign_claim(
                 "a.rise",
                 f"more jobs are accepted at TF = {self.last:g} than at TF = {lowest:g}; {where}",
                 differences(last, least),
                 +1,
+                margin=POINTS,
             ),
         ]
 
@@ -119,7 +132,7 @@ class _Judge:
                 f"than the mean are accepted at TF = {lowest:g} than at TF = {self.first:g}; mean "
                 f"over loads {_listed(self.loads)}, in percentage points of these jobs"
             )
-            found.append(sign_claim(name, text, averages(columns), sign))
+            found.append(sign_claim(name, text, averages(columns), sign, margin=POINTS))
         return found
 
     def _dip(self) -> float:
@@ -199,18 +212,38 @@ class _Judge:
             self._change("c.bounded", bounded, fixed, "bounded_qos_charge", -1),
         ]
 
+    def readings(self) -> list[Claim]:
+        """Return claims that what tolerance and kills bring has the same sign in each reading."""
+        found = []
+        for reading in self.study.readings:
+            pairs = self.study.reading_pairs(reading)
+            for name, metric, sign, text in (
+                ("tolerance", "resource_charge", +1, f"the resource charge rises {self.span}"),
+                ("tolerance", "qos_charge", -1, f"the QoS charge falls {self.span}"),
+                ("kills", "qos_charge", +1, "kills raise the QoS charge at TF = 4, SF = 2"),
+            ):
+                claim = self._change(
+                    f"r.{reading}.{name}.{metric}",
+                    f"with {reading}, {text}",
+                    [pairs[name]],
+                    metric,
+                    sign,
+                )
+                found.append(msgspec.structs.replace(claim, family="readings"))
+        return found
+
     def _worst_step(self, name: str, charge: str, sign: int) -> Claim:
         metric = f"{charge.lower()}_charge"
         both = pairwise(self.study.tolerance_factors)
         steps = {step: self._changes(self._steps(*step), metric) for step in both}
-        (before, after), changes = min(
+        (before, after), worst = min(
             steps.items(), key=lambda each: sign * sum(each[1]) / max(len(each[1]), 1)
         )
         text = (
             f"the {charge} charge {'rises' if sign > 0 else 'falls'} at every step of TF; worst "
             f"step, from {before:g} to {after:g}, in %, mean over loads {_listed(self.loads)}"
         )
-        return sign_claim(name, text, changes, sign)
+        return sign_claim(name, text, worst, sign, margin=NOTHING, relative=True)
 
     def _accepted(self, factor: float) -> list[float]:
         """Return the mean share of accepted jobs (%) over loads for each seed."""
@@ -237,18 +270,19 @@ class _Judge:
         ]
 
     def _changes(self, pairs: Pairs, metric: str) -> list[float]:
-        """Return for each seed the mean relative change (%) over pairs; none if one is from 0."""
+        """Return for each seed the mean logarithm of a ratio over pairs; none if one is of 0."""
         columns = []
         for pair in pairs:
-            columns.append(percent_changes(*(self.results.values(case, metric) for case in pair)))
+            columns.append(changes(*(self.results.values(case, metric) for case in pair)))
         return averages(columns)
 
     def _change(self, name: str, text: str, pairs: Pairs, metric: str, sign: int) -> Claim:
-        return sign_claim(name, f"{text}; {_over(pairs)}", self._changes(pairs, metric), sign)
+        found, text = self._changes(pairs, metric), f"{text}; {_over(pairs)}"
+        return sign_claim(name, text, found, sign, margin=NOTHING, relative=True)
 
     def _no_change(self, name: str, text: str, pairs: Pairs, metric: str) -> Claim:
-        changes, text = self._changes(pairs, metric), f"{text}; {_over(pairs)}"
-        return range_claim(name, text, changes, -NOTHING, NOTHING)
+        found, text = self._changes(pairs, metric), f"{text}; {_over(pairs)}"
+        return range_claim(name, text, found, -NOTHING, NOTHING, relative=True)
 
 
 def _over(pairs: Pairs) -> str:

@@ -27,9 +27,8 @@ from qops_batsim.papers.islam2004.study import (
     BATCH_PARTITION,
     COARSE,
     FULL,
-    FULL_JOBS,
     QUICK,
-    QUICK_JOBS,
+    SDSC_PROCESSORS,
     WHOLE_LOG,
     Case,
     Study,
@@ -54,19 +53,23 @@ from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import read_swf
 
-LOGS = ("CTC-SP2-1996-rebuilt.swf.gz", "CTC-SP2-1996-3.1-cln.swf.gz")
+CTC = ("CTC-SP2-1996-rebuilt.swf.gz", "CTC-SP2-1996-3.1-cln.swf.gz")
+SDSC = ("SDSC-SP2-1998-rebuilt.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
+"""Files of the logs: ours, and the archive's."""
 
 
 def run(request: PaperRequest) -> PaperReport:
     """Run the experiments; the quick part is one machine and a coarse grid."""
-    log = read_swf(find_log(request, *LOGS, fetch="ctc-sp2"))
-    jobs = QUICK_JOBS if request.quick else FULL_JOBS
-    studies = {BATCH_PARTITION: FULL, WHOLE_LOG: COARSE}
+    ctc = read_swf(find_log(request, *CTC, fetch="ctc-sp2"))
+    studies = [(ctc, BATCH_PARTITION, FULL), (ctc, WHOLE_LOG, COARSE)]
     if request.quick:
-        studies = {BATCH_PARTITION: QUICK}
+        studies = [(ctc, BATCH_PARTITION, QUICK)]
+    else:
+        sdsc = read_swf(find_log(request, *SDSC, fetch="sdsc-sp2"))
+        studies.append((sdsc, SDSC_PROCESSORS, COARSE))
     parts = []
-    for processors, study in studies.items():
-        workload = convert_log(log, processors=processors, first=jobs).workload
+    for log, processors, study in studies:
+        workload = convert_log(log, processors=processors).workload
         parts.append((workload, request.seeded(study)))
     return report_on(parts, request)
 
@@ -74,7 +77,7 @@ def run(request: PaperRequest) -> PaperReport:
 def report_on(parts: Sequence[tuple[Workload, Study]], request: PaperRequest) -> PaperReport:
     """Run studies on traces, one for each machine, and report.
 
-    The traces are the jobs of load 1, of type ``delay``. Figures and claims of the first
+    The traces are the jobs of whole logs, of type ``delay``. Figures and claims of the first
     have the plain names, those of the others end in ``-PROCESSORS``.
     """
     request = request.in_parts(sum(len(study.runs()) for _, study in parts))
@@ -122,6 +125,50 @@ def tables(results: Results, *, machine: str = "") -> list[ReportTable]:
             break_even_values(results),
             note="Without a number, one of both is better, or equal, with any weights.",
         ),
+        *_readings_table(results, machine),
+    ]
+
+
+def _readings_table(results: Results, machine: str) -> list[ReportTable]:
+    """Return the table of readings, each beside the usual one, if any were run."""
+    if not results.study.readings:
+        return []
+    rows = []
+    for reading in ("", *results.study.readings):
+        pairs = results.study.reading_pairs(reading)
+        usual = results.study.reading_pairs("")
+        for name, at in (("tolerance", "TF = 1"), ("kills", "TF = 4, SF = 2")):
+            more, less = pairs[name]
+            rows.append(
+                {
+                    "reading": reading or "usual",
+                    "at": at,
+                    "resource": results.change(less, usual[name][1], "resource_charge"),
+                    "qos": results.change(less, usual[name][1], "qos_charge"),
+                    "what": {"tolerance": "TF = 10", "kills": "kills"}[name],
+                    "more_resource": results.change(more, less, "resource_charge"),
+                    "more_qos": results.change(more, less, "qos_charge"),
+                }
+            )
+    # The usual categories, and those with other edges.
+    for name, metric in (("usual", "qos_charge"), ("later edges", "other_edges_qos_charge")):
+        for what, (more, less) in results.study.reading_pairs("").items():
+            rows.append(
+                {
+                    "reading": f"categories: {name}",
+                    "at": {"tolerance": "TF = 1", "kills": "TF = 4, SF = 2"}[what],
+                    "what": {"tolerance": "TF = 10", "kills": "kills"}[what],
+                    "more_qos": results.change(more, less, metric),
+                }
+            )
+    return [
+        ReportTable(
+            f"Readings{machine}, load {results.study.kill_load:g}: changes in %",
+            _READINGS,
+            rows,
+            note="The charges of each reading against the usual one, and what tolerance and kills "
+            "change in it. The edges of categories are in the charges only.",
+        )
     ]
 
 
@@ -184,6 +231,15 @@ _KILLS: ReportColumns = {
     "metrics.wasted_work": ReportColumn(
         "wasted (10⁶ proc-s)", lambda value: number_text(value.mean / 1e6)
     ),
+}
+_READINGS: ReportColumns = {
+    "reading": "reading",
+    "at": "at",
+    "resource": interval_column("resource charge, against usual (%)"),
+    "qos": interval_column("QoS charge, against usual (%)"),
+    "what": "change by",
+    "more_resource": interval_column("resource charge (%)"),
+    "more_qos": interval_column("QoS charge (%)"),
 }
 _BREAK_EVEN: ReportColumns = {
     "first": "first",

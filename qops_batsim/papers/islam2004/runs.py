@@ -25,8 +25,9 @@ from qops_batsim.economics.charges import (
 from qops_batsim.experiments.deadline_runs import checked_outcomes
 from qops_batsim.experiments.deadline_workload import deadline_workload
 from qops_batsim.experiments.statistics import Interval, mean_interval
-from qops_batsim.papers.islam2004.study import SCHEDULER, STRINGENCY, Case, Study
-from qops_batsim.papers.report import PaperRequest
+from qops_batsim.papers.claims import changes
+from qops_batsim.papers.islam2004.study import OTHER_EDGES, SCHEDULER, STRINGENCY, Case, Study
+from qops_batsim.papers.report import SHIFT, PaperRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.scheduling.registry import make_scheduler
@@ -52,14 +53,16 @@ class CaseMeasures(CategoryMeasures, frozen=True, kw_only=True):
     """Measures of one simulation.
 
     Work is in processor-seconds, as is the resource charge; a QoS charge is a sum of ratios of
-    slowdowns, bounded ones with a threshold of 10 s. Accepted are jobs that were admitted and
-    ran to their end; ``wasted_work`` is that of killed runs. ``categories`` are those of the
+    slowdowns, bounded ones with a threshold of 10 s, those of other categories with later edges
+    (:data:`~qops_batsim.papers.islam2004.study.OTHER_EDGES`). Accepted are jobs that were admitted
+    and ran to their end; ``wasted_work`` is that of killed runs. ``categories`` are those of the
     charges.
     """
 
     resource_charge: float
     qos_charge: float
     bounded_qos_charge: float
+    other_edges_qos_charge: float
     kills: int
     wasted_work: float
     categories: dict[str, CategoryMeasures]
@@ -90,7 +93,7 @@ class Results:
 
     def of(self, case: Case) -> list[CaseMeasures]:
         """Return the runs of a case in the order of its seeds."""
-        return [self.runs[case.simulated(), seed] for seed in self.study.seeds_of(case)]
+        return [self.runs[case.simulated(), seed] for seed in self.study.seeds]
 
     def values(self, case: Case, metric: str) -> list[float]:
         """Return a number of each run of a case."""
@@ -102,16 +105,22 @@ class Results:
         known = [value for value in values if value is not None]
         return mean_interval(known) if known else None
 
+    def change(self, case: Case, other: Case, metric: str) -> Interval | None:
+        """Return by how many percent a number exceeds that of another case."""
+        found = changes(self.values(case, metric), self.values(other, metric))
+        return mean_interval(found).as_changes() if found else None
+
     def interval(self, case: Case, metric: str) -> Interval:
         """Return the mean of a number over seeds."""
         return mean_interval(self.values(case, metric))
 
 
 def run_study(trace: Workload, study: Study, request: PaperRequest) -> Results:
-    """Run every case with every seed on a trace, the jobs of load 1, of type ``delay``."""
-    categories = msgspec.to_builtins(Categories())
-    made_of = [STRINGENCY, categories, trace.provenance, trace.processors, len(trace.jobs)]
-    work = _Trace(trace)
+    """Run every case with every seed on a trace, the jobs of a log, of type ``delay``."""
+    categories = msgspec.to_builtins((Categories(), OTHER_EDGES))
+    size = trace.processors, len(trace.jobs), study.jobs
+    made_of = [STRINGENCY, categories, trace.provenance, size]
+    work = _Trace(trace, study.jobs)
     runs = request.run(work, study.runs(), CaseMeasures, made_of)
     return Results(study, runs)
 
@@ -119,8 +128,9 @@ def run_study(trace: Workload, study: Study, request: PaperRequest) -> Results:
 class _Trace:
     """Runs of cases on the workloads of one trace; remembers the last workload."""
 
-    def __init__(self, trace: Workload) -> None:
+    def __init__(self, trace: Workload, jobs: int) -> None:
         self._trace = trace
+        self._jobs = jobs
         self._key: tuple[float, float, int] | None = None
         self._scenario: ChargedWorkload | None = None
 
@@ -128,7 +138,7 @@ class _Trace:
         case, seed = run
         key = (case.load, case.deadline_share, seed)
         if self._scenario is None or self._key != key:
-            self._key, self._scenario = key, charged_workload(self._trace, *key)
+            self._key, self._scenario = key, charged_workload(self._trace, self._jobs, *key)
         return run_case(self._scenario, case, seed)
 
 
@@ -141,12 +151,13 @@ class ChargedWorkload:
     references: dict[str, ReferenceJob]
     slowdowns: SlowdownTable
     bounded_slowdowns: SlowdownTable
+    other_slowdowns: SlowdownTable
 
 
 def charged_workload(
-    trace: Workload, load: float, deadline_share: float, seed: int
+    trace: Workload, jobs: int, load: float, deadline_share: float, seed: int
 ) -> ChargedWorkload:
-    """Make the workload of a load and seed.
+    """Make the workload of a load and seed, of so many jobs at load 1.
 
     Duplicates are submitted with their originals and have the same deadline, from EASY on
     the trace without duplicates (section 5). Category slowdowns are those of EASY on the
@@ -157,7 +168,8 @@ def charged_workload(
         DeadlineChoices(stringency=STRINGENCY, share=deadline_share, seed=seed),
         load=load,
         same_time=True,
-        first=None,
+        skip=SHIFT * (seed - 1),
+        first=jobs,
         reference="unscaled",
     )
     references = reference_of_workload(workload, easy_response_times(workload))
@@ -172,6 +184,7 @@ def charged_workload(
         references=references,
         slowdowns=slowdowns,
         bounded_slowdowns=category_slowdowns(references.values(), bound=BOUNDED_SLOWDOWN_THRESHOLD),
+        other_slowdowns=category_slowdowns(references.values(), OTHER_EDGES),
     )
 
 
@@ -181,8 +194,8 @@ def run_case(scenario: ChargedWorkload, case: Case, seed: int) -> CaseMeasures:
     module = make_scheduler(SCHEDULER, case.settings(seed))
     machine = make_cluster(workload.processors)
     outcomes, _ = checked_outcomes(workload, machine, module, f"{case} with seed {seed}")
-    tables = (scenario.slowdowns, scenario.bounded_slowdowns)
-    charged, bounded_charged = (
+    tables = (scenario.slowdowns, scenario.bounded_slowdowns, scenario.other_slowdowns)
+    charged, bounded_charged, other_charged = (
         charge_report(charge_jobs(outcomes, scenario.references, table), table) for table in tables
     )
     plain = charged.total
@@ -194,6 +207,7 @@ def run_case(scenario: ChargedWorkload, case: Case, seed: int) -> CaseMeasures:
         resource_charge=plain.charge.resource,
         qos_charge=plain.charge.qos,
         bounded_qos_charge=bounded_charged.total.charge.qos,
+        other_edges_qos_charge=other_charged.total.charge.qos,
         kills=plain.kills,
         wasted_work=plain.wasted_work,
         categories={
@@ -214,6 +228,7 @@ METRICS = (
     "resource_charge",
     "qos_charge",
     "bounded_qos_charge",
+    "other_edges_qos_charge",
     "kills",
     "wasted_work",
 )

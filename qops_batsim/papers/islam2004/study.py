@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from qops_batsim.economics.charges import Categories
+from qops_batsim.papers.report import SHIFT
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
 
@@ -29,6 +31,8 @@ DEADLINE_SHARE = 0.2
 """Share of the jobs with a user's deadline in Figures 10 and 11."""
 
 
+FULL_JOBS, QUICK_JOBS = 5000, 2000
+
 ToleranceKind = Literal["fixed", "random"]
 
 
@@ -36,7 +40,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """One set of parameters.
 
     Users of ``deadline_share`` of the jobs ask for a deadline. Tolerance ``"fixed"``: all users
-    have the tolerance factor (TF); ``"random"``: each has one between 0 and twice that.
+    have the tolerance factor (TF); ``"random"``: each has one between 0 and twice that. The
+    ``reading`` of the paper is one of :data:`READINGS`, or the usual one.
     """
 
     load: float
@@ -45,6 +50,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     tolerance_factor: float = 1.0
     slack_factor: float = 1.0
     kill_and_restart: bool = False
+    reading: str = ""
 
     def simulated(self) -> Case:
         """Return the case that stands for all those that cannot differ from this one.
@@ -66,7 +72,20 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         }
         if self.kill_and_restart:
             options["kill_and_restart"] = True
-        return options
+        return options | READINGS.get(self.reading, {})
+
+
+READINGS: dict[str, dict[str, Any]] = {
+    "on_failure=reject": {"on_failure": "reject"},
+    "order=earliest_deadline": {"order": "earliest_deadline"},
+    "k_factor=0": {"k_factor": 0},
+    "retry_count=1": {"retry_count": 1},
+    "retry_count=60": {"retry_count": 60},
+}
+"""Options that differ from the usual reading, where the paper leaves one, by name."""
+
+OTHER_EDGES = Categories(run_times=(1800.0, 14_400.0, 86_400.0), processors=(4, 16, 64))
+"""Categories with later edges: 30 min, 4 h, a day; 4, 16 and 64 processors."""
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +93,9 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     First what varies in Figures 3 to 5, then in Figures 6 and 7 (the slack factors also in
     Figures 8 to 11), then in Figures 8 to 11 (the share in Figures 10 and 11). Each seed
-    chooses duplicates, random tolerance factors and whose jobs have deadlines.
+    chooses duplicates, random tolerance factors and whose jobs have deadlines, and begins
+    :data:`~qops_batsim.papers.report.SHIFT` jobs later in the log, of which it has ``jobs``. The
+    ``readings`` are run at the highest load.
     """
 
     loads: tuple[float, ...]
@@ -86,6 +107,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     kill_tolerance_factors: tuple[float, ...]
     deadline_share: float
     seeds: tuple[int, ...]
+    jobs: int = FULL_JOBS
+    readings: tuple[str, ...] = ()
 
     def tolerance_cases(self, load: float, kind: ToleranceKind = "fixed") -> list[Case]:
         """Return the cases over the tolerance factors."""
@@ -123,28 +146,34 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             for factor in self.slack_tolerance_factors:
                 found += self.slack_cases(load, factor)
         found += self.all_kill_cases()
+        for reading in self.readings:
+            found += [case for pair in self.reading_pairs(reading).values() for case in pair]
         return list(dict.fromkeys(case.simulated() for case in found))
 
-    def seeds_of(self, case: Case) -> tuple[int, ...]:
-        """Return the seeds with which a case differs: only one if nothing is random."""
-        random = case.load > 1 or case.deadline_share < 1 or case.tolerance == "random"
-        return self.seeds if random else self.seeds[:1]
+    def reading_pairs(self, reading: str) -> dict[str, tuple[Case, Case]]:
+        """Return cases with more tolerance, and with kills, each beside that without, by name."""
+        first, last = (
+            Case(load=self.kill_load, tolerance_factor=factor, reading=reading)
+            for factor in (self.tolerance_factors[0], self.tolerance_factors[-1])
+        )
+        factor = self.kill_tolerance_factors[-1]
+        plain = msgspec.structs.replace(first, tolerance_factor=factor, slack_factor=2.0)
+        killing = msgspec.structs.replace(plain, kill_and_restart=True)
+        return {"tolerance": (last, first), "kills": (killing, plain)}
 
     def runs(self) -> list[tuple[Case, int]]:
         """Return every case with each of its seeds.
 
         Those of one workload follow each other, the longest first.
         """
-        wanted = [(case, seed) for case in self.cases() for seed in self.seeds_of(case)]
+        wanted = [(case, seed) for case in self.cases() for seed in self.seeds]
         return sorted(wanted, key=lambda each: (-each[0].load, each[0].deadline_share, each[1]))
 
 
 SCHEDULER = "fqops"
 
-FULL_JOBS, QUICK_JOBS = 5000, 2000
-
-BATCH_PARTITION, WHOLE_LOG = 430, 338
-"""Processors: of the machine's batch partition, and as many as the log tells."""
+BATCH_PARTITION, WHOLE_LOG, SDSC_PROCESSORS = 430, 338, 128
+"""Processors: of CTC's batch partition, as many as its log tells, and of SDSC."""
 
 FULL = Study(
     loads=(1.0, 1.2, 1.3, 1.4, 1.6),
@@ -155,9 +184,10 @@ FULL = Study(
     kill_load=KILL_LOAD,
     kill_tolerance_factors=KILL_TOLERANCE_FACTORS,
     deadline_share=DEADLINE_SHARE,
-    seeds=(1, 2, 3, 4, 5),
+    seeds=tuple(range(1, 21)),
+    readings=tuple(READINGS),
 )
-"""All figures."""
+"""All figures, and the readings."""
 
 COARSE = msgspec.structs.replace(
     FULL,
@@ -165,12 +195,12 @@ COARSE = msgspec.structs.replace(
     tolerance_factors=(1.0, 2.0, 4.0, 10.0),
     slack_tolerance_factors=(2.0, 4.0, 10.0),
     slack_factors=(1.0, 2.0, 6.0),
-    seeds=(1, 2, 3),
+    readings=(),
 )
 """All figures with few points."""
 
-QUICK = COARSE
-"""The quick part: on the first machine only, with as many seeds as a verdict needs."""
+QUICK = msgspec.structs.replace(COARSE, seeds=(1, 2, 3), jobs=QUICK_JOBS)
+"""The quick part: on the first machine only, with too few seeds for verdicts."""
 
 
 def choices(parts: Sequence[tuple[Workload, Study]]) -> dict[str, str]:
@@ -178,12 +208,14 @@ def choices(parts: Sequence[tuple[Workload, Study]]) -> dict[str, str]:
     options = msgspec.to_builtins(make_scheduler(SCHEDULER).options)
     varied = Case(load=1.0, kill_and_restart=True).settings(0)
     fixed = {name: value for name, value in options.items() if name not in varied}
-    machines = " and ".join(str(trace.processors) for trace, _ in parts)
-    seeds = " and ".join(str(len(study.seeds)) for _, study in parts)
-    (trace, study), *_ = parts
+    machines = ", ".join(
+        f"{Path(trace.source).name} on {trace.processors} processors" for trace, _ in parts
+    )
+    seeds = " and ".join(dict.fromkeys(str(len(study.seeds)) for _, study in parts))
+    (_, study), *_ = parts
     return {
-        "jobs": f"the first {len(trace.jobs):,} jobs of {Path(trace.source).name} that fit, on "
-        f"{machines} processors; run times are known exactly",
+        "jobs": f"the first {study.jobs:,} jobs that fit of {machines}; run times are known "
+        "exactly",
         "load": "duplicates of random jobs, submitted with their originals and with the same "
         "deadline",
         "deadlines": "S = 0.2, from EASY on the jobs of load 1",
@@ -193,7 +225,8 @@ def choices(parts: Sequence[tuple[Workload, Study]]) -> dict[str, str]:
         "random TF": "uniform between 0 and 2 TF for each job",
         "jobs without user deadline": f"{100 * (1 - study.deadline_share):g} % in Figures 10 and "
         "11; artificial deadline max(24 h, 2 x run time), only the resource charge",
-        "seeds": f"{seeds}; they choose duplicates, random TF and who has a deadline",
+        "seeds": f"{seeds}; they choose duplicates, random TF and who has a deadline, and each "
+        f"begins {SHIFT} jobs later in the log than the one before",
         "scheduler": f"{SCHEDULER} with "
         + ", ".join(f"{name} = {value}" for name, value in fixed.items()),
     }

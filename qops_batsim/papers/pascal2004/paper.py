@@ -114,7 +114,7 @@ def tables(first: TableRows, second: TableRows, third: TableRows) -> list[Report
         *(
             [
                 ReportTable(
-                    "Candidates for each fall-back, the last case of the paper with four classes",
+                    "Candidates for each fall-back, the first case of the paper with four classes",
                     _CANDIDATES,
                     third,
                     note="Waiting and running applications of weaker classes that are tried to be "
@@ -240,7 +240,7 @@ def _candidates(rows: TableRows) -> Figure:
         points = [(row["candidates"], mean_interval(row[key])) for row in rows]
         series = line_of_means("AROMA", points)
         panels.append(Panel(title="", x_label="Candidates", y_label=label, series=(series,)))
-    title = "35,000 jobs: candidates for each fall-back"
+    title = "Candidates for each fall-back, first case of the paper"
     return Figure(name="candidates", title=title, panels=tuple(panels))
 
 

@@ -120,10 +120,11 @@ def read_log(path: Path) -> SwfLog:
     return read_swf(path)
 
 
-def delay_workload(path: Path, first: int | None) -> Workload:
-    """Return the first usable jobs of a log, each with its walltime, never longer than that."""
+def delay_workload(path: Path, first: int | None, skip: int = 0) -> Workload:
+    """Return the first usable jobs behind some, each with its walltime, never longer than that."""
+    repairs = Repairs(overrun="clip")
     return convert_log(
-        read_log(path), processors=HOSTS, repairs=Repairs(overrun="clip"), first=first
+        read_log(path), processors=HOSTS, repairs=repairs, skip=skip, first=first
     ).workload
 
 
@@ -135,7 +136,7 @@ def trial_workload(trial: Trial, path: Path) -> Workload:
     """
     choices = ClassChoices(every=trial.every, seed=trial.seed, speed=SPEED, tasks=trial.tasks)
     facts = LogFacts.of(read_log(path))
-    jobs = delay_workload(path, trial.first)
+    jobs = delay_workload(path, trial.first, trial.skip)
     if trial.scheduler == "nqs":
         return name_queues(jobs, choices, facts)
     if trial.scheduler != "aroma":
@@ -291,22 +292,25 @@ def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[
     places: list[tuple[str, int | None]] = [(ORIGINAL, None)]
     places += [(REBUILT, first) for first in sorted((*study.sizes, *study.dedicated_sizes))]
     for log, first in places:
-        runs = [results[nqs_trial(log, first, seed)] for seed in study.seeds_of(log)]
-        aroma = results[dedicated_trial(log, first)]
+        runs, aroma, conservative = (
+            [results[trial(log, first, seed)] for seed in study.seeds_of(log, first)]
+            for trial in (nqs_trial, dedicated_trial, conservative_trial)
+        )
         row: dict[str, Any] = {
             "log": log,
-            "jobs": aroma.groups[ALL].jobs,
-            "days": aroma.days,
+            "jobs": aroma[0].groups[ALL].jobs,
+            "days": aroma[0].days,
             "paper_days": DAYS.get(first or 0),
             "recorded": recorded["usable"] if log == ORIGINAL else None,
             "nqs": mean([run.groups[ALL].wait for run in runs]),
             "nqs_by_seed": [run.groups[ALL].wait for run in runs],
-            "aroma": aroma.groups[ALL].wait,
+            "aroma": mean([run.groups[ALL].wait for run in aroma]),
+            "aroma_by_seed": [run.groups[ALL].wait for run in aroma],
             "aroma_cpu_time_field": None,
-            "conservative": results[conservative_trial(log, first)].groups[ALL].wait,
+            "conservative": mean([run.groups[ALL].wait for run in conservative]),
         }
         if log == ORIGINAL:
-            measured = results[dedicated_trial(log, first, MEASURED)]
+            measured = results[dedicated_trial(log, first, cpu_time=MEASURED)]
             row["aroma_cpu_time_field"] = measured.groups[ALL].wait
         row["aroma_to_nqs"] = row["aroma"] / row["nqs"] if row["nqs"] else None
         told = TABLE_1.get(first or 0)
@@ -331,7 +335,7 @@ def table2(results: Results, study: Study) -> list[dict[str, Any]]:
 
 
 def candidates(results: Results, study: Study) -> list[dict[str, Any]]:
-    """Return the measures by the number of candidates for fall-backs, in the paper's last case."""
+    """Return the measures by the number of candidates for fall-backs, in the paper's first case."""
     rows = []
     for number, trials in study.trials_by_candidates().items():
         found = _case(trials[0], [results[trial] for trial in trials])
@@ -358,7 +362,7 @@ def rejected_percent(case: Mapping[str, Any]) -> list[float]:
 
 
 def _case(case: Trial, runs: Sequence[TrialMeasures]) -> dict[str, Any]:
-    names = [name for name in (*QOS_CLASSES, ALL) if name in runs[0].groups]
+    names = [name for name in (*QOS_CLASSES, ALL) if all(name in run.groups for run in runs)]
     told = TABLE_2.get((case.first or 0, case.every), {})
     errors = [run.prediction_error for run in runs if run.prediction_error is not None]
     found: dict[str, Any] = {

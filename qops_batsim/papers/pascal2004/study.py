@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from qops_batsim.experiments.statistics import LEAST
 from qops_batsim.jobs import QOS_CLASSES
+from qops_batsim.papers.claims import ENOUGH
+from qops_batsim.papers.report import SHIFT
 from qops_batsim.scheduling.aroma.scheduler import AromaOptions
 from qops_batsim.workload.service_classes import APART, TOGETHER
 
@@ -67,8 +68,9 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """One simulation of the ``first`` usable jobs of a log (None: all).
 
     ``every`` is the class of all jobs (None: by queue), ``tasks`` says whether the tasks of a
-    job progress together or apart, and ``seed`` draws the queues of jobs without one. AROMA tries
-    to move, and to stop, so many ``candidates`` for one that finds no place (None: its default).
+    job progress together or apart, and ``seed`` draws the queues of jobs without one, of a stretch
+    that begins :data:`~qops_batsim.papers.report.SHIFT` jobs later with each. AROMA tries to move,
+    and to stop, so many ``candidates`` for one that finds no place (None: its default).
     """
 
     log: str
@@ -80,14 +82,20 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 1
     candidates: int | None = None
 
+    @property
+    def skip(self) -> int:
+        """Jobs of the log before those of the trial."""
+        return SHIFT * (self.seed - 1)
+
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
     """Simulations of a study.
 
     ``sizes`` are numbers of jobs from the beginning of the rebuilt log, for both tables, and
     ``dedicated_sizes`` further ones for Table 1 only; ``tasks_together`` asks for Table 2 also
-    with tasks that progress together. The seeds draw queues for jobs of the rebuilt log. Numbers of
-    ``candidates`` are compared in the last of the paper's cases with four classes.
+    with tasks that progress together. The seeds draw queues for jobs of the rebuilt log, of which
+    up to so many are ``repeated`` with each of them. Numbers of ``candidates`` are compared in the
+    first of the paper's cases.
     """
 
     sizes: tuple[int, ...]
@@ -95,10 +103,16 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     tasks_together: bool = True
     seeds: tuple[int, ...] = (1,)
     candidates: tuple[int, ...] = ()
+    repeated: int = 10_000
 
-    def seeds_of(self, log: str) -> tuple[int, ...]:
-        """Return the seeds that make a difference: those of queues that are drawn."""
-        return self.seeds if log == REBUILT else self.seeds[:1]
+    def seeds_of(self, log: str, first: int | None) -> tuple[int, ...]:
+        """Return the seeds of so many jobs of a log.
+
+        That is one where the log has its own queues, which are few jobs, or where there are more
+        jobs than are to be ``repeated``.
+        """
+        few = log != REBUILT or first is None or first > self.repeated
+        return self.seeds[:1] if few else self.seeds
 
     def cases(self) -> list[Trial]:
         """Return the cases of Table 2: the paper's, then those with the log's own queues.
@@ -118,10 +132,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def trials_of(self, case: Trial) -> list[Trial]:
-        """Return a case of Table 2 with each seed that makes a difference to it."""
-        # Where all jobs have one class, queues do not matter.
-        seeds = self.seeds_of(case.log) if case.every is None else (1,)
-        return [msgspec.structs.replace(case, seed=seed) for seed in seeds]
+        """Return a case of Table 2 with each of its seeds."""
+        return [
+            msgspec.structs.replace(case, seed=seed) for seed in self.seeds_of(case.log, case.first)
+        ]
 
     def trials_by_candidates(self) -> dict[int, list[Trial]]:
         """Return the trials with each number of candidates, the default among them.
@@ -130,12 +144,12 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         """
         if not self.candidates:
             return {}
-        case = [each for each in self.cases() if each.log == REBUILT and each.every is None][-1]
+        case = next(each for each in self.cases() if each.log == REBUILT and each.every is None)
         default = AromaOptions().moves
         return {
             number: [
                 msgspec.structs.replace(trial, candidates=None if number == default else number)
-                for trial in self.trials_of(case)[:LEAST]
+                for trial in self.trials_of(case)[:ENOUGH]
             ]
             for number in sorted({default, *self.candidates})
         }
@@ -148,11 +162,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         places: list[tuple[str, int | None]] = [(ORIGINAL, None)]
         places += [(REBUILT, first) for first in (*self.sizes, *self.dedicated_sizes)]
         for log, first in places:
-            for seed in self.seeds_of(log):
+            for seed in self.seeds_of(log, first):
                 yield nqs_trial(log, first, seed)
-            yield conservative_trial(log, first)
-            yield dedicated_trial(log, first)
-        yield dedicated_trial(ORIGINAL, None, MEASURED)
+                yield conservative_trial(log, first, seed)
+                yield dedicated_trial(log, first, seed)
+        yield dedicated_trial(ORIGINAL, None, cpu_time=MEASURED)
         for case in self.cases():
             yield from self.trials_of(case)
         for trials in self.trials_by_candidates().values():
@@ -164,19 +178,26 @@ def nqs_trial(log: str, first: int | None, seed: int) -> Trial:
     return Trial(log=log, first=first, scheduler="nqs", seed=seed)
 
 
-def conservative_trial(log: str, first: int | None) -> Trial:
+def conservative_trial(log: str, first: int | None, seed: int = 1) -> Trial:
     """Return the trial of conservative backfilling with exact estimates."""
-    return Trial(log=log, first=first, scheduler="conservative")
+    return Trial(log=log, first=first, scheduler="conservative", seed=seed)
 
 
-def dedicated_trial(log: str, first: int | None, cpu_time: str = RUN_TIME) -> Trial:
+def dedicated_trial(
+    log: str, first: int | None, seed: int = 1, *, cpu_time: str = RUN_TIME
+) -> Trial:
     """Return the trial of AROMA with all applications in the class dedicated."""
-    return Trial(log=log, first=first, scheduler="aroma", every="dedicated", cpu_time=cpu_time)
+    return Trial(
+        log=log, first=first, scheduler="aroma", every="dedicated", cpu_time=cpu_time, seed=seed
+    )
 
 
 QUICK = Study(sizes=(10_000,), tasks_together=False)
 FULL = Study(
-    sizes=(10_000, 35_000), dedicated_sizes=(21_752,), seeds=(1, 2, 3, 4, 5), candidates=(0, 2, 64)
+    sizes=(10_000, 35_000),
+    dedicated_sizes=(21_752,),
+    seeds=tuple(range(1, 11)),
+    candidates=(0, 2, 64),
 )
 """The first 21,752 usable jobs were submitted within 249 days, as the paper's 35,000 were."""
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from qops_batsim.experiments.statistics import Interval, paired_difference
+from qops_batsim.experiments.statistics import Interval, ratio_of_means
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.papers.report import PaperRequest, relative_difference
 from qops_batsim.papers.talby1999 import study
@@ -207,8 +207,14 @@ def improvement(year: YearMeasures, baseline: YearMeasures) -> float:
 
 def improvement_interval(year: YearMeasures, baseline: YearMeasures) -> Interval:
     """Return the improvement (%) with its 95 % interval over months."""
-    found = paired_difference(baseline.shares(), year.shares())
-    return found.scaled(100.0 / baseline.average())
+    return relative_interval(
+        [b - y for b, y in zip(baseline.shares(), year.shares(), strict=True)], baseline.shares()
+    )
+
+
+def relative_interval(differences: Sequence[float], base: Sequence[float]) -> Interval:
+    """Return the mean difference in % of the mean of a base, with its 95 % interval over months."""
+    return ratio_of_means(differences, base).scaled(100.0)
 
 
 def months_of(log: SwfLog, by: MonthsBy) -> list[tuple[str, Records]]:
@@ -575,13 +581,17 @@ def readings(years: Years) -> list[dict[str, Any]]:
     return rows
 
 
+def monthly_improvements(base: YearMeasures, year: YearMeasures) -> list[float]:
+    """Return the improvement (%) of each month, September aside."""
+    waits = zip(base.months, base.monthly(), year.monthly(), strict=True)
+    return [
+        fall(before, after) for month, before, after in waits if month.month != study.FIRST_MONTH
+    ]
+
+
 def smallest_improvement(base: YearMeasures, year: YearMeasures) -> float | None:
     """Return the improvement (%) of the month with the smallest one, September aside."""
-    waits = zip(base.months, base.monthly(), year.monthly(), strict=True)
-    return min(
-        (fall(before, after) for month, before, after in waits if month.month != study.FIRST_MONTH),
-        default=None,
-    )
+    return min(monthly_improvements(base, year), default=None)
 
 
 def fall(before: float, after: float) -> float:

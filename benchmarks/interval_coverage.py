@@ -1,0 +1,182 @@
+"""Coverage of 95 % intervals on measured metrics: the table of docs/campaigns.md.
+
+200 seeds of one stretch of a log (2,000 jobs of CTC on 430 processors at load 1.6, S = 0.2) are
+taken for the population of each metric. Of many samples of n seeds, drawn from these with
+replacement, the share is told whose 95 % interval holds the population's mean: of Student's t, and
+for comparison of the bootstrap (bootstrap-t; bias-corrected and accelerated, BCa). The log is read
+from QOPS_SHARED (default ../shared).
+
+    python benchmarks/interval_coverage.py [--seeds 200] [--out out/coverage] [--parallel 2]
+        [--write docs/campaigns.md]
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import NormalDist
+
+import msgspec
+import numpy as np
+from tables_in_page import print_or_put
+
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
+from qops_batsim.experiments.pool import KeptRuns, run_cases
+from qops_batsim.experiments.statistics import LEVEL, quantile
+from qops_batsim.papers.islam2003.study import BATCH_PARTITION, CTC, Source, case_of, scenario
+from qops_batsim.papers.report import PaperRequest, find_log, markdown_table
+from qops_batsim.workload.conversion import convert_log
+from qops_batsim.workload.swf import read_swf
+
+SOURCE = Source(file=CTC, processors=BATCH_PARTITION, first=2000)
+LOAD, STRINGENCY = 1.6, 0.2
+ALL, FEW = 1.0, 0.2
+"""Shares of deadline jobs."""
+
+COUNTS = (3, 5, 10, 20, 30)
+BOOTSTRAPPED = (20, 30)
+SAMPLES, FEWER, RESAMPLES = 20_000, 1500, 599
+SEED = 26
+
+Values = np.ndarray[tuple[int], np.dtype[np.float64]]
+Runs = dict[tuple[str, float], list[AdmissionMetrics]]
+
+
+def runs_of(seeds: int, out: Path, workers: int) -> Runs:
+    """Return the runs of each scheduler with each share of deadline jobs, by seed."""
+    log = read_swf(find_log(PaperRequest(), CTC))
+    trace = convert_log(log, processors=SOURCE.processors, first=SOURCE.first).workload
+    # Seeds draw duplicates on one stretch: its place is that of the first seed.
+    cases = {
+        (name, share): [case_of(_on_one_stretch(share, seed), name) for seed in range(1, seeds + 1)]
+        for share in (ALL, FEW)
+        for name in ("qops", "msb", "mrt", "easy")
+    }
+    found = run_cases(
+        DeadlineRuns({SOURCE.machine: trace}),
+        [case for group in cases.values() for case in group],
+        workers=workers,
+        kept=KeptRuns(out, AdmissionMetrics, [trace.provenance, len(trace.jobs)]),
+        group_by=lambda case: case.scenario.without_deadlines(),
+    )
+    return {key: [found[case] for case in group] for key, group in cases.items()}
+
+
+def _on_one_stretch(share: float, seed: int) -> Scenario:
+    made = scenario(SOURCE, "duplication", (STRINGENCY, share), LOAD, seed)
+    return msgspec.structs.replace(made, skip=SOURCE.skip)
+
+
+def metrics_of(runs: Runs) -> dict[str, Values]:
+    """Return the metrics by name, each a number by seed."""
+
+    def of(scheduler: str, metric: str, share: float = ALL) -> Values:
+        return np.array([getattr(run, metric) for run in runs[scheduler, share]], dtype=float)
+
+    response, slowdown = (
+        {name: of(name, metric, FEW) for name in ("qops", "msb", "easy")}
+        for metric in ("response_time", "slowdown")
+    )
+    used = "utilization_during_submissions"
+    return {
+        "refused jobs, QoPS less MSB": of("qops", "unadmitted_jobs") - of("msb", "unadmitted_jobs"),
+        "refused jobs, QoPS less MRT": of("qops", "unadmitted_jobs") - of("mrt", "unadmitted_jobs"),
+        "refused work, QoPS less MRT": of("qops", "unadmitted_work") - of("mrt", "unadmitted_work"),
+        "utilization, QoPS less EASY": of("qops", used) - of("easy", used),
+        "slowdown, EASY": slowdown["easy"],
+        "the same, logarithm": np.log(slowdown["easy"]),
+        "slowdown, QoPS over MSB": slowdown["qops"] / slowdown["msb"],
+        "the same, logarithm ": np.log(slowdown["qops"] / slowdown["msb"]),
+        "response time, QoPS over EASY": response["qops"] / response["easy"],
+        "the same, logarithm  ": np.log(response["qops"] / response["easy"]),
+    }
+
+
+def student(population: Values, count: int, random: np.random.Generator) -> float:
+    """Return the share of samples whose interval by Student's t holds the mean."""
+    drawn = population[random.integers(0, len(population), (SAMPLES, count))]
+    reach = quantile(LEVEL, count - 1) * drawn.std(axis=1, ddof=1) / math.sqrt(count)
+    return float((np.abs(drawn.mean(axis=1) - population.mean()) <= reach).mean())
+
+
+Ends = Callable[[Values, Values, Values], tuple[float, float]]
+
+
+def bootstrapped(population: Values, count: int, random: np.random.Generator, ends: Ends) -> float:
+    """Return the share of samples whose interval by the bootstrap holds the mean."""
+    held = 0
+    for _ in range(FEWER):
+        sample = population[random.integers(0, len(population), count)]
+        again = sample[random.integers(0, count, (RESAMPLES, count))]
+        low, high = ends(sample, again.mean(axis=1), again.std(axis=1, ddof=1))
+        held += low <= population.mean() <= high
+    return held / FEWER
+
+
+def studentized(sample: Values, means: Values, deviations: Values) -> tuple[float, float]:
+    """Return the ends of the interval of bootstrap-t."""
+    safe = np.maximum(deviations, 1e-12)
+    t = (means - sample.mean()) / safe
+    low, high = np.quantile(t, [(1 + LEVEL) / 2, (1 - LEVEL) / 2]) * sample.std(ddof=1)
+    return sample.mean() - low, sample.mean() - high
+
+
+def accelerated(sample: Values, means: Values, deviations: Values) -> tuple[float, float]:
+    """Return the ends of the interval that is corrected for bias and acceleration."""
+    normal = NormalDist()
+    below = float(np.clip((means < sample.mean()).mean(), 1 / RESAMPLES, 1 - 1 / RESAMPLES))
+    left_out = (sample.sum() - sample) / (len(sample) - 1)
+    away = left_out.mean() - left_out
+    acceleration = (away**3).sum() / (6 * (away**2).sum() ** 1.5 + 1e-300)
+    levels = []
+    for tail in ((1 - LEVEL) / 2, (1 + LEVEL) / 2):
+        z = normal.inv_cdf(below) + normal.inv_cdf(tail)
+        levels.append(normal.cdf(normal.inv_cdf(below) + z / (1 - acceleration * z)))
+    low, high = np.quantile(means, levels)
+    return float(low), float(high)
+
+
+def skewness(values: Values) -> float:
+    """Return the skewness of a population."""
+    away = values - values.mean()
+    return float((away**3).mean() / (away**2).mean() ** 1.5)
+
+
+def table(metrics: dict[str, Values]) -> list[str]:
+    """Return the lines of the table of coverage (%)."""
+    random = np.random.default_rng(SEED)
+    rows = []
+    for name, values in metrics.items():
+        row = [name.strip(), f"{skewness(values):+.1f}"]
+        row += [f"{100 * student(values, count, random):.1f}" for count in COUNTS]
+        for ends in (studentized, accelerated):
+            row += [
+                f"{100 * bootstrapped(values, count, random, ends):.1f}" for count in BOOTSTRAPPED
+            ]
+        rows.append(row)
+    headings: Sequence[str] = (
+        "metric",
+        "skewness",
+        *(f"t, n = {count}" for count in COUNTS),
+        *(f"bootstrap-t, {count}" for count in BOOTSTRAPPED),
+        *(f"BCa, {count}" for count in BOOTSTRAPPED),
+    )
+    return markdown_table(headings, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--out", type=Path, default=Path("out/coverage"))
+    parser.add_argument("--parallel", type=int, default=1)
+    parser.add_argument("--write", type=Path, help="page to put the table into")
+    given = parser.parse_args()
+    found = runs_of(given.seeds, given.out, given.parallel)
+    print_or_put("\n".join(table(metrics_of(found))), given.write)
+
+
+if __name__ == "__main__":
+    main()
