@@ -226,7 +226,7 @@ class _PlannerLoop:
     def __init__(self, module: DecisionModule, jobs: DelayJobs, hosts: int) -> None:
         from qops_batsim.scheduling.core.columns import LATEST_STARTS, TARGETS
         from qops_batsim.scheduling.core.rows import new_log
-        from qops_batsim.scheduling.core.state import new_state, steps_for
+        from qops_batsim.scheduling.core.state import new_state, steps_for, with_profile
         from qops_batsim.scheduling.host_words import WORD_BITS
         from qops_batsim.scheduling.profile import new_profile
 
@@ -246,7 +246,7 @@ class _PlannerLoop:
         )
         everything = state.everything if words else hosts
         profile, log = new_profile(everything, self._steps), new_log(max(4 * count, 1024))
-        self._state: State = state._replace(profile=profile, log=log)
+        self._state: State = with_profile(state, profile)._replace(log=log)
         self._call = self._loop()
 
     def run(self, events: Events) -> int:

@@ -512,7 +512,7 @@ class Plan:
             times, free, size = profile
             profile = Profile(grown(times), grown(free), size)
         if profile is not self.profile:
-            self.state = self.state._replace(profile=profile)
+            self.state = state.with_profile(self.state, profile)
         needed = 2 * (running + self.waiting_count) + 64
         while len(self.state.log.codes) - int(self.state.log.size[0]) < needed:
             self.state = self.state._replace(log=rows.larger_log(self.state.log))

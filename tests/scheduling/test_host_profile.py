@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.host_fits import earliest_hosts
+from qops_batsim.scheduling.host_fits import count_free, earlier_hosts, earliest_hosts
 from qops_batsim.scheduling.host_words import bit_count, keep_lowest
 from qops_batsim.scheduling.profile import change, new_profile
 
@@ -82,3 +83,44 @@ def test_too_wide_a_job_never_fits() -> None:
     assert earliest_hosts(profile, 0.0, 5.0, 4, row) == math.inf
     assert earliest_hosts(profile, 0.0, math.inf, 3, row) == 0.0
     assert mask_of(row) == 0b1011
+
+
+def test_a_planned_job_fits_in_earlier_as_the_oracle_says() -> None:
+    rng = random.Random(5)
+    for _ in range(300):
+        profile, naive = new_profile(words(0b11111111)), [0b11111111] * 60
+        for _ in range(rng.randint(0, 12)):
+            start, length = rng.randint(0, 30), rng.randint(1, 12)
+            mask = int(np.bitwise_and.reduce(naive[start : start + length])) & rng.getrandbits(8)
+            change(profile, start, start + length, words(mask), False)
+            for second in range(start, start + length):
+                naive[second] &= ~mask
+        needed, duration = rng.randint(1, 6), rng.randint(1, 12)
+        own = words(0)
+        planned = earliest_hosts(profile, rng.randint(0, 25), duration, needed, own)
+        change(profile, planned, planned + duration, own, False)
+        for second in range(int(planned), int(planned) + duration):
+            naive[second] &= ~mask_of(own)
+        # Others give something up, between two dates.
+        first, length = rng.randint(0, 20), rng.randint(1, 10)
+        given = rng.getrandbits(8) & ~int(np.bitwise_or.reduce(naive[first : first + length]))
+        if planned < first + length and first < planned + duration:
+            given &= ~mask_of(own)
+        change(profile, first, first + length, words(given), True)
+        for second in range(first, first + length):
+            naive[second] |= given
+        after, expected, best = rng.randint(0, int(planned)), planned, 0
+        for start in range(after, int(planned) + 1):
+            seconds = range(start, start + duration)
+            free = [naive[n] | (mask_of(own) if n >= planned else 0) for n in seconds]
+            common = int(np.bitwise_and.reduce(free))
+            if common.bit_count() >= needed:
+                expected, best = start, HostSet(common).lowest(needed).mask
+                break
+        counts, size = np.zeros(len(profile.times), np.int64), int(profile.size[0])
+        count_free(profile.free, counts, 0, size)
+        for known in (counts, counts[:0]):
+            row = words(0)
+            asked = float(after), float(duration), needed, np.inf, planned, own, row, known
+            assert earlier_hosts(profile, *asked) == expected
+            assert mask_of(row) == best

@@ -72,7 +72,13 @@ from qops_batsim.scheduling.core.state import (
     Given,
     State,
 )
-from qops_batsim.scheduling.host_fits import change_hosts, earlier_in, fit_in, keeps_hosts
+from qops_batsim.scheduling.host_fits import (
+    change_hosts,
+    count_free,
+    earlier_in,
+    fit_in,
+    keeps_hosts,
+)
 from qops_batsim.scheduling.profile import (
     Floats,
     Ints,
@@ -225,22 +231,24 @@ def place(now: float, profile: Profile, jobs: Jobs, waiting: Queue, first: int, 
 
 @kernel
 def place_again(
-    now: float, profile: Profile, jobs: Jobs, slot: int, first: float, last: float, hosts: Words
+    now: float, profile: Profile, jobs: Jobs, slot: int, first: float, last: float, given: Given
 ) -> bool:
     """Move a planned job to its earliest fit, and tell whether it has moved; O(steps).
 
     Only between two dates others have given something up since it was placed, so it fits in
     earlier only where it touches that time. Hosts are chosen anew even where the start stays;
-    ``hosts`` is room for them.
+    ``given`` has room for them, and how many are free in each step.
     """
-    times, size, rows = profile.times, profile.size[0], jobs.reserved
+    times, size, rows, hosts = profile.times, profile.size[0], jobs.reserved, given.hosts
     planned, duration, needed = (
         jobs.numbers[STARTS, slot],
         jobs.numbers[ESTIMATES, slot],
         jobs.processors[slot],
     )
     after, limit = max(now, times[segment_at(times, size, first - duration)]), min(last, planned)
-    start = earlier_in(rows, profile, after, duration, needed, limit, planned, rows[slot], hosts)
+    start = earlier_in(
+        rows, profile, after, duration, needed, limit, planned, rows[slot], hosts, given.counts
+    )
     if start == planned and (start == np.inf or keeps_hosts(rows, slot, hosts)):
         return False
     release(profile, planned, duration, rows[slot])
@@ -260,7 +268,7 @@ def compress(
     others have given something up since it was placed or looked at: running jobs (``given``),
     or waiting ones that have moved. O(waiting × steps), O(waiting) if none does.
     """
-    any_moved, dates = False, given.dates
+    any_moved, dates, counted = False, given.dates, 0
     for slot in line:
         start, duration = jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot]
         end = end_of(start, duration)
@@ -273,12 +281,16 @@ def compress(
                 continue
             release(profile, start, duration, jobs.reserved[slot])
             place_job(now, profile, jobs, slot)
-        elif (
-            first >= end
-            or last <= now
-            or not place_again(now, profile, jobs, slot, first, last, given.hosts)
-        ):
+            counted = 0
+        elif first >= end or last <= now:
             continue
+        else:
+            count_free(profile.free, given.counts, counted, profile.size[0])
+            counted = profile.size[0]
+            if not place_again(now, profile, jobs, slot, first, last, given):
+                continue
+            # It has not moved to a later date: what is before its start stays.
+            counted = segment_at(profile.times, profile.size[0], jobs.numbers[STARTS, slot])
         any_moved = True
         if start < np.inf:
             jobs.numbers[GIVEN_FROM, slot], jobs.numbers[GIVEN_UNTIL, slot] = start, end

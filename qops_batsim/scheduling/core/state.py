@@ -109,10 +109,13 @@ class Given(NamedTuple):
         First and last date of it (seconds).
     hosts
         Room for a row of hosts.
+    counts
+        Room for how many hosts are free in each step of the profile.
     """
 
     dates: Floats
     hosts: Words
+    counts: Ints
 
 
 EVER = -np.inf, np.inf
@@ -121,7 +124,7 @@ EVER = -np.inf, np.inf
 
 def new_given(words: int) -> Given:
     """Return that nothing was given up, with room for rows of so many words."""
-    return Given(np.array([np.inf, -np.inf]), np.zeros(words, np.uint64))
+    return Given(np.array([np.inf, -np.inf]), np.zeros(words, np.uint64), np.zeros(0, np.int64))
 
 
 class State(NamedTuple):
@@ -198,7 +201,7 @@ def new_state(
     if words:
         everything, free = all_hosts(machine_size, words), all_hosts(machine_size, words)
         profile = new_profile(everything)
-    return State(
+    made = State(
         jobs=jobs,
         profile=profile,
         waiting=new_queue(slots),
@@ -212,6 +215,14 @@ def new_state(
         free_hosts=free,
         log=new_log(),
     )
+    return with_profile(made, profile)
+
+
+def with_profile(state: State, profile: Profile) -> State:
+    """Return the same plan with the same profile in larger arrays."""
+    steps = len(profile.times) if profile.free.ndim == 2 else 0
+    given = state.given._replace(counts=np.zeros(steps, np.int64))
+    return state._replace(profile=profile, given=given)
 
 
 def with_jobs(state: State, jobs: Jobs) -> State:
