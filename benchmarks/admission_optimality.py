@@ -19,6 +19,7 @@ import math
 import random
 from typing import Any
 
+from qops_batsim.engine.options import EngineOptions
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
@@ -37,7 +38,12 @@ CONTESTANTS: list[tuple[str, dict[str, Any]]] = [
     ("qops", {"new_job": "first"}),
     ("qops", {"undo": "starting_later"}),
     ("qops", {"undo": "all"}),
+    ("qops", {"insertion": "best"}),
+    ("qops", {"insertion": "best", "best_by": "slack"}),
+    ("qops", {"insertion": "last"}),
     ("msb", {}),
+    ("msb", {"order": "least_laxity"}),
+    ("msb", {"order": "earliest_deadline"}),
     ("msb", {"fairness": True}),
     ("msb", {"price": "delays"}),
     ("mrt", {}),
@@ -111,8 +117,12 @@ def measure(
         search = plan.policy.search = WatchedSearch(plan.policy.search, machine, arguments.most)
         module.new_plan = lambda size, plan=plan: plan
         seed = arguments.seed * 1_000_000 + index
+        # With a list of external events, an empty one, the module itself is asked.
         simulate(
-            burst(machine, arguments.jobs, arguments.spare, seed), make_cluster(machine), module
+            module,
+            burst(machine, arguments.jobs, arguments.spare, seed),
+            make_cluster(machine),
+            engine=EngineOptions(external_events=()),
         )
         watched.append(search)
     return watched
