@@ -167,6 +167,15 @@ def copy_draft(draft: Draft, to: Draft, jobs: int) -> None:
 
 
 @kernel
+def planned_end(draft: Draft, slot: int, estimate: float) -> float:
+    """Return the end of a job in a draft (seconds). O(jobs)."""
+    place = 0
+    while draft.order[place] != slot:
+        place += 1
+    return end_of(draft.starts[place], estimate)
+
+
+@kernel
 def earliest(
     now: float,
     free: Profile,
@@ -200,10 +209,7 @@ def earliest(
     found, _, _ = qops_search(now, free, jobs, waiting, new, rules, best, base)
     low, high = requested, np.inf
     if found:
-        place = 0
-        while best.order[place] != new:
-            place += 1
-        high = max(end_of(best.starts[place], estimate) - lag, requested)
+        high = max(planned_end(best, new, estimate) - lag, requested)
     while high < np.inf and high - low > 0.0 and retries > 0:
         middle = (low + high) / 2
         if not low < middle < high:
@@ -215,7 +221,8 @@ def earliest(
             promise(jobs, new, middle, lag)
             works, _, _ = qops_search(now, free, jobs, waiting, new, rules, spare, base)
         if works:
-            high = middle
+            # The search bears an end that rounding to the grid made late: an offer does not.
+            high = max(middle, planned_end(spare, new, estimate) - lag)
             copy_draft(spare, best, count)
         else:
             low = middle

@@ -139,6 +139,17 @@ def test_the_offer_is_minimal_within_the_resolution() -> None:
     assert scanned * 0.9 < monotone < scanned
 
 
+def test_an_offer_is_not_earlier_than_its_plan_ends() -> None:
+    """Sixty halvings come to where the search bears an end that is late by 1.05 µs."""
+    offers = 0
+    for case, options in refused_cases("fine", 40):
+        found, plan, _ = ask_earliest(case, 60, options)
+        if plan is not None and found.deadline < math.inf:
+            offers += 1
+            assert found.deadline >= plan[case.new.slot] + case.new.estimate
+    assert offers > 10
+
+
 # Two processors, at 1. A (8 s, until 12), B (5 s, until 16) and C (6 s, until 23) need both
 # and wait for X. D needs one for 2 s, at once, which no plan can give.
 #
