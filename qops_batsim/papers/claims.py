@@ -83,7 +83,7 @@ OUTCOMES: dict[str, tuple[Verdict, ...]] = {
     "too close to tell": (INCONCLUSIVE,),
     "too few data": (TOO_FEW, NOT_JUDGED),
 }
-"""What became of claims, in words of a summary, by verdict."""
+"""Verdicts by outcome, in words of a summary."""
 
 ENOUGH = 10
 """Repetitions that a verdict needs: intervals of fewer hold the mean of skewed metrics less often

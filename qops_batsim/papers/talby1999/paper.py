@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from qops_batsim.papers.claims import Claim, jointly_judged
+from qops_batsim.papers.claims import Claim, jointly_judged, whole_claims
 from qops_batsim.papers.report import (
     Figure,
     Panel,
@@ -215,14 +215,14 @@ def claims_in_both_readings(chosen: Sequence[Claim], literal: Sequence[Claim]) -
             "literal": f"{claim_value(other)}: {other.verdict}",
             "paper": one.paper,
         }
-        for one, other in zip(chosen, literal, strict=True)
+        for one, other in zip(whole_claims(chosen), whole_claims(literal), strict=True)
     ]
     return ReportTable(
         "Claims in both readings",
         _CLAIMS,
         rows,
-        note="The claims of each reading are judged together, by 95 % intervals (Student) over the "
-        "twelve months, corrected for their number.",
+        note="The claims of each reading and section are judged together, by 95 % intervals "
+        "(Student) over the twelve months, corrected for their number.",
     )
 
 
