@@ -68,6 +68,8 @@ def browse(tmp_path: Path) -> Callable[[str], str]:
         (tmp_path / "page.html").write_text(page)
         options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}"]
         options += ["--enable-logging=stderr", "--window-size=1100,900"]
+        # What a script does later is waited for.
+        options += ["--virtual-time-budget=10000"]
         done = subprocess.run(
             [browser, *options, "--dump-dom", (tmp_path / "page.html").as_uri()],
             capture_output=True,

@@ -331,13 +331,17 @@ def check_end(
     lines = [line for line in ended.errors.splitlines() if "qops-batsim: error: " in line]
     if ended.code != 2 or len(lines) != 1:
         fail("not one line of error", f"{ended.code} {ended.failure}\n{ended.errors[-2000:]}")
-    kept = {name: content for name, content in found.items() if "/unfinished" not in name}
-    kept = {name: content for name, content in kept.items() if "/runs/" not in name}
-    wanted = {name: content for name, content in before.files.items() if "/runs/" not in name}
+    kept, wanted = _without_work(found), _without_work(before.files)
     if kept != wanted:
         fail("exit 2, yet files are written", f"{different(kept, wanted)}\n{ended.errors}")
     if leftovers():
         fail("exit 2, yet files are left over", str(leftovers()))
+
+
+def _without_work(files: Files) -> Files:
+    """Return files without those of finished runs and pictures, which are kept at once."""
+    work = ("/unfinished", "/runs/", "/drawn/")
+    return {name: each for name, each in files.items() if not any(part in name for part in work)}
 
 
 def check_readers(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -167,13 +168,7 @@ def _run(
     with console.announce_compiling(), slow, bar as on_progress:
         report = run_paper(paper, msgspec.structs.replace(request, on_progress=on_progress))
     seconds = time.perf_counter() - began
-    paths = [] if request.out is None else _write(report, request.out, ending)
-    if page is not None:
-        from qops_batsim.files import write_text
-        from qops_batsim.papers.pictures import paper_page
-
-        write_text(page, paper_page(report, console.command_line()))
-        paths.append(page)
+    paths = _write(report, request, ending, page)
     if not as_json:
         if not paths:
             _print_details(report)
@@ -187,18 +182,28 @@ def _run(
     return report
 
 
-def _write(report: PaperReport, directory: Path, ending: str) -> list[Path]:
-    """Write the report and its pictures; return the files."""
+def _write(
+    report: PaperReport, request: PaperRequest, ending: str, page: Path | None
+) -> list[Path]:
+    """Write the report, its pictures and the page, as far as asked for; return the files."""
+    if request.out is None and page is None:
+        return []
     from qops_batsim.file_set import write_report
-    from qops_batsim.papers.pictures import draw_figures
+    from qops_batsim.files import write_text
+    from qops_batsim.papers.pictures import Drawer, draw_figures, paper_page
 
-    return write_report(
-        directory,
-        "report.json",
-        report.document(),
-        {"report.md": report.markdown()},
-        lambda place: draw_figures(report.figures, place, ending=ending),
-    )
+    workers = request.workers if isinstance(request.workers, int) else 1
+    with console.progress_bar(len(report.figures), "pictures") as on_progress:
+        drawer = Drawer(workers=workers, kept=request.out, on_progress=on_progress)
+        paths = []
+        if request.out is not None:
+            draw = partial(draw_figures, report.figures, ending=ending, drawer=drawer)
+            texts = {"report.md": report.markdown()}
+            paths = write_report(request.out, "report.json", report.document(), texts, draw)
+        if page is not None:
+            write_text(page, paper_page(report, console.command_line(), drawer))
+            paths.append(page)
+    return paths
 
 
 def _print_details(report: PaperReport) -> None:

@@ -8,6 +8,7 @@ fits a phone, and prints without its navigation. Its HTML, style and script are 
 from __future__ import annotations
 
 import base64
+import gzip
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -76,6 +77,11 @@ class PageTable(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
+PACKED_FROM = 1 << 20
+"""Bytes of pictures from which on a page has them compressed, which its script unpacks: the 55
+of a paper would be 9 MB."""
+
+
 class PagePicture(msgspec.Struct, frozen=True, kw_only=True):
     """A picture in SVG, which can be saved as that or as PNG, and its ``data`` (CSV), if any."""
 
@@ -135,7 +141,9 @@ def html_page(
         )
         if (blocks := [each for each in content if each is not None])
     ]
-    return _template().render(title=title, about=about, parts=parts)
+    pictures = (each for _, _, blocks in parts for each in blocks if isinstance(each, PagePicture))
+    packed = sum(len(each.svg) for each in pictures) >= PACKED_FROM
+    return _template().render(title=title, about=about, parts=parts, packed=packed)
 
 
 @cache
@@ -150,6 +158,8 @@ def _template() -> jinja2.Template:
         undefined=StrictUndefined,
     )
     environment.filters["base64"] = lambda content: base64.b64encode(content).decode()
+    # Equal content gives equal bytes, on every day.
+    environment.filters["gzip"] = lambda content: gzip.compress(content, mtime=0)
     text = files("qops_batsim.experiments").joinpath(TEMPLATE).read_text("utf-8")
     return environment.from_string(text)
 

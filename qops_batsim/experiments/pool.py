@@ -79,9 +79,10 @@ class KeptRuns(Generic[RunT]):
         there = {path.name for path in self._directory.glob("*.json")}
         return sum(self._path(_encoded(case)).name in there for case in cases)
 
-    def clear(self) -> None:
-        """Remove the directory's kept runs, and the directory if nothing else is in it."""
-        for path in self._directory.glob("*.json"):
+    def clear(self, *, but: Iterable[Any] = ()) -> None:
+        """Remove the runs of all cases but some, and the directory if nothing is left in it."""
+        stay = {self._path(_encoded(case)) for case in but}
+        for path in set(self._directory.glob("*.json")) - stay:
             path.unlink(missing_ok=True)
         with suppress(OSError):
             self._directory.rmdir()

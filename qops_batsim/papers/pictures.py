@@ -2,36 +2,76 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import matplotlib
 import msgspec
 
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS
 from qops_batsim.experiments.page import (
     PageFacts,
+    PagePicture,
     PageTable,
     html_page,
-    pictures_of,
 )
 from qops_batsim.experiments.pictures import draw_band, error_bars, panels
+from qops_batsim.experiments.pool import KeptRuns, Workers, run_cases
+from qops_batsim.files import atomic_write
 from qops_batsim.papers.claims import METHOD
 from qops_batsim.papers.report import PAPERS, Figure, Panel, PaperReport, claim_table
 
 _PAPER_COLOR = "#777777"
 
 
+class Drawer(msgspec.Struct, frozen=True, kw_only=True):
+    """A way to draw figures: in how many processes, and where pictures are kept.
+
+    A kept picture is known by the data it was drawn from, and is not drawn again. ``on_progress``
+    is called with the number of pictures done and to do.
+    """
+
+    workers: Workers = 1
+    kept: Path | None = None
+    on_progress: Callable[[int, int], None] | None = None
+
+    def pictures(self, figures: Sequence[Figure], ending: str) -> list[bytes]:
+        """Return pictures (png, pdf or svg) of figures; kept ones of other figures are removed."""
+        kept = None
+        if self.kept is not None:
+            made_of = ["pictures", ending, matplotlib.__version__]
+            kept = KeptRuns(self.kept / "drawn" / ending, bytes, made_of)
+        work, progress = partial(_picture, ending=ending), self.on_progress
+        found = run_cases(work, figures, workers=self.workers, kept=kept, on_progress=progress)
+        if kept is not None:
+            kept.clear(but=figures)
+        return [found[figure] for figure in figures]
+
+
+def _picture(figure: Figure, *, ending: str) -> bytes:
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / f"figure.{ending}"
+        draw_figure(figure, path)
+        return path.read_bytes()
+
+
 def draw_figures(
-    figures: Sequence[Figure], directory: str | Path, *, ending: str = "png"
+    figures: Sequence[Figure],
+    directory: str | Path,
+    *,
+    ending: str = "png",
+    drawer: Drawer = Drawer(),  # noqa: B008 - it is frozen
 ) -> list[Path]:
     """Draw figures (png, pdf or svg) into an existing directory, one file each."""
     paths = []
-    for figure in figures:
+    for figure, content in zip(figures, drawer.pictures(figures, ending), strict=True):
         name = f"figure{figure.name}" if figure.name.isdecimal() else figure.name
-        path = Path(directory) / f"{name}.{ending}"
-        draw_figure(figure, path)
-        paths.append(path)
+        paths.append(Path(directory) / f"{name}.{ending}")
+        with atomic_write(paths[-1]) as stream:
+            stream.write(content)
     return paths
 
 
@@ -84,13 +124,9 @@ def _bars(axes: Any, panel: Panel) -> None:
     axes.set_xticks(range(len(names)), names, rotation=30 if len(names) > 5 else 0)
 
 
-def paper_page(report: PaperReport, command: str) -> str:
+def paper_page(report: PaperReport, command: str, drawer: Drawer = Drawer()) -> str:  # noqa: B008
     """Return a report as HTML; ``command`` made it."""
-
-    def draw(directory: Path) -> dict[Path, str]:
-        files = draw_figures(report.figures, directory, ending="svg")
-        return dict(zip(files, (figure.title for figure in report.figures), strict=True))
-
+    pictures = zip(report.figures, drawer.pictures(report.figures, "svg"), strict=True)
     tables = [
         PageTable(title=each.title, headings=each.headings(), rows=each.text_rows(), note=each.note)
         for each in report.tables
@@ -104,7 +140,7 @@ def paper_page(report: PaperReport, command: str) -> str:
         f"{part}, simulated again. Claims: {verdicts or 'none'}.",
         {
             "Verdicts": [claims] if rows else [],
-            "Figures": pictures_of(draw),
+            "Figures": [PagePicture(title=each.title, svg=svg) for each, svg in pictures],
             "Tables": tables,
             "Choices": [PageFacts(facts=report.choices)],
         },

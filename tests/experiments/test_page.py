@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
+from qops_batsim.experiments import page as page_module
 from qops_batsim.experiments.page import (
     PageFacts,
     PagePicture,
@@ -99,6 +103,27 @@ def test_titles_cannot_leave_their_attributes() -> None:
     assert outline.open == []
     assert ' onload="' not in page
     assert page.count("<script>") == 1
+
+
+def packed_page(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(page_module, "PACKED_FROM", len(SVG))
+    picture = PagePicture(title="One", svg=SVG)
+    return html_page("A", "B", {"Pictures": [picture]}, "x")
+
+
+def test_many_pictures_are_compressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = packed_page(monkeypatch)
+    (packed,) = re.findall('<img data-svg="(.*?)"', page)
+    assert gzip.decompress(b64decode(packed)) == SVG
+    assert "DecompressionStream" in page
+    assert "DecompressionStream" not in PAGE
+
+
+def test_compressed_pictures_are_shown_in_a_browser(
+    browse: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = browse(packed_page(monkeypatch))
+    assert 'src="data:image/svg+xml;charset=utf-8,%3Csvg' in shown
 
 
 def test_equal_content_gives_equal_pages() -> None:
