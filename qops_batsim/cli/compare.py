@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from qops_batsim.cli import console, options
 from qops_batsim.cli.inputs import check_format
@@ -14,11 +14,9 @@ from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.files import check_writable
 
 if TYPE_CHECKING:
-    from qops_batsim.experiments.best_lines import Lines
-    from qops_batsim.experiments.compare import Comparison, Grid
+    from qops_batsim.experiments.compare import Comparison
     from qops_batsim.experiments.deadline_runs import Contestant
     from qops_batsim.experiments.statistics import Interval
-    from qops_batsim.workload.model import Workload
 
 DEFAULT_WORKLOAD = "sdsc_sp2_1000"
 DEFAULT_SCHEDULERS = ["easy", "conservative", "msb", "mrt", "qops"]
@@ -95,80 +93,52 @@ def compare(
         # Several settings of one scheduler:
         qops-batsim compare qops qops:k_factor=20 --html k.html
     """
-    from qops_batsim.experiments.compare import Grid
+    from qops_batsim.experiments.compare import comparison_of, kept_runs, run_comparison
+    from qops_batsim.running.inputs import load_platform, load_workload
     from qops_batsim.workload.deadlines import DeadlineChoices
 
     choices = DeadlineChoices(
         stringency=stringency, share=deadline_share, artificial=artificial, relaxation=relaxation
     )
-    grid = Grid(
-        contestants=_contestants(schedulers or DEFAULT_SCHEDULERS, settings or []),
+    contestants = _contestants(schedulers or DEFAULT_SCHEDULERS, settings or [])
+    check_format(ending)
+    names = [each.name for each in contestants]
+    if baseline is not None and baseline not in names:
+        raise InputError(f"--baseline {baseline}: is not compared{did_you_mean(baseline, names)}")
+    if bound is not None:
+        _check_bound(platform, estimates)
+    campaign = comparison_of(
+        contestants,
         loads=read_loads(loads),
-        seeds=tuple(range(1, seeds + 1)),
+        seeds=range(1, seeds + 1),
         choices=choices,
         method=method,
         skip=skip,
         first=first or None,
         estimates=estimates,
-        message_delays=message_delays,
+        baseline=baseline,
+        bound=bound,
     )
-    to = _Destinations(out, ending, as_json, page)
-    _run_and_print(grid, (workload, platform), bound, baseline, dask or jobs_parallel, to)
-
-
-class _Destinations(NamedTuple):
-    """Destinations of the results: directory, format of the pictures, JSON or tables, page."""
-
-    out: Path
-    ending: str
-    as_json: bool
-    page: Path | None
-
-
-def _run_and_print(
-    grid: Grid,
-    files: tuple[str, str | None],
-    bound: float | None,
-    baseline: str | None,
-    workers: int | str,
-    to: _Destinations,
-) -> None:
-    from qops_batsim.analysis.metrics.admission import AdmissionMetrics, PromiseMetrics
-    from qops_batsim.experiments.compare import Comparison, baseline_of, run_grid
-    from qops_batsim.experiments.pool import KeptRuns
-    from qops_batsim.running.inputs import load_platform, load_workload
-
-    check_format(to.ending)
-    out, page = to.out, to.page
-    if baseline is not None and baseline not in grid.names:
-        hint = did_you_mean(baseline, grid.names)
-        raise InputError(f"--baseline {baseline}: is not compared{hint}")
-    grid.check()
-    workload, platform = files
-    if bound is not None:
-        if grid.estimates != "exact":
-            raise InputError(f"--bound beside --estimates {grid.estimates}: bounds know run times")
-        _check_bound(platform)
     trace = load_workload(workload)
     machine = None if platform is None else load_platform(platform, trace)
     console.make_directory(out, "--out")
     if page is not None:
         check_writable(page)
-    began = time.perf_counter()
-    inputs = {"workload": workload, "platform": platform}
-    digests = [trace.sha256, None if machine is None else machine.sha256]
-    made_of = [digests, grid.message_delays]
-    kind = AdmissionMetrics if grid.estimates == "exact" else PromiseMetrics
-    kept = KeptRuns(out / "unfinished", kind, made_of)
-    with console.announce_compiling(), console.progress_bar(grid.runs, "runs") as on_progress:
-        rows = run_grid(
-            trace, grid, platform=machine, workers=workers, kept=kept, on_progress=on_progress
+    kept = kept_runs(out / "unfinished", campaign, trace, machine, message_delays)
+    began, count = time.perf_counter(), sum(1 for _ in campaign.cells())
+    with console.announce_compiling(), console.progress_bar(count, "runs") as on_progress:
+        found = run_comparison(
+            trace,
+            campaign,
+            inputs={"workload": workload, "platform": platform},
+            platform=machine,
+            message_delays=message_delays,
+            workers=dask or jobs_parallel,
+            kept=kept,
+            on_progress=on_progress,
         )
     seconds = time.perf_counter() - began
-    limits = {} if bound is None else _limits(trace, grid, bound)
-    sayings = grid.sayings(trace)
-    found = Comparison(grid, rows, baseline_of(grid, baseline), inputs, limits, sayings)
-    paths = found.write(out, ending=to.ending)
+    paths = found.write(out, ending=ending)
     if page is not None:
         from qops_batsim.experiments.compare import comparison_page
         from qops_batsim.files import write_text
@@ -176,34 +146,28 @@ def _run_and_print(
         write_text(page, comparison_page(found, console.command_line()))
         paths.append(page)
     kept.clear()
-    if to.as_json:
+    if as_json:
         console.print_json(found.document())
     else:
         _print_table(found)
         _print_limits(found)
     console.note(
-        f"{grid.runs} runs in {seconds:.1f} s; every schedule checked, no promised deadline missed"
+        f"{count} runs in {seconds:.1f} s; every schedule checked, no promised deadline missed"
     )
     console.note(f"wrote {', '.join(str(path) for path in paths)}")
 
 
-def _check_bound(platform: str | None) -> None:
+def _check_bound(platform: str | None, estimates: str) -> None:
     from qops_batsim.optimum.solver import require_solver
 
+    if estimates != "exact":
+        raise InputError(f"--bound beside --estimates {estimates}: bounds know run times")
     if platform is not None:
         raise InputError(
             f"--bound beside --platform {platform}: bounds are for as many equal hosts as the "
             "workload is for"
         )
     require_solver()
-
-
-def _limits(trace: Workload, grid: Grid, units: float) -> Lines:
-    from qops_batsim.experiments.best_lines import best_lines
-
-    total = len(grid.loads) * len(grid.seeds)
-    with console.progress_bar(total, "bounds") as on_progress:
-        return best_lines(trace, grid, units, on_progress)
 
 
 def _print_limits(found: Comparison) -> None:
@@ -216,7 +180,7 @@ def _print_limits(found: Comparison) -> None:
     ]
     rows = [
         [f"{load:g}", *(f"{by_load[load]:.2f}" for _, by_load in lines)]
-        for load in found.grid.loads
+        for load in found.campaign.loads
     ]
     title = "The best possible: unadmitted (%), fewest jobs and least work each by itself"
     console.print_table(title, ["load", *(name for name, _ in lines)], rows)
@@ -282,9 +246,9 @@ _MIXED_COLUMNS = (
 
 
 def _print_table(found: Comparison) -> None:
-    from qops_batsim.experiments.compare import heading_of
+    from qops_batsim.experiments.campaign_report import heading_of
 
-    columns = _MIXED_COLUMNS if found.grid.choices.share < 1 else _COLUMNS
+    columns = _MIXED_COLUMNS if found.campaign.deadline_shares[0] < 1 else _COLUMNS
     compared = next(name for name in columns if name.startswith("unadmitted"))
     title = "Mean over seeds and 95 % interval"
     headings = [heading_of(name) for name in columns]

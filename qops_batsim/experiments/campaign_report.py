@@ -13,12 +13,11 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import PROMISE_METRICS
+from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, AdmissionMetrics
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.campaign import OF_ESTIMATES, Point
 from qops_batsim.experiments.campaign_runs import CampaignRuns, CellOutcome
-from qops_batsim.experiments.compare import METRICS, heading_of
 from qops_batsim.experiments.page import (
     PageFacts,
     PageTable,
@@ -39,6 +38,32 @@ from qops_batsim.tables import shielded
 from qops_batsim.version import __version__
 
 SEEDS, WINDOWS = "seeds", "windows"
+
+METRICS = (
+    "met_deadlines",
+    *(name for name in AdmissionMetrics.__struct_fields__ if name not in ("jobs", "deadline_jobs")),
+)
+"""Names of the metrics that are averaged over seeds."""
+
+_HEADINGS = {
+    "offered_load": "offered load",
+    "unadmitted_work": "unadmitted proc-s (%)",
+    "unadmitted_deadline_work": "unadmitted deadline proc-s (%)",
+    "met_deadlines": "deadlines met (%)",
+    "missed_deadlines": "deadlines missed (%)",
+    "utilization_during_submissions": "utilization while jobs are submitted (%)",
+    "response_time": "response time of others (s)",
+    "slowdown": "slowdown of others",
+    "bounded_slowdown": "bounded slowdown of others",
+    "kills": "kills",
+    "lateness_median": "lateness, median (s)",
+    "lateness_p95": "lateness, 95th percentile (s)",
+}
+
+
+def heading_of(metric: str) -> str:
+    """Return a metric's name with its unit, as tables have it; most are shares."""
+    return _HEADINGS.get(metric) or f"{metric.replace('_', ' ')} (%)"
 
 
 class CampaignSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -273,11 +298,15 @@ def _latex_line(cells: Iterable[str]) -> str:
 
 
 def draw_campaign(
-    found: Sequence[CampaignSummary], directory: str | Path, *, ending: str = "png"
+    found: Sequence[CampaignSummary],
+    directory: str | Path,
+    *,
+    ending: str = "png",
+    title: str | None = None,
 ) -> dict[Path, str]:
     """Draw pictures (png, pdf or svg) of finished runs; those that vary in no load are points.
 
-    Returns the files, each with a caption.
+    Returns the files, each with a caption. The title, if not told, names log and parameters.
     """
     parts: dict[Point, dict[str, dict[float, Means]]] = {}
     for each in found:
@@ -296,17 +325,19 @@ def draw_campaign(
         used[prefix] += 1
         if used[prefix] > 1:  # names that differ only in what a file's name cannot have
             prefix += f"{used[prefix]}-"
-        title = ", ".join(
-            [part.log, *(f"{name} {_axis_text(part, name)}" for name in fields if name != "log")]
-        )
-        limits = {line: _means(curves.pop(line)) for line in LINES if line in curves}
+        said = [part.log, *(f"{name} {_axis_text(part, name)}" for name in fields if name != "log")]
         captions |= draw_comparison(
-            curves, directory, ending=ending, prefix=prefix, title=title, limits=limits
+            curves,
+            directory,
+            ending=ending,
+            prefix=prefix,
+            title=", ".join(said) if title is None else title,
+            limits={line: line_means(curves.pop(line)) for line in LINES if line in curves},
         )
     return captions
 
 
-def _means(by_load: Mapping[float, Means]) -> dict[str, dict[float, float]]:
+def line_means(by_load: Mapping[float, Means]) -> dict[str, dict[float, float]]:
     """Return a line as means by metric and load."""
     means: dict[str, dict[float, float]] = {}
     for load, metrics in by_load.items():

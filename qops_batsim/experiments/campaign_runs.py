@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -82,6 +81,47 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
 
 
+def description_of(campaign: Campaign, known: InputIdentities) -> Description:
+    """Return the description of a campaign, given its inputs."""
+    return Description(
+        package_version=__version__, key=campaign.key, campaign=campaign, identities=known
+    )
+
+
+def run_cells(
+    description: Description,
+    runs: DeadlineRuns,
+    *,
+    workers: Workers = 1,
+    kept: KeptRuns[AdmissionMetrics] | None = None,
+    failures: KeptRuns[Failure] | None = None,
+    bounds: KeptRuns[dict[str, Unadmitted]] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> CampaignRuns:
+    """Make the runs of a campaign's cells, and its bounds if it has any, each once; return them.
+
+    Those that fail are in ``failures``, without which they end the work.
+    """
+    campaign = description.campaign
+    cases = _cases_of(description)
+    found = run_cases(
+        runs,
+        cases,
+        workers=workers,
+        kept=kept,
+        failures=failures,
+        group_by=shared_steps,
+        on_progress=on_progress,
+    )
+    searched: dict[BoundCase, dict[str, Unadmitted]] = {}
+    if not isinstance(campaign.bound, msgspec.UnsetType):
+        wanted = [bound_case(case.scenario, campaign.bound) for case in cases]
+        searched = run_cases(
+            BoundSearch(runs), wanted, workers=workers, kept=bounds, on_progress=on_progress
+        )
+    return _outcomes(description, cases, found.get, searched.get)
+
+
 def run_campaign(
     campaign: Campaign,
     directory: str | Path,
@@ -98,44 +138,33 @@ def run_campaign(
     """
     campaign.check()
     known, traces = _inputs(campaign, Path(logs))
-    found = Description(
-        package_version=__version__, key=campaign.key, campaign=campaign, identities=known
-    )
-    text = msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
+    description = description_of(campaign, known)
+    text = msgspec.json.format(msgspec.json.encode(description), indent=2).decode()
     write_text(Path(directory) / DESCRIPTION, text + "\n")
-    kept, failures = _stores(Path(directory))
+    stores = _Stores(Path(directory))
     if retry:
-        failures.clear()
-    cases = [case_of(campaign, cell, known) for cell in campaign.cells()]
-    runs = DeadlineRuns(traces)
-    run_cases(
-        runs,
-        cases,
+        stores.failures.clear()
+    run_cells(
+        description,
+        DeadlineRuns(traces),
         workers=workers,
-        kept=kept,
-        failures=failures,
-        group_by=shared_steps,
+        kept=stores.kept,
+        failures=stores.failures,
+        bounds=stores.bounds,
         on_progress=on_progress,
     )
-    bounds = _bounds(campaign, Path(directory))
-    if bounds is not None:
-        run_cases(
-            BoundSearch(runs),
-            [bounds.case(case) for case in cases],
-            workers=workers,
-            kept=bounds.kept,
-            on_progress=on_progress,
-        )
-    return _outcomes(found, cases, kept, failures, bounds)
+    return read_campaign_runs(directory)
 
 
 def read_campaign_runs(directory: str | Path) -> CampaignRuns:
     """Return the finished and failed runs of a campaign's directory."""
     found = read_description(directory)
-    kept, failures = _stores(Path(directory))
-    cases = [case_of(found.campaign, cell, found.identities) for cell in found.campaign.cells()]
-    bounds = _bounds(found.campaign, Path(directory))
-    return _outcomes(found, cases, kept, failures, bounds)
+    stores = _Stores(Path(directory))
+
+    def outcome(case: DeadlineCase) -> AdmissionMetrics | Failure | None:
+        return stores.kept.find(case) or stores.failures.find(case)
+
+    return _outcomes(found, _cases_of(found), outcome, stores.bounds.find)
 
 
 def read_description(directory: str | Path) -> Description:
@@ -155,12 +184,16 @@ def read_description(directory: str | Path) -> Description:
 def status_of(directory: str | Path) -> Status:
     """Return the progress of a campaign, without reading its runs. O(cells)."""
     found = read_description(directory)
-    cells = list(found.campaign.cells())
-    cases = dict.fromkeys(case_of(found.campaign, cell, found.identities) for cell in cells)
-    kept, failures = _stores(Path(directory))
-    finished = kept.count(cases)
-    failed = failures.count(cases)
-    return Status(cells=len(cells), runs=len(cases), finished=finished, failed=failed)
+    asked = _cases_of(found)
+    cases, stores = dict.fromkeys(asked), _Stores(Path(directory))
+    finished, failed = stores.kept.count(cases), stores.failures.count(cases)
+    return Status(cells=len(asked), runs=len(cases), finished=finished, failed=failed)
+
+
+def _cases_of(description: Description) -> list[DeadlineCase]:
+    """Return the run of each cell."""
+    campaign, known = description.campaign, description.identities
+    return [case_of(campaign, cell, known) for cell in campaign.cells()]
 
 
 def _inputs(campaign: Campaign, directory: Path) -> tuple[InputIdentities, dict[str, Workload]]:
@@ -188,52 +221,37 @@ def _inputs(campaign: Campaign, directory: Path) -> tuple[InputIdentities, dict[
     return InputIdentities(logs=names, schedulers=schedulers), traces
 
 
-def _stores(directory: Path) -> tuple[KeptRuns[AdmissionMetrics], KeptRuns[Failure]]:
-    return (
-        KeptRuns(directory / "runs", PromiseMetrics, MADE_OF),
-        KeptRuns(directory / "failed", Failure, MADE_OF),
-    )
+class _Stores:
+    """Finished runs, failures and bounds in a campaign's directory."""
 
-
-class _KeptBounds(NamedTuple):
-    units: float
-    kept: KeptRuns[dict[str, Unadmitted]]
-
-    def case(self, run: DeadlineCase) -> BoundCase:
-        return bound_case(run.scenario, self.units)
-
-
-def _bounds(campaign: Campaign, directory: Path) -> _KeptBounds | None:
-    """Return where the bounds of a campaign are kept, if it has any."""
-    if isinstance(campaign.bound, msgspec.UnsetType):
-        return None
-    kept = KeptRuns(directory / "bounds", dict[str, Unadmitted], MADE_OF)
-    return _KeptBounds(campaign.bound, kept)
+    def __init__(self, directory: Path) -> None:
+        self.kept = KeptRuns[AdmissionMetrics](directory / "runs", PromiseMetrics, MADE_OF)
+        self.failures = KeptRuns(directory / "failed", Failure, MADE_OF)
+        self.bounds = KeptRuns(directory / "bounds", dict[str, Unadmitted], MADE_OF)
 
 
 def _outcomes(
     found: Description,
     cases: Sequence[DeadlineCase],
-    kept: KeptRuns[AdmissionMetrics],
-    failures: KeptRuns[Failure],
-    bounds: _KeptBounds | None,
+    outcome: Callable[[DeadlineCase], AdmissionMetrics | Failure | None],
+    searched: Callable[[BoundCase], Mapping[str, Unadmitted] | None],
 ) -> CampaignRuns:
-    known: dict[DeadlineCase, tuple[AdmissionMetrics | None, str | None]] = {}
+    known: dict[DeadlineCase, AdmissionMetrics | Failure | None] = {}
     seen: set[tuple[Point, str, DeadlineCase]] = set()
     outcomes = []
-    last = found.campaign.schedulers[-1].name
-    for cell, case in zip(found.campaign.cells(), cases, strict=True):
+    campaign = found.campaign
+    for cell, case in zip(campaign.cells(), cases, strict=True):
         if case not in known:
-            metrics = kept.find(case)
-            failure = failures.find(case) if metrics is None else None
-            known[case] = metrics, None if failure is None else failure.error
-        metrics, error = known[case]
-        key = (cell.point, cell.contestant, case)
+            known[case] = outcome(case)
+        run, key = known[case], (cell.point, cell.contestant, case)
         again = key in seen
         seen.add(key)
+        metrics, error = (None, run.error) if isinstance(run, Failure) else (run, None)
         outcomes.append(CellOutcome(cell=cell, metrics=metrics, error=error, repeated=again))
-        if bounds is not None and cell.contestant == last:
-            outcomes += _lines(cell, bounds.kept.find(bounds.case(case)), again)
+        last = cell.contestant == campaign.schedulers[-1].name
+        if last and not isinstance(campaign.bound, msgspec.UnsetType):
+            lines = searched(bound_case(case.scenario, campaign.bound))
+            outcomes += _lines(cell, lines, again)
     return CampaignRuns(found, outcomes)
 
 

@@ -1,4 +1,4 @@
-"""Comparisons of schedulers over loads and seeds: runs, means with intervals, files, a page.
+"""Comparisons of schedulers over loads and seeds: campaigns of one log and one kind of deadlines.
 
 For each load and seed a deadline workload is made from one trace
 (:mod:`qops_batsim.experiments.deadline_workload`) and every scheduler runs on the very same
@@ -12,29 +12,39 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import product
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics, PromiseMetrics
 from qops_batsim.errors import InputError, require_one_of
+from qops_batsim.experiments.best_lines import LINES
+from qops_batsim.experiments.campaign import Campaign, CampaignLog, InputIdentities, Window
+from qops_batsim.experiments.campaign_report import (
+    METRICS,
+    draw_campaign,
+    heading_of,
+    line_means,
+    summaries,
+)
+from qops_batsim.experiments.campaign_runs import (
+    CampaignRuns,
+    CellOutcome,
+    description_of,
+    run_cells,
+)
 from qops_batsim.experiments.deadline_runs import (
     EXACT,
     USERS,
     Contestant,
-    DeadlineCase,
     DeadlineRuns,
-    Scenario,
-    check_distinct,
     contestants_of,
-    shared_steps,
 )
 from qops_batsim.experiments.page import PageTable, html_page, pictures_of
-from qops_batsim.experiments.pool import KeptRuns, Workers, run_cases
-from qops_batsim.experiments.statistics import Interval, Means, difference, grouped_interval
+from qops_batsim.experiments.pool import KeptRuns, Workers
+from qops_batsim.experiments.statistics import Interval, Means
 from qops_batsim.file_set import write_report
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
@@ -51,174 +61,69 @@ if TYPE_CHECKING:
 
 
 TRACE = "trace"
-"""Identity of the only log of a grid."""
+"""Name and identity of the only log."""
 
 
-class Grid(msgspec.Struct, frozen=True, kw_only=True):
-    """Grid of a comparison: contestants, loads, seeds, and how deadlines are given.
-
-    Loads are relative, ``method`` and ``same_time`` say how they are made
-    (:func:`~qops_batsim.workload.scale.scale_load`). Each seed, in place of that of
-    ``choices``, chooses duplicates and whose jobs have a user's deadline. ``first`` None: all
-    jobs of the trace after ``skip``. With ``estimates`` ``"exact"`` each job's walltime is replaced
-    by its run time, with ``"users"`` schedulers plan with the walltimes, and so does the EASY that
-    deadlines are given by. With ``message_delays``, Batsim's own messages take their time
-    on a platform with latencies.
-    """
-
-    contestants: tuple[Contestant, ...]
-    loads: tuple[float, ...]
-    seeds: tuple[int, ...]
-    choices: DeadlineChoices = DeadlineChoices()
-    method: str = "duplication"
-    same_time: bool = False
-    skip: int = 0
-    first: int | None = None
-    estimates: str = EXACT
-    message_delays: bool = True
-
-    @property
-    def names(self) -> list[str]:
-        """Names of the contestants."""
-        return [each.name for each in self.contestants]
-
-    @property
-    def runs(self) -> int:
-        """Number of runs."""
-        return len(self.contestants) * len(self.loads) * len(self.seeds)
-
-    def case(self, load: float, seed: int, contestant: Contestant) -> DeadlineCase:
-        """Return the case of a contestant at a load with a seed."""
-        scenario = Scenario(
-            log=TRACE,
-            skip=self.skip,
-            first=self.first,
-            load=load,
-            method=self.method,
-            same_time=self.same_time,
-            stringency=self.choices.stringency,
-            share=self.choices.share,
-            artificial=self.choices.artificial,
-            relaxation=self.choices.relaxation,
-            seed=seed,
-        )
-        if self.estimates == USERS:
-            model = EstimateChoices(model=USERS)
-            scenario = msgspec.structs.replace(scenario, deadlines_by=USERS, estimates=model)
-        return contestant.case(scenario)
-
-    def sayings(self, trace: Workload) -> list[str]:
-        """Return in sentences what of a trace is left out or replaced."""
-        part = subset(trace, first=self.first, skip=self.skip)
-        said = []
-        if len(part.jobs) < len(trace.jobs):
-            said.append(
-                f"{len(part.jobs):,} of {len(trace.jobs):,} jobs are taken, from job "
-                f"{self.skip + 1:,} on in the order of submission"
-            )
-        if self.estimates == USERS:
-            return [*said, "schedulers plan with the users' estimates (walltimes)"]
-        pairs = zip(part.jobs, run_times(part), strict=True)
-        count = sum(job.walltime not in (None, seconds) for job, seconds in pairs)
-        if count:
-            said.append(
-                f"the walltimes of {count:,} of {len(part.jobs):,} jobs are replaced by run times, "
-                "so that schedulers know these in advance"
-            )
-        return said
-
-    def check(self) -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` for anything that cannot be compared."""
-        check_distinct("scheduler", self.names)
-        check_distinct("load", self.loads)
-        check_distinct("seed", self.seeds)
-        self.choices.check()
-        require_one_of("estimates", self.estimates, (EXACT, USERS))
-        for each in self.contestants:
-            each.make()
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: contestant, load, seed and its metrics.
-
-    It is ``repeated`` if it is that of another seed, because nothing is drawn.
-    """
-
-    contestant: str
-    load: float
-    seed: int
-    metrics: AdmissionMetrics
-    repeated: bool = False
-
-
-def run_grid(
-    trace: Workload,
-    grid: Grid,
+def comparison_of(
+    schedulers: Sequence[Contestant],
     *,
-    platform: Platform | None = None,
-    workers: Workers = 1,
-    kept: KeptRuns[AdmissionMetrics] | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
-) -> list[Row]:
-    """Run every scheduler of a grid at every load with every seed.
+    loads: Sequence[float],
+    seeds: Sequence[int],
+    choices: DeadlineChoices = DeadlineChoices(),  # noqa: B008 - it is frozen
+    method: str = "duplication",
+    skip: int = 0,
+    first: int | None = None,
+    estimates: str = EXACT,
+    baseline: str | None = None,
+    bound: float | None = None,
+) -> Campaign:
+    """Return the campaign of a comparison, which is checked.
 
-    Rows come by load, then seed, then contestant; equal runs are made once. A schedule that breaks
-    a rule ends the comparison: with exact estimates every admitted deadline is met. The trace has
-    jobs of type ``delay``; without platform there are as many equal hosts as the trace is for.
+    Each seed, in place of that of ``choices``, chooses duplicates and whose jobs have a user's
+    deadline. ``first`` None: all jobs of the trace after ``skip``. With ``estimates`` ``"exact"``
+    each job's walltime is replaced by its run time, with ``"users"`` schedulers plan with the
+    walltimes, and so does the EASY that deadlines are given by. For the baseline see
+    :func:`baseline_of`.
     """
-    grid.check()
-    cells = list(product(grid.loads, grid.seeds, grid.contestants))
-    cases = [grid.case(*cell).canonical() for cell in cells]
-    runs = run_cases(
-        DeadlineRuns({TRACE: trace}, platform, grid.message_delays),
-        cases,
-        workers=workers,
-        kept=kept,
-        group_by=shared_steps,
-        on_progress=on_progress,
+    require_one_of("estimates", estimates, (EXACT, USERS))
+    campaign = Campaign(
+        name="comparison",
+        logs=(CampaignLog(name=TRACE, file=""),),
+        windows=(Window(skip=skip, first=first or 0),),
+        schedulers=tuple(schedulers),
+        loads=tuple(loads),
+        methods=(method,),
+        stringencies=(choices.stringency,),
+        deadline_shares=(choices.share,),
+        artificial=(choices.artificial,),
+        relaxations=(choices.relaxation,),
+        seeds=tuple(seeds),
+        baseline=baseline_of(schedulers, baseline),
+        bound=msgspec.UNSET if bound is None else bound,
     )
-    seen: set[tuple[str, DeadlineCase]] = set()
-    rows = []
-    for (load, seed, each), case in zip(cells, cases, strict=True):
-        repeated = (each.name, case) in seen
-        row = Row(contestant=each.name, load=load, seed=seed, metrics=runs[case], repeated=repeated)
-        seen.add((each.name, case))
-        rows.append(row)
-    return rows
+    if estimates == USERS:
+        models = (EstimateChoices(model=USERS),)
+        campaign = msgspec.structs.replace(campaign, deadlines_by=(USERS,), estimates=models)
+    campaign.check()
+    return campaign
 
 
-METRICS = (
-    "met_deadlines",
-    *(name for name in AdmissionMetrics.__struct_fields__ if name not in ("jobs", "deadline_jobs")),
-)
-"""Names of the metrics that are averaged over seeds."""
-
-_HEADINGS = {
-    "offered_load": "offered load",
-    "unadmitted_work": "unadmitted proc-s (%)",
-    "unadmitted_deadline_work": "unadmitted deadline proc-s (%)",
-    "met_deadlines": "deadlines met (%)",
-    "missed_deadlines": "deadlines missed (%)",
-    "utilization_during_submissions": "utilization while jobs are submitted (%)",
-    "response_time": "response time of others (s)",
-    "slowdown": "slowdown of others",
-    "bounded_slowdown": "bounded slowdown of others",
-    "kills": "kills",
-    "lateness_median": "lateness, median (s)",
-    "lateness_p95": "lateness, 95th percentile (s)",
-}
-
-
-def heading_of(metric: str) -> str:
-    """Return a metric's name with its unit, as tables have it; most are shares."""
-    return _HEADINGS.get(metric) or f"{metric.replace('_', ' ')} (%)"
+def baseline_of(schedulers: Sequence[Contestant], asked: str | None) -> str:
+    """Return the contestant that differences refer to: msb if none is asked for, or the first."""
+    names = [each.name for each in schedulers]
+    if asked is None:
+        return "msb" if "msb" in names else "".join(names[:1])
+    for each in schedulers:
+        if asked in (each.name, each.scheduler):
+            return each.name
+    raise InputError(f"baseline is {asked!r}; one of {', '.join(names)} is expected")
 
 
 class ComparisonSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One contestant at one load, over the seeds.
 
-    Means with intervals by name (:data:`METRICS`), None where a run lacks the metric, and
-    likewise the paired difference to the baseline (contestant - baseline).
+    Means with intervals by name (:data:`~.campaign_report.METRICS`), None where a run lacks the
+    metric, and likewise the paired difference to the baseline (contestant - baseline).
     """
 
     contestant: str
@@ -229,27 +134,43 @@ class ComparisonSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Results of a comparison: ``rows``, one a run, and everything made of them.
+    """Results of a comparison: its campaign's runs, and everything made of them.
 
-    ``baseline`` is the contestant that differences refer to, ``inputs`` what the report tells
-    about trace and platform. ``limits`` are lines of what no scheduler can reach or has reached,
-    if they were looked for: values by name, metric and load. ``sayings`` tell what of the trace is
-    left out or replaced.
+    ``inputs`` are what the report tells about trace and platform. With ``message_delays``,
+    Batsim's own messages took their time on a platform with latencies. ``sayings`` tell what of
+    the trace is left out or replaced.
     """
 
-    grid: Grid
-    rows: Sequence[Row]
-    baseline: str
+    runs: CampaignRuns
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    limits: Mapping[str, Mapping[str, Mapping[float, float]]] = field(default_factory=dict)
+    message_delays: bool = True
     sayings: Sequence[str] = ()
 
+    @property
+    def campaign(self) -> Campaign:
+        """The grid of runs."""
+        return self.runs.campaign
+
+    @property
+    def baseline(self) -> str:
+        """The contestant that differences refer to."""
+        return self.campaign.base
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the contestants."""
+        return [each.name for each in self.campaign.schedulers]
+
+    @cached_property
+    def rows(self) -> list[CellOutcome]:
+        """One row a run, by load, then seed, then contestant."""
+        return [each for each in self.runs.outcomes if each.cell.contestant not in LINES]
+
     def __repr__(self) -> str:
-        grid = self.grid
-        loads = ", ".join(f"{load:g}" for load in grid.loads)
+        loads = ", ".join(f"{load:g}" for load in self.campaign.loads)
         return (
-            f"<Comparison of {', '.join(grid.names)} at load {loads}, "
-            f"{len(grid.seeds)} seeds: {len(self.rows)} runs>"
+            f"<Comparison of {', '.join(self.names)} at load {loads}, "
+            f"{len(self.campaign.seeds)} seeds: {len(self.rows)} runs>"
         )
 
     def _repr_html_(self) -> str:
@@ -259,7 +180,30 @@ class Comparison:
     @cached_property
     def summaries(self) -> list[ComparisonSummary]:
         """Means over seeds with 95 % intervals, by load and contestant."""
-        return summarize(self.rows, self.baseline)
+        return [
+            ComparisonSummary(
+                contestant=each.scheduler,
+                load=each.point.load,
+                metrics={name: each.metrics[name] for name in METRICS},
+                difference={
+                    name: _zero(each.metrics[name])
+                    if each.scheduler == self.baseline
+                    else each.difference[name]
+                    for name in METRICS
+                },
+            )
+            for each in summaries(self.runs)
+            if each.scheduler not in LINES
+        ]
+
+    @cached_property
+    def limits(self) -> dict[str, dict[str, dict[float, float]]]:
+        """Lines of what no scheduler can reach or has reached, by name, metric and load."""
+        lines: dict[str, dict[float, Means]] = {}
+        for each in summaries(self.runs):
+            if each.scheduler in LINES:
+                lines.setdefault(each.scheduler, {})[each.point.load] = each.metrics
+        return {name: line_means(by_load) for name, by_load in lines.items()}
 
     def to_frame(self) -> pd.DataFrame:
         """Return the runs as a table: scheduler, load, seed, then the metrics."""
@@ -267,17 +211,35 @@ class Comparison:
 
         records = []
         for row in self.rows:
-            run = {"scheduler": row.contestant, "load": row.load, "seed": row.seed}
-            records.append({**run, **msgspec.structs.asdict(row.metrics)})
+            cell = row.cell
+            run = {"scheduler": cell.contestant, "load": cell.point.load, "seed": cell.seed}
+            records.append({**run, **msgspec.to_builtins(row.metrics)})
         return pd.DataFrame(records)
 
     def document(self) -> dict[str, Any]:
         """Return how the comparison was made and its summaries, as plain values for JSON."""
-        grid: dict[str, Any] = msgspec.to_builtins(self.grid)
-        del grid["choices"]["seed"]
+        (window,), (point, *_) = self.campaign.windows, self.campaign.points()
         document = {
             "package_version": __version__,
-            "made_by": {**self.inputs, "baseline": self.baseline, **grid},
+            "made_by": {
+                **self.inputs,
+                "baseline": self.baseline,
+                "contestants": msgspec.to_builtins(self.campaign.schedulers),
+                "loads": list(self.campaign.loads),
+                "seeds": list(self.campaign.seeds),
+                "choices": {
+                    "stringency": point.stringency,
+                    "share": point.deadline_share,
+                    "artificial": point.artificial,
+                    "relaxation": point.relaxation,
+                },
+                "method": point.method,
+                "same_time": self.campaign.same_time,
+                "skip": window.skip,
+                "first": window.first or None,
+                "estimates": point.estimates,
+                "message_delays": self.message_delays,
+            },
             "trace": list(self.sayings),
             "interval": "95 %, Student's t over seeds that differ",
             "results": msgspec.to_builtins(self.summaries),
@@ -288,35 +250,122 @@ class Comparison:
 
     def write(self, directory: str | PathLike[str], *, ending: str = "png") -> list[Path]:
         """Write ``compare.csv``, ``compare.json`` and the pictures; return the files."""
-        texts = {"compare.csv": csv_text(self.rows)}
+        texts = {"compare.csv": self.csv_text()}
         draw = partial(self.draw, ending=ending)
         return write_report(Path(directory), "compare.json", self.document(), texts, draw)
 
     def draw(self, directory: str | PathLike[str], *, ending: str = "png") -> list[Path]:
         """Draw the pictures (png, pdf or svg) into a directory; return the files."""
-        return list(self.captioned(directory, ending=ending))
+        return list(self.captioned(Path(directory), ending=ending))
 
-    def captioned(self, directory: str | PathLike[str], *, ending: str) -> dict[Path, str]:
+    def captioned(self, directory: Path, *, ending: str) -> dict[Path, str]:
         """Draw the pictures; return the files, each with a caption."""
-        from qops_batsim.experiments.pictures import draw_comparison
-
-        curves: dict[str, dict[float, Means]] = {}
-        for each in self.summaries:
-            curves.setdefault(each.contestant, {})[each.load] = each.metrics
-        return draw_comparison(
-            curves, Path(directory), ending=ending, title=self.title, limits=self.limits
-        )
+        return draw_campaign(summaries(self.runs), directory, ending=ending, title=self.title)
 
     @property
     def title(self) -> str:
         """Title of pictures: log, stringency and seeds."""
-        grid = self.grid
+        (stringency,), (share,) = self.campaign.stringencies, self.campaign.deadline_shares
         log = Path(str(self.inputs.get("workload") or "")).name.removesuffix(".json")
-        seeds = f"{len(grid.seeds)} seeds" if len(grid.seeds) > 1 else "1 seed"
-        facts = [f"stringency {grid.choices.stringency:g}", seeds]
-        if grid.choices.share < 1:
-            facts.insert(0, f"{100 * grid.choices.share:g} % of jobs with deadlines")
+        count = len(self.campaign.seeds)
+        facts = [f"stringency {stringency:g}", f"{count} seeds" if count > 1 else "1 seed"]
+        if share < 1:
+            facts.insert(0, f"{100 * share:g} % of jobs with deadlines")
         return ", ".join([log, *facts] if log else facts)
+
+    def csv_text(self) -> str:
+        """Return the rows as CSV: contestant, load, seed, then the metrics; empty for none."""
+        text = io.StringIO()
+        cells = ([shielded(cell) for cell in row] for row in self.cells())
+        csv.writer(text, lineterminator="\n").writerows(cells)
+        return text.getvalue()
+
+    def cells(self) -> list[list[str]]:
+        """Return the cells of all rows as text, headings first."""
+        names = AdmissionMetrics.__struct_fields__
+        found = [["scheduler", "load", "seed", *names]]
+        for row in self.rows:
+            values = (_cell(getattr(row.metrics, name)) for name in names)
+            cell = row.cell
+            found.append([cell.contestant, f"{cell.point.load:g}", str(cell.seed), *values])
+        return found
+
+
+def _zero(value: Interval | None) -> Interval | None:
+    """Return the difference of a mean from itself."""
+    if value is None:
+        return None
+    end = None if value.known is None else 0.0
+    return Interval(mean=0.0, low=end, high=end, count=value.count)
+
+
+def _cell(value: float | None) -> str:
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int) else f"{value:.6f}"
+
+
+def run_comparison(
+    trace: Workload,
+    campaign: Campaign,
+    *,
+    inputs: Mapping[str, Any] | None = None,
+    platform: Platform | None = None,
+    message_delays: bool = True,
+    workers: Workers = 1,
+    kept: KeptRuns[AdmissionMetrics] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Run every scheduler of a comparison at every load with every seed.
+
+    Equal runs are made once. A schedule that breaks a rule ends the comparison: with exact
+    estimates every admitted deadline is met. The trace has jobs of type ``delay``; without
+    platform there are as many equal hosts as the trace is for.
+    """
+    schedulers = {each.name: each.identity() for each in campaign.schedulers}
+    found = run_cells(
+        description_of(campaign, InputIdentities(logs={TRACE: TRACE}, schedulers=schedulers)),
+        DeadlineRuns({TRACE: trace}, platform, message_delays),
+        workers=workers,
+        kept=kept,
+        on_progress=on_progress,
+    )
+    return Comparison(found, inputs or {}, message_delays, sayings_of(campaign, trace))
+
+
+def kept_runs(
+    directory: Path,
+    campaign: Campaign,
+    trace: Workload,
+    platform: Platform | None,
+    message_delays: bool,
+) -> KeptRuns[AdmissionMetrics]:
+    """Return what keeps the runs of a comparison until all are finished."""
+    kind = PromiseMetrics if campaign.has_models else AdmissionMetrics
+    digests = [trace.sha256, None if platform is None else platform.sha256]
+    return KeptRuns(directory, kind, [digests, message_delays])
+
+
+def sayings_of(campaign: Campaign, trace: Workload) -> list[str]:
+    """Return in sentences what of a trace a comparison leaves out or replaces."""
+    (window,) = campaign.windows
+    part = subset(trace, first=window.first or None, skip=window.skip)
+    said = []
+    if len(part.jobs) < len(trace.jobs):
+        said.append(
+            f"{len(part.jobs):,} of {len(trace.jobs):,} jobs are taken, from job "
+            f"{window.skip + 1:,} on in the order of submission"
+        )
+    if campaign.has_models:
+        return [*said, "schedulers plan with the users' estimates (walltimes)"]
+    pairs = zip(part.jobs, run_times(part), strict=True)
+    count = sum(job.walltime not in (None, seconds) for job, seconds in pairs)
+    if count:
+        said.append(
+            f"the walltimes of {count:,} of {len(part.jobs):,} jobs are replaced by run times, "
+            "so that schedulers know these in advance"
+        )
+    return said
 
 
 def compare(
@@ -340,7 +389,8 @@ def compare(
     """Compare schedulers on deadline workloads over loads and seeds.
 
     The workload is the trace, jobs of type ``delay``; it and the platform may also be files or
-    shipped ones' names. For what is not told here see :class:`Grid` and :func:`run_grid`.
+    shipped ones' names. For what is not told here see :func:`comparison_of` and
+    :func:`run_comparison`.
 
     Parameters
     ----------
@@ -365,104 +415,38 @@ def compare(
     >>> found.to_frame().groupby("scheduler").missed_deadlines.mean().round(1).to_dict()
     {'easy': 46.7, 'qops': 0.0}
     """
-    grid = Grid(
-        contestants=contestants_of(schedulers, settings or {}),
-        loads=tuple(loads),
-        seeds=tuple(range(1, seeds + 1)) if isinstance(seeds, int) else tuple(seeds),
+    campaign = comparison_of(
+        contestants_of(schedulers, settings or {}),
+        loads=loads,
+        seeds=range(1, seeds + 1) if isinstance(seeds, int) else seeds,
         choices=deadlines,
         method=method,
         skip=skip,
         first=first,
         estimates=estimates,
-        message_delays=message_delays,
+        baseline=baseline,
     )
-    grid.check()
-    chosen = baseline_of(grid, baseline)
     trace = load_workload(workload)
-    machine = None if platform is None else load_platform(platform, trace)
-    rows = run_grid(trace, grid, platform=machine, workers=workers, on_progress=on_progress)
     named = workload if isinstance(workload, (str, PathLike)) else Path(trace.source).name
-    inputs = {"workload": fspath(named)}
-    return Comparison(grid, rows, chosen, inputs, sayings=grid.sayings(trace))
-
-
-def baseline_of(grid: Grid, asked: str | None) -> str:
-    """Return the contestant that differences refer to: msb if none is asked for, or the first."""
-    if asked is None:
-        return "msb" if "msb" in grid.names else grid.names[0]
-    for each in grid.contestants:
-        if asked in (each.name, each.scheduler):
-            return each.name
-    raise InputError(f"baseline is {asked!r}; one of {', '.join(grid.names)} is expected")
-
-
-def summarize(rows: Sequence[Row], baseline: str) -> list[ComparisonSummary]:
-    """Return means over seeds with 95 % intervals, in the order of the rows.
-
-    The rows must have the same seeds for every contestant and load. Equal runs count once.
-    """
-    groups: dict[tuple[float, str], list[Row]] = {}
-    for row in rows:
-        if not row.repeated:
-            groups.setdefault((row.load, row.contestant), []).append(row)
-    if baseline not in {name for _, name in groups}:
-        known = ", ".join(dict.fromkeys(name for _, name in groups))
-        raise InputError(f"baseline is {baseline!r}; one of {known} is expected")
-    result = []
-    for (load, name), group in groups.items():
-        pairs = list(zip(group, groups[load, baseline], strict=True))
-        result.append(
-            ComparisonSummary(
-                contestant=name,
-                load=load,
-                metrics={
-                    metric: grouped_interval((load, getattr(row.metrics, metric)) for row in group)
-                    for metric in METRICS
-                },
-                difference={
-                    metric: grouped_interval(
-                        (load, difference(*(getattr(row.metrics, metric) for row in pair)))
-                        for pair in pairs
-                    )
-                    for metric in METRICS
-                },
-            )
-        )
-    return result
-
-
-def csv_text(rows: Sequence[Row]) -> str:
-    """Return the rows as CSV: contestant, load, seed, then the metrics; empty for none."""
-    text = io.StringIO()
-    cells = ([shielded(cell) for cell in row] for row in _cells_of(rows))
-    csv.writer(text, lineterminator="\n").writerows(cells)
-    return text.getvalue()
-
-
-def _cells_of(rows: Sequence[Row]) -> list[list[str]]:
-    """Return the cells of all rows, headings first."""
-    names = AdmissionMetrics.__struct_fields__
-    found = [["scheduler", "load", "seed", *names]]
-    for row in rows:
-        values = (getattr(row.metrics, name) for name in names)
-        found.append([row.contestant, f"{row.load:g}", str(row.seed), *map(_cell, values)])
-    return found
-
-
-def _cell(value: float | None) -> str:
-    if value is None:
-        return ""
-    return str(value) if isinstance(value, int) else f"{value:.6f}"
+    return run_comparison(
+        trace,
+        campaign,
+        inputs={"workload": fspath(named)},
+        platform=None if platform is None else load_platform(platform, trace),
+        message_delays=message_delays,
+        workers=workers,
+        on_progress=on_progress,
+    )
 
 
 def comparison_page(found: Comparison, command: str) -> str:
     """Return a comparison as HTML; ``command`` made it."""
-    headings, *runs = _cells_of(found.rows)
-    grid = found.grid
+    headings, *runs = found.cells()
+    seeds = found.campaign.seeds
     said = "".join(f" {text[0].upper()}{text[1:]}." for text in found.sayings)
     return html_page(
-        f"{', '.join(grid.names)} compared",
-        f"Means over {len(grid.seeds)} seeds with 95 % intervals (Student). Utilization "
+        f"{', '.join(found.names)} compared",
+        f"Means over {len(seeds)} seeds with 95 % intervals (Student). Utilization "
         f"is from the first submission to the last completion.{said}",
         {
             "Pictures": pictures_of(partial(found.captioned, ending="svg")),
@@ -473,7 +457,7 @@ def comparison_page(found: Comparison, command: str) -> str:
             "Runs": [PageTable(title="All runs", headings=headings, rows=runs)],
         },
         command,
-        seeds=", ".join(map(str, grid.seeds)),
+        seeds=", ".join(map(str, seeds)),
     )
 
 
