@@ -5,47 +5,66 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import msgspec
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from qops_batsim.advice.advice_tables import (
     MEASURES,
     categories_table,
     charges_table,
+    compared_cases,
     earliness_tables,
     first_table,
+    fit_table,
     loads_table,
     other_tables,
+    overview_table,
     queues_table,
     read_facts,
     reasons_table,
     refusals_table,
     repairs_table,
-    users_table,
+    sizes_table,
+    users_tables,
     windows_table,
 )
 from qops_batsim.advice.advise import HOUR, Advice, Measure, promised, utilization
-from qops_batsim.advice.recommendations import QUANTILES, earliness, limits, recommended, summary
+from qops_batsim.advice.recommendations import (
+    QUANTILES,
+    earliness,
+    headline,
+    limits,
+    manager_name,
+    recommended,
+    summary,
+    warnings,
+)
 from qops_batsim.advice.trace_runs import AdviceCase
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, legend_above, picture
 from qops_batsim.experiments.page import (
     Block,
+    PageAlert,
     PageFacts,
+    PageHeading,
     PagePicture,
     PageTable,
     PageText,
     html_page,
     pictures_of,
 )
-from qops_batsim.experiments.pictures import draw_band, panels
+from qops_batsim.experiments.pictures import draw_band
 from qops_batsim.tables import shielded
 from qops_batsim.version import __version__
 
 Rows = list[list[str]]
+
+WIDTH = 5.2
+"""Inches of a picture, whose letters can be read on a phone then."""
 
 _KINDS = ("promised and kept", "promised later", "in time, not promised", "missed", "refused")
 _SHADES = (COLORS[2], "#7fcfb9", COLORS[5], COLORS[1], "#999999")
@@ -53,15 +72,13 @@ _SHADES = (COLORS[2], "#7fcfb9", COLORS[5], COLORS[1], "#999999")
 
 def first_picture(advice: Advice) -> PagePicture:
     """Return what became of the deadlines under each scheduler, as bars."""
-    choices = advice.choices
-    cases = {"EASY": choices.easy(), choices.scheduler.name: choices.chosen}
-    cases |= {each.name: choices.of(each) for each in choices.compared}
+    cases = compared_cases(advice.choices)
     shares = {name: _outcomes(advice, case) for name, case in cases.items()}
     rows = [["scheduler", *(f"{kind} (%)" for kind in _KINDS)]]
     rows += [[name, *(f"{share:.4f}" for share in found)] for name, found in shares.items()]
 
     def draw(path: Path) -> None:
-        with picture(path, 8, 1.3 + 0.55 * len(shares)) as figure:
+        with picture(path, WIDTH, 1.9 + 0.55 * len(shares)) as figure:
             axes = figure.subplots()
             for place, found in enumerate(shares.values()):
                 left = 0.0
@@ -72,13 +89,13 @@ def first_picture(advice: Advice) -> PagePicture:
                         text = f"{share:.0f} %"
                         axes.text(left + share / 2, place, text, ha="center", va="center")
                     left += share
-            axes.set_yticks(range(len(shares)), list(shares))
+            axes.set_yticks(range(len(shares)), [fill(name, 16) for name in shares])
             axes.invert_yaxis()
             axes.set_xlim(0, 100)
-            axes.set_xlabel("Share of the deadlines that users ask for (%)")
+            axes.set_xlabel("Share of the deadlines asked for (%)")
             axes.grid(False)
             figure.set_layout_engine("constrained")
-            figure.legend(loc="outside upper left", ncols=5, handlelength=1.0, columnspacing=1.2)
+            figure.legend(loc="outside upper left", ncols=2, handlelength=1.0, columnspacing=1.2)
 
     return _made("What becomes of the deadlines that users ask for", draw, rows)
 
@@ -121,15 +138,15 @@ def _earliness(advice: Advice) -> PagePicture:
     names = [f"{quantile:.0%}" for quantile in QUANTILES]
     rows = [["processors", "jobs", *(f"{each} of jobs (h)" for each in names)]]
     rows += [
-        [each.group, str(each.jobs), *(_number(value / HOUR) for value in each.responses)]
+        [each.group, str(each.jobs), *(_number(value / HOUR) for value in each.delays)]
         for each in groups
     ]
 
     def draw(path: Path) -> None:
-        with picture(path, 8, 1.5 + 0.5 * len(groups)) as figure:
+        with picture(path, WIDTH, 1.7 + 0.5 * len(groups)) as figure:
             axes = figure.subplots()
             for place, each in enumerate(groups):
-                values = [value / HOUR for value in each.responses if math.isfinite(value)]
+                values = [value / HOUR for value in each.delays if math.isfinite(value)]
                 axes.plot(values, [place] * len(values), color="#999999", linewidth=2, zorder=1)
                 for index, value in enumerate(values):
                     axes.plot(
@@ -140,18 +157,20 @@ def _earliness(advice: Advice) -> PagePicture:
                         linestyle="none",
                         label=None if place else names[index],
                     )
-            axes.set_xscale("log")
-            axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            # Most delays are 0, which a logarithm has no place for.
+            axes.set_xscale("symlog", linthresh=0.1, linscale=0.3)
+            axes.xaxis.set_major_locator(FixedLocator([0, 0.1, 1, 10, 100, 1000]))
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
             axes.xaxis.set_minor_locator(NullLocator())
+            axes.set_xlim(left=-0.02)
             axes.set_yticks(range(len(groups)), [f"{e.group} ({e.jobs:,})" for e in groups])
             axes.invert_yaxis()
             axes.set_ylim(len(groups) - 0.5, -0.5)
-            axes.set_xlabel("Earliest end that could be promised (hours after the submission)")
-            legend_above(axes, len(names), title=None)
+            axes.set_xlabel("Delay promised at most, beyond the own estimate (hours)")
+            legend_above(axes, len(names), title=None, handlelength=0.8, columnspacing=1.0)
             figure.set_layout_engine("constrained")
 
-    title = "How early the end of so many jobs could be promised, by class of processors"
+    title = "Delay behind the estimate with which so many jobs could be promised an end"
     return _made(title, draw, rows)
 
 
@@ -162,7 +181,7 @@ def _curves(
     cases: dict[float, tuple[AdviceCase, AdviceCase]],
 ) -> PagePicture:
     """Return two panels over what is varied: deadlines promised, and utilization."""
-    name = advice.choices.scheduler.name
+    name = manager_name(advice.choices.scheduler)
     ordered = sorted(cases)
     lines: dict[str, tuple[Measure, int]] = {f"{name}: promised": (promised, 1)}
     lines |= {"EASY: utilization": (utilization, 0), f"{name}: utilization": (utilization, 1)}
@@ -179,7 +198,9 @@ def _curves(
         rows.append(row)
 
     def draw(path: Path) -> None:
-        with panels(path, 2, (4.2, 3.2), (0.0, 0.3)) as (_figure, (left, right)):
+        with picture(path, WIDTH, 5.4) as figure:
+            figure.set_layout_engine("constrained")
+            left, right = figure.subplots(2, 1)
             for index, (text, values) in enumerate(found.items()):
                 axes = left if index == 0 else right
                 known = [(x, v) for x, v in zip(ordered, values, strict=True) if v is not None]
@@ -216,9 +237,9 @@ def _number(value: float) -> str:
     return f"{value:.4f}" if math.isfinite(value) else ""
 
 
-def advice_page(advice: Advice, command: str) -> str:
-    """Return advice as HTML; ``command`` made it."""
-    pictures, workload = further_pictures(advice), advice.trace.workload
+def advice_sections(advice: Advice) -> dict[str, list[Block | None]]:
+    """Return the sections of a page: blocks by title."""
+    pictures = further_pictures(advice)
 
     def picture(name: str) -> list[Block]:
         return [pictures[name]] if name in pictures else []
@@ -229,16 +250,22 @@ def advice_page(advice: Advice, command: str) -> str:
         rows=[[each.setting, each.value, each.reason] for each in recommended(advice)],
     )
     estimates, stringencies = other_tables(advice)
-    sections: dict[str, list[Block | None]] = {
+    misfits = warnings(advice)
+    return {
         "In short": [
-            PageText(paragraphs=summary(advice)),
+            PageAlert(paragraphs=misfits) if misfits else None,
+            PageText(paragraphs=headline(advice)),
             first_picture(advice),
             first_table(advice),
         ],
         "Settings to choose": [settings],
         "Limits": [PageText(paragraphs=limits(advice))],
-        "What was read": [PageFacts(facts=read_facts(advice)), repairs_table(advice)],
-        "What users got": [users_table(advice), windows_table(advice)],
+        "What was read": [
+            PageFacts(facts=read_facts(advice)),
+            repairs_table(advice),
+            sizes_table(advice),
+        ],
+        "What users got": [fit_table(advice), *users_tables(advice), windows_table(advice)],
         "How early": [*picture("early"), *earliness_tables(advice)],
         "Who is refused": [
             categories_table(advice),
@@ -251,15 +278,59 @@ def advice_page(advice: Advice, command: str) -> str:
         "Load": [*picture("loads"), loads_table(advice)],
         "Estimates": [estimates],
     }
-    count = len(advice.windows)
+
+
+TITLE = "What could be promised, at what price"
+METHOD = "Deadlines are set, admitted and charged as Islam et al. (2003, 2004) do."
+
+
+def advice_page(advice: Advice, command: str) -> str:
+    """Return advice as HTML; ``command`` made it."""
+    workload = advice.trace.workload
+    part = f", partition {advice.name}" if advice.name else ""
     return html_page(
-        "What could be promised, at what price",
-        f"Advice on {Path(workload.source).name}, {workload.processors:,} "
-        f"processors. Deadlines are set, admitted and charged as Islam et al. (2003, 2004) do.",
-        sections,
+        TITLE,
+        f"Advice on {Path(workload.source).name}{part}, {workload.processors:,} processors. "
+        f"{METHOD}",
+        advice_sections(advice),
         command,
-        windows=f"{count}, each drawing duplicates by its number as seed",
+        windows=f"{len(advice.windows)}, each drawing duplicates by its number as seed",
     )
+
+
+def parts_page(
+    parts: Mapping[str, Advice], overview: Sequence[Block], about: str, command: str
+) -> str:
+    """Return several advices as one page: an overview, then each with all its sections."""
+    sections: dict[str, list[Block | None]] = {"Overview": [*overview]}
+    for name, advice in parts.items():
+        sections[name] = [
+            block
+            for title, blocks in advice_sections(advice).items()
+            if any(blocks)
+            for block in (PageHeading(text=f"{name}: {title}"), *blocks)
+        ]
+    windows = ", ".join(f"{name} {len(each.windows)}" for name, each in parts.items())
+    return html_page(TITLE, f"{about} {METHOD}", sections, command, windows=windows)
+
+
+def centre_page(parts: Mapping[str, Advice], small: Mapping[str, int], command: str) -> str:
+    """Return the advice on several partitions as HTML; ``small`` have too few jobs for one."""
+    source = next(iter(parts.values())).trace.workload.source
+    named = {f"Partition {name}": advice for name, advice in parts.items()}
+    told = [
+        "Each partition is simulated by itself, and what is said of one is not said of another."
+    ]
+    if small:
+        names = ", ".join(f"{name or 'none'} ({jobs:,} jobs)" for name, jobs in small.items())
+        told.append(f"Not looked at, as they have few jobs: {names}.")
+    bad = [name for name, advice in parts.items() if not advice.fit.fits]
+    overview: list[Block] = [PageText(paragraphs=told), overview_table(parts)]
+    if bad:
+        alert = f"Nothing can be recommended for {', '.join(bad)}: the model does not fit there."
+        overview.insert(0, PageAlert(paragraphs=[alert]))
+    about = f"Advice on {Path(source).name}, {len(parts)} partitions."
+    return parts_page(named, overview, about, command)
 
 
 def advice_document(advice: Advice) -> dict[str, Any]:
@@ -292,7 +363,13 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "left_out": advice.trace.repairs,
         "windows": advice.windows,
         "interval": "95 %, Student's t over windows",
+        "partition": advice.name,
         "summary": summary(advice),
+        "fit": {
+            "fits": advice.fit.fits,
+            "known": advice.fit.is_known,
+            "classes": advice.fit.classes,
+        },
         "settings": recommended(advice),
         "limits": limits(advice),
         "deadline_price": advice.deadline_price,

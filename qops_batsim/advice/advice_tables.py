@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,12 +19,15 @@ from qops_batsim.advice.advise import (
     refused_work,
     utilization,
 )
+from qops_batsim.advice.fit import HIGH, LEAST_WAIT, LOW, SIZES, size_classes, wait_quantiles
 from qops_batsim.advice.recommendations import (
+    CANNOT_SAY,
     QUANTILES,
-    SIZES,
+    best_offer,
     earliness,
     factor_text,
     hours,
+    manager_name,
     percent,
 )
 from qops_batsim.advice.trace_runs import (
@@ -34,11 +38,11 @@ from qops_batsim.advice.trace_runs import (
     add_up,
     reason_of,
 )
-from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
+from qops_batsim.economics.charges import Categories
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
+from qops_batsim.tables import Floats, Words
 from qops_batsim.workload.conversion import DONE
-from qops_batsim.workload.delay_jobs import run_times_until_killed
 
 
 def read_facts(advice: Advice) -> dict[str, str]:
@@ -55,6 +59,12 @@ def read_facts(advice: Advice) -> dict[str, str]:
     if trace.calendar is not None:
         dates = " to ".join(map(trace.calendar.text, (begin, last)))
         facts["submitted"] += f", {dates} ({trace.calendar.time_zone})"
+    if advice.name:
+        facts["partition"] = advice.name
+    if trace.counted:
+        facts["counted in"] = trace.counted
+    if trace.size_is:
+        facts["machine"] += f": {trace.size_is}"
     if trace.offered_load is not None:
         facts["offered load"] = f"{trace.offered_load:.3f} of what the machine can do"
     return facts
@@ -100,56 +110,160 @@ def windows_table(advice: Advice) -> PageTable:
     )
 
 
-def users_table(advice: Advice) -> PageTable:
-    """Return the waits in the log, if it tells them, and under EASY in the windows."""
-    categories, size = Categories(), len(PROCESSOR_CLASSES)
-    labels = categories.labels()
-    told: dict[str, list[float]] = {name: [] for name in PROCESSOR_CLASSES}
-    work = dict.fromkeys(PROCESSOR_CLASSES, 0.0)
-    workload = advice.trace.workload
-    for job, wait, run_time in zip(
-        workload.jobs,
-        advice.trace.records["wait_time"].tolist(),
-        run_times_until_killed(workload),
-        strict=True,
-    ):
-        name = PROCESSOR_CLASSES[labels.index(categories.label(run_time, job.processors)) % size]
-        told[name].append(wait)
-        work[name] += run_time * job.processors / HOUR
-    easy: dict[str, list[float]] = {name: [] for name in PROCESSOR_CLASSES}
-    for run in advice.of(advice.choices.easy()):
-        for label, waits in run.waits.items():
-            easy[PROCESSOR_CLASSES[labels.index(label) % size]] += waits
-    for each in (told, easy):
-        each["all"] = [wait for waits in each.values() for wait in waits]
-    work["all"] = sum(work.values())
-    rows = [
-        [
-            SIZES.get(name, name),
-            f"{len(waits):,}",
-            f"{work[name]:,.0f}",
-            *_waits(waits),
-            *_waits(easy[name]),
-        ]
-        for name, waits in told.items()
-        if waits
-    ]
-    parts = [f"{who} {q:.0%} (h)" for who in ("log", "EASY") for q in (0.5, 0.9)]
+def sizes_table(advice: Advice) -> PageTable | None:
+    """Return the most processors in use at once by month, where the trace tells starts and dates.
+
+    A machine that grew or shrank while the trace was made is simulated with one size.
+    """
+    records, calendar = advice.trace.records, advice.trace.calendar
+    known = (records["wait_time"] >= 0) & (records["run_time"] > 0)
+    if calendar is None or not known.any():
+        return None
+    starts = (records["submit_time"] + records["wait_time"])[known]
+    width = records["requested_processors"][known]
+    dates = np.concatenate([starts + records["run_time"][known], starts])
+    # At one date, those that end come first.
+    order = np.argsort(dates, kind="stable")
+    used = np.cumsum(np.concatenate([-width, width])[order])
+    days, first = np.unique(dates[order] // 86400, return_index=True)
+    months: dict[str, int] = {}
+    for day, most in zip(days.tolist(), np.maximum.reduceat(used, first).tolist(), strict=True):
+        month = calendar.month_of(day * 86400)
+        months[month] = max(months.get(month, 0), int(most))
+    if len(months) < 2:
+        return None
     return PageTable(
-        title="Waits by class of processors",
-        headings=["processors", "jobs", "core-hours", *parts],
-        rows=rows,
-        note="The wait that half and nine tenths of the jobs did not exceed: in the log, with the "
-        "site's own policies, and in the windows simulated with EASY backfilling.",
+        title="Most in use at once",
+        headings=["month", "processors"],
+        rows=[[month, f"{most:,}"] for month, most in months.items()],
+        note=f"All windows are simulated with {advice.trace.workload.processors:,}.",
     )
 
 
-def _waits(waits: list[float]) -> list[str]:
-    known = [each for each in waits if each >= 0]
-    if not known:
-        return ["-", "-"]
-    values = np.quantile(known, (0.5, 0.9), method="inverted_cdf").tolist()
-    return [hours(value) for value in values]
+def fit_table(advice: Advice) -> PageTable | None:
+    """Return how waits simulated with EASY compare with logged ones; None without these."""
+    if not advice.fit.is_known:
+        return None
+    rows = [
+        [
+            each.group,
+            f"{each.jobs:,}",
+            *map(hours, (*each.logged, *each.simulated)),
+            *(f"{ratio:.2f}" for ratio in each.ratios),
+        ]
+        for each in advice.fit.classes
+    ]
+    parts = [f"{who} {q:.0%} (h)" for who in ("log", "EASY") for q in (0.5, 0.9)]
+    return PageTable(
+        title="Does the model fit?",
+        headings=["processors", "jobs", *parts, "ratio 50%", "ratio 90%"],
+        rows=rows,
+        note="The wait that half and nine tenths of the simulated jobs did not exceed: in the "
+        "log, with the site's own policies, and with EASY backfilling. Ratios are EASY's wait over "
+        f"the logged one, where waits below {LEAST_WAIT / 60:.0f} minutes count as this much; "
+        f"outside {LOW:g} to {HIGH:g} nothing is recommended.",
+    )
+
+
+_MOST_GROUPS = 12
+
+
+def users_tables(advice: Advice) -> list[PageTable]:
+    """Return the waits in the log by size, partition and account, as far as it tells them."""
+    records = advice.trace.records
+    classes = Words([*SIZES.values()], size_classes(records["requested_processors"]))
+    columns = {"processors": classes}
+    names = {"partition": "queue", "account": "group"}
+    columns |= {
+        title: advice.trace.texts[field]
+        for title, field in names.items()
+        if field in advice.trace.texts
+    }
+    waits = records["wait_time"]
+    if not (waits >= 0).any():
+        return []
+    limits = records["requested_time"]
+    run_times = np.where(limits > 0, np.minimum(records["run_time"], limits), records["run_time"])
+    work = run_times * records["requested_processors"] / HOUR
+    return [
+        _waits_table(title, column, waits, work)
+        for title, column in columns.items()
+        if title == "processors" or len(set(column.words)) > 1
+    ]
+
+
+def _waits_table(title: str, column: Words, waits: Floats, work: Floats) -> PageTable:
+    """Return waits by the words of a column, the groups with most work first, then all jobs."""
+    of_word = np.bincount(column.which, work, minlength=len(column.words))
+    order = np.argsort(-of_word, kind="stable") if title != "processors" else range(len(of_word))
+    groups = [(column.words[at] or "-", column.which == at) for at in [*order][:_MOST_GROUPS]]
+    groups.append(("all", np.ones(len(waits), np.bool_)))
+    rows = []
+    for name, inside in groups:
+        known = waits[inside & (waits >= 0)]
+        if inside.any():
+            mean = f"{known.mean() / HOUR:,.2f}" if len(known) else "-"
+            quantiles = map(hours, wait_quantiles(known))
+            rows.append([name, f"{inside.sum():,}", f"{work[inside].sum():,.0f}", mean, *quantiles])
+    more = len(of_word) - _MOST_GROUPS
+    return PageTable(
+        title=f"Waits in the log by {title}",
+        headings=[title, "jobs", "core-hours", "mean (h)", "50% (h)", "90% (h)"],
+        rows=rows,
+        note=f"Of all jobs of the trace; {more:,} with less work are not shown."
+        if more > 0
+        else "Of all jobs of the trace.",
+    )
+
+
+def overview_table(parts: Mapping[str, Advice], title: str = "Partitions") -> PageTable:
+    """Return several advices side by side, a row each."""
+    rows = []
+    for name, advice in parts.items():
+        choices, fit, trace = advice.choices, advice.fit, advice.trace
+        all_jobs = next((each for each in fit.classes if each.group == "all"), None)
+        offer, kind = best_offer(advice)
+        waits = (
+            ("-", "-")
+            if all_jobs is None
+            else map(hours, (all_jobs.logged[1], all_jobs.simulated[1]))
+        )
+        verdict = "not known" if not fit.is_known else "yes" if fit.fits else "no"
+        told = factor_text(offer.stringency).removesuffix(" times EASY's response")
+        told = {"EASY's response": "1"}.get(told, told)
+        rows.append(
+            [
+                name,
+                f"{len(trace.workload.jobs):,}",
+                f"{trace.workload.processors:,}",
+                "-" if trace.offered_load is None else f"{trace.offered_load:.2f}",
+                *waits,
+                verdict,
+                *(percent(advice.mean(choices.chosen, each)) for each in (promised, refused_work)),
+                percent(advice.mean(choices.easy(), missed)),
+                CANNOT_SAY if not fit.fits else told if kind != "none" else "none tried",
+            ]
+        )
+    return PageTable(
+        title=title,
+        headings=[
+            title.lower().removesuffix("s"),
+            "jobs",
+            "processors",
+            "offered load",
+            "log 90% (h)",
+            "EASY 90% (h)",
+            "fits",
+            "promised (%)",
+            "refused core-hours (%)",
+            "missed by EASY (%)",
+            "times EASY's response to offer",
+        ],
+        rows=rows,
+        note="Waits that nine tenths of the simulated jobs did not exceed, in the log and under "
+        "EASY. Promised, refused and missed: of deadlines at the stringency asked for. To offer: "
+        "the strictest deadline tried of which enough jobs and core-hours could be promised.",
+    )
 
 
 MEASURES = {
@@ -189,13 +303,18 @@ def _rate(choices: AdviceChoices) -> str:
     return f"{choices.rate:g} {choices.currency} a core-hour"
 
 
+def compared_cases(choices: AdviceChoices) -> dict[str, AdviceCase]:
+    """Return the cases of EASY and the schedulers by the names that managers know them by."""
+    cases = {"EASY": choices.easy(), manager_name(choices.scheduler): choices.chosen}
+    return cases | {manager_name(each): choices.of(each) for each in choices.compared}
+
+
 def first_table(advice: Advice) -> PageTable:
     """Return the schedulers side by side."""
-    choices = advice.choices
-    cases = {"EASY": choices.easy(), choices.scheduler.name: choices.chosen}
-    cases |= {each.name: choices.of(each) for each in choices.compared}
-    rows = []
-    for name, case in cases.items():
+    choices, rows = advice.choices, []
+    named = {manager_name(each): each.name for each in (choices.scheduler, *choices.compared)}
+    options = "; ".join(f"{name} is {own}" for name, own in named.items() if name != own)
+    for name, case in compared_cases(choices).items():
         income = f"{advice.income(case):,.0f}"
         measures = [advice.mean(case, MEASURES[each]) for each in FIRST]
         rows.append([name, *map(percent, measures), income])
@@ -206,7 +325,8 @@ def first_table(advice: Advice) -> PageTable:
         note=f"{_INTERVALS} Income: {_rate(choices)}, and "
         f"{advice.deadline_price:,.4g} for a QoS charge of 1, which a deadline that is missed "
         "costs the centre. Later than asked: the user takes an offer, with the tolerance that "
-        "the scheduler's options say. Utilization: while jobs were submitted.",
+        "the scheduler's options say. Utilization: while jobs were submitted."
+        + (f" In --against, {options}." if options else ""),
     )
 
 

@@ -8,14 +8,16 @@ processors and for urgency.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
+from qops_batsim.advice.fit import UNKNOWN_FIT, ModelFit, model_fit
 from qops_batsim.advice.plan_asker import EarliestPromises, watched_scheduler
 from qops_batsim.advice.trace_runs import (
     EXACT,
@@ -154,6 +156,9 @@ class Advice:
     windows: Sequence[TraceWindow]
     prepared: Prepared
     runs: dict[AdviceCase, AdviceRun]
+    fit: ModelFit = UNKNOWN_FIT
+    name: str = ""
+    """The partition, if the trace tells one."""
 
     def of(self, case: AdviceCase) -> list[AdviceRun]:
         """Return the runs of a case, window by window."""
@@ -247,6 +252,12 @@ def refused_work(run: AdviceRun) -> float | None:
     return _percent(run.counts.refused_work, run.work)
 
 
+def promised_work(run: AdviceRun) -> float | None:
+    """Return the share of all core-hours that jobs with refused deadlines would not have used."""
+    lost = refused_work(run)
+    return None if lost is None else 100 - lost
+
+
 def utilization(run: AdviceRun) -> float | None:
     """Return the utilization while jobs were submitted (%)."""
     return run.metrics.utilization_during_submissions
@@ -262,6 +273,7 @@ def advise(
     *,
     processors: int | None = None,
     time_zone: str | None = None,
+    name: str = "",
     workers: Workers = 1,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Advice:
@@ -275,6 +287,8 @@ def advise(
         Size of the machine, if the file does not tell it.
     time_zone
         The site's (``Europe/Stockholm``), if the file does not tell it.
+    name
+        Name of the partition that the trace is of.
     workers, on_progress
         See :func:`~qops_batsim.experiments.pool.run_cases`.
 
@@ -292,7 +306,8 @@ def advise(
     if not isinstance(trace, Conversion):
         trace = read_trace(trace, processors=processors, time_zone=time_zone)
     prepared = prepare(trace.workload)
-    windows = choose_windows(len(prepared.workload.jobs), choices.windows, choices.window_jobs)
+    count = len(prepared.workload.jobs)
+    windows = choose_windows(count, choices.windows, choices.window_jobs, is_part=bool(name))
     cases = [
         msgspec.structs.replace(case, window=number)
         for number in range(len(windows))
@@ -300,4 +315,30 @@ def advise(
     ]
     work = TraceRuns(prepared.workload, windows)
     runs = run_cases(work, cases, workers=workers, group_by=shared_work, on_progress=on_progress)
-    return Advice(choices, trace, windows, prepared, runs)
+    return Advice(
+        choices, trace, windows, prepared, runs, _fit(choices, trace, prepared, windows, runs), name
+    )
+
+
+def _fit(
+    choices: AdviceChoices,
+    trace: Conversion,
+    prepared: Prepared,
+    windows: Sequence[TraceWindow],
+    runs: Mapping[AdviceCase, AdviceRun],
+) -> ModelFit:
+    """Return how the waits of the windows under EASY compare with those in the log."""
+    columns = prepared.workload.columns
+    order = np.argsort(columns.submission_times, kind="stable")
+    rows = np.concatenate([order[each.skip : each.skip + each.jobs] for each in windows])
+    ids = [columns.ids[row] for row in rows.tolist()]
+    places = dict.fromkeys(ids, 0)
+    for place, job in enumerate(trace.workload.columns.ids):
+        if job in places:
+            places[job] = place
+    simulated: dict[str, list[float]] = {}
+    for number in range(len(windows)):
+        for label, waits in runs[choices.easy(window=number)].waits.items():
+            simulated.setdefault(label, []).extend(waits)
+    logged = trace.records["wait_time"][[places[job] for job in ids]]
+    return model_fit(logged, columns.processors[rows], simulated)

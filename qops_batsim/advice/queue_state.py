@@ -12,8 +12,9 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -114,8 +115,25 @@ _UNKNOWN = 0xFFFFFFFE
 """From here on Slurm's numbers of 32 bits mean "no value" or "infinite"."""
 
 
+Selection = Mapping[str, Sequence[str]]
+"""Names that jobs are taken by: of ``partition``, ``qos``, ``account`` and ``reservation``."""
+
+
+def _is_elsewhere(record: dict[str, Any], selection: Selection) -> str:
+    """Return why a job is not of those that are taken, empty if it is."""
+    for what, wanted in selection.items():
+        told = str(record.get("resv_name" if what == "reservation" else what) or "")
+        # A waiting job may ask for several partitions.
+        names = set(told.split(",")) if what == "partition" else {told}
+        if wanted and "all" not in wanted and not names & set(wanted):
+            return f"of another {what}"
+        if what == "reservation" and not wanted and told:
+            return "inside a reservation"
+    return ""
+
+
 def read_squeue(
-    data: dict[str, Any], source: str
+    data: dict[str, Any], source: str, selection: Selection = MappingProxyType({})
 ) -> tuple[list[QueuedJob], Counter[str], float | None]:
     """Return the jobs, how many were left out and why, and the date (seconds since 1970)."""
     jobs: list[QueuedJob] = []
@@ -125,7 +143,9 @@ def read_squeue(
         if not isinstance(record, dict) or "job_id" not in record:
             raise InputError(f"{where}: an object with a job_id is expected")
         states = _states(record.get("job_state"), where)
-        if states & _HOLDING:
+        if elsewhere := _is_elsewhere(record, selection):
+            left_out[elsewhere] += 1
+        elif states & _HOLDING:
             jobs.append(_running(record, where))
         elif "SUSPENDED" in states:
             jobs.append(_suspended(record, where))
@@ -289,8 +309,9 @@ def read_queue(
     processors: int | None = None,
     now: float | None = None,
     written_at: float | None = None,
+    selection: Selection = MappingProxyType({}),
 ) -> QueueState:
-    """Read a queue of either form; O(jobs).
+    """Read a queue of either form, of squeue the jobs that are selected; O(jobs).
 
     ``processors``, the size of the machine, and ``now`` (seconds since 1970) go before what is
     written; ``written_at`` is the date where none is. What is not known is asked for by an error.
@@ -306,8 +327,13 @@ def read_queue(
     refuse_repeated_names(content, source)
     jobs: list[QueuedJob]
     if _is_squeue(data):
-        jobs, left_out, told = read_squeue(data, source)
+        jobs, left_out, told = read_squeue(data, source, selection)
         size = None
+    elif any(selection.values()):
+        raise InputError(
+            f"{source}: is no output of squeue; partitions, QOS, accounts and reservations can be "
+            "chosen of that only"
+        )
     else:
         jobs, size, told = _own_form(data, source)
         left_out = Counter()

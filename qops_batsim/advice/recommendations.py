@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 import numpy as np
@@ -14,17 +14,19 @@ from qops_batsim.advice.advise import (
     Advice,
     later,
     promised,
+    promised_work,
     refused_work,
     utilization,
 )
+from qops_batsim.advice.fit import SIZES, ClassFit
 from qops_batsim.advice.trace_runs import EXACT, EarliestPromise
 from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
+from qops_batsim.experiments.deadline_runs import Contestant
 from qops_batsim.experiments.statistics import LEAST, Interval
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95)
 
-SIZES = {"sequential": "1", "narrow": "2 to 8", "wide": "9 to 32", "very-wide": "33 or more"}
-"""The classes of processors, as their users would say."""
+CANNOT_SAY = "cannot be said"
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,8 +88,10 @@ def _earliness(group: str, promises: list[EarliestPromise]) -> Earliness:
 
 
 def hours(seconds: float) -> str:
-    """Return a duration as a number of hours, ``none`` if infinite."""
-    return "none" if math.isinf(seconds) else f"{seconds / HOUR:,.2f}"
+    """Return a duration as a number of hours; ``never`` if infinite, ``-`` if not known."""
+    if math.isnan(seconds):
+        return "-"
+    return "never" if math.isinf(seconds) else f"{seconds / HOUR:,.2f}"
 
 
 def percent(interval: Interval | None) -> str:
@@ -99,13 +103,17 @@ def percent(interval: Interval | None) -> str:
 
 
 def short(interval: Interval | None) -> str:
-    """Return the same for a sentence, without decimals."""
+    """Return the same for a sentence: without decimals, or one below 10 %."""
     if interval is None:
         return "an unknown part"
-    if interval.known is None or round(interval.known[0]) == round(interval.known[1]):
-        return f"{interval.mean:.0f} %"
+
+    def digits(value: float) -> str:
+        return f"{value:.1f}".removesuffix(".0") if abs(value) < 9.5 else f"{value:.0f}"
+
+    if interval.known is None or digits(interval.known[0]) == digits(interval.known[1]):
+        return f"{digits(interval.mean)} %"
     low, high = (min(max(end, 0.0), 100.0) for end in interval.known)
-    return f"{interval.mean:.0f} % (between {low:.0f} and {high:.0f} %)"
+    return f"{digits(interval.mean)} % (between {digits(low)} and {digits(high)} %)"
 
 
 def span(seconds: float) -> str:
@@ -115,7 +123,7 @@ def span(seconds: float) -> str:
     for unit, size in (("days", 86400.0), ("hours", HOUR)):
         if seconds >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
-    return f"{seconds / 60:.0f} minutes"
+    return "no delay" if seconds < 30 else f"{seconds / 60:.0f} minutes"
 
 
 def factor_text(stringency: float) -> str:
@@ -123,28 +131,75 @@ def factor_text(stringency: float) -> str:
     return "EASY's response" if stringency == 0 else f"{1 - stringency:.3g} times EASY's response"
 
 
-def best_stringency(advice: Advice) -> tuple[float, bool]:
-    """Return the strictest deadline of which enough could be promised, else the laxest tried.
+def manager_name(contestant: Contestant) -> str:
+    """Return a scheduler's name for readers who do not know its options.
 
-    Also tells whether it is enough.
+    >>> from qops_batsim.experiments.deadline_runs import contestant_of
+    >>> manager_name(contestant_of("fqops:tolerance_factor=2"))
+    'qops, users accept twice as late'
     """
-    choices = advice.choices
-    shares = _shares(advice)
-    for value in sorted(shares, reverse=True):
-        if shares[value].mean >= 100 * choices.goal:
-            return value, True
-    return min(shares), False
+    settings = contestant.settings
+    if contestant.scheduler != "fqops" or settings.keys() != {"tolerance_factor"}:
+        return contestant.name
+    factor = settings["tolerance_factor"]
+    return f"qops, users accept {'twice' if factor == 2 else f'{factor:g} times'} as late"
 
 
-def _shares(advice: Advice) -> Mapping[float, Interval]:
-    choices = advice.choices
-    found = {}
-    for value in sorted({choices.stringency, *choices.stringencies}):
+def change_text(first: Interval | None, second: Interval | None) -> str:
+    """Return how a share goes from one to another, in the words that the two call for."""
+    if first is None or second is None:
+        return "are not known"
+    if short(first) == short(second):
+        return f"stay at {short(first)}"
+    return (
+        f"{'fall' if second.mean < first.mean else 'rise'} from {short(first)} to {short(second)}"
+    )
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """Deadlines of a stringency: shares (%) of jobs and core-hours that could be promised."""
+
+    stringency: float
+    jobs: Interval
+    work: Interval
+
+    @property
+    def mean(self) -> float:
+        """Return the smaller of the two shares."""
+        return min(self.jobs.mean, self.work.mean)
+
+    @property
+    def least(self) -> float:
+        """Return the smaller of their lower ends: what another stretch may give."""
+        return min(self.jobs.ends[0], self.work.ends[0])
+
+
+def offers(advice: Advice) -> list[Offer]:
+    """Return what was tried, the strictest first."""
+    choices, found = advice.choices, []
+    for value in sorted({choices.stringency, *choices.stringencies}, reverse=True):
         case = choices.case(stringency=value, promises=value == choices.stringency)
-        share = advice.mean(case, promised)
-        if share is not None:
-            found[value] = share
+        jobs, work = (advice.mean(case, each) for each in (promised, promised_work))
+        if jobs is not None and work is not None:
+            found.append(Offer(stringency=value, jobs=jobs, work=work))
     return found
+
+
+def best_offer(advice: Advice) -> tuple[Offer, str]:
+    """Return the strictest deadline of which enough jobs and core-hours could be promised.
+
+    Also tells how far that goes: ``sure`` if both intervals lie above the goal, ``mean`` if only
+    the means do, and ``none`` for the laxest tried where even these do not.
+    """
+    goal, found = 100 * advice.choices.goal, offers(advice)
+    if len(advice.windows) >= LEAST:
+        for each in found:
+            if each.least >= goal:
+                return each, "sure"
+    for each in found:
+        if each.mean >= goal:
+            return each, "mean"
+    return found[-1], "none"
 
 
 def best_scheduler(advice: Advice) -> tuple[str, str]:
@@ -153,7 +208,7 @@ def best_scheduler(advice: Advice) -> tuple[str, str]:
     Another one than the chosen one needs an interval that tells the two apart.
     """
     choices = advice.choices
-    best, why = choices.scheduler.name, ""
+    best, why = manager_name(choices.scheduler), ""
     least = advice.mean(choices.chosen, refused_work)
     hidden = None
     for other in choices.compared:
@@ -166,7 +221,8 @@ def best_scheduler(advice: Advice) -> tuple[str, str]:
         if share is None or share.mean >= least.mean or more.ends[1] < 0:
             continue
         told = (
-            f"{other.name} refuses {short(share)} of the core-hours, {choices.scheduler.name} "
+            f"{manager_name(other)} refuses {short(share)} of the core-hours, "
+            f"{manager_name(choices.scheduler)} "
             f"{short(advice.mean(choices.chosen, refused_work))}"
         )
         if short(share) == short(least):
@@ -177,36 +233,115 @@ def best_scheduler(advice: Advice) -> tuple[str, str]:
                 stretches = "one stretch" if len(advice.windows) == 1 else "two stretches"
                 hidden = f"{told}, but {stretches} of the trace cannot tell the two apart"
             continue
-        best, least, why = other.name, share, f"{told}; no fewer deadlines are promised"
-        offers = advice.mean(case, later)
-        if offers is not None and offers.mean > 0:
-            best += " where users accept later ends"
-            why += f", but {short(offers)} of all for a later end than asked for"
-    return best, why or hidden or "no other one tried refuses less work without promising less"
+        best, least, why = manager_name(other), share, f"{told}; no fewer deadlines are promised"
+        put_off = advice.mean(case, later)
+        if put_off is not None and put_off.mean > 0:
+            why += f", but {short(put_off)} of all for a later end than asked for"
+    nothing = "no other one tried refuses less work without promising less"
+    return best, why or hidden or (nothing if choices.compared else "no other one was tried")
 
 
 def recommended(advice: Advice) -> list[Setting]:
-    """Return what a centre would set."""
-    choices = advice.choices
-    value, enough = best_stringency(advice)
-    shares = _shares(advice)
-    stricter = [each for each in shares if each > value]
-    reason = f"{short(shares[value])} of the deadlines could be promised then"
-    if not enough:
-        reason += f", not the {100 * choices.goal:g} % wanted; nothing laxer was tried"
-    elif stricter:
-        reason += f"; within {factor_text(min(stricter))}, {short(shares[min(stricter)])}"
-    scheduler, why = best_scheduler(advice)
-    return [
-        Setting(
-            setting="deadlines to offer", value=f"an end within {factor_text(value)}", reason=reason
-        ),
-        Setting(setting="scheduler", value=scheduler, reason=why),
+    """Return what a centre would set; nothing can be said where the model does not fit."""
+    found = [
+        _offered(advice),
+        _scheduler(advice),
         _price(advice),
         _published(advice),
         _estimates(advice),
         *([_load(advice)] if len(advice.choices.loads) > 1 else []),
     ]
+    if advice.fit.fits:
+        return found
+    why = f"because {misfit_text(advice.fit.misfits[0])}"
+    return [Setting(setting=each.setting, value=CANNOT_SAY, reason=why) for each in found]
+
+
+def misfit_text(worst: ClassFit) -> str:
+    """Return how far simulated waits are from logged ones, for a class of processors."""
+    at = worst.ratios.index(worst.worst)
+    who = "all jobs" if worst.group == "all" else f"the jobs of {worst.group} processors"
+    part = ("half", "nine of ten")[at]
+    return (
+        f"{part} of {who} waited up to {hours(worst.logged[at])} h in the log, but "
+        f"{hours(worst.simulated[at])} h in the simulation of EASY"
+    )
+
+
+_TOO_SHORT = (
+    "limits per user or account that hold jobs back",
+    "priorities that let others go first",
+    "reservations, and nodes that were down",
+    "dependencies, if jobs wait from their submission on",
+    "windows that begin with an empty machine (--window-jobs makes them longer)",
+)
+_TOO_LONG = (
+    "a machine that is larger than the one taken here (--processors, --nodes)",
+    "jobs that share processors",
+    "users whose walltimes the site's scheduler corrects",
+)
+
+
+def warnings(advice: Advice) -> list[str]:
+    """Return why nothing can be recommended; empty where the model fits."""
+    misfits = advice.fit.misfits
+    if not misfits:
+        return []
+    short_waits = misfits[0].worst < 1
+    causes = [*(_TOO_SHORT if short_waits else _TOO_LONG)]
+    if short_waits and not advice.name:
+        causes.insert(0, "several partitions or queues that are pooled here (--partition)")
+    others = ", ".join(each.group for each in misfits[1:])
+    return [
+        f"The model does not fit this trace: {misfit_text(misfits[0])}. No recommendation can be "
+        "made." + (f" Nor does it fit other classes of processors: {others}." if others else ""),
+        f"Likely causes: {'; '.join(causes)}.",
+    ]
+
+
+def _offered(advice: Advice) -> Setting:
+    offer, kind = best_offer(advice)
+    goal, found = f"{100 * advice.choices.goal:g} %", offers(advice)
+    reason = f"{short(offer.jobs)} of the deadlines, and {short(offer.work)} of the core-hours, "
+    reason += "could be promised then"
+    if kind == "none":
+        reason += f", not the {goal} wanted of both; nothing laxer was tried"
+    elif kind == "mean" and len(advice.windows) >= LEAST:
+        reason += f", on average: another stretch may give less than the {goal} wanted"
+    stricter = [each for each in found if each.stringency > offer.stringency]
+    if stricter and kind != "none":
+        other = stricter[-1]
+        reason += (
+            f"; within {factor_text(other.stringency)}, {short(other.jobs)} of the deadlines and "
+            f"{short(other.work)} of the core-hours"
+        )
+    value = f"an end within {factor_text(offer.stringency)}"
+    return Setting(setting="deadlines to offer", value=value, reason=reason)
+
+
+def trade(advice: Advice) -> str:
+    """Return what laxer deadlines change: from those asked for to those to offer, or the laxest."""
+    choices, found = advice.choices, offers(advice)
+    asked = next(each for each in found if each.stringency == choices.stringency)
+    other, _ = best_offer(advice)
+    if other.stringency >= asked.stringency:
+        other = found[-1]
+    if other is asked:
+        return ""
+    first, second = (
+        advice.mean(choices.case(stringency=each.stringency, promises=each is asked), refused_work)
+        for each in (asked, other)
+    )
+    return (
+        f"From {1 - asked.stringency:.3g} to {1 - other.stringency:.3g} times EASY's response, "
+        f"the deadlines promised {change_text(asked.jobs, other.jobs)}, and the refused "
+        f"core-hours {change_text(first, second)}."
+    )
+
+
+def _scheduler(advice: Advice) -> Setting:
+    scheduler, why = best_scheduler(advice)
+    return Setting(setting="scheduler", value=scheduler, reason=why)
 
 
 def _price(advice: Advice) -> Setting:
@@ -233,10 +368,7 @@ def _price(advice: Advice) -> Setting:
 def _published(advice: Advice) -> Setting:
     at = QUANTILES.index(0.9)
     groups = earliness(advice.promises, by_processors=True)
-    told = "; ".join(
-        f"{each.group}: {span(delay) if (delay := each.delays[at]) >= 30 else 'none'}"
-        for each in groups[:-1]
-    )
+    told = "; ".join(f"{each.group}: {span(each.delays[at])}" for each in groups[:-1])
     return Setting(
         setting="promise to publish",
         value=f"an end after the walltime and a delay, by processors {told}",
@@ -265,48 +397,104 @@ def _estimates(advice: Advice) -> Setting:
 
 def _load(advice: Advice) -> Setting:
     choices = advice.choices
-    told = []
-    for load in sorted(choices.loads):
-        share = advice.mean(choices.case(load=load, promises=load == 1), promised)
-        told.append(f"{load:g}: {short(share)}")
+    cases = {
+        load: choices.case(load=load, promises=load == 1) for load in sorted(set(choices.loads))
+    }
+    told = [f"{load:g}: {short(advice.mean(case, promised))}" for load, case in cases.items()]
+    lowest, *_, highest = cases
+    change = advice.difference(cases[highest], cases[lowest], promised)
+    value = f"no change of promises is told up to load {highest:g}"
+    if change is not None and len(advice.windows) >= LEAST and change.ends[1] < 0:
+        value = f"fewer deadlines can be promised at load {highest:g}: promise less before it grows"
+    elif change is not None and len(advice.windows) >= LEAST and change.ends[0] > 0:
+        value = f"more deadlines can be promised at load {highest:g}, measured against EASY's waits"
     return Setting(
         setting="load to expect",
-        value="that of the trace: promise less before it grows",
+        value=value,
         reason=f"deadlines promised at load {'; '.join(told)} (1 is the trace)",
     )
 
 
-def summary(advice: Advice) -> list[str]:
-    """Return what a manager reads first: a few sentences."""
+def few_text(advice: Advice) -> str:
+    """Return how promises change where only a part of the users asks for a deadline."""
+    choices = advice.choices
+    few, all_of_them = choices.case(share=FEW), choices.chosen
+    share, change = advice.mean(few, promised), advice.difference(few, all_of_them, promised)
+    told = f"If {100 * FEW:g} % ask for one, {short(share)} of theirs could be promised"
+    if change is None:
+        return f"Every user asks for a deadline. {told}."
+    sure = len(advice.windows) >= LEAST and not change.ends[0] <= 0 <= change.ends[1]
+    more = "more" if change.mean > 0 else "less"
+    verdict = f"{more} than" if sure else "which the windows do not tell from"
+    return (
+        f"Every user asks for a deadline. {told}, {verdict} the "
+        f"{short(advice.mean(all_of_them, promised))} if all do."
+    )
+
+
+def headline(advice: Advice) -> list[str]:
+    """Return what a manager reads first: what could be promised, at what cost, and the advice."""
     choices = advice.choices
     chosen, easy = advice.counts(choices.chosen), advice.counts(choices.easy())
     kept = chosen.promised - chosen.missed
-    name, asked = choices.scheduler.name, factor_text(choices.stringency)
-    ours, theirs = (advice.mean(each, utilization) for each in (choices.chosen, choices.easy()))
-    settings = {each.setting: each for each in recommended(advice)}
-    offer, scheduler = settings["deadlines to offer"], settings["scheduler"]
-    price = settings["least price of deadlines"].value
-    cost = (
-        f"That costs the {chosen.refused:,} jobs that are refused, and with them "
-        f"{short(advice.mean(choices.chosen, refused_work))} of the core-hours: "
-        f"{short(ours)} of the machine is used instead of {short(theirs)}. To earn that "
-        f"back, deadlines have to bring {price}."
-    )
-    goal = f"{100 * choices.goal:g} % of what is asked for"
-    _, enough = best_stringency(advice)
-    return [
+    name, asked = manager_name(choices.scheduler), factor_text(choices.stringency)
+    told = (
         f"Each of {chosen.jobs:,} jobs asks to end within {asked} (its response: the time from "
         f"submission to end under EASY backfilling), but not before its own estimate has passed. "
         f"With {name} the centre could have promised that to {chosen.promised:,} of them "
         f"({100 * chosen.promised / chosen.jobs:.0f} %), and would have kept "
         f"{'every promise' if kept == chosen.promised else f'{kept:,} promises'}. EASY promises "
         f"nothing and would have missed {easy.missed:,} of the deadlines "
-        f"({100 * easy.missed / easy.jobs:.0f} %).",
-        cost if chosen.refused else "No job is refused, so promises cost nothing here.",
-        (f"To promise {goal}, offer " if enough else f"Nothing tried lets promise {goal}: with ")
-        + f"{offer.value}{':' if enough else ','} {offer.reason}. Of the schedulers tried, "
-        f"choose {scheduler.value}: {scheduler.reason}.",
-    ]
+        f"({100 * easy.missed / easy.jobs:.0f} %)."
+    )
+    return [told, _cost(advice), *([_advised(advice)] if advice.fit.fits else [])]
+
+
+def summary(advice: Advice) -> list[str]:
+    """Return the headline behind what forbids to rely on it, if anything does."""
+    return [*warnings(advice), *headline(advice)]
+
+
+def _cost(advice: Advice) -> str:
+    choices, free = advice.choices, advice.break_even(0.0).ratio
+    refused_jobs = advice.counts(choices.chosen).refused
+    if not refused_jobs:
+        return "No job is refused, so promises cost nothing here."
+    ours, theirs = (advice.mean(each, utilization) for each in (choices.chosen, choices.easy()))
+    return (
+        f"That costs the {refused_jobs:,} jobs that are refused, and with them "
+        f"{short(advice.mean(choices.chosen, refused_work))} of the core-hours: "
+        f"{short(ours)} of the machine is used, under EASY {short(theirs)}. "
+        + (
+            f"To earn that back, deadlines have to bring {_price(advice).value}."
+            if free is not None
+            else "No core-hours have to be earned back."
+        )
+    )
+
+
+def _advised(advice: Advice) -> str:
+    goal = f"{100 * advice.choices.goal:g} % of what is asked for"
+    _, kind = best_offer(advice)
+    offer, scheduler = _offered(advice), _scheduler(advice)
+    begin = (
+        f"Nothing tried lets promise {goal}: with"
+        if kind == "none"
+        else f"To promise {goal}, offer"
+    )
+    return " ".join(
+        filter(
+            None,
+            (
+                f"{begin} {offer.value}{',' if kind == 'none' else ':'} {offer.reason}.",
+                trade(advice),
+                f"Of the schedulers tried, choose {scheduler.value}: {scheduler.reason}.",
+                ""
+                if advice.fit.is_known
+                else "The trace tells no waits, so whether the model fits it is not known.",
+            ),
+        )
+    )
 
 
 def limits(advice: Advice) -> list[str]:
@@ -318,18 +506,17 @@ def limits(advice: Advice) -> list[str]:
         f"{seen:,} of {jobs:,} usable jobs were simulated, in {count} "
         + ("windows spread evenly over the trace" if count > 1 else "window")
         + (f"; {jobs - seen:,} not looked at." if seen < jobs else "."),
-        "Each window begins with an empty machine, so its first hours are easier than the rest.",
+        "Each window begins with an empty machine.",
         "Intervals are 95 % (Student) over windows: what to expect of another stretch of this log."
         if count >= LEAST
         else f"No interval here is to be relied on: at least {LEAST} windows are needed "
         "(--windows).",
         "Users are taken to submit the same jobs whatever is promised or refused. Refused jobs go "
         "elsewhere: who would try again later is not counted.",
-        "The machine is one pool of equal processors without failures, partitions, priorities, "
-        "licences, memory or reservations; the log's own waits had all of these.",
-        f"Every user asks for a deadline, which is the hardest case; with {100 * FEW:g} % who do, "
-        f"{short(advice.mean(advice.choices.case(share=FEW), promised))} of theirs could be "
-        "promised.",
+        f"{f'Partition {advice.name}' if advice.name else 'The machine'} is one pool of equal "
+        "processors without failures, limits per user, priorities, licences, memory or "
+        "reservations; the log's own waits had all that the site has of these.",
+        few_text(advice),
         "What could be promised depends on what was promised before, so on scheduler and "
         "stringency. Where deadlines are EASY's own response or later, EASY misses none by "
         "construction.",

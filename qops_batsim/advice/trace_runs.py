@@ -42,19 +42,20 @@ class TraceWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_windows(
-    jobs: int, windows: int | None = None, size: int | None = None
+    jobs: int, windows: int | None = None, size: int | None = None, *, is_part: bool = False
 ) -> list[TraceWindow]:
     """Return windows spread evenly over so many jobs.
 
     By default a trace of fewer than 6,000 jobs is one window, others are three to five, of 5,000
-    jobs at most: three are needed for an interval.
+    jobs at most: three are needed for an interval. A partition, one of several, is three of 3,000.
     """
+    number, most = (3, 3000) if is_part else (5, 5000)
     if windows is None:
-        windows = min(5, jobs // 2000) if size is None else min(5, jobs // size)
+        windows = min(number, jobs // 2000) if size is None else min(number, jobs // size)
         windows = windows if windows >= 3 else 1
     windows = max(1, min(windows, jobs))
     room = jobs // windows
-    size = min(room, size or (5000 if windows > 1 or jobs > 10_000 else jobs))
+    size = min(room, size or (most if windows > 1 or jobs > 10_000 else jobs))
     return [
         TraceWindow(number=number + 1, skip=number * room + (room - size) // 2, jobs=size)
         for number in range(windows)

@@ -8,15 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from qops_batsim.cli import console, options
 from qops_batsim.cli.options import manual
+from qops_batsim.cli.workload_accounting import selection
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.advice.advise import AdviceChoices
+    from qops_batsim.experiments.pool import Workers
 
 _about = manual(
     """
     TRACE: Accounting records of sacct, a workload log (SWF) or a Batsim workload (JSON), also
         .gz; or a shipped workload.
+    --partition NAME: Advise on this partition (repeatable). Default: on every loaded one.
+    --qos NAME: Take the jobs of this QOS (repeatable).
+    --account NAME: Take the jobs of this account (repeatable).
+    --reservation NAME: Take the jobs inside this reservation only (repeatable); all: every job.
+        Default: none of those inside one.
+    --by cores|nodes|gpus|binding: Unit in which jobs and the machine are counted. Default:
+        binding: cores, of which a job that takes GPUs has those that belong to them.
+    --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
+        CPUS and GRES. Default: the most in use at once.
     --out, -o FILE: The page to write (HTML, one file).
     --processors N: Processors of the machine. Default: what the trace tells.
     --time-zone NAME: Time zone of the site (Europe/Stockholm), if the trace does not tell it.
@@ -42,6 +53,12 @@ _about = manual(
 def advise(
     trace: Annotated[str, _about("TRACE")],
     out: Annotated[Path, _about("--out")] = Path("report.html"),
+    partition: Annotated[list[str] | None, _about("--partition")] = None,
+    qos: Annotated[list[str] | None, _about("--qos")] = None,
+    account: Annotated[list[str] | None, _about("--account")] = None,
+    reservation: Annotated[list[str] | None, _about("--reservation")] = None,
+    by: Annotated[str | None, _about("--by")] = None,
+    nodes: Annotated[Path | None, _about("--nodes")] = None,
     processors: Annotated[int | None, _about("--processors", min=1)] = None,
     time_zone: Annotated[str | None, _about("--time-zone")] = None,
     scheduler: Annotated[str, _about("--scheduler")] = "qops",
@@ -92,30 +109,55 @@ def advise(
         windows=windows,
         window_jobs=window_jobs,
     )
-    asked = {"processors": processors, "time_zone": time_zone, "workers": jobs_parallel}
-    _advise(trace, choices, out, as_json, quiet, **asked)
+    chosen = selection(partition, qos, account, reservation, nodes)
+    accounting = None
+    if by is not None or any(chosen.values()):
+        from qops_batsim.workload.accounting import Choices
+
+        accounting = Choices(by=by or "binding", **chosen)
+    asked = {"processors": processors, "time_zone": time_zone, "accounting": accounting}
+    _advise(trace, choices, out, as_json, quiet, jobs_parallel, **asked)
 
 
 def _advise(
-    trace: str, choices: AdviceChoices, out: Path, as_json: bool, quiet: bool, **asked: Any
+    trace: str,
+    choices: AdviceChoices,
+    out: Path,
+    as_json: bool,
+    quiet: bool,
+    workers: Workers,
+    **asked: Any,
 ) -> None:
-    from qops_batsim.advice.advice_page import advice_document, advice_page
+    from qops_batsim.advice.advice_page import advice_document, advice_page, centre_page
     from qops_batsim.advice.advise import advise as ask
     from qops_batsim.advice.recommendations import summary
     from qops_batsim.files import check_writable, write_text
+    from qops_batsim.workload.traces import read_partitions
 
     check_writable(out)
     began = time.perf_counter()
-    with console.announce_compiling(quiet), console.progress_bar(None, "advise", quiet) as progress:
-        advice = ask(trace, choices, on_progress=progress, **asked)
-    write_text(out, advice_page(advice, console.command_line()))
-    if as_json:
-        console.print_json(advice_document(advice))
+    traces, small = read_partitions(trace, **asked)
+    parts = {}
+    for name, found in traces.items():
+        title = f"advise {name}".strip()
+        with console.announce_compiling(quiet), console.progress_bar(None, title, quiet) as bar:
+            parts[name] = ask(found, choices, name=name, workers=workers, on_progress=bar)
+    command = console.command_line()
+    first, *others = parts.values()
+    page = centre_page(parts, small, command) if others else advice_page(first, command)
+    write_text(out, page)
+    if as_json and others:
+        told = {name: advice_document(each) for name, each in parts.items()}
+        console.print_json({"partitions": told, "few_jobs": small})
+    elif as_json:
+        console.print_json(advice_document(first))
     elif not quiet:
-        for sentence in summary(advice):
-            console.say(f"{sentence}\n")
+        for name, each in parts.items():
+            for sentence in summary(each):
+                console.say(f"{name + ': ' if others else ''}{sentence}\n")
     if not quiet:
-        console.note(f"{len(advice.runs)} runs in {time.perf_counter() - began:.1f} s")
+        runs = sum(len(each.runs) for each in parts.values())
+        console.note(f"{runs} runs in {time.perf_counter() - began:.1f} s")
         console.note(f"wrote {out}")
 
 

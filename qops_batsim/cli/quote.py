@@ -51,6 +51,12 @@ _about = manual(
     --ask LIST: Jobs to ask a queue about, processors x time of each: 64x2h,128x30m; --deadline
         is that of each.
     --machine N: Processors of the machine, which squeue does not tell.
+    --partition NAME: Of squeue, take the jobs of this partition (repeatable); --machine is its
+        size.
+    --qos NAME: Of squeue, take the jobs of this QOS (repeatable).
+    --account NAME: Of squeue, take the jobs of this account (repeatable).
+    --reservation NAME: Of squeue, take the jobs inside this reservation only (repeatable); all:
+        every job. Default, with --partition, --qos or --account: none of those inside one.
     --now DATE: Date of the queue: seconds since 1970, or an ISO date with its offset from UTC.
         Default: what the queue tells, else when its file was written, or now.
     --scheduler NAME: Whose search looks for promises.
@@ -73,6 +79,10 @@ def quote(
     ask: Annotated[str | None, _about("--ask")] = None,
     before: Annotated[bool, _about("--before")] = False,
     machine: Annotated[int | None, _about("--machine", min=1)] = None,
+    partition: Annotated[list[str] | None, _about("--partition")] = None,
+    qos: Annotated[list[str] | None, _about("--qos")] = None,
+    account: Annotated[list[str] | None, _about("--account")] = None,
+    reservation: Annotated[list[str] | None, _about("--reservation")] = None,
     now: Annotated[str | None, _about("--now")] = None,
     scheduler: Annotated[str, _about("--scheduler")] = "qops",
     settings: Settings = None,
@@ -105,6 +115,7 @@ def quote(
         raise InputError("--state PREFIX@TIME or --queue FILE is expected, one of the two")
     if state is not None:
         _refuse(ask=ask, machine=machine, now=now, may_wait=may_wait, listen=listen, set=settings)
+        _refuse(partition=partition, qos=qos, account=account, reservation=reservation)
         if processors is None or runtime is None:
             raise InputError("--processors N and --runtime DURATION are expected with --state")
         allowed = allow_code or code or ()
@@ -124,6 +135,9 @@ def quote(
     source = QueueSource(
         queue, scheduler, parse_settings(settings or []), machine, _date(now), may_wait
     )
+    chosen = {"partition": partition, "qos": qos, "account": account, "reservation": reservation}
+    if any(chosen.values()):
+        source.selection = {name: names or () for name, names in chosen.items()}
     if listen is not None:
         serve_quotes(source, listen, any_interface=any_interface)
         return
@@ -245,6 +259,7 @@ class QueueSource:
     machine: int | None = None
     now: float | None = None
     may_wait: bool = False
+    selection: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _seen: tuple[int, int, int] | None = field(default=None, init=False)
 
     def read(
@@ -255,7 +270,14 @@ class QueueSource:
         from qops_batsim.advice.queue_state import read_queue
 
         date = clock.time() if written_at is None else written_at
-        state = read_queue(content, source, processors=self.machine, now=self.now, written_at=date)
+        state = read_queue(
+            content,
+            source,
+            processors=self.machine,
+            now=self.now,
+            written_at=date,
+            selection=self.selection,
+        )
         return QueueAsker(state, self.scheduler, self.settings, may_wait=self.may_wait)
 
     def changed(self) -> QueueAsker | None:

@@ -35,7 +35,15 @@ _about = manual(
     table: A table with a header (CSV), plain or .gz.
     --processors N: Size of the machine. Default: the most in use at once by the dates of the
         jobs that are taken.
-    --by cores|nodes: Unit in which jobs and the machine are counted.
+    --by cores|nodes|gpus|binding: Unit in which jobs and the machine are counted; binding: cores,
+        of which a job that takes GPUs has those that belong to them.
+    --partition NAME: Take the jobs of this partition, of PBS: queue (repeatable).
+    --qos NAME: Take the jobs of this QOS (repeatable).
+    --account NAME: Take the jobs of this account (repeatable).
+    --reservation NAME: Take the jobs inside this reservation only (repeatable); all: every job.
+        Default: none of those inside one.
+    --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
+        CPUS and GRES. Default: the most in use at once.
     --states NAME,...: Take jobs that ended so. Default: all that ran and ended (completed,
         failed, timeout, node_fail, out_of_memory, preempted, deadline, boot_fail, requeued, and
         cancelled while they ran).
@@ -49,8 +57,9 @@ _about = manual(
         offset are. Default: UTC.
     --date-format FORM: How dates are written, as for strftime ('%d.%m.%Y %H:%M'). Default: ISO
         8601, or seconds since 1970.
-    --map NAME=COLUMN,...: Columns of the table: id, submit, processors (or nodes), and run_time,
-        or start and end; if there are any, eligible, walltime, state, user, group, queue, qos.
+    --map NAME=COLUMN,...: Columns of the table: id, submit, processors (or nodes, gpus), and
+        run_time, or start and end; if there are any, eligible, walltime, state, user, group, queue,
+        qos, reservation.
     --unit NAME=UNIT: Unit of plain numbers in run_time or walltime: s, min, h or d (repeatable).
         Default: s.
     --delimiter LETTER: What separates cells. Default: the one that the header has.
@@ -58,6 +67,11 @@ _about = manual(
 )
 MachineSize = Annotated[int | None, _about("--processors")]
 By = Annotated[str, _about("--by")]
+Partitions = Annotated[list[str] | None, _about("--partition")]
+Qos = Annotated[list[str] | None, _about("--qos")]
+Accounts = Annotated[list[str] | None, _about("--account")]
+Reservations = Annotated[list[str] | None, _about("--reservation")]
+NodesFile = Annotated[Path | None, _about("--nodes")]
 States = Annotated[str | None, _about("--states")]
 StateNames = Annotated[list[str] | None, _about("--state-name")]
 Restarts = Annotated[str, _about("--restarts")]
@@ -69,6 +83,11 @@ DateFormat = Annotated[str | None, _about("--date-format")]
 def _common(
     processors: MachineSize = None,
     by: By = "cores",
+    partition: Partitions = None,
+    qos: Qos = None,
+    account: Accounts = None,
+    reservation: Reservations = None,
+    nodes: NodesFile = None,
     states: States = None,
     restarts: Restarts = "last",
     time_zone: TimeZone = None,
@@ -195,6 +214,30 @@ def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, 
     return pairs
 
 
+SELECTION = ("partition", "qos", "account", "reservation", "nodes")
+
+
+def selection(
+    partition: list[str] | None,
+    qos: list[str] | None,
+    account: list[str] | None,
+    reservation: list[str] | None,
+    nodes: Path | None,
+) -> dict[str, Any]:
+    """Return the choices of jobs and sizes that the options of several commands make."""
+    chosen: dict[str, Any] = {
+        "partitions": partition or (),
+        "qos": qos or (),
+        "accounts": account or (),
+        "reservations": reservation or (),
+    }
+    if nodes is not None:
+        from qops_batsim.workload.accounting.nodes import read_nodes
+
+        chosen["nodes"] = read_nodes(nodes)
+    return chosen
+
+
 def _convert(kind: str, path: Path, out: Path, form: CsvForm | None, given: dict[str, Any]) -> None:
     """Read, convert and write; print what was read, left out and written."""
     from qops_batsim.garbage import without_garbage_collection
@@ -203,7 +246,8 @@ def _convert(kind: str, path: Path, out: Path, form: CsvForm | None, given: dict
     from qops_batsim.workload.traces import read_accounting
 
     refuse_same_file(path, out, "accounting")
-    chosen = {name: given[name] for name in ("by", "restarts", "time_zone")}
+    chosen = selection(**{name: given[name] for name in SELECTION})
+    chosen |= {name: given[name] for name in ("by", "restarts", "time_zone")}
     chosen |= {name: given[name] for name in ("submission", "date_format") if name in given}
     if given["states"] is not None:
         chosen["states"] = [each.strip().upper() for each in given["states"].split(",")]

@@ -54,6 +54,20 @@ class PageText(msgspec.Struct, frozen=True, kw_only=True):
     paragraphs: Sequence[str]
 
 
+class PageAlert(msgspec.Struct, frozen=True, kw_only=True):
+    """Paragraphs in a red box: what forbids to use the rest as it stands."""
+
+    kind: ClassVar[str] = "alert"
+    paragraphs: Sequence[str]
+
+
+class PageHeading(msgspec.Struct, frozen=True, kw_only=True):
+    """Heading of a part of a section."""
+
+    kind: ClassVar[str] = "heading"
+    text: str
+
+
 class PageTable(msgspec.Struct, frozen=True, kw_only=True):
     """A table, which can be saved as CSV; a click on a heading sorts its rows."""
 
@@ -103,7 +117,7 @@ class PageFacts(msgspec.Struct, frozen=True, kw_only=True):
     facts: Mapping[str, str]
 
 
-Block = PageText | PageTable | PagePicture | PageFacts
+Block = PageText | PageAlert | PageHeading | PageTable | PagePicture | PageFacts
 
 
 def pictures_of(draw: Callable[[Path], Mapping[Path, str]]) -> list[PagePicture]:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.tables import Words
 from qops_batsim.version import __version__
 from qops_batsim.workload.log import STATUS_PARTIAL, Log, Records, RepairCount
 from qops_batsim.workload.model import (
@@ -70,6 +71,10 @@ class Conversion(msgspec.Struct, kw_only=True):
     """The site's dates of the log's seconds; None if they are not known."""
     size_is: str = ""
     """Source of the machine's size, if neither the caller nor the log tells it."""
+    counted: str = ""
+    """The rule by which sizes of jobs were counted, where that needs words."""
+    texts: dict[str, Words] = {}
+    """Names by field of a job (``user``, ``group``, ``queue``), for each record."""
     offered_load: float | None
     """Sum of run time x processors over processors of the machine x time from first to last
     submission; None when that time is 0.
@@ -151,6 +156,8 @@ def _account(
         first_submission=begin,
         last_submission=last,
         calendar=calendar,
+        counted=log.counted,
+        texts={name: texts.at(records["job_number"] - 1) for name, texts in log.texts.items()},
         offered_load=offered_load(records, workload.processors),
         **known,
     )
@@ -236,6 +243,9 @@ def _extras(log: Log, records: Records) -> list[list[str]]:
         written = [f', "{name}": {json.dumps(text)}' if text else "" for text in texts.words]
         places = texts.which[records["job_number"] - 1]
         extras.append([written[place] for place in places.tolist()])
+    for name, column in log.numbers.items():
+        values = column[records["job_number"] - 1].tolist()
+        extras.append(["" if v != v else f', "{name}": {plain_number(v)}' for v in values])
     return [column for column in extras if any(column)]
 
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from qops_batsim.tables import Words
+from qops_batsim.tables import Floats, Words
 
 if TYPE_CHECKING:
     from qops_batsim.dates import Calendar
@@ -99,6 +99,10 @@ class Log(Protocol):
         """Fields of jobs that are texts, by job number from 1, where there are such ``ids``."""
 
     @property
+    def numbers(self) -> Mapping[str, Floats]:
+        """Further numbers of jobs by field, by job number from 1 or by record; NaN: not known."""
+
+    @property
     def left_out(self) -> Sequence[RepairCount]:
         """The records that the reader left out."""
 
@@ -122,3 +126,7 @@ class Log(Protocol):
     @property
     def size_is(self) -> str:
         """The meaning of the machine's size where no one stated it; else empty."""
+
+    @property
+    def counted(self) -> str:
+        """The rule by which sizes of jobs were counted, where that needs words; else empty."""

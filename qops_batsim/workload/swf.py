@@ -23,7 +23,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored, write_text
 from qops_batsim.limits import MAX_ODD_LINES
-from qops_batsim.tables import Words
+from qops_batsim.tables import Floats, Words
 from qops_batsim.workload.log import (
     FIELDS,
     MEASURED,
@@ -172,8 +172,10 @@ class SwfLog:
 
     ids: ClassVar[None] = None
     texts: ClassVar[Mapping[str, Words]] = {}
+    numbers: ClassVar[Mapping[str, Floats]] = {}
     left_out: ClassVar[Sequence[RepairCount]] = ()
     size_is: ClassVar[str] = ""
+    counted: ClassVar[str] = ""
 
     @property
     def read(self) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -12,10 +13,10 @@ from qops_batsim.errors import InputError
 from qops_batsim.files import Stored, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.accounting.rows import AccountingLog, Choices, log_of
+from qops_batsim.workload.accounting.rows import AccountingLog, Choices, Rows, log_of
 from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log, offered_load
-from qops_batsim.workload.log import RECORD, Log, Malformed, Records
+from qops_batsim.workload.log import RECORD, Log, Malformed, Records, RepairCount
 from qops_batsim.workload.log_formats import command_for, log_format
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import subset
@@ -81,12 +82,80 @@ def read_trace(
     return _as_it_is(workload, first)
 
 
+LEAST_JOBS, LEAST_SHARE = 100, 0.01
+"""Jobs that a loaded partition has at least, and their least share of all."""
+
+
+def read_partitions(
+    path: str | Path,
+    *,
+    processors: int | None = None,
+    accounting: Choices | None = None,
+    time_zone: str | None = None,
+) -> tuple[dict[str, Conversion], dict[str, int]]:
+    """Read a trace by partitions: those that are loaded, and how many jobs the others have.
+
+    Slurm's accounting tells them; every other trace is one without a name. By default jobs are
+    counted by the resource that binds. See :func:`read_trace`.
+    """
+    found = find_input(path, "workloads")
+    stored, source = read_stored(found, what=_WHAT), str(found)
+    choices = accounting or Choices(by="binding")
+    if time_zone is not None:
+        choices = msgspec.structs.replace(choices, time_zone=time_zone)
+    kind = log_format(stored.content)
+    if kind not in ("sacct", "json"):
+        if kind != "pbs" and accounting is not None:
+            raise InputError(
+                f"{source}: is no accounting; partitions, QOS, accounts, reservations and units "
+                "can be chosen of the accounting of Slurm or PBS only"
+            )
+        of_pbs = choices if kind == "pbs" else None
+        trace = read_trace(path, processors=processors, accounting=of_pbs, time_zone=time_zone)
+        return {"": trace}, {}
+    everywhere = {"partitions": (), "qos": (), "accounts": ()}
+    inside = {"reservations": choices.reservations or ("all",)}
+    with without_garbage_collection():
+        rows = _checked(*_rows(stored, source, choices, kind), source)
+        rows.choose(msgspec.structs.replace(choices, **inside))
+        inside["reservations"] = ("all",) if choices.reservations else ()
+        of_part = msgspec.structs.replace(choices, **everywhere, **inside)
+        pools, parts = rows.pools(), {}
+        for name in choices.partitions or sorted(set(pools.words)):
+            part = rows.part(pools.where(lambda each, name=name: each == name))  # type: ignore[misc]
+            parts[name] = _log(part, of_part, kind, stored, source)
+        small = {} if choices.partitions else _small(parts)
+        loaded = {name: log for name, log in parts.items() if name not in small}
+        if processors is not None and len(loaded) > 1:
+            raise InputError(
+                f"{source}: has jobs of several partitions ({', '.join(loaded)}), so processors "
+                f"{processors} could be of any; one partition is expected with it, or a list of "
+                "nodes instead"
+            )
+        found_in = {name: convert_log(log, processors=processors) for name, log in loaded.items()}
+    for each in found_in.values() if len(found_in) == 1 and small else ():
+        told = f"of partitions with few jobs ({', '.join(small)})"
+        jobs = sum(small.values())
+        each.repairs.append(
+            RepairCount(rule="small_partitions", description=told, choice="drop", jobs=jobs)
+        )
+    return found_in, small
+
+
+def _small(parts: Mapping[str, Log]) -> dict[str, int]:
+    """Return the partitions that are not loaded with their jobs; the largest always is."""
+    jobs = {name: len(log.records) for name, log in parts.items()}
+    least = max(LEAST_JOBS, LEAST_SHARE * sum(jobs.values()))
+    largest = max(jobs, key=jobs.__getitem__, default="")
+    return {name: count for name, count in jobs.items() if count < least and name != largest}
+
+
 def read_accounting(path: Path, choices: Choices, kind: str, form: CsvForm | None = None) -> Log:
     """Read an accounting of a kind: ``sacct``, ``pbs``, or ``csv`` in a site's own form."""
     stored = read_stored(path, what="the accounting of a batch system")
     if kind == "sacct" and log_format(stored.content) == "json":
         kind = "json"
-    return _usable(*_accounting(stored, str(path), choices, kind, form), str(path))
+    return _checked(*_accounting(stored, str(path), choices, kind, form), str(path))
 
 
 def log_in(stored: Stored, source: str, choices: Choices | None = None) -> Log:
@@ -94,7 +163,7 @@ def log_in(stored: Stored, source: str, choices: Choices | None = None) -> Log:
     kind = log_format(stored.content)
     if kind == "swf":
         return swf_in(stored, source)
-    return _usable(*_accounting(stored, source, choices or Choices(), kind), source)
+    return _checked(*_accounting(stored, source, choices or Choices(), kind), source)
 
 
 def scan_log(
@@ -110,36 +179,48 @@ def scan_log(
 def _accounting(
     stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
 ) -> tuple[AccountingLog, list[Malformed]]:
+    rows, malformed = _rows(stored, source, choices, kind, form)
+    return _log(rows, choices, kind, stored, source), malformed
+
+
+def _rows(
+    stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
+) -> tuple[Rows, list[Malformed]]:
     from qops_batsim.workload.accounting.pbs import pbs_rows
     from qops_batsim.workload.accounting.site import csv_rows
     from qops_batsim.workload.accounting.slurm import json_rows, sacct_rows
 
-    content, digest = stored
-    malformed: list[Malformed] = []
+    content = stored.content
     if form is not None:
-        rows, malformed = csv_rows(content, source, choices, form)
-    elif kind == "json":
-        rows = json_rows(content, source, choices)
-    elif kind == "pbs":
-        rows, malformed = pbs_rows(content, source, choices)
-    elif log_format(content) == "batsim":
+        return csv_rows(content, source, choices, form)
+    if kind == "json":
+        return json_rows(content, source, choices), []
+    if kind == "pbs":
+        return pbs_rows(content, source, choices)
+    if log_format(content) == "batsim":
         raise InputError(
             f"{source}: begins as a Batsim workload (JSON) does; a log in the Standard Workload "
             "Format, or the accounting of Slurm or PBS, is expected"
         )
-    else:
-        rows, malformed = sacct_rows(content, source, choices)
+    return sacct_rows(content, source, choices)
+
+
+def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -> AccountingLog:
     log = log_of(rows, choices, command=command_for(kind), source=source)
-    log.sha256 = digest
-    return log, malformed
+    log.sha256 = stored.sha256
+    return log
 
 
-def _usable(log: AccountingLog, malformed: list[Malformed], source: str) -> AccountingLog:
+_Read = TypeVar("_Read")
+
+
+def _checked(found: _Read, malformed: list[Malformed], source: str) -> _Read:
+    """Return what was read, unless a line could not be."""
     if malformed:
         first = min(malformed)
         others = f" (and {len(malformed) - 1} more)" if len(malformed) > 1 else ""
         raise InputError(f"{source}: line {first.line}: {first.problem}{others}")
-    return log
+    return found
 
 
 def _as_it_is(workload: Workload, first: int | None) -> Conversion:

@@ -101,6 +101,32 @@ def test_suspended_jobs_wait_with_what_is_left_of_them() -> None:
     assert earliest(found, 4, 60) == 3500 + 3000 + 60
 
 
+def test_jobs_of_squeue_are_chosen_by_partition_account_and_reservation() -> None:
+    told = [
+        {"partition": "gpu", "account": "a"},
+        {"partition": "cpu,gpu", "account": "a"},
+        {"partition": "cpu", "account": "a"},
+        {"partition": "gpu", "account": "b", "resv_name": "course"},
+    ]
+    records = [
+        {"job_id": at, "job_state": "PENDING", "cpus": 4, "time_limit": 60, **each}
+        for at, each in enumerate(told, start=1)
+    ]
+    content = json.dumps({"meta": {}, "jobs": records}).encode()
+
+    def ids(**chosen: tuple[str, ...]) -> list[str]:
+        names = {"partition": (), "qos": (), "account": (), "reservation": ()}
+        state = read_queue(content, "q", processors=8, now=9.0, selection={**names, **chosen})
+        assert sum(state.left_out.values()) + len(state.jobs) == len(records)
+        return [job.id for job in state.jobs]
+
+    assert ids(partition=("gpu",)) == ["1", "2"]
+    assert ids(account=("b",), reservation=("all",)) == ["4"]
+    assert ids(reservation=("course",)) == ["4"]
+    with pytest.raises(InputError, match="no output of squeue"):
+        read_queue(b'{"jobs": []}', "q", processors=8, now=9.0, selection={"partition": ("a",)})
+
+
 def test_unlimited_jobs_of_squeue() -> None:
     job = record(new_number, ["RUNNING"], job_id=1, start_time=NOW - 600)
     job["time_limit"] = new_number(None, infinite=True)

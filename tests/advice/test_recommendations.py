@@ -14,12 +14,16 @@ import pytest
 
 from qops_batsim.advice.advise import Advice, AdviceChoices
 from qops_batsim.advice.recommendations import (
+    best_offer,
     best_scheduler,
-    best_stringency,
     earliness,
+    few_text,
+    hours,
+    offers,
     recommended,
     short,
     summary,
+    trade,
 )
 from qops_batsim.advice.trace_runs import (
     EXACT,
@@ -42,6 +46,7 @@ CHOICES = AdviceChoices(
     currency="EUR",
 )
 CASES = CHOICES.cases()
+TWICE = "qops, users accept twice as late"
 T_OF_3 = 4.302652729911275
 """Quantile of Student's distribution with two degrees of freedom (0.975)."""
 
@@ -114,7 +119,7 @@ def interval(values: list[float]) -> tuple[float, float]:
 def test_another_scheduler_is_better_only_if_the_windows_tell() -> None:
     """Three windows; promised deadlines and refused work (%) of the schedulers in each."""
     rng, seen = random.Random(5), set()
-    names = {"qops": "qops", "fqops": "fqops:tolerance_factor=2", "msb": "msb"}
+    names = {"qops": "qops", "fqops": TWICE, "msb": "msb"}
     for _ in range(60):
         base = [rng.randint(40, 60) for _ in range(3)]
         shares, lost = {}, {}
@@ -158,27 +163,121 @@ def test_ends_that_users_accept_are_told() -> None:
         lambda case: run_of(60, 100, later=30) if case.scheduler == "fqops" else run_of(50, 400)
     )
     found, reason = best_scheduler(advice)
-    assert found == "fqops:tolerance_factor=2 where users accept later ends"
+    assert found == TWICE
     assert reason.endswith("but 30 % of all for a later end than asked for")
 
 
-def test_the_strictest_deadline_of_which_enough_is_promised() -> None:
-    for shares, expected in (
-        ({0.5: 95, 0.2: 80, 0.0: 95, -1.0: 99}, (0.5, True)),
-        ({0.5: 89, 0.2: 90, 0.0: 95, -1.0: 99}, (0.2, True)),
-        ({0.5: 50, 0.2: 60, 0.0: 70, -1.0: 89}, (-1.0, False)),
+def test_the_strictest_deadline_of_which_enough_jobs_and_core_hours_are_promised() -> None:
+    """Shares of jobs and of refused work (%), the same in all windows unless they differ."""
+    for shares, lost, spread, expected in (
+        ({0.5: 95, 0.2: 80, 0.0: 95, -1.0: 99}, {}, 0, (0.5, "sure")),
+        ({0.5: 89, 0.2: 90, 0.0: 95, -1.0: 99}, {}, 0, (0.2, "sure")),
+        ({0.5: 50, 0.2: 60, 0.0: 70, -1.0: 89}, {}, 0, (-1.0, "none")),
+        # Nine of ten jobs, but not of the work; and enough of both on average only.
+        ({0.5: 95, 0.2: 95, 0.0: 95, -1.0: 99}, {0.5: 30, 0.2: 11}, 0, (0.0, "sure")),
+        ({0.5: 91, 0.2: 91, 0.0: 91, -1.0: 91}, {}, 3, (0.5, "mean")),
+        ({0.5: 91, 0.2: 91, 0.0: 91, -1.0: 99}, {-1.0: 1}, 0.2, (0.5, "sure")),
     ):
-        advice = advice_of(lambda case, of=shares: run_of(of[case.stringency], 0))  # type: ignore[misc]
-        assert best_stringency(advice) == expected
+        advice = advice_of(
+            lambda case, of=shares, lost=lost, spread=spread: run_of(  # type: ignore[misc]
+                of[case.stringency] + spread * (case.window - 1), 10 * lost.get(case.stringency, 0)
+            )
+        )
+        offer, kind = best_offer(advice)
+        assert (offer.stringency, kind) == expected
         value, reason = settings_of(advice)["deadlines to offer"]
-        factor = {0.5: "0.5 times ", 0.2: "0.8 times ", -1.0: "2 times "}[expected[0]]
+        factor = {0.5: "0.5 times ", 0.2: "0.8 times ", 0.0: "", -1.0: "2 times "}[expected[0]]
         assert value == f"an end within {factor}EASY's response"
-        assert reason.startswith(f"{shares[expected[0]]} % of the deadlines could be promised then")
-        assert ("nothing laxer was tried" in reason) is not expected[1]
-    stricter = advice_of(lambda case: run_of(95 if case.stringency < 0.5 else 40, 0))
-    assert settings_of(stricter)["deadlines to offer"][1] == (
-        "95 % of the deadlines could be promised then; within 0.5 times EASY's response, 40 %"
-    )
+        assert reason.startswith(
+            f"{short(offer.jobs)} of the deadlines, and {short(offer.work)} of"
+        )
+        assert ("nothing laxer was tried" in reason) is (kind == "none")
+        assert ("on average: another stretch" in reason) is (kind == "mean")
+    one = advice_of(lambda case: run_of(95, 0), windows=1)
+    assert best_offer(one)[1] == "mean"
+    assert "on average" not in settings_of(one)["deadlines to offer"][1]
+
+
+def test_sentences_follow_results_that_contradict_them() -> None:
+    """Each of 200 random results; what a sentence claims is looked up in them."""
+    rng, seen = random.Random(2), set()
+    for _ in range(200):
+        level = {
+            name: rng.choice([30, 60, 90])
+            for name in ("few", "load", "chosen", "laxer", "strict", "exact")
+        }
+        lost = {name: rng.choice([0, 20, 300]) for name in ("chosen", "laxer", "strict")}
+        spread, windows = rng.choice([0, 1, 9]), rng.choice([1, 3])
+
+        def made(case: AdviceCase, level=level, lost=lost, spread=spread) -> AdviceRun:  # type: ignore[no-untyped-def]
+            name = "chosen"
+            if case.share < 1:
+                name = "few"
+            elif case.load > 1:
+                name = "load"
+            elif case.stringency != CHOICES.stringency:
+                name = "strict" if case.stringency > CHOICES.stringency else "laxer"
+            noise = spread * (case.window - 1) * (1 if name in ("chosen", "strict") else -1)
+            return run_of(level[name] + noise, lost.get(name, 0), resource=1000.0 - level[name])
+
+        advice = advice_of(made, windows)
+
+        def told(first: str, second: str, level=level, spread=spread, windows=windows) -> bool:  # type: ignore[no-untyped-def]
+            """Return whether two levels are told apart by the windows."""
+            half = T_OF_3 * 2 * spread / math.sqrt(3)
+            return windows == 3 and abs(level[first] - level[second]) > half
+
+        few = few_text(advice)
+        seen.add(few.partition("promised, ")[2].split()[0])
+        if told("few", "chosen"):
+            assert (" more than" in few) == (level["few"] > level["chosen"])
+            assert (" less than" in few) == (level["few"] < level["chosen"])
+        else:
+            assert "do not tell" in few
+        value, _ = settings_of(advice)["load to expect"]
+        seen.add(value.split()[0])
+        assert value.startswith("fewer") == (
+            told("load", "chosen") and level["load"] < level["chosen"]
+        )
+        assert value.startswith("more") == (
+            told("load", "chosen") and level["load"] > level["chosen"]
+        )
+        assert ("promise less" in value) == value.startswith("fewer")
+        text = trade(advice)
+        for part, direction in re.findall(
+            r"(deadlines promised|core-hours) (fall|rise|stay)", text
+        ):
+            at = dict(zip(("first", "last"), _ends(advice, text, part), strict=True))
+            seen.add(direction)
+            if direction == "stay":
+                assert at["first"] == at["last"]
+            else:
+                assert (direction == "fall") == (at["last"] < at["first"])
+        whole = " ".join(summary(advice))
+        refused = advice.counts(CHOICES.chosen).refused
+        assert ("No job is refused" in whole) == (refused == 0)
+        assert ("Nothing tried lets promise" in whole) == (best_offer(advice)[1] == "none")
+        assert "hardest" not in whole
+    assert seen >= {"fall", "rise", "stay", "fewer", "more", "no", "less", "which"}
+
+
+def _ends(advice: Advice, text: str, part: str) -> list[float]:
+    """Return the shares that a sentence on a trade is about."""
+    factors = map(float, re.match(r"From ([\d.]+) to ([\d.]+)", text).groups())  # type: ignore[union-attr]
+    found = {round(1 - each.stringency, 3): each for each in offers(advice)}
+    both = [found[factor] for factor in factors]
+    if part == "core-hours":
+        return [100 - each.work.mean for each in both]
+    return [each.jobs.mean for each in both]
+
+
+def test_durations_never_say_none_for_at_once() -> None:
+    assert [hours(each) for each in (0.0, 1800.0, math.inf, math.nan)] == [
+        "0.00",
+        "0.50",
+        "never",
+        "-",
+    ]
 
 
 def test_the_price_of_promises_is_what_the_promised_ones_earn_back() -> None:
@@ -245,7 +344,7 @@ def test_what_is_published_could_be_promised_to_nine_of_ten() -> None:
             )
             days = f"{least / 86400:.1f} days"
             hours = f"{least / 3600:.1f} hours"
-            expected = "none" if least < 30 else days if least >= 2 * 86400 else hours
+            expected = "no delay" if least < 30 else days if least >= 2 * 86400 else hours
             expected = "no time that could be promised" if least == math.inf else expected
             assert part == f"{words}: {expected}"
 
@@ -269,5 +368,6 @@ def test_estimates_and_loads_are_compared_with_the_chosen_case() -> None:
     assert "promised by +8.00 [+8.00, +8.00] points" in reason
     assert "refused core-hours by -8.00 [-8.00, -8.00] points" in reason
     assert "load 1: 51 % (between 49 and 53 %); 1.3: 31 %" in found["load to expect"][1]
+    assert found["load to expect"][0].startswith("fewer deadlines can be promised at load 1.3")
     same = settings_of(advice_of(lambda case: made(case, 1)))
     assert same["estimates"][0] == "as they are"

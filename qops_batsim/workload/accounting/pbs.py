@@ -72,7 +72,7 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[
                 job.line = number
             else:
                 job.happened.append((match[2], date, number, fields))
-    rows = _rows_of(jobs, choices.by)
+    rows = _rows_of(jobs, "cores" if choices.by == "binding" else choices.by)
     rows.read = read
     for rule, what, lines in (
         ("other_records", "records of no job (licences, reservations and others)", others),
@@ -102,9 +102,10 @@ def _rows_of(jobs: Mapping[str, _PbsJob], by: str) -> Rows:
     lines: list[int] = []
     states: list[str] = []
     numbers: list[tuple[float, ...]] = []
+    gpus: list[float] = []
     texts: dict[str, list[str]] = {name: [] for name in _TEXTS}
     for name, job in jobs.items():
-        size = _cores(job.fields) if by == "cores" else _nodes(job.fields)
+        size = _SIZES[by](job.fields)
         limit = _seconds(job.fields.get("Resource_List.walltime"))
         dates = [_number(job.fields.get(key)) for key in ("ctime", "qtime")]
         submitted = next((each for each in (*dates, job.queued) if not math.isnan(each)), math.nan)
@@ -113,6 +114,7 @@ def _rows_of(jobs: Mapping[str, _PbsJob], by: str) -> Rows:
             lines.append(line)
             states.append(state)
             numbers.append((submitted, start, end, used, size, limit))
+            gpus.append(_gpus(job.fields))
             for text, keys in _TEXTS.items():
                 found = (job.fields.get(key) for key in keys)
                 known = (each for each in found if each and each not in ("_pbs_project_default",))
@@ -123,7 +125,8 @@ def _rows_of(jobs: Mapping[str, _PbsJob], by: str) -> Rows:
     }
     names = {name: Words.of(column) for name, column in texts.items()}
     at = np.array(lines, np.int64)
-    return Rows(ids=ids, lines=at, states=Words.of(states), texts=names, **dated)
+    counts = {"gpus": np.array(gpus)} if any(count > 0 for count in gpus) else {}
+    return Rows(ids=ids, lines=at, states=Words.of(states), texts=names, numbers=counts, **dated)
 
 
 def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, float, int]]:
@@ -195,6 +198,19 @@ def _nodes(fields: Mapping[str, str]) -> float:
     return float(sum(count for count, _ in _chunks(fields.get("Resource_List.nodes", ""), "ppn")))
 
 
+def _gpus(fields: Mapping[str, str]) -> float:
+    """Return the GPUs of a job."""
+    if _number(fields.get("Resource_List.ngpus")) > 0:
+        return _number(fields.get("Resource_List.ngpus"))
+    for key, each in (("Resource_List.select", "ngpus"), ("Resource_List.nodes", "gpus")):
+        if f":{each}=" in fields.get(key, ""):
+            return float(sum(count * gpus for count, gpus in _chunks(fields[key], each, 0)))
+    return math.nan
+
+
+_SIZES = {"cores": _cores, "nodes": _nodes, "gpus": _gpus}
+
+
 def _slots(text: str) -> int:
     """Return how many slots of a host are named: ``0``, ``0*8``, ``0-7``, ``0,2-3``."""
     if match := re.fullmatch(r"\d+\*(\d{1,6})", text):
@@ -206,11 +222,11 @@ def _slots(text: str) -> int:
     return count
 
 
-def _chunks(text: str, each: str) -> list[tuple[int, int]]:
+def _chunks(text: str, each: str, default: int = 1) -> list[tuple[int, int]]:
     """Return count and size of the parts of a request such as ``2:ppn=8+1:ncpus=4``."""
     found = []
     for part in filter(None, text.split("+")):
         count = re.match(r"(\d{1,6})(?::|$)", part)
         size = re.search(rf":{each}=(\d{{1,6}})", part)
-        found.append((int(count[1]) if count else 1, int(size[1]) if size else 1))
+        found.append((int(count[1]) if count else 1, int(size[1]) if size else default))
     return found

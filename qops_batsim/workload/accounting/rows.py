@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -118,6 +119,10 @@ STATES_EXPECTED = (
 )
 
 
+NodeSizes = Mapping[str, Mapping[str, int]]
+"""Cores, nodes and GPUs (``cores``, ``nodes``, ``gpus``) of each partition."""
+
+
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
     """Choices of the rows that are jobs, and of how they are read."""
 
@@ -130,7 +135,17 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of one id: ``last`` takes the last of them, ``each`` takes all as jobs of their own
     (``4711``, ``4711r1``, …)."""
     by: str = "cores"
-    """Whether the size of a job, and of the machine, is counted in ``cores`` or in ``nodes``."""
+    """Unit of the size of a job and of the machine: ``cores``, ``nodes``, ``gpus``, or the cores
+    that the ``binding`` resource takes: see :func:`binding_sizes`."""
+    partitions: Sequence[str] = ()
+    """Names of the partitions (of PBS: queues) whose jobs are taken; empty: of all."""
+    qos: Sequence[str] = ()
+    accounts: Sequence[str] = ()
+    reservations: Sequence[str] = ()
+    """Jobs inside a reservation are set apart, but for those of these names, which are taken alone;
+    ``all`` takes every job."""
+    nodes: NodeSizes | None = None
+    """Sizes of the partitions; by default, the most in use at once."""
     submission: str = "submit"
     """Date from which a job waits: ``submit``, or ``eligible``, when dependencies and ``--begin``
     of the job allowed it."""
@@ -156,7 +171,7 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
 
 _ACCEPTED = {
     "restarts": ("last", "each"),
-    "by": ("cores", "nodes"),
+    "by": ("cores", "nodes", "gpus", "binding"),
     "submission": ("submit", "eligible"),
 }
 
@@ -168,7 +183,8 @@ class Rows:
     ``run_times`` are what the accounting says itself, ``limits`` are infinite without limit,
     ``processors`` counts what was allocated, else asked for, in the unit that was chosen.
     ``groups`` tells rows that are parts of one job (the components of a heterogeneous one) by its
-    id, ``tasks`` the waiting tasks that a row stands for. ``texts`` are names by field of a job.
+    id, ``tasks`` the waiting tasks that a row stands for. ``texts`` are names by field of a job,
+    ``numbers`` are counts and amounts likewise, as ``gpus``.
     """
 
     ids: list[str]
@@ -181,6 +197,7 @@ class Rows:
     processors: Floats
     limits: Floats
     texts: dict[str, Words]
+    numbers: dict[str, Floats] = field(default_factory=dict)
     groups: dict[int, str] = field(default_factory=dict)
     tasks: dict[int, list[int] | None] = field(default_factory=dict)
     left_out: list[RepairCount] = field(default_factory=list)
@@ -197,9 +214,53 @@ class Rows:
         self.ids = [self.ids[place] for place in places.tolist()]
         self.states = self.states.at(places)
         self.texts = {name: texts.at(places) for name, texts in self.texts.items()}
+        self.numbers = {name: column[places] for name, column in self.numbers.items()}
         moved = new.tolist()
         self.groups = {moved[old]: job for old, job in self.groups.items() if moved[old] >= 0}
         self.tasks = {moved[old]: tasks for old, tasks in self.tasks.items() if moved[old] >= 0}
+
+    def pools(self) -> Words:
+        """Return the partition of each row: where a job asked for several, the first."""
+        column: Words = self.texts.get("queue") or Words.one("", len(self.ids))
+        used, which = np.unique(column.which, return_inverse=True)
+        words = [column.words[at].partition(",")[0].strip() for at in used.tolist()]
+        return Words(words, which)
+
+    def part(self, kept: Booleans) -> Rows:
+        """Return some of the rows, without the count of what was left out before."""
+        rows = copy(self)
+        rows.left_out = []
+        rows.read = int(kept.sum())
+        rows.take(kept)
+        return rows
+
+    def choose(self, choices: Choices) -> None:
+        """Leave out rows of other partitions, QOS or accounts, and those inside reservations."""
+        gone = np.zeros(len(self.ids), np.bool_)
+        nothing = Words.one("", len(self.ids))
+        inside = choices.reservations
+        for what, wanted, column in (
+            ("partition", choices.partitions, self.pools()),
+            ("QOS", choices.qos, self.texts.get("qos_name", nothing)),
+            ("account", choices.accounts, self.texts.get("group", nothing)),
+            ("reservation", inside, self.texts.get("reservation", nothing)),
+        ):
+            told = f"of another {what}"
+            if what == "reservation" and "all" in inside:
+                continue
+            if what == "reservation" and not inside:
+                wanted, told = ("",), "inside a reservation (--reservation takes them)"
+            known = {"": 0, **dict.fromkeys(filter(None, column.words), 0)}
+            for name in wanted:
+                if name not in known:
+                    hint = did_you_mean(name, list(known)[1:])
+                    raise InputError(f"no job is of {what} {shown(name)}{hint}")
+            if wanted:
+                other = column.where(lambda each, wanted=wanted: each not in wanted) & ~gone  # type: ignore[misc]
+                self.leave_out(f"other_{what.lower()}", told, other)
+                gone |= other
+        if gone.any():
+            self.take(~gone)
 
     def leave_out(self, rule: str, description: str, gone: Booleans) -> None:
         """Count rows that are to be left out, and what they stand for."""
@@ -222,6 +283,7 @@ class AccountingLog:
     lines: NDArray[np.int64]
     ids: Sequence[str]
     texts: Mapping[str, Words]
+    numbers: Mapping[str, Floats]
     left_out: Sequence[RepairCount]
     read: int
     start: Calendar
@@ -229,6 +291,7 @@ class AccountingLog:
     source: str = "a log"
     sha256: str | None = None
     size_is: str = "the most in use at once"
+    counted: str = ""
 
     @property
     def credits(self) -> dict[str, str]:
@@ -289,6 +352,13 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
         rows.left_out.append(RepairCount.of_lines("het_parts", what, lines, "merge"))
     count = len(rows.ids)
     own = np.where(rows.run_times > 0, rows.run_times, rows.ended - rows.started)
+    counted = ""
+    if choices.by == "binding":
+        rows.processors, counted = binding_sizes(rows, own, choices.nodes)
+    elif choices.by != "cores":
+        unit = {"nodes": "nodes", "gpus": "GPUs"}[choices.by]
+        counted = f"{unit}: what is said of processors, or of core-hours, is of {unit}"
+    size, size_is = _size(rows, own, choices)
     records = np.empty(count, dtype=RECORD)
     for name in RECORD.names or ():
         records[name] = -1
@@ -308,12 +378,14 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
         lines=rows.lines,
         ids=rows.ids,
         texts=rows.texts,
+        numbers=rows.numbers,
         left_out=rows.left_out,
         read=rows.read,
         start=Calendar(int(start), choices.zone_name),
-        size=_most_in_use(rows, own),
+        size=size,
         source=source,
-        size_is=f"the most {choices.by} in use at once",
+        size_is=size_is,
+        counted=counted,
     )
 
 
@@ -335,6 +407,7 @@ def _check_ranges(rows: Rows, source: str) -> None:
 
 def _select(rows: Rows, choices: Choices) -> None:
     """Leave out what has other states than those chosen, and what was cancelled before."""
+    rows.choose(choices)
     gone = np.zeros(len(rows.ids), np.bool_)
     for state in STATES:
         if state not in choices.states:
@@ -429,6 +502,7 @@ def _merge(rows: Rows) -> None:
         (rows.ended, np.fmax),
         (rows.run_times, np.fmax),
         (rows.limits, np.fmax),
+        *((column, np.add) for column in rows.numbers.values()),
     ):
         column[first] = choose.reduceat(column[places], begins)
     kept = np.ones(len(rows.ids), np.bool_)
@@ -438,10 +512,50 @@ def _merge(rows: Rows) -> None:
     rows.groups = {}
 
 
-def _most_in_use(rows: Rows, run_times: Floats) -> int | None:
+def binding_sizes(
+    rows: Rows, run_times: Floats, nodes: NodeSizes | None = None
+) -> tuple[Floats, str]:
+    """Return the cores of each job by the resource that binds it, and the rule in words.
+
+    A job of 1 core and 8 GPUs on nodes of 64 cores and 8 GPUs takes a node: 64 cores. The cores
+    that belong to a GPU are those of its partition over its GPUs, as ``nodes`` has them, else the
+    most of both in use at once.
+    """
+    sizes, told = rows.processors.copy(), []
+    gpus = rows.numbers.get("gpus")
+    if gpus is None:
+        return sizes, ""
+    pools = rows.pools()
+    for name in sorted(set(pools.words)):
+        inside = pools.where(lambda each, name=name: each == name)  # type: ignore[misc]
+        known = (nodes or {}).get(name, {})
+        cores, cards = (
+            known.get(unit) or _most_in_use(rows, run_times, np.where(inside, column, 0)) or 0
+            for unit, column in (("cores", rows.processors), ("gpus", gpus))
+        )
+        if cores and cards:
+            by_gpus = np.ceil(np.maximum(gpus, 0) * cores / cards - 1e-9)
+            sizes = np.where(inside, np.fmax(sizes, by_gpus), sizes)
+            each = f"{cores / cards:.3g} ({cores:,} cores, {cards:,} GPUs)"
+            told.append(f"{each} in {name}" if len(set(pools.words)) > 1 else each)
+    rule = "cores; a GPU takes those that belong to it, if its job has fewer: "
+    return sizes, rule + ", ".join(told) if told else ""
+
+
+def _size(rows: Rows, run_times: Floats, choices: Choices) -> tuple[int | None, str]:
+    """Return the size of the machine, and where it comes from."""
+    unit = "cores" if choices.by == "binding" else choices.by
+    pools = set(rows.pools().words)
+    if choices.nodes is not None and pools <= choices.nodes.keys():
+        return sum(choices.nodes[name][unit] for name in pools), f"{unit} of the nodes told"
+    return _most_in_use(rows, run_times), f"the most {unit} in use at once"
+
+
+def _most_in_use(rows: Rows, run_times: Floats, sizes: Floats | None = None) -> int | None:
     """Return the most processors in use at once, by the log's own dates."""
-    known = (run_times > 0) & ~np.isnan(rows.started) & (rows.processors > 0)
-    width = rows.processors[known].astype(np.int64)
+    sizes = rows.processors if sizes is None else sizes
+    known = (run_times > 0) & ~np.isnan(rows.started) & (sizes > 0)
+    width = sizes[known].astype(np.int64)
     if not len(width):
         return None
     begin = rows.started[known]
@@ -460,7 +574,13 @@ def first_known(columns: Iterable[Floats], size: int) -> Floats:
     return found
 
 
-NAMES = {"user": "user", "group": "group", "queue": "queue", "qos": "qos_name"}
+NAMES = {
+    "user": "user",
+    "group": "group",
+    "queue": "queue",
+    "qos": "qos_name",
+    "reservation": "reservation",
+}
 """Fields of a job by what a column says."""
 
 

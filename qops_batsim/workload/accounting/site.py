@@ -14,7 +14,7 @@ from qops_batsim.workload.log import Malformed
 
 MAPPED = (
     *("id", "state", "submit", "eligible", "start", "end", "run_time", "walltime"),
-    *("user", "group", "queue", "qos", "processors", "nodes"),
+    *("user", "group", "queue", "qos", "reservation", "processors", "nodes", "gpus"),
 )
 """Meanings that a column of any table may have."""
 
@@ -52,7 +52,7 @@ class CsvForm:
             raise InputError(
                 "no column of run_time, or of start and end, is given; one is expected"
             )
-        if not {"processors", "nodes"} & columns.keys():
+        if not {"processors", "nodes", "gpus"} & columns.keys():
             raise InputError("no column of processors is given; one is expected")
 
 
@@ -75,10 +75,13 @@ def csv_rows(
     read = len(table.lines) + len(table.malformed)
     columns = {says: [name] for says, name in form.columns.items()}
     rows = rows_of_table(table, columns, form.units, choices)
-    size = form.columns.get("nodes" if choices.by == "nodes" else "processors")
+    unit = choices.by if choices.by in ("nodes", "gpus") else "processors"
+    size = form.columns.get(unit)
     if size is None:
         raise InputError(f"{source}: no column is mapped to the count of {choices.by}")
     rows.processors = table.counts(size)
+    if "gpus" in form.columns:
+        rows.numbers["gpus"] = table.counts(form.columns["gpus"])
     rows.ids = [each.strip() for each in rows.ids]
     for field, names in rows.texts.items():
         rows.texts[field] = Words([word.strip() for word in names.words], names.which)

@@ -7,7 +7,6 @@ of words (https://slurm.schedmd.com/rest_api.html).
 from __future__ import annotations
 
 import math
-import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any
@@ -36,7 +35,8 @@ SACCT = "Slurm accounting (sacct --parsable2)"
 
 _ASK = (
     "sacct --allusers --duplicates --parsable2 --format=JobID,User,Account,Partition,QOS,State,"
-    "Submit,Eligible,Start,End,ElapsedRaw,AllocCPUS,AllocNodes,ReqTRES,Timelimit"
+    "Reservation,Submit,Eligible,Start,End,ElapsedRaw,AllocCPUS,AllocNodes,ReqTRES,AllocTRES,"
+    "NodeList,Timelimit"
 )
 
 _SACCT: dict[str, tuple[str, ...]] = {
@@ -52,12 +52,14 @@ _SACCT: dict[str, tuple[str, ...]] = {
     "group": ("Account", "Group"),
     "queue": ("Partition",),
     "qos": ("QOS",),
+    "reservation": ("Reservation",),
 }
 """Columns of sacct by what they say; the first that has a value counts."""
 
 _SIZES = {
     "cores": (("AllocCPUS", "NCPUS"), "cpu", "ReqCPUS"),
     "nodes": (("AllocNodes", "NNodes"), "node", "ReqNodes"),
+    "gpus": ((), "gres/gpu", ""),
 }
 """Columns with the allocated size, the trackable resource that is it, and the requested size."""
 
@@ -72,7 +74,8 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     header = content[:4096].removeprefix(BOM_UTF8).partition(b"\n")[0].decode("latin-1")
     delimiter = delimiter_of(header)
     table = read_cells(content, source, SACCT, delimiter=delimiter, quoted=False, rest=_FREE)
-    _spell(table, choices.by, header)
+    unit = "cores" if choices.by == "binding" else choices.by
+    _spell(table, unit, header)
     read = len(table.lines) + len(table.malformed)
     name = "JobID" if "JobID" in table else "JobIDRaw"
     steps = table.column(name).str.contains(".", literal=True).to_numpy()
@@ -80,7 +83,12 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     table.keep(~steps)
     columns = {key: [each for each in names if each in table] for key, names in _SACCT.items()}
     rows = rows_of_table(table, columns, {"run_time": 1.0, "walltime": 60.0}, choices)
-    rows.processors = _slurm_processors(table, choices.by)
+    rows.processors = _slurm_processors(table, unit)
+    gpus = rows.processors if unit == "gpus" else _slurm_processors(table, "gpus")
+    if (gpus > 0).any():
+        rows.numbers["gpus"] = gpus
+    if "NodeList" in table:
+        _where_they_ran(rows, table.words("NodeList"))
     for dates in (rows.submitted, rows.started, rows.ended):
         dates[dates == 0] = np.nan  # Slurm's 0 is no date.
     _split_ids(rows, table, name)
@@ -93,7 +101,8 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
 
 def _spell(table: TextTable, by: str, header: str) -> None:
     """Check the columns of sacct, and give them the usual capitals."""
-    usual = {*(name for names in _SACCT.values() for name in names), "ReqTRES", "AllocTRES"}
+    usual = {name for names in _SACCT.values() for name in names}
+    usual |= {"ReqTRES", "AllocTRES", "NodeList"}
     for allocated, _, requested in _SIZES.values():
         usual |= {*allocated, requested}
     spelled = {name.lower(): name for name in usual}
@@ -114,20 +123,53 @@ def _spell(table: TextTable, by: str, header: str) -> None:
         )
 
 
+def amount_of(resources: str, name: str) -> float:
+    """Return how much of a resource a list of Slurm's names, NaN for none; typed ones add up.
+
+    >>> amount_of("cpu=4,gres/gpu:a100=2,gres/gpu:v100=1", "gres/gpu"), amount_of("cpu=4", "cpu")
+    (3.0, 4.0)
+    """
+    # Slurm may tell the total beside its types.
+    typed, found = 0.0, False
+    for part in resources.split(","):
+        key, _, count = part.partition("=")
+        if key.startswith(name) and count.isdecimal():
+            if key == name:
+                return float(count)
+            if key[len(name)] == ":":
+                typed, found = typed + float(count), True
+    return typed if found else math.nan
+
+
+def _where_they_ran(rows: Rows, nodes: Words) -> None:
+    """Tell of jobs of several partitions (``a,b``) the one that other jobs on their node are of."""
+    column = rows.texts.get("queue", Words([], np.zeros(0, np.int64)))
+    names = list(column.words)
+    several = [place for place, word in enumerate(names) if "," in word]
+    if not several:
+        return
+    first = [word.replace("[", ",").partition(",")[0] for word in nodes.words]
+    pairs = zip(nodes.which.tolist(), column.which.tolist(), strict=True)
+    seen = {(first[node], names[name]) for node, name in set(pairs)}
+    which = column.which.copy()
+    for row in np.flatnonzero(np.isin(which, several)).tolist():
+        node, asked = first[nodes.which[row]], names[which[row]].split(",")
+        ran = [name for name in asked if (node, name) in seen]
+        if len(ran) == 1:
+            which[row] = names.index(ran[0])
+    rows.texts["queue"] = Words(names, which)
+
+
 def _slurm_processors(table: TextTable, by: str) -> Floats:
     """Return what was allocated, else asked for."""
     allocated, resource, requested = _SIZES[by]
-    pattern = re.compile(rf"(?:^|,){resource}=(\d{{1,9}})(?:,|$)")
-
-    def of_resources(text: str) -> float:
-        match = pattern.search(text)
-        return float(match[1]) if match else np.nan
-
-    found: list[Floats] = []
+    found: list[Floats] = [np.full(len(table), np.nan)]
     for name in (*allocated, "AllocTRES", requested, "ReqTRES"):
         if name in table and (not found or np.isnan(found[-1]).any()):
             if name.endswith("TRES"):
-                column = table.numbers(name, of_resources, "a list of resources")
+                column = table.numbers(
+                    name, lambda text: amount_of(text, resource), "a list of resources"
+                )
             else:
                 column = table.counts(name)
             # Jobs that never started have 0 allocated.
@@ -203,7 +245,10 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
     words = state_reader(choices.state_names)
     columns: dict[str, list[float]] = {name: [] for name in (*_TIMES, "processors", "walltime")}
     ids, states, steps = [], [], []
-    texts: dict[str, list[str]] = {name: [] for name in ("user", "group", "queue", "qos_name")}
+    names = ("user", "group", "queue", "qos_name", "reservation")
+    texts: dict[str, list[str]] = {name: [] for name in names}
+    unit = "cores" if choices.by == "binding" else choices.by
+    gpus: list[float] = []
     for place, job in enumerate(jobs, start=1):
         where = f"{source}: jobs[{place - 1}]"
         ids.append(slurm_job_id(job))
@@ -216,10 +261,12 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
             value = slurm_number(time.get(key))
             columns[name].append(value if value > 0 else math.nan)
         columns["walltime"].append(slurm_number(time.get("limit")) * 60)
-        columns["processors"].append(_size(job, choices.by))
+        columns["processors"].append(_size(job, unit))
+        gpus.append(_size(job, "gpus"))
         of = _object(job.get("association"))
         known = (job.get("user") or of.get("user"), job.get("account") or of.get("account"))
-        named = (*known, job.get("partition"), job.get("qos"))
+        inside = _object(job.get("reservation")).get("name")
+        named = (*known, job.get("partition"), job.get("qos"), inside)
         for column, text in zip(texts.values(), named, strict=True):
             column.append(text if isinstance(text, str) else "")
     found = {name: np.array(column, np.float64) for name, column in columns.items()}
@@ -237,6 +284,7 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
         processors=found["processors"],
         limits=found["walltime"],
         texts={name: Words.of(column) for name, column in texts.items()},
+        numbers={} if np.isnan(gpus).all() else {"gpus": np.array(gpus)},
         groups={at: job.partition("+")[0] for at, job in enumerate(ids) if "+" in job},
         tasks={
             at: task_numbers(job.partition("[")[2].rstrip("]"))
@@ -282,13 +330,18 @@ def _state(job: Mapping[str, Any], words: Mapping[str, str], where: str) -> str:
 
 
 def _size(job: Mapping[str, Any], by: str) -> float:
-    """Return the cores or nodes that were allocated, else asked for."""
-    kind = "cpu" if by == "cores" else "node"
+    """Return the cores, nodes or GPUs that were allocated, else asked for; NaN if not known."""
+    kind = {"cores": "cpu", "nodes": "node", "gpus": "gres/gpu"}[by]
     resources = _object(job.get("tres"))
     for lists in ("allocated", "requested"):
+        # Of GPUs, each type has an entry, and all together may have one as well.
+        amounts: dict[str, float] = {}
         for each in map(_object, _list(resources.get(lists))):
-            if each.get("type") == kind and slurm_number(each.get("count")) > 0:
-                return slurm_number(each.get("count"))
+            name = "/".join(filter(None, (str(each.get("type")), str(each.get("name") or ""))))
+            if name.partition(":")[0] == kind and slurm_number(each.get("count")) > 0:
+                amounts[name] = slurm_number(each.get("count"))
+        if amounts:
+            return amounts.get(kind) or sum(amounts.values())
         if by == "nodes" and slurm_number(job.get("allocation_nodes")) > 0:
             return slurm_number(job.get("allocation_nodes"))
     return slurm_number(_object(job.get("required")).get("CPUs")) if by == "cores" else math.nan

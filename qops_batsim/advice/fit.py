@@ -1,0 +1,118 @@
+"""Fit of the model: waits simulated with EASY backfilling beside those of the log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from qops_batsim.economics.charges import PROCESSOR_CLASSES, PROCESSOR_EDGES
+from qops_batsim.tables import Floats, Integers
+
+LOW, HIGH = 0.5, 2.0
+"""Simulated waits over logged ones within which the model counts as fitting."""
+
+LEAST_WAIT = 600.0
+"""Waits (seconds) below this count as this much: nobody cares for their ratio."""
+
+LEAST_JOBS = 30
+"""Fewest jobs of a class that are compared."""
+
+SIZES = {"sequential": "1", "narrow": "2 to 8", "wide": "9 to 32", "very-wide": "33 or more"}
+"""The classes of processors, as their users would say."""
+
+QUANTILES = (0.5, 0.9)
+
+
+class ClassFit(msgspec.Struct, frozen=True, kw_only=True):
+    """Waits of a class of processors: what half and nine tenths did not exceed (seconds)."""
+
+    group: str
+    jobs: int
+    logged: tuple[float, float]
+    simulated: tuple[float, float]
+
+    @property
+    def ratios(self) -> tuple[float, ...]:
+        """Return simulated over logged waits, by quantile."""
+        pairs = zip(self.simulated, self.logged, strict=True)
+        return tuple(max(ours, LEAST_WAIT) / max(theirs, LEAST_WAIT) for ours, theirs in pairs)
+
+    @property
+    def worst(self) -> float:
+        """Return the ratio that is farthest from 1."""
+        return max(self.ratios, key=lambda ratio: abs(math.log(ratio)))
+
+
+class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
+    """Comparison of waits by class of processors; empty where the trace tells no waits."""
+
+    classes: tuple[ClassFit, ...] = ()
+
+    @property
+    def is_known(self) -> bool:
+        """Return whether there is anything to compare."""
+        return bool(self.classes)
+
+    @property
+    def misfits(self) -> list[ClassFit]:
+        """Return the classes that do not fit, the worst first."""
+        found = [each for each in self.classes if not LOW <= each.worst <= HIGH]
+        return sorted(found, key=lambda each: -abs(math.log(each.worst)))
+
+    @property
+    def fits(self) -> bool:
+        """Return whether no class contradicts the model."""
+        return not self.misfits
+
+
+UNKNOWN_FIT = ModelFit()
+"""That of a trace without waits."""
+
+
+def size_classes(processors: Integers) -> Integers:
+    """Return the places of sizes among the classes of processors."""
+    found: Integers = np.searchsorted(PROCESSOR_EDGES, processors, side="left")
+    return found
+
+
+def wait_quantiles(waits: Floats) -> tuple[float, float]:
+    """Return the waits that half and nine tenths do not exceed; NaN for none."""
+    if not len(waits):
+        return math.nan, math.nan
+    half, most = np.quantile(waits, QUANTILES, method="inverted_cdf").tolist()
+    return half, most
+
+
+def model_fit(
+    logged: Floats, processors: Integers, simulated: Mapping[str, Sequence[float]]
+) -> ModelFit:
+    """Return how the waits of jobs in a log and those that EASY gave them compare.
+
+    ``simulated`` are waits by category; in ``logged`` a number below 0 is not known.
+    """
+    places = size_classes(processors)
+    ours: dict[str, list[float]] = {name: [] for name in PROCESSOR_CLASSES}
+    for label, waits in simulated.items():
+        ours[next(name for name in reversed(PROCESSOR_CLASSES) if label.endswith(name))] += waits
+    found = []
+    for place, name in enumerate(PROCESSOR_CLASSES):
+        theirs = logged[(places == place) & (logged >= 0)]
+        if min(len(theirs), len(ours[name])) >= LEAST_JOBS:
+            found.append(_class_fit(SIZES[name], theirs, np.array(ours[name])))
+    known = logged[logged >= 0]
+    everything = np.array([wait for waits in ours.values() for wait in waits])
+    if min(len(known), len(everything)) >= LEAST_JOBS:
+        found.append(_class_fit("all", known, everything))
+    return ModelFit(classes=tuple(found))
+
+
+def _class_fit(group: str, logged: Floats, simulated: Floats) -> ClassFit:
+    return ClassFit(
+        group=group,
+        jobs=len(logged),
+        logged=wait_quantiles(logged),
+        simulated=wait_quantiles(simulated),
+    )
