@@ -309,6 +309,11 @@ def is_whole_number(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def is_qos_request(value: object) -> TypeGuard[dict[str, Any]]:
+    """Tell whether a JSON value is an object of nothing but what users ask for."""
+    return isinstance(value, dict) and bool(value) and _QOS_KEYS.issuperset(value)
+
+
 _FIELDS = ("id", "subtime", "res", "profile", "walltime")
 """Fields of a job that Batsim knows."""
 
@@ -353,7 +358,13 @@ def _read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
     if raw is None:
         # In Batsim v5 extra_data is open to all uses: it is ours only if every key is.
         raw = fields.get("extra_data")
-        if not isinstance(raw, dict) or not raw or not _QOS_KEYS.issuperset(raw):
+        if isinstance(raw, str) and raw.startswith("{"):
+            # So it reaches whoever decides, and so some write it.
+            try:
+                raw = msgspec.json.decode(raw)
+            except (msgspec.DecodeError, RecursionError):
+                return None
+        if not is_qos_request(raw):
             return None
         name = "extra_data"
     if not isinstance(raw, dict):

@@ -27,8 +27,8 @@ from qops_batsim.analysis.results.run import read_run
 from qops_batsim.errors import QopsError
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.simgrid_write import write_platform
-from qops_batsim.running.launch import batsim_arguments
 from qops_batsim.running.processes import ChildProcess
+from qops_batsim.running.releases import batsim_arguments
 from qops_batsim.running.run import BatsimCall, Run, run
 from qops_batsim.running.simulate import default_engine
 from qops_batsim.scheduling.registry import make_scheduler
@@ -90,10 +90,10 @@ def run_both(
 def difference(runs: tuple[Run, Run]) -> str:
     """Return in words how two runs differ, as ``diff`` judges it; empty if they are equal."""
     compared = compare_runs(runs[0].result, runs[1].result)
-    return "" if compared.equal else _described(compared)
+    return "" if compared.equal else described(compared)
 
 
-def _described(compared: RunDifference) -> str:
+def described(compared: RunDifference) -> str:
     largest = compared.starts.largest or 0.0
     first = ", ".join(
         f"{each.job}: {each.values[0].field} {each.values[0].a} and {each.values[0].b}"
@@ -136,7 +136,7 @@ def engines_differ(
             assert peer.wait(SECONDS) == 0, peer.last_words()
         prefixes.append(prefix)
     compared = compare_runs(read_run(prefixes[0]), read_run(prefixes[1]))
-    return "" if compared.equal else _described(compared)
+    return "" if compared.equal else described(compared)
 
 
 def served_difference(case: Case, directory: Path) -> str:

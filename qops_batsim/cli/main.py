@@ -58,8 +58,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "papers": "Run the experiments of the source papers again, beside the papers' numbers.",
     },
     "With Batsim": {
-        "serve": "Let a scheduler decide for Batsim 3.1 to 4.2, or any engine that speaks its "
-        "protocol.",
+        "serve": "Let a scheduler decide for Batsim 3.1 to 4.2 or 5, or what speaks as they do.",
         "engine": "Simulate as Batsim 4 does: its options, its protocol, its files.",
         "shim": "Write an executable named batsim that runs the embedded engine.",
     },

@@ -69,13 +69,14 @@ def serve(
     any_engine: Annotated[bool, _about("--any-engine")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let a scheduler decide for Batsim 3.1 to 4.2, or any engine that speaks its protocol.
+    """Let a scheduler decide for Batsim 3.1 to 4.2 or 5, or what speaks as they do.
 
     Listens for an engine, answers its messages with the scheduler's decisions until
     the simulation ends, then prints what was decided and writes PREFIX_qos.csv.
     The engine may start first or later; what says anything else than the beginning
-    of a simulation is refused. Its --sched-cfg, a JSON object, gives
-    options of the scheduler as well. An engine that was started without an option
+    of a simulation is refused; which version it speaks is seen from its first
+    message. Its --sched-cfg, with Batsim 5 the text after the endpoint, a JSON
+    object, gives options of the scheduler as well. An engine that was started without an option
     that the scheduler needs is refused, by the option's name.
 
     Exit codes: 0 when the simulation has ended, 3 when the engine has gone before

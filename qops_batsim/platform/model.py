@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
@@ -233,6 +234,17 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
         if self.master is not None:
             yield self.master
 
+    def numbered_by_value(self) -> Platform:
+        """Return the platform with hosts in Batsim 5's order: ``host2`` before ``host10``.
+
+        By that their ids are other ones; nothing else is.
+        """
+        compute, storage = (
+            tuple(sorted(hosts, key=lambda host: _by_value(host.name)))
+            for hosts in (self.compute_hosts, self.storage_hosts)
+        )
+        return msgspec.structs.replace(self, compute_hosts=compute, storage_hosts=storage)
+
     @property
     def has_latencies(self) -> bool:
         """True if any link, cluster or place in a Vivaldi zone has a latency."""
@@ -269,6 +281,12 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _by_value(name: str) -> tuple[list[str | int], str]:
+    """Return what orders names by the values of the numbers in them."""
+    parts = re.split(r"([0-9]+)", name)
+    return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
 
 
 class Outage(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,14 +54,84 @@ class WireMessage(msgspec.Struct):
     events: list[WireItem]
 
 
-def _usual_messages(kinds: Mapping[str, type]) -> msgspec.json.Decoder[Any]:
+class MessageDecoder:
+    """Decoder of messages whose events, or decisions, are of the classes ``kinds``, by their names.
+
+    The fields that tell the name and hold the content of each are those of one protocol.
+    """
+
+    def __init__(
+        self, kinds: Mapping[str, type], type_field: str = "type", data_field: str = "data"
+    ) -> None:
+        self._kinds = kinds
+        self._usual = _usual_messages(kinds, type_field, data_field)
+        item = msgspec.defstruct(
+            "_Item",
+            [("timestamp", float), ("type", str), ("data", msgspec.Raw, msgspec.Raw(b"{}"))],
+            rename={"type": type_field, "data": data_field},
+        )
+        fields: Any = [("now", float), ("events", list[item])]  # type: ignore[valid-type]
+        whole: Any = msgspec.defstruct("_Message", fields)
+        self._shallow = msgspec.json.Decoder(whole)
+        self._bodies: dict[str, msgspec.json.Decoder[Any]] = {
+            name: msgspec.json.Decoder(kind, dec_hook=_decode_custom)
+            for name, kind in kinds.items()
+        }
+
+    def decode(
+        self, text: bytes | str, on_unknown: Callable[[str, float], None] | None = None
+    ) -> Message[Any]:
+        """Read a message; one of an unknown type is an InputError unless ``on_unknown`` is given.
+
+        Then that is called with type and date (seconds), and the event is left out.
+        """
+        if len(text) > MAX_CONTAINERS:
+            _check_containers(text.encode() if isinstance(text, str) else text)
+        try:
+            try:
+                raw = self._usual.decode(text)
+            except (msgspec.DecodeError, UnicodeDecodeError, InputError):
+                # Step by step, it is found what is wrong, or only unusual.
+                return self._step_by_step(text, on_unknown)
+            return Message(raw.now, [Stamped(item.timestamp, item.data) for item in raw.events])
+        except RecursionError:
+            raise InputError("message: nested too deeply for a Batsim protocol message") from None
+
+    def _step_by_step(
+        self, text: bytes | str, on_unknown: Callable[[str, float], None] | None
+    ) -> Message[Any]:
+        try:
+            raw = self._shallow.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"message: {error}; a Batsim protocol message is expected") from None
+        items: list[Stamped[Any]] = []
+        for index, item in enumerate(raw.events):
+            where = f"message at {raw.now:g} s, event {index}"
+            if item.type not in self._kinds:
+                if on_unknown is not None:
+                    on_unknown(item.type, item.timestamp)
+                    continue
+                hint = did_you_mean(item.type, self._kinds)
+                raise InputError(f"{where}: unknown type {shown(item.type)}{hint}")
+            try:
+                body = self._bodies[item.type].decode(item.data)
+            except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
+                raise InputError(f"{where} ({item.type}): {error}") from None
+            items.append(Stamped(item.timestamp, body))
+        return Message(raw.now, items)
+
+
+def _usual_messages(
+    kinds: Mapping[str, type], type_field: str, data_field: str
+) -> msgspec.json.Decoder[Any]:
     """Return a decoder for usual messages: each event has its data and a known type."""
     items = [
         msgspec.defstruct(
             f"_{kind.__name__}Item",
             [("timestamp", float), ("data", kind)],
-            tag_field="type",
+            tag_field=type_field,
             tag=name,
+            rename={"data": data_field},
             gc=False,
         )
         for name, kind in kinds.items()
@@ -98,14 +168,9 @@ def _decode_custom(kind: type, value: Any) -> Any:
     raise NotImplementedError(f"no Python form for {kind.__name__}")
 
 
-_usual_events = _usual_messages(EVENT_TYPES)
-_usual_decisions = _usual_messages(DECISION_TYPES)
+_events = MessageDecoder(EVENT_TYPES)
+_decisions = MessageDecoder(DECISION_TYPES)
 _encoder = msgspec.json.Encoder(enc_hook=_encode_custom)
-_wire_decoder = msgspec.json.Decoder(WireMessage)
-_body_decoders: dict[str, msgspec.json.Decoder[Any]] = {
-    name: msgspec.json.Decoder(kind, dec_hook=_decode_custom)
-    for name, kind in {**EVENT_TYPES, **DECISION_TYPES}.items()
-}
 
 
 def encode_message(message: Message[Any]) -> bytes:
@@ -185,31 +250,12 @@ def decode_events(
     >>> decode_events('{"now": 4.0, "events": [{"timestamp": 4.0, "type": "REQUESTED_CALL"}]}')
     Message(now=4.0, events=[Stamped(timestamp=4.0, body=RequestedCall())])
     """
-    return _decode_shallow(text, _usual_events, EVENT_TYPES, on_unknown)
+    return _events.decode(text, on_unknown)
 
 
 def decode_decisions(text: bytes | str) -> Message[Decision]:
     """Read what a decision module says."""
-    return _decode_shallow(text, _usual_decisions, DECISION_TYPES)
-
-
-def _decode_shallow(
-    text: bytes | str,
-    usual: msgspec.json.Decoder[Any],
-    known: Mapping[str, type],
-    on_unknown: Callable[[str, float], None] | None = None,
-) -> Message[Any]:
-    if len(text) > MAX_CONTAINERS:
-        _check_containers(text.encode() if isinstance(text, str) else text)
-    try:
-        try:
-            raw = usual.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, InputError):
-            # Step by step, it is found what is wrong, or only unusual.
-            return _decode(text, known, on_unknown)
-        return Message(raw.now, [Stamped(item.timestamp, item.data) for item in raw.events])
-    except RecursionError:
-        raise InputError("message: nested too deeply for a Batsim protocol message") from None
+    return _decisions.decode(text)
 
 
 def _check_containers(text: bytes) -> None:
@@ -218,28 +264,3 @@ def _check_containers(text: bytes) -> None:
         raise InputError(
             f"message: has {count} objects and arrays; up to {MAX_CONTAINERS} are accepted"
         )
-
-
-def _decode(
-    text: bytes | str, known: Mapping[str, type], on_unknown: Callable[[str, float], None] | None
-) -> Message[Any]:
-    try:
-        raw = _wire_decoder.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"message: {error}; a Batsim protocol message is expected") from None
-    items: list[Stamped[Any]] = []
-    for index, item in enumerate(raw.events):
-        where = f"message at {raw.now:g} s, event {index}"
-        if item.type not in known:
-            if on_unknown is not None:
-                on_unknown(item.type, item.timestamp)
-                continue
-            raise InputError(
-                f"{where}: unknown type {shown(item.type)}{did_you_mean(item.type, known)}"
-            )
-        try:
-            body = _body_decoders[item.type].decode(item.data)
-        except (msgspec.DecodeError, UnicodeDecodeError, InputError) as error:
-            raise InputError(f"{where} ({item.type}): {error}") from None
-        items.append(Stamped(item.timestamp, body))
-    return Message(raw.now, items)

@@ -12,7 +12,12 @@ from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.running.processes import ChildProcess
 
 INSTALLATION_PAGE = "https://batsim.readthedocs.io/en/v4.2.1/installation.html"
-"""Batsim's own page about installing the last version that speaks our protocol."""
+"""Batsim's own page about installing its last release."""
+
+NEWEST = 5
+"""Last version of Batsim whose protocol we speak."""
+
+UNTOLD = 4
 
 VERSION_SECONDS = 30.0
 """Longest wait for ``batsim --version`` (seconds)."""
@@ -35,6 +40,12 @@ class Batsim(msgspec.Struct, frozen=True):
     path: Path
     version: str
 
+    @property
+    def major(self) -> int:
+        """First number of the version; 4 where a build does not tell it."""
+        told = _VERSION.match(self.version)
+        return UNTOLD if told is None else int(told[1])
+
 
 def find_batsim(path: str | Path | None = None, *, timeout: float = VERSION_SECONDS) -> Batsim:
     """Find an installed Batsim and ask for its version.
@@ -46,27 +57,24 @@ def find_batsim(path: str | Path | None = None, *, timeout: float = VERSION_SECO
     timeout
         Longest wait for its answer (seconds).
 
-    Versions that do not speak the protocol of 3.1 to 4.2 are refused.
+    Versions later than 5 are refused.
     """
     found = shutil.which("batsim" if path is None else path)
     if found is None:
         if path is not None:
             raise InputError(f"{path}: no executable program; the path of Batsim is expected")
         raise InputError(
-            "no batsim on PATH; --engine batsim needs Batsim 3.1 to 4.2, there or at --batsim "
+            "no batsim on PATH; --engine batsim needs Batsim 3.1 to 4.2 or 5, there or at --batsim "
             "PATH. Its authors offer a Nix package (https://github.com/oar-team/nur-kapack), a "
             f"container image (docker.io/oarteam/batsim) and its source: {INSTALLATION_PAGE} and "
             "docs/comparing-runs.md. The embedded engine, without --engine batsim, needs no Batsim"
         )
     found = str(Path(found).absolute())
     version = _version(found, timeout)
-    major = _VERSION.match(version)
-    if major is not None and int(major[1]) >= 5:
-        raise InputError(
-            f"{found}: Batsim {version} speaks another protocol (batprotocol); "
-            "Batsim 3.1 to 4.2 is expected"
-        )
-    return Batsim(Path(found), version)
+    batsim = Batsim(Path(found), version)
+    if batsim.major > NEWEST:
+        raise InputError(f"{found}: is Batsim {version}; Batsim 3.1 to 4.2, or 5, is expected")
+    return batsim
 
 
 _VERSION = re.compile(r"v?(\d+)\.\d+")

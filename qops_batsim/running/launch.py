@@ -23,31 +23,23 @@ import msgspec
 from qops_batsim.engine.options import (
     EngineOptions,
     check_cancellations,
-    format_external_events,
     outages_of,
 )
-from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.errors import InputError
 from qops_batsim.file_set import WORKING_DIRECTORY, FileSet
-from qops_batsim.files import errors_of_writing, pending_directory, read_bytes
+from qops_batsim.files import errors_of_writing, pending_directory
 from qops_batsim.platform.model import Platform
-from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.events import JobCompleted, SimulationBegins, SimulationEnds
-from qops_batsim.protocol.messages import decode_events, encode_message
 from qops_batsim.protocol.zeromq import ConnectionLost, listen
 from qops_batsim.running.installation import Batsim, BatsimError
 from qops_batsim.running.processes import ChildProcess
+from qops_batsim.running.releases import Release, release_of
 from qops_batsim.running.simulate import describe_run, publish_run, refuse_smaller_machine
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.event_check import EventCheck
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.session import EngineTalk
 from qops_batsim.signals import ending_signals_raise
-from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.model import Workload
-
-LOG_LEVELS = ("quiet", "network-only", "information", "debug")
-"""Levels of Batsim's log (its option ``--verbosity``)."""
-
-_EXPORT = "run"
 
 
 class BatsimRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,19 +93,14 @@ def run_batsim(
     options = options or EngineOptions()
     place = files.path(WORKING_DIRECTORY)
     with ending_signals_raise(), pending_directory(place) as directory:
+        release = release_of(batsim.major)
         with errors_of_writing(files.prefix):
-            inputs = _input_arguments(platform, workload, directory)
-            if options.external_events is not None:
-                events = directory / "events.txt"
-                events.write_text(format_external_events(options.external_events))
-                inputs += ["--events", str(events)]
-        arguments = batsim_arguments(options, log_level)
-        with closing(_BatsimListener(driver, timeout)) as server:
-            outputs = ["-e", str(directory / _EXPORT), "-s", server.endpoint]
-            command = [str(batsim.path), *inputs, *outputs, *arguments]
-            with _started(command, on_log_line) as child:
+            inputs = release.write_inputs(platform, workload, options, directory)
+        with closing(_BatsimListener(driver, release, timeout)) as server:
+            further = release.arguments(options, log_level, server.endpoint, directory)
+            with _started([str(batsim.path), *inputs, *further], on_log_line) as child:
                 server.serve(child)
-        _adopt(files, directory)
+        release.adopt(files, directory, options)
     return BatsimRun(
         hosts=server.hosts, jobs_ended=server.jobs_completed + len(driver.log.rejected)
     )
@@ -140,36 +127,11 @@ def check_machine(
     check_cancellations(options.external_events or (), {"w0": workload})
 
 
-def batsim_arguments(options: EngineOptions, log_level: str = "information") -> list[str]:
-    """Return the command-line arguments of Batsim for these options; not those that are files."""
-    if log_level not in LOG_LEVELS:
-        raise InputError(f"unknown log level {log_level!r}{did_you_mean(log_level, LOG_LEVELS)}")
-    arguments = ["--disable-schedule-tracing"]  # the Pajé trace, which nothing here reads
-    if log_level != "information":
-        arguments += ["-v", log_level]
-    if options.hosts is not None:
-        arguments += ["--mmax", str(options.hosts)]
-    if options.sched_config:
-        arguments += ["--sched-cfg", options.sched_config]
-    flags = {
-        "--enable-compute-sharing": options.compute_sharing,
-        "--disable-storage-sharing": not options.storage_sharing,
-        "--enable-dynamic-jobs": options.dynamic_jobs,
-        "--acknowledge-dynamic-jobs": options.dynamic_jobs and options.acknowledge_dynamic_jobs,
-        "--enable-profile-reuse": options.dynamic_jobs and options.profile_reuse,
-        "--forward-profiles-on-submission": options.forward_profiles,
-        "--energy": options.energy,
-        "--forward-unknown-events": options.forward_unknown_events,
-    }
-    return arguments + [flag for flag, given in flags.items() if given]
-
-
 class _BatsimListener:
     """Our side of the exchange: answers Batsim on a free port of the loopback interface."""
 
-    def __init__(self, driver: ModuleDriver, timeout: float) -> None:
-        self._driver = driver
-        self._check = EventCheck()
+    def __init__(self, driver: ModuleDriver, release: Release, timeout: float) -> None:
+        self._talk = EngineTalk(driver, asked=release.asked)
         self._timeout = timeout
         self._child: ChildProcess | None = None
         self._seen_ended = False
@@ -197,20 +159,19 @@ class _BatsimListener:
     def _answer(self, text: bytes) -> bool:
         """Answer one message; return whether it was the last."""
         try:
-            message = decode_events(text)
-            self._check.check(message)
+            message = self._talk.read(text)
         except InputError as error:
             raise BatsimError(f"batsim sent a wrong {error}") from None
-        self._when = f"after {message.now:.6f} s"
-        for item in message.events:
-            if type(item.body) is JobCompleted:
+        told = [] if message is None else [item.body for item in message.events]
+        if message is not None:
+            self._when = f"after {message.now:.6f} s"
+        for event in told:
+            if type(event) is JobCompleted:
                 self.jobs_completed += 1
-            elif type(item.body) is SimulationBegins:
-                self.hosts = item.body.nb_compute_resources
-        answer = self._driver.exchange(message)
-        self._check.note([item.body for item in answer.events])
-        self._socket.send(encode_message(answer))
-        return bool(message.events) and type(message.events[-1].body) is SimulationEnds
+            elif type(event) is SimulationBegins:
+                self.hosts = event.nb_compute_resources
+        self._socket.send(self._talk.reply(message))
+        return bool(told) and type(told[-1]) is SimulationEnds
 
     def _receive(self) -> bytes:
         assert self._child is not None
@@ -248,44 +209,6 @@ def _failure(child: ChildProcess, code: int, when: str) -> BatsimError:
     if code:
         return BatsimError(f"batsim failed {when} with exit code {code}{log}", code)
     return BatsimError(f"batsim ended {when}, before the simulation did{log}")
-
-
-def _plain_file(path: str | Path, unpacked: Path, what: str) -> str:
-    """Return a file that Batsim can read: the path itself, or where it has been unpacked."""
-    if Path(path).exists() and not Path(path).is_file():
-        raise InputError(f"{path}: Batsim reads {what} by itself; a regular file is expected")
-    content = read_bytes(path, what=what)
-    with open(path, "rb") as stream:
-        is_plain = stream.read(2) == content[:2]
-    if is_plain:
-        return str(Path(path).absolute())
-    unpacked.write_bytes(content)
-    return str(unpacked)
-
-
-def _input_arguments(
-    platform: Platform | str | Path, workload: Workload | str | Path, directory: Path
-) -> list[str]:
-    """Return Batsim's arguments for its inputs; what it cannot read is written for it."""
-    machine, jobs = directory / "platform.xml", directory / "workload.json"
-    if isinstance(platform, Platform):
-        write_platform(platform, machine)
-    else:
-        machine = Path(_plain_file(platform, machine, "a platform (XML)"))
-    if isinstance(workload, Workload):
-        write_workload(workload, jobs)
-    else:
-        jobs = Path(_plain_file(workload, jobs, "a Batsim workload (JSON)"))
-    return ["-p", str(machine), "-w", str(jobs)]
-
-
-def _adopt(files: FileSet, directory: Path) -> None:
-    """Add Batsim's output files to the set of the run's."""
-    found = {path.name.removeprefix(_EXPORT): path for path in directory.glob(f"{_EXPORT}_*")}
-    if "_jobs.csv" not in found:
-        raise BatsimError("batsim ended well, but wrote no _jobs.csv")
-    for name in sorted(found):
-        files.adopt(name, found[name])
 
 
 def write_batsim_run(

@@ -367,12 +367,14 @@ class _RunInProgress:
     def _run_batsim(self, call: BatsimCall) -> _Simulated:
         # It loads what talks to Batsim, which runs without one have no use for.
         from qops_batsim.running.launch import check_machine, run_batsim, write_batsim_run
+        from qops_batsim.running.releases import release_of
 
         check_machine(
             self.jobs, self.machine, self.options, allow_smaller_machine=self.smaller_machine
         )
         batsim = find_batsim(call.path)
-        tell_platform(self.module, self.machine, self.options)
+        machine = release_of(batsim.major).machine(self.machine)
+        tell_platform(self.module, machine, self.options)
         # Batsim gets the files that were given, not what was read of them.
         _, workload, platform, _ = self.given
         began = time.perf_counter()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from qops_batsim.protocol.events import SimulationBegins
+from qops_batsim.protocol.v5.handshake import Features
 
 
 class EngineNeeds(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,3 +60,15 @@ class EngineNeeds(msgspec.Struct, frozen=True, kw_only=True):
             "--acknowledge-dynamic-jobs": (self.acknowledged_jobs or registers) and not announced,
         }
         return [option for option, lacks in lacking.items() if lacks]
+
+    @property
+    def features(self) -> Features:
+        """Features to ask a Batsim 5 for, where the scheduler and no option decides on them."""
+        return Features(
+            dynamic_registration=self.dynamic_jobs,
+            profile_reuse=self.dynamic_jobs,
+            acknowledge_dynamic_jobs=self.dynamic_jobs,
+            # All of them at the beginning, as Batsim 4 tells them, would crash 5.0.0-rc2 if there
+            # are some that no job has.
+            forward_profiles_on_job_submission=True,
+        )

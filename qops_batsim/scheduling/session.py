@@ -8,12 +8,84 @@ from typing import Any
 import msgspec
 
 from qops_batsim.errors import InputError, shown
+from qops_batsim.protocol.dialects import Dialect, dialect_of
 from qops_batsim.protocol.events import Event, SimulationBegins, SimulationEnds
-from qops_batsim.protocol.messages import Message, decode_events, encode_message
+from qops_batsim.protocol.messages import Message
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.event_check import EventCheck
 from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.version import __version__
+
+NAME = "qops-batsim"
+"""Name by which an engine is told who decides."""
+
+
+class EngineTalk:
+    """The frames of one simulation with an engine of any version: :meth:`read`, :meth:`reply`.
+
+    Parameters
+    ----------
+    driver
+        The decision side, or None if it is to be made by ``begin``.
+    begin
+        Makes the decision side from the configuration that the engine hands over.
+    on_unknown
+        As for :func:`~qops_batsim.protocol.messages.decode_events`.
+    asked
+        Features to ask a Batsim 5 for beside those that the scheduler needs.
+    """
+
+    def __init__(
+        self,
+        driver: ModuleDriver | None = None,
+        begin: Callable[[str], ModuleDriver] | None = None,
+        on_unknown: Callable[[str, float], None] | None = None,
+        asked: Mapping[str, bool] | None = None,
+    ) -> None:
+        self.driver = driver
+        self._asked = asked or {}
+        self._begin = begin
+        self._on_unknown = on_unknown
+        self._check = EventCheck()
+        self._dialect: Dialect | None = None
+        self._greeted = True
+
+    def read(self, frame: bytes) -> Message[Event] | None:
+        """Return what happened; None if a frame tells nothing of that, and only has to be answered.
+
+        InputError if it is no message, or one that cannot be.
+        """
+        if self._dialect is None:
+            self._dialect = dialect_of(frame)
+            if self._dialect.configuration is not None:
+                self._greeted = False
+                return None
+        message = self._dialect.decode(frame, self._on_unknown)
+        if message is not None:
+            self._check.check(message)
+        return message
+
+    def reply(self, message: Message[Event] | None) -> bytes:
+        """Return the answer to what was read last, with the decisions on it."""
+        dialect, driver = self._dialect, self.driver
+        assert dialect is not None
+        if driver is None:
+            configuration = dialect.configuration
+            if configuration is None:
+                assert message is not None
+                configuration = _simulation_begins(message).config.sched_config
+            assert self._begin is not None
+            driver = self.driver = self._begin(configuration)
+        if not self._greeted:
+            self._greeted = True
+            features = msgspec.structs.replace(driver.module.needs.features, **self._asked)
+            return dialect.hello(NAME, __version__, features)
+        if message is None:
+            return dialect.encode(None)
+        answer = driver.exchange(message)
+        self._check.note([item.body for item in answer.events])
+        return dialect.encode(answer)
 
 
 class DecisionSession:
@@ -56,13 +128,13 @@ class DecisionSession:
         self._on_warning = on_warning
         self._any_engine = any_engine
         self._unknown: set[str] = set()
-        self._check = EventCheck()
-        self._driver: ModuleDriver | None = None
+        self._talk = EngineTalk(begin=self._begin, on_unknown=self._ignore)
 
     @property
     def log(self) -> QosLog:
         """The decisions so far."""
-        return self._driver.log if self._driver is not None else QosLog()
+        driver = self._talk.driver
+        return driver.log if driver is not None else QosLog()
 
     def answer(self, text: bytes | str) -> bytes:
         """Return the module's decisions on a message of the engine.
@@ -70,22 +142,15 @@ class DecisionSession:
         After an InputError (no message, one that cannot be, wrong options of the
         scheduler, an engine without what the scheduler needs) the session is of no use.
         """
-        message = decode_events(text, self._ignore)
-        self._check.check(message)
-        driver = self._driver
-        if driver is None:
-            driver = self._begin(message)
-        answer = driver.exchange(message)
-        self._check.note([item.body for item in answer.events])
-        reply = encode_message(answer)
+        message = self._talk.read(text.encode() if isinstance(text, str) else text)
+        reply = self._talk.reply(message)
         self.messages += 1
-        self.now = message.now
-        self.ended = bool(message.events) and type(message.events[-1].body) is SimulationEnds
+        if message is not None:
+            self.now = message.now
+            self.ended = bool(message.events) and type(message.events[-1].body) is SimulationEnds
         return reply
 
-    def _begin(self, message: Message[Event]) -> ModuleDriver:
-        first = _simulation_begins(message)
-        configuration = first.config.sched_config
+    def _begin(self, configuration: str) -> ModuleDriver:
         try:
             settings = {**_read_configuration(configuration), **self._settings}
             module = make_scheduler(self._scheduler, settings)
@@ -95,8 +160,7 @@ class DecisionSession:
             raise InputError(
                 f"{error} (the engine's --sched-cfg is {shown(configuration)})"
             ) from None
-        self._driver = ModuleDriver(module, any_engine=self._any_engine)
-        return self._driver
+        return ModuleDriver(module, any_engine=self._any_engine)
 
     def _ignore(self, kind: str, date: float) -> None:
         if kind not in self._unknown and self._on_warning is not None:
@@ -106,9 +170,9 @@ class DecisionSession:
 
 def check_first_message(text: bytes) -> None:
     """Raise an InputError unless a text is what an engine can say first."""
-    message = decode_events(text, lambda kind, date: None)
-    EventCheck().check(message)
-    _simulation_begins(message)
+    message = EngineTalk(on_unknown=lambda kind, date: None).read(text)
+    if message is not None:
+        _simulation_begins(message)
 
 
 def _simulation_begins(message: Message[Event]) -> SimulationBegins:

@@ -32,6 +32,7 @@ from qops_batsim.limits import (
     MAX_SECONDS,
 )
 from qops_batsim.shipped import find_input
+from qops_batsim.workload.batsim5 import in_our_words
 from qops_batsim.workload.log_formats import command_for, log_format
 from qops_batsim.workload.model import (
     JobColumns,
@@ -164,7 +165,7 @@ def _decode(content: bytes, source: str) -> Workload:
     try:
         document = _documents.decode(content)
         written, bodies = bytes(document.jobs), bytes(document.profiles)
-        profiles = _profile_maps.decode(bodies)
+        profiles = in_our_words(_profile_maps.decode(bodies))
         jobs = _job_lists.decode(written)
         told = bytes(document.qops_batsim)
         with _nesting_is_limited(source):
@@ -301,6 +302,7 @@ def _check_document(data: Any, source: str) -> None:
         _wrong(data, "jobs", "a list of jobs", source)
     if not isinstance(profiles, dict):
         _wrong(data, "profiles", "an object of profiles by name", source)
+    profiles = in_our_words(profiles)
     _check_profiles(profiles, source)
     read_jobs(jobs, profiles, source)
     provenance = data.get("qops_batsim", {})

@@ -17,11 +17,11 @@ from qops_batsim.platform.model import Host, Platform
 from qops_batsim.running.installation import Batsim
 from qops_batsim.running.launch import (
     BatsimError,
-    batsim_arguments,
     check_machine,
     run_batsim,
     write_batsim_run,
 )
+from qops_batsim.running.releases import batsim_arguments
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler

@@ -42,6 +42,7 @@ from qops_batsim.analysis.results.tables import (
     read_schedule,
     rows_before,
 )
+from qops_batsim.analysis.results.totals import read_totals
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED, Job
@@ -307,7 +308,8 @@ def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
 
 def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
     """Read the files that were found of a run; ``hosts`` as for :func:`read_run`."""
-    schedule = _read_if_any(read_schedule, files.schedule)
+    of_batsim5 = files.schedule is not None and files.schedule.suffix == ".json"
+    schedule = _read_if_any(read_totals if of_batsim5 else read_schedule, files.schedule)
     machine_states = _read_if_any(read_machine_states, files.machine_states)
     info = files.info
     qos = _read_if_any(read_qos, files.qos)
@@ -321,7 +323,7 @@ def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
     elif info is not None and info.hosts is not None:
         known = (info.hosts, "_run.json")
     elif recorded is not None and recorded >= 1:
-        known = (int(recorded), "_schedule.csv")
+        known = (int(recorded), "schedule.json" if of_batsim5 else "_schedule.csv")
     else:
         alone = RunResult(files.name, source, jobs, 1, _ASSUMED)
         known = (int(alone.allocations[2].max(initial=0)) + 1, _ASSUMED)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,9 @@ Name = str | PathLike[str]
 
 
 _BLOCK = 1 << 20
+
+BATSIM5_JOBS = "jobs.csv"
+"""Name of the jobs that Batsim 5 writes into the directory that is its prefix by default."""
 
 _WHAT = "the description of a run (JSON)"
 
@@ -124,11 +128,14 @@ def find_run(name: Name) -> RunFiles:
     """Return the files of a run, which are checked to be all of one.
 
     ``name`` is the run's prefix, a directory that holds exactly one run, or the path of a
-    ``_jobs.csv`` (or ``_jobs.csv.gz``). An existing prefix wins over a directory of the same name.
+    ``_jobs.csv`` (or ``_jobs.csv.gz``), or a directory in which Batsim 5 has written ``jobs.csv``.
+    An existing prefix wins over a directory of the same name.
     """
     name = fspath(name)
     path = Path(name)
     if path.is_file():
+        if path.name == BATSIM5_JOBS:
+            return _of_batsim5(path.parent)
         for ending in ("_jobs.csv", "_jobs.csv.gz"):
             if path.name.endswith(ending):
                 return _siblings(str(path).removesuffix(ending), path)
@@ -150,12 +157,24 @@ def find_run(name: Name) -> RunFiles:
                 f"{name}: holds {len(found)} runs ({names}); name one, as in "
                 f"{path / found[0].name.partition('_jobs.csv')[0]}"
             )
+        if (path / BATSIM5_JOBS).is_file():
+            return _of_batsim5(path)
         raise InputError(f"{name}: this directory holds no run (no file *_jobs.csv)")
     if _existing(prefix, DESCRIPTION) is not None:
         raise InputError(f"{prefix}_jobs.csv: missing, though {_mixed(prefix)}")
     raise InputError(
         f"{name}: no such run; {prefix}_jobs.csv (or .csv.gz), a directory with one run "
         "or the path of a _jobs.csv is expected"
+    )
+
+
+def _of_batsim5(directory: Path) -> RunFiles:
+    totals = directory / "schedule.json"
+    return RunFiles(
+        name=directory.resolve().name,
+        prefix=f"{directory}{os.sep}",
+        jobs=directory / BATSIM5_JOBS,
+        schedule=totals if totals.is_file() else None,
     )
 
 
@@ -180,12 +199,14 @@ def _siblings(prefix: str, jobs: Path, written: bytes | None = None) -> RunFiles
     info = None if description is None else _parsed(description, content)
     if info is not None and info.files is not None and content != written:
         _check_files(prefix, info, info.files)
+    schedule, totals = (_existing(prefix, f"_schedule.{kind}") for kind in ("csv", "json"))
     return RunFiles(
         name=Path(prefix).name or Path(prefix).resolve().name,
         prefix=prefix,
         jobs=jobs,
-        schedule=_existing(prefix, "_schedule.csv"),
-        machine_states=_existing(prefix, "_machine_states.csv"),
+        schedule=schedule or totals,
+        # Those of Batsim 5.0.0-rc2 are wrong.
+        machine_states=_existing(prefix, "_machine_states.csv") if schedule or not totals else None,
         qos=_existing(prefix, "_qos.csv"),
         decisions=_existing(prefix, "_decisions.jsonl"),
         description=description,

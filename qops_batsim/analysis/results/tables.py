@@ -153,7 +153,17 @@ def _jobs_of(table: Table) -> JobsFile:
     bad = (whole < 0) | (whole != np.floor(whole))
     table.refuse("requested_number_of_resources", bad, "a whole number from 0 up")
     table.refuse("success", ~np.isin(success, (0, 1)), "0 or 1")
-    return JobsFile(table.names, table.numbers, states, table.texts)
+    texts = dict(table.texts)
+    texts["profile"] = _local_names(texts["profile"], texts["workload_name"])
+    return JobsFile(table.names, table.numbers, states, texts)
+
+
+def _local_names(profiles: Sequence[str], workloads: Sequence[str]) -> Sequence[str]:
+    """Return profiles without the names of their workloads, which Batsim 5 puts in front."""
+    if not (len(profiles) and profiles[0].startswith(f"{workloads[0]}!")):
+        return profiles
+    pairs = zip(profiles, workloads, strict=True)
+    return [profile.removeprefix(f"{workload}!") for profile, workload in pairs]
 
 
 def read_schedule(path: Path) -> dict[str, float]:

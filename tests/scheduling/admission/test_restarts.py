@@ -42,7 +42,7 @@ from qops_batsim.protocol.events import (
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.protocol.zeromq import RemoteDecisionSide
 from qops_batsim.running.contract import check_scheduler
-from qops_batsim.running.launch import batsim_arguments
+from qops_batsim.running.releases import batsim_arguments
 from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.admission.fqops import Fqops

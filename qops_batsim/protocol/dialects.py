@@ -1,0 +1,62 @@
+"""Dialects of the protocol, told apart by the first frame of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from qops_batsim.protocol.decisions import Decision
+from qops_batsim.protocol.events import Event
+from qops_batsim.protocol.messages import Message, decode_events, encode_message
+from qops_batsim.protocol.v5.decision_side import DecisionSide
+from qops_batsim.protocol.v5.handshake import Features, is_greeting
+
+
+class Dialect(Protocol):
+    """The conversation of a decision process with an engine in one simulation.
+
+    With a ``configuration``, the engine has begun by handing that over, and expects a
+    :meth:`hello` before its first message.
+    """
+
+    @property
+    def configuration(self) -> str | None:
+        """Text that the engine's command line has handed over, None where messages tell it."""
+
+    def hello(self, name: str, version: str, features: Features) -> bytes:
+        """Return the answer to the engine's first frame."""
+
+    def decode(
+        self, text: bytes, on_unknown: Callable[[str, float], None] | None = None
+    ) -> Message[Event] | None:
+        """Read what the engine says; None if nothing of it concerns a scheduler."""
+
+    def encode(self, answer: Message[Decision] | None) -> bytes:
+        """Return what the engine is answered."""
+
+
+class _Batsim4:
+    """Batsim 3.1 to 4.2, whose first frame is a message."""
+
+    configuration = None
+
+    def hello(self, name: str, version: str, features: Features) -> bytes:
+        raise NotImplementedError
+
+    def decode(
+        self, text: bytes, on_unknown: Callable[[str, float], None] | None = None
+    ) -> Message[Event] | None:
+        return decode_events(text, on_unknown)
+
+    def encode(self, answer: Message[Decision] | None) -> bytes:
+        assert answer is not None
+        return encode_message(answer)
+
+
+def dialect_of(first_frame: bytes) -> Dialect:
+    """Return the dialect in which an engine's first frame is written.
+
+    >>> dialect_of(bytes(4)).configuration
+    ''
+    """
+    return DecisionSide(first_frame) if is_greeting(first_frame) else _Batsim4()

@@ -1,0 +1,107 @@
+"""The handshake of Batsim 5, before its first message.
+
+Batsim begins with a frame of its own: the length of a text, and that text, which its command line
+gave for the decision process. The answer are four bytes that choose the format, and a message with
+one event, in which the decision process says who it is and what the simulation should have.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgspec
+
+from qops_batsim.errors import InputError, shown
+
+VERSION = "1.0.0"
+"""Version of the protocol that is told; Batsim 5.0.0-rc2 accepts any."""
+
+JSON = 2
+"""Flag of messages in JSON; 1 would be flatbuffers' binary format."""
+
+_LENGTH = struct.Struct("=I")
+
+HELLO = "EDCHelloEvent"
+
+
+class Features(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """Features that a decision process asks a simulation for."""
+
+    dynamic_registration: bool = False
+    profile_reuse: bool = False
+    acknowledge_dynamic_jobs: bool = False
+    forward_profiles_on_job_submission: bool = False
+    forward_profiles_on_jobs_killed: bool = False
+    forward_profiles_on_simulation_begins: bool = False
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Introduction of a decision process."""
+
+    batprotocol_version: str
+    decision_component_name: str
+    decision_component_version: str
+    decision_component_commit: str
+    requested_simulation_features: Features
+
+
+def is_greeting(frame: bytes) -> bool:
+    """Tell whether a frame is the first of Batsim 5, which begins with the length of the rest."""
+    begin = frame[: _LENGTH.size]
+    return len(begin) == _LENGTH.size and _LENGTH.unpack(begin)[0] == len(frame) - _LENGTH.size
+
+
+def greeting(text: str) -> bytes:
+    """Return the first frame of an engine, which hands over a text."""
+    content = text.encode()
+    return _LENGTH.pack(len(content)) + content
+
+
+def read_greeting(frame: bytes) -> str:
+    """Return the text in the first frame of an engine."""
+    try:
+        return frame[_LENGTH.size :].decode()
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"the engine's first frame hands over what is no UTF-8 ({error}); a text is expected"
+        ) from None
+
+
+def answer_of(hello: Hello) -> bytes:
+    """Return the frame that answers a greeting."""
+    event = {"timestamp": 0.0, "event_type": HELLO, "event": hello}
+    return _LENGTH.pack(JSON) + msgspec.json.encode({"now": 0.0, "events": [event]})
+
+
+class _HelloItem(msgspec.Struct):
+    event_type: str
+    event: msgspec.Raw
+    timestamp: float = 0.0
+
+
+class _HelloMessage(msgspec.Struct):
+    events: list[_HelloItem]
+    now: float = 0.0
+
+
+def read_answer(frame: bytes) -> Hello:
+    """Return who a decision process says it is; InputError if Batsim 5 would abort, or worse."""
+    if len(frame) < _LENGTH.size:
+        raise InputError(
+            f"the answer to the greeting has {len(frame)} bytes; four bytes of flags and a message "
+            "are expected"
+        )
+    flags = _LENGTH.unpack(frame[: _LENGTH.size])[0]
+    if not flags & JSON:
+        raise InputError(f"flags are {flags}; {JSON}, for JSON, is expected")
+    try:
+        message = msgspec.json.decode(frame[_LENGTH.size :].rstrip(b"\0"), type=_HelloMessage)
+        if len(message.events) != 1 or message.events[0].event_type != HELLO:
+            found: Any = [each.event_type for each in message.events]
+            raise InputError(f"events are {shown(found)}; one {HELLO} is expected")
+        return msgspec.json.decode(message.events[0].event, type=Hello)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"the answer to the greeting: {error}; {HELLO} is expected") from None

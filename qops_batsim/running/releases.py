@@ -1,0 +1,216 @@
+"""Releases of Batsim: their command lines, and the files that they read and write."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from qops_batsim.engine.options import (
+    EngineOptions,
+    ExternalEvent,
+    format_external_events,
+    outages_of,
+)
+from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.file_set import FileSet
+from qops_batsim.files import read_bytes
+from qops_batsim.limits import MAX_HOSTS
+from qops_batsim.platform.model import Platform
+from qops_batsim.platform.simgrid_read import read_platform
+from qops_batsim.platform.simgrid_write import write_platform
+from qops_batsim.running.installation import BatsimError
+from qops_batsim.workload.batsim5 import format_batsim5
+from qops_batsim.workload.batsim_json import read_workload, write_workload
+from qops_batsim.workload.model import Workload
+
+LOG_LEVELS = ("quiet", "network-only", "information", "debug")
+"""Levels of Batsim's log (its option ``--verbosity``)."""
+
+_EXPORT = "run"
+
+_COORDINATES = b"network/coordinates"
+"""Configuration in a platform's file, without effect, on which a recent SimGrid aborts."""
+
+AnyJobs = Workload | str | Path
+AnyMachine = Platform | str | Path
+
+
+class Release(ABC):
+    """One way to start Batsim and to take over what it writes."""
+
+    asked: ClassVar[Mapping[str, bool]] = {}
+    """Features to ask the simulation for beside those that the scheduler needs."""
+
+    events_option: ClassVar[str]
+
+    def write_inputs(
+        self, platform: AnyMachine, workload: AnyJobs, options: EngineOptions, directory: Path
+    ) -> list[str]:
+        """Return the arguments for the inputs; what Batsim cannot read is written for it."""
+        machine = self._machine(platform, directory / "platform.xml")
+        jobs = self._jobs(workload, directory / "workload.json")
+        arguments = ["-p", str(machine), "-w", str(jobs)]
+        if options.external_events is not None:
+            events = directory / "events.txt"
+            told = [self._event(each) for each in options.external_events]
+            events.write_text(format_external_events(told))
+            arguments += [self.events_option, str(events)]
+        return arguments
+
+    def machine(self, platform: Platform) -> Platform:
+        """Return a platform with hosts in this release's order."""
+        return platform
+
+    @abstractmethod
+    def arguments(
+        self, options: EngineOptions, log_level: str, endpoint: str, directory: Path
+    ) -> list[str]:
+        """Return all other arguments."""
+
+    @abstractmethod
+    def adopt(self, files: FileSet, directory: Path, options: EngineOptions) -> None:
+        """Add the files that Batsim has written to the set of the run's."""
+
+    def _machine(self, platform: AnyMachine, path: Path) -> Path:
+        if isinstance(platform, Platform):
+            write_platform(platform, path)
+            return path
+        return _plain_file(platform, path, "a platform (XML)")
+
+    @abstractmethod
+    def _jobs(self, workload: AnyJobs, path: Path) -> Path: ...
+
+    def _event(self, event: ExternalEvent) -> ExternalEvent:
+        return event
+
+
+def batsim_arguments(options: EngineOptions, log_level: str = "information") -> list[str]:
+    """Return the command-line arguments of Batsim 4 for these options; not those that are files."""
+    _check_level(log_level)
+    arguments = ["--disable-schedule-tracing"]  # the Pajé trace, which nothing here reads
+    if log_level != "information":
+        arguments += ["-v", log_level]
+    if options.hosts is not None:
+        arguments += ["--mmax", str(options.hosts)]
+    if options.sched_config:
+        arguments += ["--sched-cfg", options.sched_config]
+    flags = {
+        "--enable-compute-sharing": options.compute_sharing,
+        "--disable-storage-sharing": not options.storage_sharing,
+        "--enable-dynamic-jobs": options.dynamic_jobs,
+        "--acknowledge-dynamic-jobs": options.dynamic_jobs and options.acknowledge_dynamic_jobs,
+        "--enable-profile-reuse": options.dynamic_jobs and options.profile_reuse,
+        "--forward-profiles-on-submission": options.forward_profiles,
+        "--energy": options.energy,
+        "--forward-unknown-events": options.forward_unknown_events,
+    }
+    return arguments + [flag for flag, given in flags.items() if given]
+
+
+def _check_level(log_level: str) -> None:
+    if log_level not in LOG_LEVELS:
+        raise InputError(f"unknown log level {log_level!r}{did_you_mean(log_level, LOG_LEVELS)}")
+
+
+class _Batsim4(Release):
+    """Batsim 3.1 to 4.2, whose files are those of our runs."""
+
+    events_option = "--events"
+
+    def arguments(
+        self, options: EngineOptions, log_level: str, endpoint: str, directory: Path
+    ) -> list[str]:
+        places = ["-e", str(directory / _EXPORT), "-s", endpoint]
+        return [*places, *batsim_arguments(options, log_level)]
+
+    def adopt(self, files: FileSet, directory: Path, options: EngineOptions) -> None:
+        found = {path.name.removeprefix(_EXPORT): path for path in directory.glob(f"{_EXPORT}_*")}
+        if "_jobs.csv" not in found:
+            raise BatsimError("batsim ended well, but wrote no _jobs.csv")
+        for name in sorted(found):
+            files.adopt(name, found[name])
+
+    def _jobs(self, workload: AnyJobs, path: Path) -> Path:
+        if isinstance(workload, Workload):
+            write_workload(workload, path)
+            return path
+        return _plain_file(workload, path, "a Batsim workload (JSON)")
+
+
+class _Batsim5(Release):
+    """Batsim 5, whose workloads, events and files are others."""
+
+    # Its workload is ours, in which every profile is a job's.
+    asked: ClassVar[Mapping[str, bool]] = {"forward_profiles_on_simulation_begins": True}
+    events_option = "--external-events"
+
+    _LEVELS: ClassVar[Mapping[str, str]] = {
+        "quiet": "quiet",
+        "network-only": "quiet",
+        "information": "info",
+        "debug": "debug",
+    }
+
+    def machine(self, platform: Platform) -> Platform:
+        return platform.numbered_by_value()
+
+    def arguments(
+        self, options: EngineOptions, log_level: str, endpoint: str, directory: Path
+    ) -> list[str]:
+        _check_level(log_level)
+        places = ["-e", f"{directory / _EXPORT}/", "-s", endpoint, options.sched_config]
+        limit = [] if options.hosts is None else ["--mmax", str(options.hosts)]
+        energy = ["--energy-host", "--trace-pstate-changes"] if options.energy else []
+        return [*places, "-v", self._LEVELS[log_level], *limit, *energy]
+
+    def adopt(self, files: FileSet, directory: Path, options: EngineOptions) -> None:
+        from qops_batsim.analysis.results.batsim5 import write_as_batsim4
+
+        if not (directory / _EXPORT / "jobs.csv").is_file():
+            raise BatsimError("batsim ended well, but wrote no jobs.csv")
+        outages = outages_of(options.external_events or (), MAX_HOSTS)
+        write_as_batsim4(directory / _EXPORT, files, outages)
+
+    def _machine(self, platform: AnyMachine, path: Path) -> Path:
+        given = super()._machine(platform, path)
+        if _COORDINATES in given.read_bytes():
+            write_platform(read_platform(given), path)
+            return path
+        return given
+
+    def _jobs(self, workload: AnyJobs, path: Path) -> Path:
+        jobs = workload if isinstance(workload, Workload) else read_workload(workload)
+        text, _ = format_batsim5(jobs, only_used=True, directory=path.parent)
+        path.write_text(text)
+        return path
+
+    def _event(self, event: ExternalEvent) -> ExternalEvent:
+        """Return an event whose text tells what it is: Batsim 5 knows of no kinds of them."""
+        fields = {name: each for name, each in event.fields.items() if name != "timestamp"}
+        told = {"data": msgspec.json.encode(fields).decode()}
+        return msgspec.structs.replace(event, type="generic", fields=told)
+
+
+def release_of(major: int) -> Release:
+    """Return the release with a version's first number; what is older is like Batsim 4."""
+    return _RELEASES.get(major, _RELEASES[4])
+
+
+_RELEASES: dict[int, Release] = {4: _Batsim4(), 5: _Batsim5()}
+
+
+def _plain_file(path: str | Path, unpacked: Path, what: str) -> Path:
+    """Return a file that Batsim can read: the path itself, or where it has been unpacked."""
+    if Path(path).exists() and not Path(path).is_file():
+        raise InputError(f"{path}: Batsim reads {what} by itself; a regular file is expected")
+    content = read_bytes(path, what=what)
+    with open(path, "rb") as stream:
+        is_plain = stream.read(2) == content[:2]
+    if is_plain:
+        return Path(path).absolute()
+    unpacked.write_bytes(content)
+    return unpacked

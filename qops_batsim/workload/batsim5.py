@@ -1,0 +1,222 @@
+"""Profiles and jobs of Batsim 5's workload files, in our words (Batsim 4's) and back.
+
+Batsim 5 has other names for the types of profiles, hands on only ``extra_data`` of what a job has
+beside Batsim's own fields, and aborts on a walltime that is none. A file is recognised by the names
+of its types.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.jobs import Job
+from qops_batsim.workload.model import Profile, Workload
+
+SPREAD = "DefinedAmountsSpreadUniformly"
+"""Strategy by which a homogeneous task has its amounts in all, not for each host."""
+
+HOMOGENEOUS, TRACE = "ParallelTaskHomogeneousProfile", "TraceReplayProfile"
+
+_TYPES = {
+    "DelayProfile": "delay",
+    "ParallelTaskProfile": "parallel",
+    HOMOGENEOUS: "parallel_homogeneous",
+    "SequentialCompositionProfile": "composed",
+    "ParallelTaskOnStorageHomogeneousProfile": "parallel_homogeneous_pfs",
+    "ParallelTaskDataStagingBetweenStoragesProfile": "data_staging",
+}
+
+_TRACES = {"SMPI": "smpi", "FractionalComputation": "usage_trace"}
+
+_KEPT = ("id", "subtime", "res", "profile", "walltime", "qos", "extra_data")
+"""Fields of a job that Batsim 5 uses or hands on, the last two as one."""
+
+_SHOWN = 3
+"""Most names of profiles in a line of a report."""
+
+
+def in_our_words(profiles: Mapping[str, Any]) -> dict[str, Any]:
+    """Return profiles of a file of any version in the words of Batsim 4.
+
+    What is none of Batsim 5's is returned as it is.
+
+    >>> in_our_words({"sleep": {"type": "DelayProfile", "delay": 3}})
+    {'sleep': {'type': 'delay', 'delay': 3}}
+    """
+    return {name: _in_our_words(profile) for name, profile in profiles.items()}
+
+
+def is_batsim5(profiles: Mapping[str, Any]) -> bool:
+    """Tell whether any of a file's profiles is named as Batsim 5 names them."""
+    known = (*_TYPES, TRACE)
+    return any(isinstance(each, dict) and each.get("type") in known for each in profiles.values())
+
+
+def _in_our_words(profile: Any) -> Any:
+    if not isinstance(profile, dict):
+        return profile
+    kind = profile.get("type")
+    if kind == TRACE and profile.get("trace_type") in _TRACES:
+        rest = {k: v for k, v in profile.items() if k not in ("trace_type", "filename")}
+        ours = _TRACES[profile["trace_type"]]
+        return rest | {"type": ours, "trace": profile.get("filename")}
+    if not isinstance(kind, str) or kind not in _TYPES:
+        return profile
+    made = {**profile, "type": _TYPES[kind]}
+    if kind == HOMOGENEOUS:
+        if made.pop("generation_strategy", None) == SPREAD:
+            made["type"] = "parallel_homogeneous_total"
+    elif made["type"] == "parallel":
+        made.setdefault("com", [])
+        if "cpu" not in made and isinstance(made["com"], list):
+            made["cpu"] = [0] * math.isqrt(len(made["com"]))
+    return made
+
+
+def format_batsim5(
+    workload: Workload, *, only_used: bool = False, directory: Path | None = None
+) -> tuple[str, list[str]]:
+    """Return the text of a workload file for Batsim 5, and a line about each loss.
+
+    Parameters
+    ----------
+    only_used
+        Leave out profiles that no job has. Batsim 5.0.0-rc2 crashes on them where a decision
+        process asks for all profiles at the beginning.
+    directory
+        Where the file will be, which names those of traces relative to itself; None: beside the
+        workload's own.
+    """
+    losses: list[str] = []
+    left_out: Counter[str] = Counter()
+    jobs = []
+    for job in workload.jobs:
+        jobs.append(_job(job))
+        left_out.update(
+            name for name in job.fields if name not in _KEPT and job.fields[name] is not None
+        )
+        left_out["both qos and extra_data, of which qos is kept, as extra_data"] += (
+            "qos" in job.fields and "extra_data" in job.fields
+        )
+    losses += [
+        f"{count:,} jobs have {name}, which Batsim 5 does not hand on"
+        for name, count in sorted(left_out.items())
+        if count
+    ]
+    names = _used(workload) if only_used else workload.profiles
+    profiles = {
+        name: _profile(name, workload.profiles[name], workload.source, directory) for name in names
+    }
+    losses += _losses_of(workload.profiles)
+    head = {"nb_res": workload.processors}
+    lines = [json.dumps(head)[:-1] + ","]
+    lines += ['"jobs": [', ",\n".join(map(_encoded, jobs)), "],"]
+    told = ",\n".join(f"{_encoded(name)}: {_encoded(body)}" for name, body in profiles.items())
+    lines += ['"profiles": {', told, "}", "}"]
+    return "\n".join(lines) + "\n", losses
+
+
+def _encoded(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _job(job: Job) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "id": job.id,
+        "subtime": job.submission_time,
+        "res": job.processors,
+        "profile": job.profile,
+    }
+    if job.walltime is not None:
+        fields["walltime"] = job.walltime
+    extra = job.fields.get("qos", job.fields.get("extra_data"))
+    if extra is not None:
+        fields["extra_data"] = extra
+    return fields
+
+
+def _used(workload: Workload) -> list[str]:
+    """Return the names of the profiles that jobs have, and that those contain, in order."""
+    todo = list(dict.fromkeys(job.profile for job in workload.jobs))
+    used = set(todo)
+    while todo:
+        for step in workload.profiles[todo.pop()].get("seq") or ():
+            if step not in used:
+                used.add(step)
+                todo.append(step)
+    return [name for name in workload.profiles if name in used]
+
+
+def _profile(name: str, profile: Profile, source: str, directory: Path | None) -> dict[str, Any]:
+    kind = profile["type"]
+    made = dict(profile)
+    if kind in _TRACES.values():
+        trace = Path(made.pop("trace"))
+        if directory is not None:
+            trace = _seen_from(directory, Path(source).parent / trace)
+        trace_type = next(theirs for theirs, ours in _TRACES.items() if ours == kind)
+        return {**made, "type": TRACE, "trace_type": trace_type, "filename": str(trace)}
+    if kind in ("parallel_homogeneous", "parallel_homogeneous_total"):
+        made["type"] = HOMOGENEOUS
+        made.setdefault("com", 0)
+        if kind == "parallel_homogeneous_total":
+            made["generation_strategy"] = SPREAD
+        return made
+    names = {ours: theirs for theirs, ours in _TYPES.items()}
+    if kind not in names:
+        raise InputError(
+            f"{source}: profile {shown(name)}: type is {shown(kind)}, for which Batsim 5 has "
+            f"nothing; one of {', '.join(names)} is expected"
+        )
+    if kind == "parallel" and not made.get("com"):
+        made.pop("com", None)
+    return {**made, "type": names[kind]}
+
+
+def _seen_from(directory: Path, path: Path) -> Path:
+    """Return the path of a file relative to a directory, which need not be above it."""
+    import os
+
+    return Path(os.path.relpath(path.resolve(), directory.resolve()))
+
+
+def _losses_of(profiles: Mapping[str, Profile]) -> Iterator[str]:
+    """Yield a line about each thing that profiles do in another way in Batsim 5."""
+    spread = [
+        name
+        for name, each in profiles.items()
+        if each["type"] == "parallel_homogeneous_total" and each.get("com")
+    ]
+    if spread:
+        yield (
+            f"profile {_listed(spread)}: com is spread as com/(n²-n) over each two of n hosts, "
+            "which was com/n: communication takes another time"
+        )
+    empty = idle_tasks(profiles)
+    if empty:
+        yield f"profile {_listed(empty)}: cpu and com are 0: Batsim 5 aborts when it is started"
+
+
+def idle_tasks(profiles: Mapping[str, Profile]) -> list[str]:
+    """Return the names of homogeneous tasks that do nothing, on which Batsim 5 aborts."""
+    return [
+        name
+        for name, each in profiles.items()
+        if str(each["type"]) in ("parallel_homogeneous", "parallel_homogeneous_total")
+        and not each.get("cpu")
+        and not each.get("com")
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    text = ", ".join(map(shown, names[:_SHOWN]))
+    return f"{text} and {more:,} more" if more > 0 else text

@@ -1,0 +1,130 @@
+"""The real Batsim 5 beside the embedded engine, for tests; also by hand, for many seeds.
+
+python tests/live_batsim5.py --network --first 0 --seeds 20 easy qops
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from live_engines import SECONDS, described
+from qops_batsim.analysis.results.difference import compare_runs
+from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.errors import QopsError
+from qops_batsim.platform import read_platform
+from qops_batsim.running.run import BatsimCall, Run, run
+from random_simulations import SCHEDULERS, Case, random_case
+
+BUNDLE = Path("batsim5") / "real" / "bin" / "batsim"
+
+
+def real_batsim5() -> str:
+    """Return the path of the real Batsim 5; skip the test where it is not."""
+    root = Path(os.environ.get("QOPS_SHARED", Path(__file__).parents[1] / ".." / "shared"))
+    path = root / BUNDLE
+    if not path.is_file():
+        pytest.skip(f"no real Batsim 5 at {BUNDLE} in the shared directory")
+    answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=240)
+    if not answer.stdout.startswith("5."):
+        pytest.skip(f"{path} does not run ({answer.stderr[:60]!r})")
+    return str(path)
+
+
+def run_both(
+    scheduler: str,
+    workload: str | Path,
+    platform: str | Path,
+    settings: dict[str, Any] | None,
+    directory: Path,
+    **further: Any,
+) -> tuple[Run, Run]:
+    """Run a scheduler with the embedded engine and with Batsim 5, on hosts of the same ids."""
+    # Both get them in the order of the latter.
+    machine = read_platform(platform).numbered_by_value()
+    embedded = run(*(scheduler, workload, machine, settings), out=directory / "embedded", **further)
+    real = run(
+        *(scheduler, workload, platform, settings),
+        out=directory / "batsim5",
+        engine="batsim",
+        batsim=BatsimCall(path=real_batsim5(), log_level="quiet", timeout=SECONDS),
+        **further,
+    )
+    return embedded, real
+
+
+def run_case(case: Case, directory: Path) -> tuple[Run, Run]:
+    """Run a case with both engines."""
+    workload, platform = case.write(directory)
+    events = None if case.events is None else directory / "events.txt"
+    given = case.scheduler, workload, platform, case.settings, directory
+    return run_both(*given, compute_sharing=case.sharing, events=events)
+
+
+def schedule_difference(runs: tuple[Run, Run]) -> str:
+    """Return how the schedules of two runs differ; empty if they do not.
+
+    Batsim 5 knows no other submission of a registered job than its registration.
+    """
+    first, second = (_with_registrations(each.result) for each in runs)
+    compared = compare_runs(first, second)
+    return "" if compared.equal else described(compared)
+
+
+def _with_registrations(result: RunResult) -> RunResult:
+    table = result.table
+    dates = table.numbers["submission_time"].copy()
+    dates[["#" in each for each in table.texts["job_id"]]] = 0.0
+    return replace(result, table=table._replace(numbers=table.numbers | {"submission_time": dates}))
+
+
+def main() -> None:
+    """Compare the engines on random cases; print those that differ or break a rule."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("schedulers", nargs="*", default=list(SCHEDULERS))
+    parser.add_argument("--network", action="store_true", help="platforms with latencies")
+    parser.add_argument("--events", action="store_true", help="hosts that leave and return")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--seeds", type=int, default=10, help="number of seeds")
+    parser.add_argument("--jobs", type=int, default=40, help="jobs a case")
+    given = parser.parse_args()
+    tally: Counter[str] = Counter()
+    for seed in range(given.first, given.first + given.seeds):
+        for scheduler in given.schedulers:
+            case = random_case(
+                seed, scheduler, network=given.network, jobs=given.jobs, events=given.events
+            )
+            with tempfile.TemporaryDirectory() as name:
+                found = _judged(case, Path(name), tally)
+            for line in found:
+                print(f"{case.name} {case.settings}: {line}", flush=True)  # noqa: T201
+    print(dict(tally))  # noqa: T201
+
+
+def _judged(case: Case, directory: Path, tally: Counter[str]) -> list[str]:
+    tally["cases"] += 1
+    try:
+        runs = run_case(case, directory)
+    except QopsError as error:
+        tally["failed"] += 1
+        return [str(error)]
+    found = [f"{each.engine}: {said}" for each in runs for said in each.violations]
+    for each in runs:
+        tally["jobs"] += each.jobs
+        tally["promises"] += each.lateness.checked if each.lateness else 0
+    tally["violations"] += len(found)
+    differ = schedule_difference(runs)
+    tally["differ"] += bool(differ)
+    return [differ, *found] if differ else found
+
+
+if __name__ == "__main__":
+    main()
