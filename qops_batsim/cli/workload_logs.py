@@ -144,8 +144,8 @@ def lint(
     Looks for cancelled jobs, jobs without run time, processors, requested or submit time, jobs
     wider than the machine, jobs that ran longer than requested, records out of order, repeated
     job numbers, malformed lines, and a header that the file contradicts; in the accounting of Slurm
-    or PBS, for what is no job that ran. Nothing is changed; `from-swf`, `from-sacct` and `from-pbs`
-    repair.
+    or PBS, for what is no job that ran; in a Batsim workload, for what Batsim 5 aborts on. Nothing
+    is changed; `from-swf`, `from-sacct` and `from-pbs` repair.
 
     Examples:
 

@@ -116,12 +116,26 @@ def format_batsim5(
         name: _profile(name, workload.profiles[name], workload.source, directory) for name in names
     }
     losses += _losses_of(workload.profiles)
+    for rule, (description, found) in aborts_of_batsim5(workload).items():
+        if found and rule != "walltime":
+            losses.append(f"{len(found):,} {description}: {_listed(found)}")
     head = {"nb_res": workload.processors}
     lines = [json.dumps(head)[:-1] + ","]
     lines += ['"jobs": [', ",\n".join(map(_encoded, jobs)), "],"]
     told = ",\n".join(f"{_encoded(name)}: {_encoded(body)}" for name, body in profiles.items())
     lines += ['"profiles": {', told, "}", "}"]
     return "\n".join(lines) + "\n", losses
+
+
+def with_requests(workload: Workload) -> Workload:
+    """Return a workload in which users ask by ``qos``, as for Batsim 4, not by ``extra_data``."""
+    jobs = []
+    for job in workload.jobs:
+        if job.qos is not None and "qos" not in job.fields:
+            fields = {name: each for name, each in job.fields.items() if name != "extra_data"}
+            job = Job.from_fields(fields | {"qos": msgspec.to_builtins(job.qos)}, where=job.id)
+        jobs.append(job)
+    return msgspec.structs.replace(workload, jobs=jobs)
 
 
 def _encoded(value: Any) -> str:
@@ -200,20 +214,28 @@ def _losses_of(profiles: Mapping[str, Profile]) -> Iterator[str]:
             f"profile {_listed(spread)}: com is spread as com/(n²-n) over each two of n hosts, "
             "which was com/n: communication takes another time"
         )
-    empty = idle_tasks(profiles)
-    if empty:
-        yield f"profile {_listed(empty)}: cpu and com are 0: Batsim 5 aborts when it is started"
 
 
-def idle_tasks(profiles: Mapping[str, Profile]) -> list[str]:
-    """Return the names of homogeneous tasks that do nothing, on which Batsim 5 aborts."""
-    return [
+def aborts_of_batsim5(workload: Workload) -> dict[str, tuple[str, list[str]]]:
+    """Return by rule what Batsim 5 aborts on, with the names of jobs or profiles it is about.
+
+    What :func:`format_batsim5` writes has no walltime of -1.
+    """
+    tasks = ("parallel_homogeneous", "parallel_homogeneous_total")
+    idle = [
         name
-        for name, each in profiles.items()
-        if str(each["type"]) in ("parallel_homogeneous", "parallel_homogeneous_total")
-        and not each.get("cpu")
-        and not each.get("com")
+        for name, each in workload.profiles.items()
+        if each["type"] in tasks and not each.get("cpu") and not each.get("com")
     ]
+    without = [job.id for job in workload.jobs if job.fields.get("walltime") == -1]
+    return {
+        "idle_task": ("homogeneous tasks with cpu 0 and com 0, which Batsim 5 aborts on", idle),
+        "walltime": ("jobs with walltime -1, which Batsim 5 aborts on", without),
+        "workload_id": (
+            "jobs with the workload's name, w0, in their id, which Batsim 5 aborts on",
+            [job.id for job in workload.jobs if "w0" in job.id],
+        ),
+    }
 
 
 def _listed(names: list[str]) -> str:

@@ -13,11 +13,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError, require
+from qops_batsim.errors import InputError, require, shown
 from qops_batsim.files import read_stored
 from qops_batsim.workload.accounting.rows import Choices
+from qops_batsim.workload.batsim5 import aborts_of_batsim5
+from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Mask, overruns, repeated, steps_back
 from qops_batsim.workload.log import STATUS_CANCELLED, STATUS_PARTIAL, Log, Malformed
+from qops_batsim.workload.log_formats import log_format
+from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import SwfLog
 from qops_batsim.workload.traces import scan_log
 
@@ -63,9 +67,12 @@ def lint_file(
 
     The machine has ``processors``; by default what the log says. The ``time_zone`` is that of
     dates without UTC offset, in the accounting of a batch system. What a reader of such leaves out
-    (steps, jobs that wait, earlier runs) is a finding, too.
+    (steps, jobs that wait, earlier runs) is a finding, too. In a Batsim workload, findings are what
+    Batsim 5 aborts on.
     """
     stored = read_stored(path, what="a workload log")
+    if log_format(stored[0]) == "batsim":
+        return _lint_workload(workload_in(stored, str(path)))
     log, malformed = scan_log(stored, str(path), Choices(time_zone=time_zone))
     if not len(log.records):
         others = f" ({len(malformed)} lines are none)" if malformed else ""
@@ -74,6 +81,16 @@ def lint_file(
             "of Slurm or PBS, is expected"
         )
     return lint_log(log, malformed, processors=processors)
+
+
+def _lint_workload(workload: Workload) -> LintReport:
+    """Check a Batsim workload, which is as it should be, for what Batsim 5 aborts on."""
+    findings = [
+        Finding(rule, description, len(names), [], list(map(shown, names)))
+        for rule, (description, names) in aborts_of_batsim5(workload).items()
+    ]
+    name = Path(workload.source).name
+    return LintReport(name, len(workload.jobs), workload.processors, findings, {})
 
 
 def lint_log(

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from qops_batsim.cli.workload import convert
 from qops_batsim.errors import InputError
 from qops_batsim.workload.batsim5 import format_batsim5, in_our_words, is_batsim5
 from qops_batsim.workload.batsim_json import parse_workload, read_workload
+from qops_batsim.workload.lint import lint_file
 
 PROFILES: dict[str, Any] = {
     "d": {"type": "DelayProfile", "delay": 3, "ret": 2},
@@ -91,9 +93,38 @@ def test_losses_are_told() -> None:
         "1 jobs have user, which Batsim 5 does not hand on",
         "profile 't': com is spread as com/(n²-n) over each two of n hosts, which was com/n: "
         "communication takes another time",
-        "profile 'z': cpu and com are 0: Batsim 5 aborts when it is started",
+        "1 homogeneous tasks with cpu 0 and com 0, which Batsim 5 aborts on: 'z'",
     ]
     assert json.loads(written)["jobs"] == [{"id": "1", "subtime": 0.0, "res": 2, "profile": "t"}]
+
+
+def test_lint_finds_what_aborts_batsim_5(tmp_path: Path) -> None:
+    profiles = {"z": {"type": "parallel_homogeneous", "cpu": 0, "com": 0}}
+    job = {"id": "w0x", "subtime": 0, "res": 2, "profile": "z", "walltime": -1}
+    path = tmp_path / "w.json"
+    path.write_text(json.dumps({"nb_res": 4, "jobs": [job], "profiles": profiles}))
+    report = lint_file(path)
+    assert (report.records, report.processors) == (1, 4)
+    assert {each.rule: each.details for each in report.found()} == {
+        "idle_task": ["'z'"],
+        "walltime": ["'w0x'"],
+        "workload_id": ["'w0x'"],
+    }
+
+
+@pytest.mark.parametrize("kind", ["batsim4", "batsim5"])
+def test_files_are_converted_either_way(
+    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "w.json", tmp_path / "out.json"
+    source.write_text(text_of(extra_data={"deadline": 50.5}, walltime=20))
+    convert(str(source), out, kind)
+    assert is_batsim5(json.loads(out.read_text())["profiles"]) == (kind == "batsim5")
+    field = "extra_data" if kind == "batsim5" else "qos"
+    assert json.loads(out.read_text())["jobs"][0][field] == {"deadline": 50.5}
+    assert read_workload(out).profiles == read_workload(source).profiles
+    assert read_workload(out).jobs[0].qos == read_workload(source).jobs[0].qos
+    assert "out.json: 1 jobs" in capsys.readouterr().out
 
 
 def test_profiles_without_counterpart_are_refused() -> None:
