@@ -18,6 +18,7 @@ BASE = {
     "garbage",
     "kernels",
     "limits",
+    "parameters",
     "tables",
     "timing",
     "jobs",

@@ -12,6 +12,7 @@ from qops_batsim.cli.inputs import check_format
 from qops_batsim.cli.options import manual
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.files import check_writable
+from qops_batsim.parameters import ARTIFICIAL, EXACT, METHOD, RELAXATION, SHARE, STRINGENCY
 
 if TYPE_CHECKING:
     from qops_batsim.experiments.compare import Comparison
@@ -50,16 +51,16 @@ def compare(
     schedulers: Annotated[list[str] | None, _about("SCHEDULER...", show_default=False)] = None,
     workload: Annotated[str, _about("--workload")] = DEFAULT_WORKLOAD,
     loads: Annotated[str, _about("--loads")] = "1.0:1.6:0.1",
-    stringency: options.Stringency = 0.2,
+    stringency: options.Stringency = STRINGENCY.default,
     seeds: Annotated[int, _about("--seeds", min=1)] = 5,
     out: Annotated[Path, _about("--out")] = Path("out/compare"),
-    deadline_share: options.DeadlineShare = 1.0,
-    relaxation: options.Relaxation = 2.0,
-    artificial: options.Artificial = "run-time",
-    method: options.LoadMethod = "duplication",
+    deadline_share: options.DeadlineShare = SHARE.default,
+    relaxation: options.Relaxation = RELAXATION.default,
+    artificial: options.Artificial = ARTIFICIAL.default,
+    method: options.LoadMethod = METHOD.default,
     first: options.First = 0,
     skip: options.Skip = 0,
-    estimates: Annotated[str, _about("--estimates")] = "exact",
+    estimates: Annotated[str, _about("--estimates")] = EXACT,
     platform: options.Platform = None,
     message_delays: options.MessageDelays = True,
     settings: Annotated[list[str] | None, _about("--set")] = None,
@@ -160,7 +161,7 @@ def compare(
 def _check_bound(platform: str | None, estimates: str) -> None:
     from qops_batsim.optimum.solver import require_solver
 
-    if estimates != "exact":
+    if estimates != EXACT:
         raise InputError(f"--bound beside --estimates {estimates}: bounds know run times")
     if platform is not None:
         raise InputError(

@@ -25,17 +25,18 @@ from typing import Annotated, Any
 import typer
 
 from qops_batsim.limits import MAX_HOSTS
+from qops_batsim.parameters import AXES
 
 
-def manual(page: str) -> Callable[..., Any]:
+def manual(page: str, *further: str) -> Callable[..., Any]:
     """Return a function that makes Typer's option or argument of an entry, given its first name.
 
     An entry begins with what the user writes, up to the first colon and blank: an option with its
     other names and the name of its value, or an argument. Its further lines are indented. Limits
-    of the value (``min``, ``max`` …) are passed on to Typer.
+    of the value (``min``, ``max`` …) are passed on to Typer. There may be ``further`` entries.
     """
     entries: dict[str, tuple[list[str], str, str]] = {}
-    for entry in re.split(r"\n(?=\S)", inspect.cleandoc(page)):
+    for entry in (*re.split(r"\n(?=\S)", inspect.cleandoc(page)), *further):
         head, text = " ".join(entry.split()).split(": ", 1)
         flags = re.findall(r"(?:^|(?<=, ))-[^ ,]+", head)
         value = head.removeprefix(", ".join(flags)).strip()
@@ -123,15 +124,8 @@ _of_workloads = manual(
     out: Workload to write (JSON; compressed if named .gz).
     --first N: Take the first N jobs; 0: all that there are.
     --skip N: Leave out N jobs before those.
-    --stringency S: A user's deadline is submission + max(run time, (1 - S) x EASY response
-        time).
-    --deadline-share X: Share of the jobs, 0 to 1, whose users set a deadline.
-    --relaxation R: Factor of the artificial deadlines of the other jobs.
-    --artificial run-time|turnaround|none: Artificial deadlines: the greater of 24 hours and R x
-        run time, or R x EASY response time, after the submission; or none at all.
-    --method duplication|expansion: Submit a random sample of the jobs again, or multiply run
-        times and estimates.
-    """
+    """,
+    *(axis.option for axis in AXES if axis.option),
 )
 WorkloadIn = Annotated[str, _of_workloads("IN")]
 WorkloadOut = Annotated[Path, _of_workloads("out")]

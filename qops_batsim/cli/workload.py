@@ -18,6 +18,7 @@ from qops_batsim.cli.texts import load_text
 from qops_batsim.cli.workload_accounting import from_csv, from_pbs, from_sacct
 from qops_batsim.cli.workload_logs import from_swf, lint
 from qops_batsim.errors import InputError, require_one_of
+from qops_batsim.parameters import ARTIFICIAL, METHOD, RELAXATION, SHARE, STRINGENCY
 
 if TYPE_CHECKING:
     from qops_batsim.workload.archive import Progress
@@ -234,7 +235,7 @@ def scale(
     source: options.WorkloadIn,
     out: options.WorkloadOut,
     load: Annotated[float, _of_scale("--load")] = 1.0,
-    method: options.LoadMethod = "duplication",
+    method: options.LoadMethod = METHOD.default,
     seed: Annotated[int, _of_scale("--seed")] = 1,
     first: options.First = 0,
     skip: options.Skip = 0,
@@ -281,10 +282,10 @@ def scale(
 def deadlines(
     source: options.WorkloadIn,
     out: options.WorkloadOut,
-    stringency: options.Stringency = 0.2,
-    deadline_share: options.DeadlineShare = 1.0,
-    relaxation: options.Relaxation = 2.0,
-    artificial: options.Artificial = "run-time",
+    stringency: options.Stringency = STRINGENCY.default,
+    deadline_share: options.DeadlineShare = SHARE.default,
+    relaxation: options.Relaxation = RELAXATION.default,
+    artificial: options.Artificial = ARTIFICIAL.default,
     seed: Annotated[int, _of_deadlines("--seed")] = 1,
     reference: Annotated[str, _of_deadlines("--reference")] = "scaled",
     keep_estimates: Annotated[bool, _of_deadlines("--keep-estimates")] = False,

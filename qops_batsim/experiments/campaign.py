@@ -31,8 +31,6 @@ from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, AdmissionMet
 from qops_batsim.errors import InputError, did_you_mean, require, require_one_of, shown
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.deadline_runs import (
-    EXACT,
-    USERS,
     ChangedOptions,
     Contestant,
     DeadlineCase,
@@ -44,6 +42,17 @@ from qops_batsim.experiments.deadline_workload import REFERENCES
 from qops_batsim.files import read_text
 from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
 from qops_batsim.optimum.solver import require_solver
+from qops_batsim.parameters import (
+    ARTIFICIAL,
+    AXES,
+    EXACT,
+    LOAD,
+    METHOD,
+    RELAXATION,
+    SHARE,
+    STRINGENCY,
+    USERS,
+)
 from qops_batsim.scheduling.plugins import AllowedCode, scheduler_of_data
 from qops_batsim.workload.estimates import RANDOM, EstimateChoices
 from qops_batsim.workload.model import check_counts, check_seed
@@ -117,12 +126,12 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     logs: tuple[CampaignLog, ...]
     schedulers: tuple[Contestant, ...]
     windows: tuple[Window, ...] = (Window(),)
-    loads: tuple[float, ...] = (1.0,)
-    methods: tuple[str, ...] = ("duplication",)
-    stringencies: tuple[float, ...] = (0.2,)
-    deadline_shares: tuple[float, ...] = (1.0,)
-    artificial: tuple[str, ...] = ("run-time",)
-    relaxations: tuple[float, ...] = (2.0,)
+    loads: tuple[float, ...] = (LOAD.default,)
+    methods: tuple[str, ...] = (METHOD.default,)
+    stringencies: tuple[float, ...] = (STRINGENCY.default,)
+    deadline_shares: tuple[float, ...] = (SHARE.default,)
+    artificial: tuple[str, ...] = (ARTIFICIAL.default,)
+    relaxations: tuple[float, ...] = (RELAXATION.default,)
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
     same_time: bool = False
     reference: str = "scaled"
@@ -257,12 +266,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
         return (
             ("log", [log.name for log in self.logs]),
             ("scheduler", [each.name for each in self.schedulers]),
-            ("load", self.loads),
-            ("method", self.methods),
-            ("stringency", self.stringencies),
-            ("deadline share", self.deadline_shares),
-            ("artificial deadline", self.artificial),
-            ("relaxation", self.relaxations),
+            *((axis.words, getattr(self, axis.listed)) for axis in AXES),
             ("seed", self.seeds),
             ("metric", self.metrics),
             ("model of estimates", [each.name for each in self._models()]),
@@ -304,15 +308,10 @@ def _scenario(point: Point, window: Window, seed: int, campaign: Campaign) -> Sc
         log=point.log,
         skip=window.skip,
         first=window.first or None,
-        load=point.load,
-        method=point.method,
         same_time=campaign.same_time,
         reference=campaign.reference,
-        stringency=point.stringency,
-        share=point.deadline_share,
-        artificial=point.artificial,
-        relaxation=point.relaxation,
         seed=seed,
+        **{axis.name: getattr(point, axis.column) for axis in AXES},
     )
     if not campaign.has_models:
         return scenario

@@ -36,8 +36,6 @@ from qops_batsim.experiments.campaign_runs import (
     run_cells,
 )
 from qops_batsim.experiments.deadline_runs import (
-    EXACT,
-    USERS,
     Contestant,
     DeadlineRuns,
     contestants_of,
@@ -46,6 +44,7 @@ from qops_batsim.experiments.page import PageTable, html_page, pictures_of
 from qops_batsim.experiments.pool import KeptRuns, Workers
 from qops_batsim.experiments.statistics import Interval, Means
 from qops_batsim.file_set import write_report
+from qops_batsim.parameters import ARTIFICIAL, EXACT, METHOD, RELAXATION, SHARE, STRINGENCY, USERS
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
 from qops_batsim.tables import shielded
@@ -70,7 +69,7 @@ def comparison_of(
     loads: Sequence[float],
     seeds: Sequence[int],
     choices: DeadlineChoices = DeadlineChoices(),  # noqa: B008 - it is frozen
-    method: str = "duplication",
+    method: str = METHOD.default,
     skip: int = 0,
     first: int | None = None,
     estimates: str = EXACT,
@@ -228,10 +227,8 @@ class Comparison:
                 "loads": list(self.campaign.loads),
                 "seeds": list(self.campaign.seeds),
                 "choices": {
-                    "stringency": point.stringency,
-                    "share": point.deadline_share,
-                    "artificial": point.artificial,
-                    "relaxation": point.relaxation,
+                    axis.name: getattr(point, axis.column)
+                    for axis in (STRINGENCY, SHARE, ARTIFICIAL, RELAXATION)
                 },
                 "method": point.method,
                 "same_time": self.campaign.same_time,
@@ -376,7 +373,7 @@ def compare(
     seeds: int | Sequence[int] = 5,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     deadlines: DeadlineChoices = DeadlineChoices(),  # noqa: B008 - it is frozen
-    method: str = "duplication",
+    method: str = METHOD.default,
     skip: int = 0,
     first: int | None = None,
     estimates: str = EXACT,

@@ -27,6 +27,15 @@ from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError, did_you_mean
 from qops_batsim.experiments.deadline_workload import Measured, easy_ends, measure, scaled_workload
+from qops_batsim.parameters import (
+    ARTIFICIAL,
+    LOAD,
+    METHOD,
+    RELAXATION,
+    SHARE,
+    STRINGENCY,
+    USERS,
+)
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip
@@ -42,9 +51,6 @@ from qops_batsim.workload.scale import PAPER_JOBS
 
 BLIND = ("fcfs", "easy", "conservative")
 """Schedulers that do not look at deadlines."""
-
-EXACT, USERS = "exact", "users"
-"""By which estimates deadlines are given."""
 
 ChangedOptions = tuple[tuple[str, Any], ...]
 """Options of a scheduler that are not its defaults, sorted by name."""
@@ -65,14 +71,14 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     log: str
     skip: int = 0
     first: int | None = PAPER_JOBS
-    load: float = 1.0
-    method: str = "duplication"
+    load: float = LOAD.default
+    method: str = METHOD.default
     same_time: bool = False
     reference: str = "scaled"
-    stringency: float = 0.2
-    share: float = 1.0
-    artificial: str = "run-time"
-    relaxation: float = 2.0
+    stringency: float = STRINGENCY.default
+    share: float = SHARE.default
+    artificial: str = ARTIFICIAL.default
+    relaxation: float = RELAXATION.default
     seed: int = 1
     # What is unset is no part of a key: kept runs are older than these.
     deadlines_by: str | msgspec.UnsetType = msgspec.UNSET
@@ -88,11 +94,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         if not (0 < self.share < 1 or (self.method == "duplication" and self.load > 1)):
             changes["seed"] = 1
         if self.share == 1:
-            changes |= {"artificial": "run-time", "relaxation": 2.0}
+            changes |= {each.name: each.default for each in (ARTIFICIAL, RELAXATION)}
         elif self.artificial == "none":
-            changes["relaxation"] = 2.0
+            changes["relaxation"] = RELAXATION.default
         if self.share == 0:
-            changes["stringency"] = 0.2
+            changes["stringency"] = STRINGENCY.default
         return msgspec.structs.replace(self, **changes)
 
     def without_deadlines(self) -> Scenario:
@@ -100,7 +106,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
         It has them for all jobs: so the seed matters only where jobs are submitted again.
         """
-        same = msgspec.structs.replace(self, share=1.0, stringency=0.2)
+        same = msgspec.structs.replace(self, share=1.0, stringency=STRINGENCY.default)
         return same.canonical()
 
     def without_estimates(self) -> Scenario:

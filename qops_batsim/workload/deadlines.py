@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim import parameters
 from qops_batsim.errors import InputError, require, require_one_of, shown
 from qops_batsim.jobs import Job
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -32,16 +33,16 @@ DAY = 86400
 class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
     """Choices by which jobs get deadlines."""
 
-    stringency: float = 0.2
+    stringency: float = parameters.STRINGENCY.default
     """S, from 0 (the job may end when it does in the reference schedule) to below 1."""
-    share: float = 1.0
+    share: float = parameters.SHARE.default
     """Share of the jobs, 0 to 1, whose users set a deadline."""
-    artificial: str = "run-time"
+    artificial: str = parameters.ARTIFICIAL.default
     """Deadline of the other jobs, against starvation: ``"run-time"`` is max(24 h, R x run time)
     after the submission (the paper's text), ``"turnaround"`` max(24 h, R x response time in the
     reference schedule) (its slides), ``"none"`` is none.
     """
-    relaxation: float = 2.0
+    relaxation: float = parameters.RELAXATION.default
     """R, from 1 up."""
     seed: int = 1
     """Chooses whose users set a deadline."""

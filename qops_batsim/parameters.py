@@ -1,0 +1,77 @@
+"""Parameters of deadline workloads: the one declaration of their names, defaults and meaning.
+
+Commands, campaign files, functions and the papers' studies take them from here.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, NamedTuple, TypeVar
+
+ValueT = TypeVar("ValueT")
+
+
+class Parameter(NamedTuple, Generic[ValueT]):
+    """A parameter: its name and default, its words in messages, and its names elsewhere.
+
+    A campaign's file has a list of its values, ``listed``, and a campaign's tables a ``column``.
+    Commands have an ``option``, with its value and what it means.
+    """
+
+    name: str
+    default: ValueT
+    words: str
+    listed: str
+    column: str
+    option: str = ""
+
+
+LOAD = Parameter("load", 1.0, "load", "loads", "load")
+METHOD = Parameter(
+    "method",
+    "duplication",
+    "method",
+    "methods",
+    "method",
+    "--method duplication|expansion: Submit a random sample of the jobs again, or multiply run "
+    "times and estimates.",
+)
+STRINGENCY = Parameter(
+    "stringency",
+    0.2,
+    "stringency",
+    "stringencies",
+    "stringency",
+    "--stringency S: A user's deadline is submission + max(run time, (1 - S) x EASY response "
+    "time).",
+)
+SHARE = Parameter(
+    "share",
+    1.0,
+    "deadline share",
+    "deadline_shares",
+    "deadline_share",
+    "--deadline-share X: Share of the jobs, 0 to 1, whose users set a deadline.",
+)
+ARTIFICIAL = Parameter(
+    "artificial",
+    "run-time",
+    "artificial deadline",
+    "artificial",
+    "artificial",
+    "--artificial run-time|turnaround|none: Artificial deadlines: the greater of 24 hours and R x "
+    "run time, or R x EASY response time, after the submission; or none at all.",
+)
+RELAXATION = Parameter(
+    "relaxation",
+    2.0,
+    "relaxation",
+    "relaxations",
+    "relaxation",
+    "--relaxation R: Factor of the artificial deadlines of the other jobs.",
+)
+
+AXES = (LOAD, METHOD, STRINGENCY, SHARE, ARTIFICIAL, RELAXATION)
+"""Parameters that a campaign varies."""
+
+EXACT, USERS = "exact", "users"
+"""By which estimates schedulers plan, and deadlines are given: run times, or the users'."""
