@@ -26,7 +26,7 @@ from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
 from qops_batsim.experiments.pool import KeptRuns, run_cases
 from qops_batsim.experiments.statistics import LEVEL, quantile
-from qops_batsim.papers.islam2003.study import BATCH_PARTITION, CTC, Source, case_of, scenario
+from qops_batsim.papers.islam2003.study import BATCH_PARTITION, CTC, Source, case_of
 from qops_batsim.papers.report import PaperRequest, find_log, markdown_table
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.swf import read_swf
@@ -66,7 +66,7 @@ def runs_of(seeds: int, out: Path, workers: int) -> Runs:
 
 
 def _on_one_stretch(share: float, seed: int) -> Scenario:
-    made = scenario(SOURCE, "duplication", (STRINGENCY, share), LOAD, seed)
+    made = SOURCE.scenario(Scenario(log="", stringency=STRINGENCY, share=share), LOAD, seed)
     return msgspec.structs.replace(made, skip=SOURCE.skip)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,8 +34,9 @@ _about = manual(
     """
     PAPER: Name of the paper: talby1999, islam2003, ..., or all.
     --quick: Only the part that takes a few minutes at most.
-    --out, -o DIR: Write report.json, report.md and a picture of each figure here; runs that were
-        finished before are not made again. With all papers, each has a directory in it.
+    --out, -o DIR: Write report.json, report.md, a picture of each figure, and runs.parquet with
+        every number of every run here; runs that were finished before are not made again. With
+        all papers, each has a directory in it.
     --traces DIR: Directory of the logs. Default: $QOPS_SHARED/traces, ../shared/traces, or what
         `workload fetch` keeps.
     --seeds N: Use N seeds. Default: the paper module's choice.
@@ -197,9 +197,13 @@ def _write(
         drawer = Drawer(workers=workers, kept=request.out, on_progress=on_progress)
         paths = []
         if request.out is not None:
-            draw = partial(draw_figures, report.figures, ending=ending, drawer=drawer)
             texts = {"report.md": report.markdown()}
-            paths = write_report(request.out, "report.json", report.document(), texts, draw)
+
+            def further(place: Path) -> list[Path]:
+                drawn = draw_figures(report.figures, place, ending=ending, drawer=drawer)
+                return [*drawn, *report.write_tidy(place)]
+
+            paths = write_report(request.out, "report.json", report.document(), texts, further)
         if page is not None:
             write_text(page, paper_page(report, console.command_line(), drawer))
             paths.append(page)

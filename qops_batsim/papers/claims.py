@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
@@ -149,6 +149,17 @@ class _Statement(NamedTuple):
     chance: float
 
 
+class Told(TypedDict, total=False):
+    """Facts of a claim beside its text and number: fields of :class:`Claim`, and whether
+    the numbers are logarithms of ratios (``relative``)."""
+
+    section: str
+    family: str
+    paper: float | None
+    margin: float | None
+    relative: bool
+
+
 def range_claim(
     name: str,
     text: str,
@@ -157,6 +168,7 @@ def range_claim(
     high: float = math.inf,
     *,
     section: str = "",
+    family: str = "",
     paper: float | None = None,
     margin: float | None = None,
     relative: bool = False,
@@ -167,9 +179,12 @@ def range_claim(
     nearer to the other end is no difference. With ``relative``, the numbers are logarithms of
     ratios (:func:`changes`), and ends, margin and what is told are changes in %.
     """
+    claim = Claim(
+        id=name, text=text, section=section, family=family, verdict=NOT_JUDGED, paper=paper
+    )
     if not isinstance(found, Interval):
         if not found:
-            return Claim(id=name, text=text, section=section, verdict=NOT_JUDGED, paper=paper)
+            return claim
         found = mean_interval(found)
     scaled = logarithm_of if relative else float
     inside, chance = judge(found, scaled(low), scaled(high), least=ENOUGH)
@@ -182,10 +197,8 @@ def range_claim(
             if near.inside and near.chance is not None and near.chance < chance:
                 best = _Statement(EQUIVALENT, near.chance)
     shown = found.as_changes() if relative else found
-    return Claim(
-        id=name,
-        text=text,
-        section=section,
+    return msgspec.structs.replace(
+        claim,
         verdict=TOO_FEW if best is None else _verdict(*best),
         leaning=INCONCLUSIVE if best is None else best.leaning,
         value=shown.mean,
@@ -193,7 +206,6 @@ def range_claim(
         count=shown.count,
         expected=(None if low == -math.inf else low, None if high == math.inf else high),
         margin=margin,
-        paper=paper,
         chance=None if best is None else best.chance,
     )
 
@@ -202,30 +214,16 @@ def _verdict(leaning: Verdict, chance: float) -> Verdict:
     return leaning if significant(chance) else INCONCLUSIVE
 
 
+def ends_of(sign: int) -> tuple[float, float]:
+    """Return the range of what is above 0 (sign +1) or below (-1)."""
+    return (0.0, math.inf) if sign > 0 else (-math.inf, 0.0)
+
+
 def sign_claim(
-    name: str,
-    text: str,
-    found: Interval | Sequence[float],
-    sign: int,
-    paper: float | None = None,
-    *,
-    section: str = "",
-    margin: float | None = None,
-    relative: bool = False,
+    name: str, text: str, found: Interval | Sequence[float], sign: int, **told: Unpack[Told]
 ) -> Claim:
     """Return a claim that a number, or a mean, is above 0 (sign +1) or below (-1)."""
-    low, high = (0.0, math.inf) if sign > 0 else (-math.inf, 0.0)
-    return range_claim(
-        name,
-        text,
-        found,
-        low,
-        high,
-        section=section,
-        paper=paper,
-        margin=margin,
-        relative=relative,
-    )
+    return range_claim(name, text, found, *ends_of(sign), **told)
 
 
 def invariant_claim(

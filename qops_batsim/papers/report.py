@@ -13,16 +13,20 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.experiments.pool import CaseT, KeptRuns, RunT, Workers, run_cases
+from qops_batsim.experiments.run_table import RunTable, tidy_table
 from qops_batsim.experiments.statistics import Interval
 from qops_batsim.experiments.traces import usual_places
 from qops_batsim.papers.claims import METHOD, OUTCOMES, Claim, whole_claims
 from qops_batsim.version import __version__
+
+if TYPE_CHECKING:
+    import polars as pl
 
 StudyT = TypeVar("StudyT", bound=msgspec.Struct)
 
@@ -81,13 +85,14 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
         made_of: Any,
         *,
         group_by: Callable[[CaseT], Hashable] | None = None,
-    ) -> dict[CaseT, RunT]:
+        **same: str,
+    ) -> RunTable[CaseT, RunT]:
         """Run cases (:func:`~qops_batsim.experiments.pool.run_cases`) in the way asked for.
 
         Those for which ``group_by`` is equal follow each other in one process. Kept runs are of
-        type ``kind`` and depend on ``made_of``.
+        type ``kind`` and depend on ``made_of``; what is the ``same`` for all is told in the table.
         """
-        return run_cases(
+        found = run_cases(
             work,
             cases,
             workers=self.workers,
@@ -95,6 +100,7 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
             group_by=group_by,
             on_progress=self.on_progress,
         )
+        return RunTable(found, same)
 
 
 class ReportColumn(NamedTuple):
@@ -198,7 +204,8 @@ class PaperReport(msgspec.Struct, kw_only=True):
     """Findings of a reproduction.
 
     ``choices`` says in words, by topic, what was chosen where the paper leaves it open;
-    ``data`` has all numbers as plain values by the names of the paper's tables.
+    ``data`` has all numbers as plain values by the names of the paper's tables, ``runs`` what they
+    were made of.
     """
 
     paper: str
@@ -208,6 +215,18 @@ class PaperReport(msgspec.Struct, kw_only=True):
     tables: Sequence[ReportTable] = ()
     figures: Sequence[Figure] = ()
     claims: Sequence[Claim] = ()
+    runs: Sequence[RunTable[Any, Any]] = ()
+
+    def tidy(self) -> pl.DataFrame:
+        """Return every number of every run: a row a case with its seed, window and metric."""
+        return tidy_table(self.runs)
+
+    def write_tidy(self, directory: Path) -> list[Path]:
+        """Write that table as ``runs.parquet``, if there are runs; return the files."""
+        paths = [directory / "runs.parquet"] if self.runs else []
+        for path in paths:
+            self.tidy().write_parquet(path)
+        return paths
 
     def document(self) -> dict[str, Any]:
         """Return the report as plain values for JSON; the data's names are at its top."""

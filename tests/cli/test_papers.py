@@ -4,11 +4,18 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
+import polars as pl
 import pytest
 
+from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.papers import report
 from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.report import Figure, Panel, PaperReport, PaperRequest, ReportTable, Series
+
+
+class Numbers(msgspec.Struct, frozen=True):
+    load: float
 
 
 @pytest.fixture
@@ -27,6 +34,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[PaperRequest]:
             quick=request.quick,
             choices={"machine": "8 processors"},
             data={"table1": [1.5]},
+            runs=[RunTable({(Numbers(load=1.0), 1): Numbers(load=1.5)})],
             tables=[
                 ReportTable(
                     title="Numbers", columns={"n": "n"}, rows=({"n": 1.5},), note="measured"
@@ -96,6 +104,8 @@ def test_out_gets_the_report_and_the_pictures(
     assert json.loads((tmp_path / "new" / "report.json").read_text())["paper"] == "tiny"
     assert "| 1.50 |" in (tmp_path / "new" / "report.md").read_text()
     assert "<svg" in (tmp_path / "new" / "figure1.svg").read_text()
+    tidy = pl.read_parquet(tmp_path / "new" / "runs.parquet")
+    assert tidy.rows() == [(1.0, 1, "load", 1.5)]
     assert requests[0].out == tmp_path / "new"
 
 

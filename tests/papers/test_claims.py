@@ -42,7 +42,7 @@ def test_by_itself_a_claim_needs_the_whole_interval(
 ) -> None:
     low, high = ends
     found = Interval(mean=(low + high) / 2, low=low, high=high, count=10)
-    claim = sign_claim("a", "it grows", found, sign, 4.0, section="5")
+    claim = sign_claim("a", "it grows", found, sign, paper=4.0, section="5")
     assert claim.verdict == verdict
     assert (claim.value, claim.interval, claim.count) == (found.mean, ends, 10)
     assert (claim.paper, claim.section) == (4.0, "5")

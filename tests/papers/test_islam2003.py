@@ -13,10 +13,11 @@ import pytest
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns
+from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario
+from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.islam2003 import paper as islam2003
-from qops_batsim.papers.islam2003.claims import Judge, WorkloadKind, claims
+from qops_batsim.papers.islam2003.claims import Judge, claims
 from qops_batsim.papers.islam2003.paper import figures
 from qops_batsim.papers.islam2003.runs import Results, run_study
 from qops_batsim.papers.islam2003.study import (
@@ -201,7 +202,7 @@ def made_up(value: Callable[[DeadlineCase], dict[str, float]], study: Study = JU
         runs[case] = AdmissionMetrics(**{**nothing, "kills": 0, **numbers})
     nothing = dict.fromkeys(AdmissionMetrics.__struct_fields__)
     admitted = AdmissionMetrics(**{**nothing, "kills": 0, "jobs": 100, "unadmitted_jobs": 0.0})
-    return Results(study, runs, dict.fromkeys(study.packed_cases(), admitted))
+    return Results(study, RunTable(runs), RunTable(dict.fromkeys(study.packed_cases(), admitted)))
 
 
 def judged(value: Callable[[DeadlineCase], dict[str, float]]) -> dict[str, Claim]:
@@ -299,7 +300,7 @@ def test_packed_schedules_that_refuse_more_with_laxity() -> None:
         )
         for case, run in results.packed.items()
     }
-    found = {each.id: each for each in claims(Results(JUDGED, results.runs, packed))}
+    found = {each.id: each for each in claims(Results(JUDGED, results.runs, RunTable(packed)))}
     assert found["packed-laxer.qops"].value == pytest.approx(-5.055)
     assert found["packed-laxer"].verdict == found["packed-strict"].verdict == "confirmed"
 
@@ -320,7 +321,9 @@ def test_curves_are_compared_at_equal_utilization() -> None:
         return {"utilization_during_submissions": used, "response_time": response_time}
 
     judge = Judge(made_up(value))
-    found = judge.at_equal_utilization(WorkloadKind(share=0.2), "qops", "easy", "response_time")
+    found = judge.at_equal_utilization(
+        Scenario(log="CTC", share=0.2), "qops", "easy", "response_time"
+    )
     assert found == pytest.approx([math.log(1.25)] * 10)
 
 
@@ -339,7 +342,9 @@ def test_results_without_a_meaning_are_left_out_of_figures() -> None:
     absent = {
         case: msgspec.structs.replace(run, slowdown=None) for case, run in results.runs.items()
     }
-    (figure,) = (each for each in figures(Results(TINY, absent, {})) if each.name == "25")
+    (figure,) = (
+        each for each in figures(Results(TINY, RunTable(absent), RunTable({}))) if each.name == "25"
+    )
     assert figure.panels[1].series[0].x == ()
 
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.islam2004 import paper as islam2004
 from qops_batsim.papers.islam2004 import runs as islam2004_runs
@@ -258,7 +259,7 @@ def made_up(value: Callable[[Case, int], dict[str, Any]], study: Study = JUDGED)
             runs[case, seed] = CaseMeasures(
                 jobs=1000, work=2000.0, kills=0, wasted_work=0.0, **numbers
             )
-    return Results(study, runs)
+    return Results(study, RunTable(runs))
 
 
 def judged(value: Callable[[Case, int], dict[str, Any]], study: Study = JUDGED) -> dict[str, Claim]:

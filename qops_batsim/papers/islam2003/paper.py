@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from qops_batsim.experiments.best_lines import LINES
+from qops_batsim.experiments.deadline_runs import Scenario
 from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.papers.claims import jointly_judged
 from qops_batsim.papers.islam2003.claims import claims
 from qops_batsim.papers.islam2003.runs import (
     USED,
     Results,
-    WorkloadKind,
     all_values,
     packed,
     readings,
@@ -92,6 +94,7 @@ def report_on(traces: Mapping[str, Workload], study: Study, request: PaperReques
         tables=tables(results),
         figures=figures(results),
         claims=jointly_judged(claims(results)),
+        runs=(results.runs, results.packed),
     )
 
 
@@ -239,13 +242,12 @@ def _setting(setting: DeadlineSetting) -> str:
 
 
 def _panels(results: Results, figure: PaperFigure) -> Iterator[Panel]:
-    for rule, source in RULES.items() if figure.mixed else [("run-time", "")]:
-        behind = f"; artificial deadlines of the {source}" if source else ""
-        for setting in figure.settings:
-            at = WorkloadKind(figure.log, figure.method, *setting, rule)
+    for rule in figure.rules:
+        behind = f"; artificial deadlines of the {RULES[rule]}" if figure.mixed else ""
+        for at in figure.kinds(rule):
             for quantity in _quantities(figure):
                 yield Panel(
-                    title=f"{_setting(setting)}{behind}",
+                    title=f"{_setting((at.stringency, at.share))}{behind}",
                     x_label="Utilization (%)" if figure.kind == "achieved" else "Load",
                     y_label=quantity.label,
                     series=(
@@ -262,12 +264,14 @@ def _quantities(figure: PaperFigure) -> tuple[Quantity, ...]:
 
 
 def _lines(
-    results: Results, figure: PaperFigure, at: WorkloadKind, quantity: Quantity
+    results: Results, figure: PaperFigure, at: Scenario, quantity: Quantity
 ) -> Iterator[Series]:
     """Yield lines of means over seeds; loads at which the number has no meaning are left out."""
     if figure.kind == "relaxation":
         factors = results.study.relaxations
-        curves = {f"R = {r:g}": (at.replaced(relaxation=r), "qops") for r in factors}
+        curves = {
+            f"R = {r:g}": (msgspec.structs.replace(at, relaxation=r), "qops") for r in factors
+        }
     else:
         names = ADMISSION if figure.kind == "admittance" else (*ADMISSION, *REFERENCES)
         curves = {name: (at, name) for name in names}
@@ -283,7 +287,7 @@ def _lines(
         yield line_of_means(label, points, quantity.scale)
 
 
-def _limits(results: Results, at: WorkloadKind, quantity: Quantity) -> Iterator[Series]:
+def _limits(results: Results, at: Scenario, quantity: Quantity) -> Iterator[Series]:
     """Yield the best known schedule and the bound on the workloads, if searched for."""
     loads = results.study.loads if results.bound else ()
     for name, dashes in zip(LINES, ("--", ":"), strict=True):

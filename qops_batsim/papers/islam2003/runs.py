@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -25,8 +25,10 @@ from qops_batsim.experiments.deadline_runs import (
     ChangedOptions,
     DeadlineCase,
     DeadlineRuns,
+    Scenario,
     checked_outcomes,
 )
+from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.experiments.statistics import mean_interval, paired_difference
 from qops_batsim.papers.islam2003.study import (
     ADMISSION,
@@ -35,16 +37,12 @@ from qops_batsim.papers.islam2003.study import (
     PACKED_PROCESSORS,
     READINGS,
     REFERENCES,
-    RULES,
-    LogName,
-    Method,
+    STRICT,
     PackedCase,
     Reading,
     Source,
     Study,
     case_of,
-    scenario,
-    strict_scenario,
 )
 from qops_batsim.papers.report import PaperRequest
 from qops_batsim.platform.generate import make_cluster
@@ -53,54 +51,33 @@ from qops_batsim.workload.generate import packed_workload
 from qops_batsim.workload.model import Workload
 
 
-class WorkloadKind(NamedTuple):
-    """Workloads of a figure but for their loads and seeds; a relaxation factor if not the usual."""
-
-    log: LogName = "CTC"
-    method: Method = "duplication"
-    stringency: float = 0.2
-    share: float = 1.0
-    rule: str = "run-time"
-    relaxation: float | None = None
-
-    def replaced(self, **changes: object) -> WorkloadKind:
-        """Return another one."""
-        return self._replace(**changes)  # type: ignore[arg-type]
-
-
 @dataclass(frozen=True)
 class Results:
     """All runs of a study, by canonical case."""
 
     study: Study
-    runs: Mapping[DeadlineCase, AdmissionMetrics]
-    packed: Mapping[PackedCase, AdmissionMetrics]
+    runs: RunTable[DeadlineCase, AdmissionMetrics]
+    packed: RunTable[PackedCase, AdmissionMetrics]
     bounds: Mapping[BoundCase, Mapping[str, Unadmitted]] = field(default_factory=dict)
     bound: float | None = None
 
     def of(self, cases: Sequence[DeadlineCase], metric: str) -> list[float]:
         """Return a number of each run; empty where it has no meaning."""
-        values = [getattr(self.runs[case.canonical()], metric) for case in cases]
-        return [] if None in values else [float(value) for value in values]
+        return self.runs.numbers([case.canonical() for case in cases], metric)
 
-    def values(self, at: WorkloadKind, scheduler: str, metric: str, load: float) -> list[float]:
+    def values(self, at: Scenario, scheduler: str, metric: str, load: float) -> list[float]:
         """Return a number of a scheduler at a load over the seeds."""
         return self.of(self._cases(at, scheduler, load), metric)
 
-    def limits(self, at: WorkloadKind, load: float, line: str) -> dict[str, float]:
+    def limits(self, at: Scenario, load: float, line: str) -> dict[str, float]:
         """Return the means of a line of bounds over the seeds, by metric."""
         cases = self._cases(at, "qops", load)
         searched = dict.fromkeys(bound_case(each.scenario, self.bound or 0.0) for each in cases)
         return mean_unadmitted(self.bounds, list(searched), line)
 
-    def _cases(self, at: WorkloadKind, scheduler: str, load: float) -> list[DeadlineCase]:
-        source, found = self.study.sources[at.log], []
-        for seed in self.study.seeds:
-            it = scenario(source, at.method, (at.stringency, at.share), load, seed, at.rule)
-            if at.relaxation is not None:
-                it = msgspec.structs.replace(it, relaxation=at.relaxation)
-            found.append(case_of(it, scheduler))
-        return found
+    def _cases(self, at: Scenario, scheduler: str, load: float) -> list[DeadlineCase]:
+        source = self.study.sources[at.log]
+        return [case_of(source.scenario(at, load, seed), scheduler) for seed in self.study.seeds]
 
     def strict(
         self,
@@ -112,7 +89,7 @@ class Results:
         settings: ChangedOptions | None = None,
     ) -> list[float]:
         """Return a number by seed, with deadlines for all jobs and S = 0.2."""
-        scenarios = (strict_scenario(source, load, seed) for seed in seeds)
+        scenarios = (source.scenario(STRICT, load, seed) for seed in seeds)
         return self.of([case_of(each, scheduler, settings) for each in scenarios], metric)
 
     def admitted(self, scheduler: str, laxity: float) -> list[float]:
@@ -189,11 +166,11 @@ def packed(results: Results) -> Iterator[dict[str, Any]]:
 def rows(results: Results) -> Iterator[dict[str, Any]]:
     """Yield the numbers of every scheduler by trace, setting, rule and load, each once."""
     kinds = dict.fromkeys(
-        WorkloadKind(figure.log, figure.method, *setting, rule)
+        kind
         for figure in FIGURES
         if figure.kind != "relaxation"
-        for setting in figure.settings
-        for rule in (RULES if figure.mixed else ("run-time",))
+        for kinds in zip(*(figure.kinds(rule) for rule in figure.rules), strict=True)
+        for kind in kinds
     )
     for at, load, name in product(kinds, results.study.loads, (*ADMISSION, *REFERENCES)):
         numbers = {each: results.values(at, name, each, load) for each in METRICS}
@@ -202,7 +179,7 @@ def rows(results: Results) -> Iterator[dict[str, Any]]:
             "method": at.method,
             "stringency": at.stringency,
             "share": at.share,
-            "rule": at.rule,
+            "rule": at.artificial,
             "load": load,
             "scheduler": name,
             **{each: mean_interval(found) if found else None for each, found in numbers.items()},

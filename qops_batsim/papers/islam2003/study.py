@@ -5,7 +5,7 @@ The paper shows curves only; its text tells few numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, Literal
 
@@ -41,6 +41,18 @@ class PaperFigure(msgspec.Struct, frozen=True, kw_only=True):
     def mixed(self) -> bool:
         """True if some jobs have no deadline of their user, so that there are artificial ones."""
         return any(share < 1 for _, share in self.settings)
+
+    @property
+    def rules(self) -> Sequence[ArtificialRule]:
+        """Rules of the artificial deadlines, or one if there are none."""
+        return list(RULES) if self.mixed else ["run-time"]
+
+    def kinds(self, rule: ArtificialRule) -> list[Scenario]:
+        """Return the kinds of its workloads: those of every stretch of its log, load and seed."""
+        return [
+            Scenario(log=self.log, method=self.method, stringency=s, share=share, artificial=rule)
+            for s, share in self.settings
+        ]
 
 
 _TRACES: tuple[tuple[LogName, Method], ...] = (
@@ -132,6 +144,21 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         """Name for reports."""
         return f"{self.machine}, from job {self.skip + 1:,}" if self.skip else self.machine
 
+    def scenario(self, kind: Scenario, load: float, seed: int) -> Scenario:
+        """Return a workload of a kind on the stretch of a seed.
+
+        At load 1 both methods give the same one.
+        """
+        return msgspec.structs.replace(
+            kind,
+            log=self.machine,
+            skip=self.skip + SHIFT * (seed - 1),
+            first=self.first,
+            load=load,
+            method=kind.method if load > 1 else "duplication",
+            seed=seed,
+        )
+
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """A scheduler with options: one of the ways in which the paper may be read."""
@@ -158,7 +185,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     Packed schedules have the ``laxities`` and the ``seeds``.
     """
 
-    sources: Mapping[LogName, Source]
+    sources: Mapping[str, Source]
     loads: tuple[float, ...]
     seeds: tuple[int, ...]
     relaxations: tuple[float, ...] = RELAXATIONS
@@ -184,10 +211,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     def admittance_scenarios(self) -> list[Scenario]:
         """Return the workloads of the figures of admittance where all jobs have deadlines."""
         return [
-            scenario(self.sources[shown.log], shown.method, setting, load, seed)
+            self.sources[shown.log].scenario(kind, load, seed)
             for shown in FIGURES
             if is_bounded(shown)
-            for setting, load, seed in product(shown.settings, self.loads, self.seeds)
+            for kind, load, seed in product(shown.kinds("run-time"), self.loads, self.seeds)
         ]
 
     def packed_cases(self) -> list[PackedCase]:
@@ -201,67 +228,32 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     def _figure_cases(self) -> Iterator[DeadlineCase]:
         for shown in FIGURES:
-            for load, seed, setting in product(self.loads, self.seeds, shown.settings):
-                yield from self._cases_of(shown, setting, load, seed)
-
-    def _cases_of(
-        self, shown: PaperFigure, setting: DeadlineSetting, load: float, seed: int
-    ) -> Iterator[DeadlineCase]:
-        for rule in RULES if shown.mixed else ("run-time",):
-            found = scenario(self.sources[shown.log], shown.method, setting, load, seed, rule)
-            if shown.kind == "relaxation":
-                for factor in self.relaxations:
-                    relaxed = msgspec.structs.replace(found, relaxation=factor)
-                    yield case_of(relaxed, "qops")
-                continue
-            for scheduler in (*ADMISSION, *REFERENCES):
-                yield case_of(found, scheduler)
+            kinds = [kind for rule in shown.rules for kind in shown.kinds(rule)]
+            for kind, load, seed in product(kinds, self.loads, self.seeds):
+                found = self.sources[shown.log].scenario(kind, load, seed)
+                if shown.kind == "relaxation":
+                    for factor in self.relaxations:
+                        yield case_of(msgspec.structs.replace(found, relaxation=factor), "qops")
+                else:
+                    yield from (case_of(found, name) for name in (*ADMISSION, *REFERENCES))
 
     def _other_cases(self) -> Iterator[DeadlineCase]:
-        for each in product(self.reading_sources, self.reading_loads, self.seeds):
-            found = strict_scenario(*each)
+        for source, load, seed in product(self.reading_sources, self.reading_loads, self.seeds):
+            found = source.scenario(STRICT, load, seed)
             yield from (case_of(found, by.scheduler, by.settings) for by in self.readings)
-        for each in product(self.windows, self.window_loads, self.window_seeds):
-            found = strict_scenario(*each)
+        for source, load, seed in product(self.windows, self.window_loads, self.window_seeds):
+            found = source.scenario(STRICT, load, seed)
             yield from (case_of(found, name) for name in ADMISSION)
             yield case_of(found, "qops", EARLIEST_DEADLINE)
+
+
+STRICT = Scenario(log="")
+"""Workloads with load by duplication, deadlines for all jobs and S = 0.2."""
 
 
 def is_bounded(shown: PaperFigure) -> bool:
     """Return whether a figure's numbers have bounds: unadmitted jobs where all have deadlines."""
     return shown.kind == "admittance" and not shown.mixed
-
-
-def scenario(
-    source: Source,
-    method: Method,
-    setting: DeadlineSetting,
-    load: float,
-    seed: int,
-    rule: ArtificialRule | str = "run-time",
-) -> Scenario:
-    """Return a deadline workload on the stretch of a seed.
-
-    At load 1 both methods give the same one.
-    """
-    stringency, share = setting
-    return Scenario(
-        log=source.machine,
-        skip=source.skip + SHIFT * (seed - 1),
-        first=source.first,
-        load=load,
-        method=method if load > 1 else "duplication",
-        stringency=stringency,
-        share=share,
-        artificial=rule,
-        relaxation=RELAXATIONS[0],
-        seed=seed,
-    )
-
-
-def strict_scenario(source: Source, load: float, seed: int) -> Scenario:
-    """Return a workload with load by duplication, deadlines for all jobs and S = 0.2."""
-    return scenario(source, "duplication", (0.2, 1.0), load, seed)
 
 
 def case_of(

@@ -95,6 +95,7 @@ def report_on(parts: Sequence[tuple[Workload, Study]], request: PaperRequest) ->
         report.tables = [*report.tables, *tables(results, machine=machine)]
         report.figures = [*report.figures, *figures(results, suffix=suffix, machine=machine)]
         report.claims = [*report.claims, *claims(results, suffix=suffix)]
+        report.runs = [*report.runs, results.runs]
         machines[str(trace.processors)] = all_values(results)
     report.claims = jointly_judged(report.claims)
     return report

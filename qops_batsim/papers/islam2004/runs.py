@@ -24,6 +24,7 @@ from qops_batsim.economics.charges import (
 )
 from qops_batsim.experiments.deadline_runs import checked_outcomes
 from qops_batsim.experiments.deadline_workload import deadline_workload
+from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.experiments.statistics import Interval, mean_interval
 from qops_batsim.papers.claims import changes
 from qops_batsim.papers.islam2004.study import OTHER_EDGES, SCHEDULER, STRINGENCY, Case, Study
@@ -89,7 +90,7 @@ class Results:
     """All runs of a study."""
 
     study: Study
-    runs: Mapping[tuple[Case, int], CaseMeasures]
+    runs: RunTable[tuple[Case, int], CaseMeasures]
 
     def of(self, case: Case) -> list[CaseMeasures]:
         """Return the runs of a case in the order of its seeds."""
@@ -97,7 +98,7 @@ class Results:
 
     def values(self, case: Case, metric: str) -> list[float]:
         """Return a number of each run of a case."""
-        return [float(getattr(run, metric)) for run in self.of(case)]
+        return self.runs.numbers(((case.simulated(), seed) for seed in self.study.seeds), metric)
 
     def accepted_of(self, case: Case, category: str, what: str) -> Interval | None:
         """Return the accepted jobs or work of a category (%), as the mean over seeds."""
@@ -121,7 +122,8 @@ def run_study(trace: Workload, study: Study, request: PaperRequest) -> Results:
     size = trace.processors, len(trace.jobs), study.jobs
     made_of = [STRINGENCY, categories, trace.provenance, size]
     work = _Trace(trace, study.jobs)
-    runs = request.run(work, study.runs(), CaseMeasures, made_of)
+    machine = str(trace.processors)
+    runs = request.run(work, study.runs(), CaseMeasures, made_of, processors=machine)
     return Results(study, runs)
 
 

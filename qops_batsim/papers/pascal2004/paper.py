@@ -75,6 +75,7 @@ def run_with(study: Study, request: PaperRequest) -> PaperReport:
         tables=tables(first, second, third),
         figures=figures(first, second, third),
         claims=jointly_judged(claims(first, second, third)),
+        runs=(results,),
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from qops_batsim.analysis.results.tables import original_id
 from qops_batsim.engine.records import JobRecord
+from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.jobs import QOS_CLASSES, REJECTED, Job
 from qops_batsim.papers.pascal2004.study import (
     ALL,
@@ -256,9 +257,7 @@ def _run_on_its_log(logs: Mapping[str, Path], trial: Trial) -> TrialMeasures:
     return run_trial(trial, logs[trial.log])
 
 
-def run_trials(
-    trials: Sequence[Trial], logs: Mapping[str, Path], request: PaperRequest
-) -> dict[Trial, TrialMeasures]:
+def run_trials(trials: Sequence[Trial], logs: Mapping[str, Path], request: PaperRequest) -> Results:
     """Make trials on logs.
 
     Schedules do not depend on the number of processes; measured times of mapping do.
@@ -279,7 +278,7 @@ def recorded_wait(path: Path, *, usable_only: bool) -> tuple[float, int]:
     return (math.fsum(counted) / len(counted) if counted else math.nan), len(counted)
 
 
-Results = Mapping[Trial, TrialMeasures]
+Results = RunTable[Trial, TrialMeasures]
 TableRows = Sequence[Mapping[str, Any]]
 
 

@@ -124,7 +124,7 @@ class _Longer(NamedTuple):
 
 
 def _positive(name: str, found: Interval, told: float | None = None) -> Claim:
-    return sign_claim(name, _TEXTS[name], found, 1, told, section=_section(name))
+    return sign_claim(name, _TEXTS[name], found, 1, paper=told, section=_section(name))
 
 
 def _never(name: str, violations: float) -> Claim:

@@ -53,7 +53,7 @@ def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
     years = run_years(log, cases, request)
     if not quick:
         last = [monthly_average_case(years, reading) for reading in BOTH.values()]
-        years |= run_years(log, last, request)
+        years.update(run_years(log, last, request))
     data = monthly_values(years) if quick else all_values(years)
     found = monthly_claims if quick else all_claims
     claims, literal = (jointly_judged(found(years, reading)) for reading in BOTH.values())
@@ -69,6 +69,7 @@ def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
         ],
         figures=monthly_figures(data) if quick else all_figures(data),
         claims=claims,
+        runs=(years,),
     )
 
 

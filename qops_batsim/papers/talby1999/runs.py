@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.experiments.statistics import Interval, ratio_of_means
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.papers.report import PaperRequest, relative_difference
@@ -311,7 +312,7 @@ class _Log:
 
 def run_years(
     log: SwfLog, cases: Sequence[Case], request: PaperRequest
-) -> dict[Case, YearMeasures]:
+) -> RunTable[Case, YearMeasures]:
     """Run cases on the paper's year of a log."""
     made_of = [log.sha256, len(log)]
     return request.run(_Log(log), cases, YearMeasures, made_of)
