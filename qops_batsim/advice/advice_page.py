@@ -15,6 +15,8 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from qops_batsim.advice.advice_tables import (
     MEASURES,
+    backtest_table,
+    before_after_table,
     categories_table,
     charges_table,
     compared_cases,
@@ -250,7 +252,7 @@ def advice_sections(advice: Advice) -> dict[str, list[Block | None]]:
         rows=[[each.setting, each.value, each.reason] for each in recommended(advice)],
     )
     estimates, stringencies = other_tables(advice)
-    misfits = warnings(advice)
+    misfits, quotes = warnings(advice), advice.quotes
     return {
         "In short": [
             PageAlert(paragraphs=misfits) if misfits else None,
@@ -266,6 +268,10 @@ def advice_sections(advice: Advice) -> dict[str, list[Block | None]]:
             sizes_table(advice),
         ],
         "What users got": [fit_table(advice), *users_tables(advice), windows_table(advice)],
+        "How reliable is a quote?": [
+            None if quotes is None else PageText(paragraphs=[quotes.sentence()]),
+            None if quotes is None else backtest_table(quotes),
+        ],
         "How early": [*picture("early"), *earliness_tables(advice)],
         "Who is refused": [
             categories_table(advice),
@@ -312,6 +318,22 @@ def parts_page(
         ]
     windows = ", ".join(f"{name} {len(each.windows)}" for name, each in parts.items())
     return html_page(TITLE, f"{about} {METHOD}", sections, command, windows=windows)
+
+
+def what_if_page(
+    parts: Mapping[str, Advice], changed: Mapping[str, Advice], changes: str, command: str
+) -> str:
+    """Return the advice on a trace, or its partitions, without and with changes as HTML."""
+    blocks: list[Block] = []
+    sections: dict[str, Advice] = {}
+    for name, before in parts.items():
+        after, title = changed[name], f"Partition {name}" if name else "The trace"
+        table = before_after_table(before, after, changes)
+        blocks.append(msgspec.structs.replace(table, title=f"{title}: before and after"))
+        sections |= {f"{title} as it is": before, f"{title} with {changes}": after}
+    source = Path(next(iter(parts.values())).trace.workload.source).name
+    about = f"Advice on {source}, as it is and with {changes}."
+    return parts_page(sections, [*blocks, overview_table(sections)], about, command)
 
 
 def centre_page(parts: Mapping[str, Advice], small: Mapping[str, int], command: str) -> str:
@@ -373,6 +395,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "settings": recommended(advice),
         "limits": limits(advice),
         "deadline_price": advice.deadline_price,
+        "quotes": [] if advice.quotes is None else advice.quotes.table(),
         "break_even": {f"penalty_{p:g}": advice.break_even(p) for p in (0.0, 1.0)},
         "quantiles": QUANTILES,
         "earliest_promises": {

@@ -19,6 +19,7 @@ from qops_batsim.advice.advise import (
     refused_work,
     utilization,
 )
+from qops_batsim.advice.backtest import Backtest
 from qops_batsim.advice.fit import HIGH, LEAST_WAIT, LOW, SIZES, size_classes, wait_quantiles
 from qops_batsim.advice.recommendations import (
     CANNOT_SAY,
@@ -213,6 +214,58 @@ def _waits_table(title: str, column: Words, waits: Floats, work: Floats) -> Page
         note=f"Of all jobs of the trace; {more:,} with less work are not shown."
         if more > 0
         else "Of all jobs of the trace.",
+    )
+
+
+def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable:
+    """Return the measures of EASY and the chosen scheduler without and with changes."""
+    rows = []
+    choices = before.choices
+    for who, case in (
+        ("EASY", choices.easy()),
+        (manager_name(choices.scheduler), choices.chosen),
+    ):
+        for name, measure in MEASURES.items():
+            pair = [each.mean(case, measure) for each in (before, after)]
+            if any(each is not None and each.mean > 0 for each in pair):
+                rows.append([f"{who}: {name}", *map(percent, pair)])
+        waits = [
+            wait_quantiles(
+                np.array([w for r in each.of(case) for ws in r.waits.values() for w in ws])
+            )
+            for each in (before, after)
+        ]
+        if not np.isnan(waits).any():
+            for at, part in enumerate(("50%", "90%")):
+                rows.append([f"{who}: wait {part} (h)", *(hours(each[at]) for each in waits)])
+    return PageTable(
+        title="Before and after",
+        headings=["measure", "as it is", changes],
+        rows=rows,
+        note="The same windows, simulated without and with the changes.",
+    )
+
+
+def backtest_table(found: Backtest) -> PageTable:
+    """Return how reliable quotes were."""
+    rows = [
+        [
+            each.group,
+            "earliest end" if each.said is None else f"{each.said:g} %",
+            f"{each.quotes:,}",
+            f"{each.came:.1f}",
+            "-" if each.said is None else hours(each.margin),
+        ]
+        for each in found.table()
+    ]
+    return PageTable(
+        title="Quotes made at submissions",
+        headings=["quotes", "said to hold", "number", "came true (%)", "added (h)"],
+        rows=rows,
+        note="By the wait quoted, and by size. The earliest end is what could have been promised, "
+        "and the log's own scheduler did not aim at it; a quote that is to hold with a "
+        "probability adds to its start what earlier quotes were off by (added: mean), as far as "
+        "that was known then. Waiting jobs are planned in the order of submission.",
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from qops_batsim.advice.backtest import Backtest
 from qops_batsim.advice.fit import UNKNOWN_FIT, ModelFit, model_fit
 from qops_batsim.advice.plan_asker import EarliestPromises, watched_scheduler
 from qops_batsim.advice.trace_runs import (
@@ -33,6 +34,7 @@ from qops_batsim.advice.trace_runs import (
     prepare,
     shared_work,
 )
+from qops_batsim.advice.what_if import WhatIf
 from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
 from qops_batsim.errors import require
 from qops_batsim.experiments.deadline_runs import Contestant, check_distinct, contestant_of
@@ -159,6 +161,7 @@ class Advice:
     fit: ModelFit = UNKNOWN_FIT
     name: str = ""
     """The partition, if the trace tells one."""
+    quotes: Backtest | None = None
 
     def of(self, case: AdviceCase) -> list[AdviceRun]:
         """Return the runs of a case, window by window."""
@@ -274,6 +277,7 @@ def advise(
     processors: int | None = None,
     time_zone: str | None = None,
     name: str = "",
+    what_if: WhatIf | None = None,
     workers: Workers = 1,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Advice:
@@ -289,6 +293,8 @@ def advise(
         The site's (``Europe/Stockholm``), if the file does not tell it.
     name
         Name of the partition that the trace is of.
+    what_if
+        Changes of the trace, on the same windows; logged waits are not compared then.
     workers, on_progress
         See :func:`~qops_batsim.experiments.pool.run_cases`.
 
@@ -313,11 +319,10 @@ def advise(
         for number in range(len(windows))
         for case in choices.cases()
     ]
-    work = TraceRuns(prepared.workload, windows)
+    work = TraceRuns(prepared.workload, windows, what_if or WhatIf())
     runs = run_cases(work, cases, workers=workers, group_by=shared_work, on_progress=on_progress)
-    return Advice(
-        choices, trace, windows, prepared, runs, _fit(choices, trace, prepared, windows, runs), name
-    )
+    fit = UNKNOWN_FIT if what_if else _fit(choices, trace, prepared, windows, runs)
+    return Advice(choices, trace, windows, prepared, runs, fit, name)
 
 
 def _fit(

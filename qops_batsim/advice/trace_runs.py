@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.advice.plan_asker import EarliestPromises, watched_scheduler
+from qops_batsim.advice.what_if import WhatIf
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics
 from qops_batsim.analysis.metrics.charges import (
     CategoryCharges,
@@ -30,7 +31,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.deadlines import DAY, users_with_deadline, without_deadlines
 from qops_batsim.workload.delay_jobs import changed_job, derived, exact_estimates, with_deadline
 from qops_batsim.workload.model import Workload, plain_number
-from qops_batsim.workload.scale import scale_load, subset
+from qops_batsim.workload.scale import subset
 
 
 class TraceWindow(msgspec.Struct, frozen=True, kw_only=True):
@@ -229,6 +230,7 @@ class TraceRuns:
 
     trace: Workload
     windows: Sequence[TraceWindow]
+    what_if: WhatIf = field(default_factory=WhatIf)
     _scaled: tuple[tuple[int, float], dict[str, _UnderEasy]] | None = field(
         default=None, init=False
     )
@@ -272,8 +274,12 @@ class TraceRuns:
         if self._scaled is None or self._scaled[0] != key:
             window = self.windows[case.window]
             part = subset(self.trace, first=window.jobs, skip=window.skip)
-            part = scale_load(part, case.load, seed=window.number)
-            self._scaled = key, {USERS: run_easy(part)}
+            easy = run_easy(self.what_if.change(part, case.load, window.number))
+            if self.what_if.estimates != USERS:
+                jobs = easy.workload.jobs
+                ends = {job.id: job.submission_time + easy.responses[job.id] for job in jobs}
+                easy = run_easy(self.what_if.estimate(easy.workload, ends))
+            self._scaled = key, {USERS: easy}
         measured = self._scaled[1]
         if EXACT in (case.estimates, case.deadlines_by) and EXACT not in measured:
             measured[EXACT] = run_easy(exact_estimates(measured[USERS].workload))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from qops_batsim.cli import console, options
 from qops_batsim.cli.options import manual
@@ -12,8 +12,11 @@ from qops_batsim.cli.workload_accounting import selection
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from qops_batsim.advice.advise import AdviceChoices
+    from qops_batsim.advice.advise import Advice, AdviceChoices
+    from qops_batsim.advice.what_if import WhatIf
     from qops_batsim.experiments.pool import Workers
+    from qops_batsim.workload.accounting import Choices
+    from qops_batsim.workload.conversion import Conversion
 
 _about = manual(
     """
@@ -45,6 +48,11 @@ _about = manual(
     --windows N: Stretches of the trace to simulate. Default: 1 for fewer than 6,000 jobs, else 3
         to 5.
     --window-jobs N: Jobs of each. Default: 5,000 at most.
+    --backtest: Ask `quote` at each of --quotes submissions as it would have been asked then, and
+        compare with what came: how reliable quotes are.
+    --quotes N: How many submissions, spread evenly over the trace.
+    --what-if LIST: The same with changes, side by side: load=1.2, nodes=+64 (or processors=+512),
+        max-walltime=24h and estimates=learned, separated by commas.
     --json: Print JSON as well.
     """
 )
@@ -72,6 +80,9 @@ def advise(
     deadline_price: Annotated[float | None, _about("--deadline-price")] = None,
     windows: Annotated[int | None, _about("--windows", min=1)] = None,
     window_jobs: Annotated[int | None, _about("--window-jobs", min=1)] = None,
+    backtest: Annotated[bool, _about("--backtest")] = False,
+    quotes: Annotated[int, _about("--quotes", min=1)] = 1000,
+    what_if: Annotated[str | None, _about("--what-if")] = None,
     jobs_parallel: options.Processes = 1,
     as_json: Annotated[bool, _about("--json")] = False,
     quiet: options.Quiet = False,
@@ -116,49 +127,98 @@ def advise(
 
         accounting = Choices(by=by or "binding", **chosen)
     asked = {"processors": processors, "time_zone": time_zone, "accounting": accounting}
-    _advise(trace, choices, out, as_json, quiet, jobs_parallel, **asked)
+    asks = _Asks(choices, out, as_json, quiet, jobs_parallel, quotes if backtest else 0, what_if)
+    _advise(trace, asks, **asked)
 
 
-def _advise(
-    trace: str,
-    choices: AdviceChoices,
-    out: Path,
-    as_json: bool,
-    quiet: bool,
-    workers: Workers,
-    **asked: Any,
-) -> None:
-    from qops_batsim.advice.advice_page import advice_document, advice_page, centre_page
-    from qops_batsim.advice.advise import advise as ask
+class _Asks(NamedTuple):
+    """Choices of the command, beside the trace."""
+
+    choices: AdviceChoices
+    out: Path
+    as_json: bool
+    quiet: bool
+    workers: Workers
+    quotes: int
+    what_if: str | None
+
+
+def _advise(trace: str, asks: _Asks, **asked: Any) -> None:
+    from qops_batsim.advice import advice_page as pages
     from qops_batsim.advice.recommendations import summary
+    from qops_batsim.advice.what_if import parse_what_if
     from qops_batsim.files import check_writable, write_text
     from qops_batsim.workload.traces import read_partitions
 
-    check_writable(out)
+    check_writable(asks.out)
     began = time.perf_counter()
+    changes = {}
     traces, small = read_partitions(trace, **asked)
-    parts = {}
-    for name, found in traces.items():
-        title = f"advise {name}".strip()
-        with console.announce_compiling(quiet), console.progress_bar(None, title, quiet) as bar:
-            parts[name] = ask(found, choices, name=name, workers=workers, on_progress=bar)
+    if asks.what_if is not None:
+        changes = {name: parse_what_if(asks.what_if, _cores(name, **asked)) for name in traces}
+    parts = {name: _one(found, name, asks) for name, found in traces.items()}
+    changed = {name: _one(traces[name], name, asks, each) for name, each in changes.items()}
     command = console.command_line()
     first, *others = parts.values()
-    page = centre_page(parts, small, command) if others else advice_page(first, command)
-    write_text(out, page)
-    if as_json and others:
-        told = {name: advice_document(each) for name, each in parts.items()}
-        console.print_json({"partitions": told, "few_jobs": small})
-    elif as_json:
-        console.print_json(advice_document(first))
-    elif not quiet:
+    if changed and asks.what_if is not None:
+        page = pages.what_if_page(parts, changed, asks.what_if, command)
+    elif others:
+        page = pages.centre_page(parts, small, command)
+    else:
+        page = pages.advice_page(first, command)
+    write_text(asks.out, page)
+    if asks.as_json:
+        told = {name: pages.advice_document(each) for name, each in parts.items()}
+        after = {name: pages.advice_document(each) for name, each in changed.items()}
+        document = {"partitions": told, "few_jobs": small} if others else next(iter(told.values()))
+        console.print_json({**document, "what_if": after} if after else document)
+    elif not asks.quiet:
         for name, each in parts.items():
-            for sentence in summary(each):
+            told_quotes = [] if each.quotes is None else [each.quotes.sentence()]
+            after_it = (
+                [f"With {asks.what_if}: {t}" for t in summary(changed[name])] if changed else []
+            )
+            for sentence in [*summary(each), *told_quotes, *after_it]:
                 console.say(f"{name + ': ' if others else ''}{sentence}\n")
-    if not quiet:
-        runs = sum(len(each.runs) for each in parts.values())
+    if not asks.quiet:
+        runs = sum(len(each.runs) for each in (*parts.values(), *changed.values()))
         console.note(f"{runs} runs in {time.perf_counter() - began:.1f} s")
-        console.note(f"wrote {out}")
+        console.note(f"wrote {asks.out}")
+
+
+def _one(trace: Conversion, name: str, asks: _Asks, changes: WhatIf | None = None) -> Advice:
+    """Return the advice on a trace, or on a partition of one."""
+    from dataclasses import replace
+
+    from qops_batsim.advice.advise import advise as ask
+    from qops_batsim.advice.backtest import backtest
+
+    title = f"advise {name}".strip()
+    with (
+        console.announce_compiling(asks.quiet),
+        console.progress_bar(None, title, asks.quiet) as bar,
+    ):
+        found = ask(
+            trace,
+            asks.choices,
+            name=name,
+            what_if=changes,
+            workers=asks.workers,
+            on_progress=bar,
+        )
+        if asks.quotes and changes is None:
+            found = replace(found, quotes=backtest(trace, asked=asks.quotes))
+    return found
+
+
+def _cores(name: str, accounting: Choices | None, **_: Any) -> float | None:
+    """Return how many cores a node of a partition has, or how a node is counted, if known."""
+    if accounting is None:
+        return None
+    known = (accounting.nodes or {}).get(name)
+    if accounting.by == "nodes":
+        return 1.0
+    return known["cores"] / known["nodes"] if known and known["nodes"] else None
 
 
 def _numbers(text: str, option: str) -> tuple[float, ...]:

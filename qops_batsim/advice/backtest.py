@@ -1,0 +1,259 @@
+"""Back-test of quotes: what would have been said at each submission of a log, and what came.
+
+At the submission of a job, the running and waiting jobs of the log are a queue, with the users'
+estimates, and :class:`~qops_batsim.advice.queue_quote.QueueAsker` is asked for the earliest end. A
+quote that is to hold with a probability adds to its start what quotes before it were off by, of
+which the outcome was known then: a quantile, whose level follows the share that held (I. Gibbs and
+E. Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from qops_batsim.advice.fit import SIZES, size_classes
+from qops_batsim.advice.queue_quote import Ask, QueueAsker
+from qops_batsim.advice.queue_state import QueuedJob, QueueState
+from qops_batsim.errors import InputError, require
+from qops_batsim.workload.conversion import Conversion
+
+LEVELS = (0.8, 0.9, 0.95)
+"""Probabilities with which quotes are to hold."""
+
+HORIZONS = ((60.0, "starts at once"), (3600.0, "within 1 h"), (28_800.0, "1 to 8 h"))
+"""Longest wait quoted (seconds) of each class but the last."""
+
+LATER = "more than 8 h"
+
+RECENT, LEAST, RATE = 500, 30, 0.02
+"""How many errors are remembered, how many are needed, and how fast levels follow outcomes."""
+
+_TOLERANCE = 60.0
+"""Seconds: schedulers start jobs in rounds."""
+
+
+class Quoted(msgspec.Struct, frozen=True, kw_only=True):
+    """Quote for one job, and what came; seconds from its submission."""
+
+    horizon: str
+    size: str
+    start: float
+    end: float
+    came: float
+    ended: float
+    starts: tuple[float, ...]
+    """Latest starts by :data:`LEVELS`; empty before there was anything to learn from."""
+
+
+class Calibration(msgspec.Struct, frozen=True, kw_only=True):
+    """Share (%) of quotes that held, of a class and a probability; None: the plain promise."""
+
+    group: str
+    said: float | None
+    quotes: int
+    came: float
+    margin: float
+    """Mean of what the quote adds to the planned start (seconds)."""
+
+
+class Backtest(msgspec.Struct, frozen=True, kw_only=True):
+    """Quotes in the order of submission; ``overfull`` had more running than the machine has."""
+
+    quoted: tuple[Quoted, ...]
+    overfull: int
+
+    def table(self) -> list[Calibration]:
+        """Return how quotes held: of all, by the wait quoted, and by size."""
+        stated = [each for each in self.quoted if each.starts]
+        groups: dict[str, list[Quoted]] = {"all": stated}
+        for _, name in (*HORIZONS, (math.inf, LATER)):
+            groups[name] = [each for each in stated if each.horizon == name]
+        for name in SIZES.values():
+            groups[f"{name} processors"] = [each for each in stated if each.size == name]
+        found = []
+        for group, members in groups.items():
+            if len(members) >= LEAST:
+                kept = 100 * float(np.mean([q.ended <= q.end + _TOLERANCE for q in members]))
+                found.append(_row(group, None, members, kept, 0.0))
+                for at, level in enumerate(LEVELS):
+                    held = np.mean([q.came <= q.starts[at] for q in members])
+                    margin = float(np.mean([q.starts[at] - q.start for q in members]))
+                    found.append(_row(group, 100 * level, members, 100 * float(held), margin))
+        return found
+
+    def sentence(self) -> str:
+        """Return how reliable quotes would have been."""
+        rows = [each for each in self.table() if each.group == "all"]
+        if not rows:
+            return f"Too few quotes could be looked at ({len(self.quoted)}) to tell how they held."
+        told = ", ".join(
+            f"{row.came:.1f} % of those said to hold with {row.said:g} %" for row in rows[1:]
+        )
+        return (
+            f"Of {rows[0].quotes:,} quotes made at submissions, as the queue was known then, these "
+            f"came true: {told}; and the site's own scheduler ended {rows[0].came:.1f} % of the "
+            "jobs by the earliest end that could have been promised, which it did not aim at."
+        )
+
+
+def _row(
+    group: str, said: float | None, members: list[Quoted], came: float, margin: float
+) -> Calibration:
+    return Calibration(group=group, said=said, quotes=len(members), came=came, margin=margin)
+
+
+class _Levels:
+    """Quantiles of errors of one class of quotes, whose levels follow outcomes."""
+
+    def __init__(self) -> None:
+        self.errors: deque[float] = deque(maxlen=RECENT)
+        self.levels = list(LEVELS)
+
+    def margins(self) -> tuple[float, ...]:
+        levels = np.clip(self.levels, 0.0, 1.0)
+        return tuple(np.quantile(self.errors, levels, method="higher").tolist())
+
+
+def backtest(
+    trace: Conversion,
+    *,
+    asked: int = 1000,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Backtest:
+    """Return what quotes would have said at so many submissions, spread evenly, and what came.
+
+    Waiting jobs are planned in the order of submission, since a log does not tell priorities.
+    """
+    require(asked >= 1, "asked", asked, "a whole number above 0 is expected")
+    records, size = trace.records, trace.workload.processors
+    known = (records["wait_time"] >= 0) & (records["run_time"] > 0)
+    known &= (records["requested_processors"] >= 1) & (records["requested_processors"] <= size)
+    if not known.any():
+        raise InputError(
+            f"{trace.workload.source}: tells no waits, so no quote can be compared with what came; "
+            "an accounting, or a log with waits, is expected"
+        )
+    records = records[known]
+    every = max(len(records) // asked, 1)
+    classes: dict[str, _Levels] = {}
+    pending: list[_Outcome] = []
+    quoted: list[Quoted] = []
+    overfull = 0
+    walltimes = np.where(records["requested_time"] > 0, records["requested_time"], np.nan)
+    longest = np.nanmax(walltimes) if (walltimes > 0).any() else None
+    sizes = size_classes(records["requested_processors"])
+    names = [*SIZES.values()]
+    for number, (row, active) in enumerate(_submissions(records, every)):
+        job = records[row]
+        now = float(job["submit_time"])
+        _learn(pending, classes, now)
+        limit = float(walltimes[row]) if walltimes[row] > 0 else longest
+        if limit is None:
+            limit = float(job["run_time"])
+        state, dropped = _queue(records, walltimes, longest, active, now, size)
+        overfull += dropped
+        answer = QueueAsker(state).ask(Ask(processors=int(job["requested_processors"]), time=limit))
+        if answer.wait is None or answer.response is None:
+            continue
+        horizon = next((name for most, name in HORIZONS if answer.wait <= most), LATER)
+        size_name = names[sizes[row]]
+        # The narrowest class of which enough is known.
+        keys = (f"{horizon}, {size_name}", horizon, "all")
+        known_keys = (each for each in keys if each in classes)
+        key = next((each for each in known_keys if len(classes[each].errors) >= LEAST), None)
+        came = float(job["wait_time"])
+        margins = () if key is None else classes[key].margins()
+        starts = tuple(max(answer.wait + each, 0.0) for each in margins)
+        for place, start in enumerate(starts):
+            outcome = _Outcome(now + min(came, start), place, (key or "",), came <= start, 0.0)
+            heappush(pending, outcome)
+        heappush(pending, _Outcome(now + came, -1, keys, True, came - answer.wait))
+        quoted.append(
+            Quoted(
+                horizon=horizon,
+                size=size_name,
+                start=answer.wait,
+                end=answer.response,
+                came=came,
+                ended=came + float(job["run_time"]),
+                starts=starts,
+            )
+        )
+        if on_progress is not None:
+            on_progress(number + 1, -(-len(records) // every))
+    return Backtest(quoted=tuple(quoted), overfull=overfull)
+
+
+class _Outcome(NamedTuple):
+    """What becomes known at a date: whether a level of a class held, or (place -1) an error."""
+
+    date: float
+    place: int
+    classes: tuple[str, ...]
+    held: bool
+    error: float
+
+
+def _learn(pending: list[_Outcome], classes: dict[str, _Levels], now: float) -> None:
+    """Take in what is known by now of earlier quotes."""
+    while pending and pending[0].date <= now:
+        outcome = heappop(pending)
+        for name in outcome.classes:
+            each = classes.setdefault(name, _Levels())
+            if outcome.place < 0:
+                each.errors.append(outcome.error)
+            else:
+                each.levels[outcome.place] += RATE * (LEVELS[outcome.place] - outcome.held)
+
+
+def _submissions(records: np.ndarray, every: int) -> Iterator[tuple[int, list[int]]]:
+    """Yield every so many rows, and those of jobs that were submitted before and have not ended."""
+    ends = records["submit_time"] + records["wait_time"] + records["run_time"]
+    active: dict[int, None] = {}
+    ending: list[tuple[float, int]] = []
+    for row in np.argsort(records["submit_time"], kind="stable").tolist():
+        now = records["submit_time"][row]
+        while ending and ending[0][0] <= now:
+            del active[heappop(ending)[1]]
+        if row % every == 0:
+            yield row, list(active)
+        active[row] = None
+        heappush(ending, (float(ends[row]), row))
+
+
+def _queue(
+    records: np.ndarray,
+    walltimes: np.ndarray,
+    longest: float | None,
+    active: Iterable[int],
+    now: float,
+    size: int,
+) -> tuple[QueueState, bool]:
+    """Return the queue of a moment, and whether running jobs had to be left out of it."""
+    jobs, free, overfull = [], size, False
+    for row in active:
+        job = records[row]
+        start = float(job["submit_time"] + job["wait_time"])
+        width = int(job["requested_processors"])
+        limit = float(walltimes[row]) if walltimes[row] > 0 else longest
+        if start <= now and width > free:
+            overfull = True
+            continue
+        free -= width if start <= now else 0
+        jobs.append(
+            QueuedJob(
+                id=str(row),
+                processors=width,
+                estimate=limit or float(job["run_time"]),
+                submission=float(job["submit_time"]),
+                start=start if start <= now else None,
+            )
+        )
+    return QueueState(source="a log", processors=size, now=now, jobs=jobs), overfull

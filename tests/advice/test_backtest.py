@@ -1,0 +1,97 @@
+"""Quotes made at submissions of a log: what was known then, and how often they held."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from centre_dumps import CENTRE, make_rows, text_of
+from qops_batsim.advice.backtest import LEVELS, backtest
+from qops_batsim.errors import InputError
+from qops_batsim.workload.conversion import Conversion
+from qops_batsim.workload.traces import read_partitions, read_trace
+
+TRACES = Path(os.environ.get("QOPS_SHARED", "../shared")) / "traces"
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
+    path = tmp_path_factory.mktemp("dump") / "dump.txt"
+    path.write_text(text_of(make_rows((CENTRE[1],), 400)))
+    parts, _ = read_partitions(path)
+    return parts["cpu"]
+
+
+def cut(trace: Conversion, jobs: int) -> Conversion:
+    """Return a trace without its last jobs."""
+    import msgspec
+
+    return msgspec.structs.replace(trace, records=trace.records[:jobs])
+
+
+def test_quotes_know_nothing_of_what_comes_later(trace: Conversion) -> None:
+    whole = backtest(trace, asked=400)
+    assert len(whole.quoted) == 400
+    records = trace.records
+    for jobs in (120, 300):
+        # What the log without the last jobs does not know of the longest walltime may differ.
+        assert backtest(cut(trace, jobs), asked=jobs).quoted == whole.quoted[:jobs]
+    # Nor of how long those will run that run now.
+    now = float(records["submit_time"][200])
+    later = records["submit_time"] + records["wait_time"] + records["run_time"] > now
+    longer = records.copy()
+    longer["run_time"][later] *= 3
+    found = backtest(cut(with_records(trace, longer), 201), asked=201)
+    before = [(each.start, each.end, each.starts) for each in whole.quoted[:201]]
+    assert [(each.start, each.end, each.starts) for each in found.quoted][:201] == before
+
+
+def with_records(trace: Conversion, records: np.ndarray) -> Conversion:
+    import msgspec
+
+    return msgspec.structs.replace(trace, records=records)
+
+
+def test_an_empty_machine_starts_a_job_at_once(trace: Conversion) -> None:
+    one = backtest(cut(trace, 1), asked=1)
+    (quote,) = one.quoted
+    assert (quote.start, quote.starts, quote.horizon) == (0.0, (), "starts at once")
+    assert quote.end == trace.records["requested_time"][0]
+    assert one.table() == []
+    assert one.sentence().startswith("Too few quotes could be looked at (1)")
+
+
+def test_the_table_counts_what_held(trace: Conversion) -> None:
+    found = backtest(trace, asked=400)
+    stated = [each for each in found.quoted if each.starts]
+    rows = {(each.group, each.said): each for each in found.table()}
+    for at, level in enumerate(LEVELS):
+        held = sum(each.came <= each.starts[at] for each in stated)
+        assert rows["all", 100 * level].came == pytest.approx(100 * held / len(stated))
+    for group in ("starts at once", "1 processors"):
+        size = sum(group in (each.horizon, f"{each.size} processors") for each in stated)
+        assert rows[group, None].quotes == size
+    assert all(list(each.starts) == sorted(each.starts) for each in stated)
+    assert f"{rows['all', 90.0].came:.1f} % of those said to hold with 90 %" in found.sentence()
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="the shared traces are not there")
+@pytest.mark.parametrize("name", ["KTH-SP2-1996-2", "SDSC-SP2-1998-first5000"])
+def test_what_is_said_is_what_comes(name: str) -> None:
+    found = backtest(read_trace(TRACES / f"{name}.swf.gz"), asked=2000)
+    for each in found.table():
+        if each.group == "all" and each.said is not None:
+            assert abs(each.came - each.said) < 3
+        elif each.said is not None:
+            # As far as chance lets so few quotes tell.
+            chance = 100 * math.sqrt(0.2 * 0.8 / each.quotes)
+            assert abs(each.came - each.said) < 3 + 2 * chance
+
+
+def test_a_trace_without_waits_cannot_be_asked() -> None:
+    with pytest.raises(InputError, match="tells no waits"):
+        backtest(read_trace("kth_sp2_1000"))
