@@ -33,7 +33,7 @@ HORIZONS = ((60.0, "starts at once"), (3600.0, "within 1 h"), (28_800.0, "1 to 8
 LATER = "more than 8 h"
 
 RECENT, LEAST, RATE = 500, 30, 0.02
-"""How many errors are remembered, how many are needed, and how fast levels follow outcomes."""
+"""Errors remembered, errors needed, and the rate at which levels follow outcomes."""
 
 _TOLERANCE = 60.0
 """Seconds: schedulers start jobs in rounds."""
@@ -192,7 +192,7 @@ def backtest(
 
 
 class _Outcome(NamedTuple):
-    """What becomes known at a date: whether a level of a class held, or (place -1) an error."""
+    """News of a date: whether a level of a class held, or (place -1) an error."""
 
     date: float
     place: int
