@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _about = manual(
     """
-    TRACE: Accounting records of sacct, a workload log (SWF) or a Batsim workload (JSON), also
-        .gz; or a shipped workload.
+    TRACE: Accounting of Slurm or PBS, a table of a published log, a workload log (SWF) or a Batsim
+        workload (JSON), also .gz; or a shipped workload; - for standard input.
     --partition NAME: Advise on this partition (repeatable). Default: on every loaded one.
     --qos NAME: Take the jobs of this QOS (repeatable).
     --account NAME: Take the jobs of this account (repeatable).
@@ -153,7 +153,7 @@ def _advise(trace: str, asks: _Asks, **asked: Any) -> None:
     check_writable(asks.out)
     began = time.perf_counter()
     changes = {}
-    traces, small = read_partitions(trace, **asked)
+    traces, small = read_partitions("/dev/stdin" if trace == "-" else trace, **asked)
     if asks.what_if is not None:
         changes = {name: parse_what_if(asks.what_if, _cores(name, **asked)) for name in traces}
     parts = {name: _one(found, name, asks) for name, found in traces.items()}

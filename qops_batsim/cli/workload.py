@@ -15,7 +15,7 @@ from qops_batsim.cli.console import announce_compiling, announce_slow, note, say
 from qops_batsim.cli.inputs import read_source
 from qops_batsim.cli.options import manual
 from qops_batsim.cli.texts import load_text
-from qops_batsim.cli.workload_accounting import from_csv, from_pbs, from_sacct
+from qops_batsim.cli.workload_accounting import from_any, from_csv, from_pbs, from_sacct
 from qops_batsim.cli.workload_logs import from_swf, lint
 from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.parameters import ARTIFICIAL, METHOD, RELAXATION, SHARE, STRINGENCY
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Read, check, convert and make workloads.")
 
+app.command("from")(from_any)
 app.command("from-swf")(from_swf)
 app.command("from-sacct")(from_sacct)
 app.command("from-pbs")(from_pbs)
@@ -91,7 +92,7 @@ _of_generate = manual(
     --jobs N: Number of jobs.
     --seed N: Seed; the same seed gives the same file.
     --processors N: Size of the machine. Default: the preset's.
-    log: kth-sp2, sdsc-sp2 or ctc-sp2.
+    log: kth-sp2, sdsc-sp2, ctc-sp2, hpc2n, sdsc-blue, cea-curie, ricc, thunder or metacentrum.
     """
 )
 
@@ -165,8 +166,9 @@ def fetch(
     """Download a log of the Parallel Workloads Archive and print where it is.
 
     A log is downloaded once; a broken download is continued by the next call. The
-    checksum of kth-sp2 is known to this package. For the other two, that of the first
-    download is recorded beside the file, and later downloads must agree with it.
+    checksum of kth-sp2 is known to this package. For the others, that of the first
+    download is recorded beside the file, and later downloads must agree with it. Versions
+    without flurries are taken where the archive has them.
 
     Examples:
 

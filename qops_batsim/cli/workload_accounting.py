@@ -32,7 +32,10 @@ _about = manual(
     """
     file: Output of sacct --parsable2, --parsable or --json, plain or .gz; /dev/stdin reads a pipe.
     records: Accounting files of PBS or Torque, joined in the order of their days, plain or .gz.
-    table: A table with a header (CSV), plain or .gz.
+    table: A table with a header (CSV), plain or .gz, or in Parquet.
+    any: Log of any format: sacct, PBS, SWF, or a table of a published log; - for standard input.
+    --profile NAME: What the columns of a published log are: eagle, pm100, f-data or
+        alibaba-gpu-2023. Default: the one whose columns the table has.
     --processors N: Size of the machine. Default: the most in use at once by the dates of the
         jobs that are taken.
     --by cores|nodes|gpus|binding: Unit in which jobs and the machine are counted; binding: cores,
@@ -59,9 +62,9 @@ _about = manual(
         8601, or seconds since 1970.
     --map NAME=COLUMN,...: Columns of the table: id, submit, processors (or nodes, gpus), and
         run_time, or start and end; if there are any, eligible, walltime, state, user, group, queue,
-        qos, reservation.
-    --unit NAME=UNIT: Unit of plain numbers in run_time or walltime: s, min, h or d (repeatable).
-        Default: s.
+        qos, reservation, and memory, power and energy, which jobs keep as fields.
+    --unit NAME=UNIT: Unit of plain numbers (repeatable): of run_time and walltime s, min, h or d,
+        of memory MB, GB, KB or B, of energy J or kWh, of processors milli. Default: s, MB, J.
     --delimiter LETTER: What separates cells. Default: the one that the header has.
     """
 )
@@ -173,7 +176,8 @@ def from_pbs(records: Annotated[Path, _about("records")], out: WorkloadOut, **gi
 def from_csv(
     table: Annotated[Path, _about("table")],
     out: WorkloadOut,
-    columns: Annotated[list[str], _about("--map")],
+    columns: Annotated[list[str] | None, _about("--map")] = None,
+    profile: Annotated[str | None, _about("--profile")] = None,
     unit: Annotated[list[str] | None, _about("--unit")] = None,
     delimiter: Annotated[str, _about("--delimiter")] = "",
     state_name: StateNames = None,
@@ -193,12 +197,45 @@ def from_csv(
           --unit run_time=min --state-name ok=COMPLETED \\
           --date-format '%d.%m.%Y %H:%M'
     """
-    from qops_batsim.workload.accounting.site import CsvForm
+    from qops_batsim.workload.accounting import site
 
-    mapping = _pairs([each for text in columns for each in text.split(",")], "--map", "id=job")
-    form = CsvForm(mapping, _pairs(unit, "--unit", "run_time=min"), delimiter)
+    if columns and profile:
+        raise InputError(f"--map and --profile {profile} are both given; one is expected")
+    units = _pairs(unit, "--unit", "run_time=min")
+    form = None if profile is None else site.profile(profile)
+    if columns:
+        mapping = _pairs([each for text in columns for each in text.split(",")], "--map", "id=job")
+        form = site.CsvForm(mapping, units, delimiter)
+    elif units or delimiter:
+        raise InputError("--unit and --delimiter are of use with --map only; it is expected")
     further = {"state_name": state_name, "submission": waits_from, "date_format": date_format}
     _convert("csv", table, out, form, given | further)
+
+
+@_with_common_options
+def from_any(
+    file: Annotated[Path, _about("any")],
+    out: WorkloadOut,
+    waits_from: WaitsFrom = "submit",
+    **given: Any,
+) -> None:
+    """Convert a log of any format to a Batsim workload of `delay` jobs; its content tells which.
+
+    `from-sacct`, `from-pbs`, `from-csv` and `from-swf` have the options of one format.
+
+    Examples:
+
+    \b
+        qops-batsim workload from eagle_data.parquet eagle.json --first 5000
+        sacct -aDP -S 2024-03-01 -o ALL | qops-batsim workload from - march.json
+    """
+    _convert(
+        "",
+        Path("/dev/stdin") if str(file) == "-" else file,
+        out,
+        None,
+        given | {"submission": waits_from},
+    )
 
 
 def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, str]:

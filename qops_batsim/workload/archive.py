@@ -59,8 +59,14 @@ LOGS = {
     ),
     "sdsc-sp2": ArchivedLog(path="l_sdsc_sp2/SDSC-SP2-1998-4.2-cln.swf.gz"),
     "ctc-sp2": ArchivedLog(path="l_ctc_sp2/CTC-SP2-1996-3.1-cln.swf.gz"),
+    "hpc2n": ArchivedLog(path="l_hpc2n/HPC2N-2002-2.2-cln.swf.gz"),
+    "sdsc-blue": ArchivedLog(path="l_sdsc_blue/SDSC-BLUE-2000-4.2-cln.swf.gz"),
+    "cea-curie": ArchivedLog(path="l_cea_curie/CEA-Curie-2011-2.1-cln.swf.gz"),
+    "ricc": ArchivedLog(path="l_ricc/RICC-2010-2.swf.gz"),
+    "thunder": ArchivedLog(path="l_llnl_thunder/LLNL-Thunder-2007-1.1-cln.swf.gz"),
+    "metacentrum": ArchivedLog(path="l_metacentrum2/METACENTRUM-2013-3.swf.gz"),
 }
-"""Logs that can be fetched, by name."""
+"""Logs that can be fetched, by name; of ``-cln`` files flurries have been removed."""
 
 
 class FetchedLog(msgspec.Struct, frozen=True):

@@ -449,6 +449,7 @@ DONE = {
     "merge": "merged",
     "first": "taken as the first",
     "shift": "read as if not changed",
+    "ignore": "not looked at",
 }
 """Outcomes of records, in words."""
 

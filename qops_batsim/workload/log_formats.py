@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from qops_batsim.errors import InputError
 
 PBS_LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]{1,2});([^;]*);(.*)")
 """Date, type, job and fields of a record of PBS."""
+
+PARQUET = b"PAR1"
+"""First bytes of a table in Parquet."""
 
 _BEGIN = 1 << 16
 
@@ -16,8 +27,45 @@ def delimiter_of(header: str) -> str:
     return match[1] if match else "|"
 
 
+@cache
+def published_tables() -> dict[str, dict[str, Any]]:
+    """Return what is known of published logs that are tables, by name."""
+    text = files("qops_batsim.workload").joinpath("log_profiles.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+def profile_of(names: Iterable[str]) -> str | None:
+    """Return the published log all of whose columns are among these, if there is one."""
+    found = set(names)
+    known = published_tables().items()
+    return next((name for name, each in known if found >= {*each["columns"].values()}), None)
+
+
+def table_names(content: bytes) -> list[str]:
+    """Return the names of the columns of a table, CSV or Parquet."""
+    if content.startswith(PARQUET):
+        import polars as pl
+
+        try:
+            return list(pl.read_parquet_schema(io.BytesIO(content)))
+        except pl.exceptions.PolarsError as error:
+            raise InputError(f"the table is not whole in Parquet ({error})") from None
+    header = content[:_BEGIN].removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode("latin-1")
+    return [name.strip().strip('"') for name in header.split(mark_of(header))]
+
+
+def mark_of(header: str) -> str:
+    """Return what separates the names in the header of a table."""
+    return next((each for each in ",;\t|" if each in header), ",")
+
+
 def log_format(content: bytes) -> str:
-    """Return ``sacct``, ``json`` (of sacct), ``pbs``, ``batsim`` or, for all else, ``swf``."""
+    """Return ``sacct``, ``json`` (of sacct), ``pbs``, ``batsim``, ``csv`` or ``swf``.
+
+    ``csv`` is any table in Parquet, and one with the columns of a published log; ``swf`` all else.
+    """
+    if content.startswith(PARQUET):
+        return "csv"
     begin = content[:_BEGIN].removeprefix(b"\xef\xbb\xbf").lstrip()
     if begin.startswith(b"{"):
         return "json" if b'"nb_res"' not in content and b'"job_id"' in content else "batsim"
@@ -25,7 +73,11 @@ def log_format(content: bytes) -> str:
     names = {name.strip().lower() for name in line.split(delimiter_of(line))}
     if names & {"jobid", "jobidraw"} and len(names) > 1:
         return "sacct"
-    return "pbs" if PBS_LINE.match(line) else "swf"
+    if PBS_LINE.match(line):
+        return "pbs"
+    # Comments of a log in the Standard Workload Format, and its numbers, name nothing.
+    named = not line.startswith(";") and any(each.isalpha() for each in line)
+    return "csv" if named and profile_of(table_names(content)) else "swf"
 
 
 def command_for(kind: str) -> str:

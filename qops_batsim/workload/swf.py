@@ -173,7 +173,7 @@ class SwfLog:
     ids: ClassVar[None] = None
     texts: ClassVar[Mapping[str, Words]] = {}
     numbers: ClassVar[Mapping[str, Floats]] = {}
-    left_out: ClassVar[Sequence[RepairCount]] = ()
+    left_out: Sequence[RepairCount] = ()
     size_is: ClassVar[str] = ""
     counted: ClassVar[str] = ""
 
@@ -269,10 +269,12 @@ def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[Malformed]]:
     malformed: list[Malformed] = []
     lines = [np.empty(0, np.int64)]
     records = [np.empty(0, RECORD)]
+    width = 0
     for numbers, rows in _blocks(content, header):
-        matrix = _parse_at_once(rows)
+        width = width or _width(rows)
+        matrix = _parse_at_once(rows, width)
         if matrix is None:
-            matrix, numbers, bad = _parse_one_by_one(rows, numbers)
+            matrix, numbers, bad = _parse_one_by_one(rows, numbers, width or len(FIELDS))
             malformed += bad
         lines.append(np.array(numbers, np.int64))
         part = np.empty(len(matrix), dtype=RECORD)
@@ -282,8 +284,22 @@ def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[Malformed]]:
         for found, kind in ((malformed, "are no records"), (header, "are comments")):
             if len(found) > MAX_ODD_LINES:
                 raise InputError(f"{source}: more than {MAX_ODD_LINES} lines {kind}; {_ACCEPTED}")
-    whole = SwfHeader(tuple(header))
-    return SwfLog(np.concatenate(records), whole, np.concatenate(lines), source), malformed
+    log = SwfLog(np.concatenate(records), SwfHeader(tuple(header)), np.concatenate(lines), source)
+    if width > len(FIELDS):
+        told = f"{width - len(FIELDS)} columns beyond the 18 of the format"
+        log.left_out = [RepairCount.of_lines("more_columns", told, log.lines.tolist(), "ignore")]
+    return log, malformed
+
+
+def _width(rows: Sequence[str]) -> int:
+    """Return how many columns a log has: 18, or those of its first record where these are more."""
+    for row in rows:
+        words = row.split() if len(row) <= _LONGEST_ROW else []
+        if len(words) >= len(FIELDS) and all(
+            _is_accepted(word, column) for column, word in enumerate(words[: len(FIELDS)])
+        ):
+            return len(words)
+    return 0
 
 
 def _blocks(content: bytes, header: list[str]) -> Iterator[tuple[list[int], list[str]]]:
@@ -342,14 +358,17 @@ def _format_number(value: float) -> str:
     return str(int(value)) if whole else repr(value)
 
 
-def _parse_at_once(rows: Sequence[str]) -> Matrix | None:
-    """Return all values, or None if any row is not 18 acceptable numbers."""
+def _parse_at_once(rows: Sequence[str], width: int) -> Matrix | None:
+    """Return all values, or None if any row does not begin with 18 acceptable numbers."""
     if not rows:
         return np.empty((0, len(FIELDS)))
     if max(map(len, rows)) > _LONGEST_ROW:
         return None
+    used = None if width <= len(FIELDS) else range(len(FIELDS))
+    if used is not None and any(len(row.split()) != width for row in rows):
+        return None
     try:
-        matrix: Matrix = np.loadtxt(rows, dtype=np.float64, comments=None, ndmin=2)
+        matrix: Matrix = np.loadtxt(rows, dtype=np.float64, comments=None, ndmin=2, usecols=used)
     except ValueError:
         return None
     if matrix.shape != (len(rows), len(FIELDS)) or not np.isfinite(matrix).all():
@@ -361,7 +380,7 @@ def _parse_at_once(rows: Sequence[str]) -> Matrix | None:
 
 
 def _parse_one_by_one(
-    rows: Sequence[str], numbers: Sequence[int]
+    rows: Sequence[str], numbers: Sequence[int], width: int
 ) -> tuple[Matrix, list[int], list[Malformed]]:
     """Return the values and line numbers of the good rows, and what is wrong with the others."""
     values: list[list[float]] = []
@@ -369,12 +388,13 @@ def _parse_one_by_one(
     malformed: list[Malformed] = []
     for row, number in zip(rows, numbers, strict=True):
         words = row.split() if len(row) <= _LONGEST_ROW else []
-        if len(words) != len(FIELDS):
+        if len(words) != width:
             columns = "1 column" if len(words) == 1 else f"{len(words)} columns"
             if not words:
                 columns = f"{len(row)} letters"
             malformed.append(Malformed(number, "columns", f"{columns} ({shown(row)})"))
             continue
+        words = words[: len(FIELDS)]
         wrong = next((i for i, word in enumerate(words) if not _is_accepted(word, i)), None)
         if wrong is not None:
             wanted = "number" if FIELDS[wrong] in MEASURED else "whole number"

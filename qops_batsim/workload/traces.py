@@ -17,7 +17,7 @@ from qops_batsim.workload.accounting.rows import AccountingLog, Choices, Rows, l
 from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log, offered_load
 from qops_batsim.workload.log import RECORD, Log, Malformed, Records, RepairCount
-from qops_batsim.workload.log_formats import command_for, log_format
+from qops_batsim.workload.log_formats import command_for, log_format, profile_of, table_names
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import subset
 from qops_batsim.workload.swf import scan_swf, swf_in
@@ -64,7 +64,21 @@ def read_trace(
     (4, 8)
     """
     found = find_input(path, "workloads")
-    stored, source = read_stored(found, what=_WHAT), str(found)
+    choices |= {"processors": processors, "first": first, "accounting": accounting}
+    stored = read_stored(found, what=_WHAT)
+    return _trace_in(stored, str(found), time_zone=time_zone, **choices)
+
+
+def _trace_in(
+    stored: Stored,
+    source: str,
+    *,
+    processors: int | None = None,
+    first: int | None = None,
+    accounting: Choices | None = None,
+    time_zone: str | None = None,
+    **choices: Any,
+) -> Conversion:
     if time_zone is not None:
         choices["time_zone"] = time_zone
         accounting = msgspec.structs.replace(accounting or Choices(), time_zone=time_zone)
@@ -95,8 +109,8 @@ def read_partitions(
 ) -> tuple[dict[str, Conversion], dict[str, int]]:
     """Read a trace by partitions: those that are loaded, and how many jobs the others have.
 
-    Slurm's accounting tells them; every other trace is one without a name. By default jobs are
-    counted by the resource that binds. See :func:`read_trace`.
+    Slurm's accounting and tables tell them; every other trace is one without a name. By default
+    jobs are counted by the resource that binds. See :func:`read_trace`.
     """
     found = find_input(path, "workloads")
     stored, source = read_stored(found, what=_WHAT), str(found)
@@ -104,14 +118,16 @@ def read_partitions(
     if time_zone is not None:
         choices = msgspec.structs.replace(choices, time_zone=time_zone)
     kind = log_format(stored.content)
-    if kind not in ("sacct", "json"):
+    if kind not in ("sacct", "json", "csv"):
         if kind != "pbs" and accounting is not None:
             raise InputError(
                 f"{source}: is no accounting; partitions, QOS, accounts, reservations and units "
                 "can be chosen of the accounting of Slurm or PBS only"
             )
         of_pbs = choices if kind == "pbs" else None
-        trace = read_trace(path, processors=processors, accounting=of_pbs, time_zone=time_zone)
+        trace = _trace_in(
+            stored, source, processors=processors, accounting=of_pbs, time_zone=time_zone
+        )
         return {"": trace}, {}
     everywhere = {"partitions": (), "qos": (), "accounts": ()}
     inside = {"reservations": choices.reservations or ("all",)}
@@ -151,8 +167,13 @@ def _small(parts: Mapping[str, Log]) -> dict[str, int]:
 
 
 def read_accounting(path: Path, choices: Choices, kind: str, form: CsvForm | None = None) -> Log:
-    """Read an accounting of a kind: ``sacct``, ``pbs``, or ``csv`` in a site's own form."""
+    """Read an accounting of a kind: ``sacct``, ``pbs``, or ``csv`` in a site's own form.
+
+    Without a kind it is told by its content, and may be any log.
+    """
     stored = read_stored(path, what="the accounting of a batch system")
+    if not kind:
+        return log_in(stored, str(path), choices)
     if kind == "sacct" and log_format(stored.content) == "json":
         kind = "json"
     return _checked(*_accounting(stored, str(path), choices, kind, form), str(path))
@@ -187,10 +208,19 @@ def _rows(
     stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
 ) -> tuple[Rows, list[Malformed]]:
     from qops_batsim.workload.accounting.pbs import pbs_rows
-    from qops_batsim.workload.accounting.site import csv_rows
+    from qops_batsim.workload.accounting.site import csv_rows, profile, profiles
     from qops_batsim.workload.accounting.slurm import json_rows, sacct_rows
 
     content = stored.content
+    if form is None and kind == "csv":
+        name = profile_of(table_names(content))
+        if name is None:
+            known = ", ".join(profiles())
+            raise InputError(
+                f"{source}: its columns are those of no published log ({known}); "
+                "`workload from-csv --map` says what columns are"
+            )
+        form = profile(name)
     if form is not None:
         return csv_rows(content, source, choices, form)
     if kind == "json":

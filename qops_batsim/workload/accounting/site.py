@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+import math
+from collections.abc import Collection, Mapping
+from functools import cache
 
+import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError, did_you_mean, shown
-from qops_batsim.tables import Words
-from qops_batsim.workload.accounting.cells import read_cells
+from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
+from qops_batsim.tables import Floats, Words
+from qops_batsim.workload.accounting.cells import TextTable, read_cells
 from qops_batsim.workload.accounting.rows import Choices, Rows, rows_of_table
-from qops_batsim.workload.log import Malformed
+from qops_batsim.workload.log import Malformed, RepairCount
+from qops_batsim.workload.log_formats import PARQUET, mark_of, published_tables, table_names
+
+_AMOUNTS = ("gpus", "memory", "power", "energy")
+"""Meanings that are numbers, which jobs keep as fields: MB, W and J but for GPUs."""
 
 MAPPED = (
     *("id", "state", "submit", "eligible", "start", "end", "run_time", "walltime"),
-    *("user", "group", "queue", "qos", "reservation", "processors", "nodes", "gpus"),
+    *("user", "group", "queue", "qos", "reservation", "processors", "nodes", *_AMOUNTS),
 )
 """Meanings that a column of any table may have."""
 
-UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+TIMES = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+UNITS: dict[str, dict[str, float]] = {
+    "run_time": TIMES,
+    "walltime": TIMES,
+    "processors": {"milli": 0.001},
+    "memory": {"MB": 1.0, "GB": 1024.0, "KB": 1 / 1024, "B": 1 / 2**20},
+    "energy": {"J": 1.0, "kWh": 3.6e6},
+}
+"""Units of plain numbers by the meaning of their column."""
 
 
 class CsvForm:
-    """Form of a site's own table: the meaning of its columns, and the unit of durations.
+    """Form of a site's own table: the meaning of its columns, and the units of numbers.
 
     ``columns`` are names in the header by what they say (:data:`MAPPED`), ``units`` those of plain
-    numbers in the columns of ``run_time`` and ``walltime`` (:data:`UNITS`; seconds by default).
+    numbers by the same (:data:`UNITS`; seconds and MB by default). ``states`` are words for states,
+    and dates without UTC offset those of ``time_zone``, where a choice does not say otherwise.
     """
 
     def __init__(
@@ -33,19 +50,24 @@ class CsvForm:
         columns: Mapping[str, str],
         units: Mapping[str, str] | None = None,
         delimiter: str = "",
+        states: Mapping[str, str] | None = None,
+        time_zone: str | None = None,
     ) -> None:
         self.columns = dict(columns)
         self.units = {"run_time": 1.0, "walltime": 1.0}
         self.delimiter = delimiter
+        self.states, self.time_zone = dict(states or {}), time_zone
         for name in columns:
             if name not in MAPPED:
                 raise InputError(f"nothing is called {shown(name)}{did_you_mean(name, MAPPED)}")
         for name, unit in (units or {}).items():
-            if name not in self.units:
-                raise InputError(f"{shown(name)} has no unit{did_you_mean(name, self.units)}")
-            if unit not in UNITS:
-                raise InputError(f"unit {shown(unit)} is not known{did_you_mean(unit, UNITS)}")
-            self.units[name] = UNITS[unit]
+            if name not in UNITS:
+                raise InputError(f"{shown(name)} has no unit{did_you_mean(name, UNITS)}")
+            if unit not in UNITS[name]:
+                raise InputError(
+                    f"unit {shown(unit)} is not known{did_you_mean(unit, UNITS[name])}"
+                )
+            self.units[name] = UNITS[name][unit]
         if "id" not in columns or "submit" not in columns:
             raise InputError("columns of id and submit are not both given; both are expected")
         if "run_time" not in columns and not {"start", "end"} <= columns.keys():
@@ -56,14 +78,59 @@ class CsvForm:
             raise InputError("no column of processors is given; one is expected")
 
 
+@cache
+def profiles() -> dict[str, CsvForm]:
+    """Return the forms of published logs by name; their sources stand in the file."""
+    return {
+        name: CsvForm(
+            each["columns"], each.get("units"), "", each.get("states"), each.get("time_zone")
+        )
+        for name, each in published_tables().items()
+    }
+
+
+def profile(name: str) -> CsvForm:
+    """Return the form of a published log; an InputError names those that are known."""
+    require_one_of("profile", name, profiles())
+    return profiles()[name]
+
+
+def _parquet_table(content: bytes, source: str, wanted: Collection[str]) -> TextTable:
+    """Return some columns of a table in Parquet as texts; others are not read."""
+    import polars as pl
+    import polars.selectors as cs
+
+    names = [name for name in table_names(content) if name in wanted]
+    aware = cs.datetime(time_zone="*").dt.epoch("s")
+    frame = (
+        pl.scan_parquet(io.BytesIO(content))
+        .select(names)
+        .with_columns(cs.list().list.mean())
+        .with_columns(cs.duration().dt.total_seconds(), aware)
+        .with_columns(cs.datetime().dt.strftime("%Y-%m-%dT%H:%M:%S"))
+        .select(pl.all().cast(pl.String).fill_null(""))
+        .collect(engine="streaming")
+    )
+    lines = np.arange(1, frame.height + 1)
+    return TextTable(source, names, frame, lines, [])
+
+
 def csv_rows(
     content: bytes, source: str, choices: Choices, form: CsvForm
 ) -> tuple[Rows, list[Malformed]]:
     """Return the rows of a site's own table, and the lines that are none; O(bytes)."""
-    what = "a table with a header (CSV)"
-    header = content[:4096].partition(b"\n")[0].decode("latin-1")
-    delimiter = form.delimiter or next((each for each in ",;\t|" if each in header), ",")
-    table = read_cells(content, source, what, delimiter=delimiter, quoted=True)
+    choices = msgspec.structs.replace(
+        choices,
+        state_names={**form.states, **choices.state_names},
+        time_zone=choices.time_zone or form.time_zone,
+    )
+    if content.startswith(PARQUET):
+        table = _parquet_table(content, source, {*form.columns.values()})
+    else:
+        header = content[:4096].partition(b"\n")[0].decode("latin-1")
+        delimiter = form.delimiter or mark_of(header)
+        what = "a table with a header (CSV)"
+        table = read_cells(content, source, what, delimiter=delimiter, quoted=True)
     for says, name in form.columns.items():
         if name not in table:
             hint = did_you_mean(name, table.header)
@@ -79,9 +146,13 @@ def csv_rows(
     size = form.columns.get(unit)
     if size is None:
         raise InputError(f"{source}: no column is mapped to the count of {choices.by}")
-    rows.processors = table.counts(size)
-    if "gpus" in form.columns:
-        rows.numbers["gpus"] = table.counts(form.columns["gpus"])
+    factor = form.units.get(unit)
+    rows.processors = (
+        table.counts(size) if factor is None else np.ceil(_amounts(table, size) * factor)
+    )
+    for name in _AMOUNTS:
+        if name in form.columns:
+            rows.numbers[name] = _amounts(table, form.columns[name]) * form.units.get(name, 1.0)
     rows.ids = [each.strip() for each in rows.ids]
     for field, names in rows.texts.items():
         rows.texts[field] = Words([word.strip() for word in names.words], names.which)
@@ -90,4 +161,39 @@ def csv_rows(
     rows.read = read
     if table.bad.any():
         rows.take(~table.bad)
+    _number_tasks(rows)
     return rows, table.malformed
+
+
+def _amounts(table: TextTable, name: str) -> Floats:
+    """Return a column of amounts; NaN where one is not known."""
+
+    def read(text: str) -> float | None:
+        try:
+            value = float(text) if text.strip() else math.nan
+        except ValueError:
+            return None if text.strip().lower() not in ("null", "none", "nan") else math.nan
+        return value if not math.isinf(value) else math.nan
+
+    return table.numbers(name, read, "a number")
+
+
+def _number_tasks(rows: Rows) -> None:
+    """Give jobs that share an id and ran at the same time ids of their own: tasks of an array."""
+    several: dict[str, list[int]] = {}
+    for place, job in enumerate(rows.ids):
+        several.setdefault(job, []).append(place)
+    ends = np.fmax(rows.ended, rows.started + np.nan_to_num(rows.run_times))
+    lines: list[int] = []
+    for job, places in several.items():
+        if len(places) < 2:
+            continue
+        order = sorted(places, key=lambda at: (rows.started[at], at))
+        latest = np.maximum.accumulate(ends[order])
+        if (rows.started[order][1:] < latest[:-1]).any():
+            for number, place in enumerate(places, start=1):
+                rows.ids[place] = f"{job}_{number}"
+            lines += rows.lines[places].tolist()
+    if lines:
+        told = "rows of one id that ran at the same time (tasks of an array)"
+        rows.left_out.append(RepairCount.of_lines("array_tasks", told, lines, "renumber"))
