@@ -41,6 +41,8 @@ VERSION = f"v4.2.1 (its options and protocol; the embedded engine of qops-batsim
 HELP = """\
 Simulate as Batsim 4 does, with the embedded engine and any decision process.
 
+With --as 5 in front, as Batsim 5 does: `qops-batsim engine --as 5 --help` lists its options.
+
 Usage:
   qops-batsim engine -p <platform_file> [-w <workload_file>...] [--events <events_file>...]
                      [--sched-cfg <cfg_str> | --sched-cfg-file <cfg_file>] [options]
@@ -170,7 +172,12 @@ def main() -> None:
 
 def run_engine(arguments: Sequence[str]) -> int:
     """Simulate by a command line of Batsim; return the exit code."""
-    options = parse_batsim_options(arguments)
+    release, rest = _release(arguments)
+    if release == "5":
+        from qops_batsim.cli.engine5 import run_engine5
+
+        return run_engine5(rest)
+    options = parse_batsim_options(rest)
     if "--help" in options.switches:
         sys.stdout.write(HELP)
         return 0
@@ -194,6 +201,19 @@ def run_engine(arguments: Sequence[str]) -> int:
             raise
         _write(simulation, files, options, verbosity)
     return 0
+
+
+def _release(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """Return which Batsim the engine is to be, by ``--as`` in front, and the other arguments."""
+    first = arguments[0] if arguments else ""
+    name, equals, release = first.partition("=")
+    if name != "--as":
+        return "4", arguments
+    rest = arguments[1:]
+    if not equals:
+        release, rest = (rest[0], rest[1:]) if rest else ("", rest)
+    require_one_of("--as", release, ("4", "5"))
+    return release, rest
 
 
 def _execution_context(options: BatsimOptions) -> str:

@@ -59,7 +59,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "With Batsim": {
         "serve": "Let a scheduler decide for Batsim 3.1 to 4.2 or 5, or what speaks as they do.",
-        "engine": "Simulate as Batsim 4 does: its options, its protocol, its files.",
+        "engine": "Simulate as Batsim 4 does: its options, its protocol, its files; or as 5.",
         "shim": "Write an executable named batsim that runs the embedded engine.",
     },
 }

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from qops_batsim.cli.console import note
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, require_one_of
 
 NAME = "batsim"
 MARK = "# A shim of qops-batsim: its embedded engine under Batsim's name."
@@ -23,15 +23,18 @@ def engine(
         list[str] | None, typer.Argument(metavar="BATSIM_OPTIONS", help="Options of Batsim 4.")
     ] = None,
 ) -> int:
-    """Simulate as Batsim 4 does: its options, its protocol, its files.
+    """Simulate as Batsim 4 does: its options, its protocol, its files; or as 5.
 
     Any Batsim decision process can be at the other end of the socket.
     `qops-batsim engine --help` lists the options; `qops-batsim-engine` is the same.
+    With `--as 5` in front it is Batsim 5, and decision components may be libraries.
 
     Examples:
 
     \b
         qops-batsim engine -p platform.xml -w workload.json -e out/run
+        qops-batsim engine --as 5 -p platform.xml -w workload5.json \
+          -s tcp://localhost:28000 ''
     """
     from qops_batsim.cli.engine import run_engine
 
@@ -42,6 +45,9 @@ def shim(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="Where to write it; made if it is missing.")
     ],
+    release: Annotated[
+        str, typer.Option("--as", metavar="4|5", help="Which Batsim it is to be.")
+    ] = "4",
 ) -> None:
     """Write an executable named `batsim` that runs the embedded engine.
 
@@ -55,11 +61,12 @@ def shim(
     """
     from qops_batsim.files import write_text
 
+    require_one_of("--as", release, ("4", "5"))
     path = directory / NAME
     if path.is_symlink() or (path.exists() and not _is_ours(path)):
         raise InputError(f"{path}: exists and is no shim of qops-batsim; another DIR is expected")
     # -P: files of the working directory must not pass for Python's own modules.
-    command = f'exec {shlex.quote(sys.executable)} -P -m qops_batsim.cli.engine "$@"'
+    command = f'exec {shlex.quote(sys.executable)} -P -m qops_batsim.cli.engine --as {release} "$@"'
     write_text(path, f"#!/bin/sh\n{MARK}\n{command}\n")
     path.chmod(path.stat().st_mode | 0o111)
     note(f"wrote {path}")

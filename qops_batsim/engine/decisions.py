@@ -53,7 +53,13 @@ from qops_batsim.protocol.decisions import (
 )
 from qops_batsim.protocol.events import Answer, Notify, Query, ResourceStateChanged
 from qops_batsim.protocol.messages import rounded_value
-from qops_batsim.timing import SHORTEST_CALL_DELAY
+from qops_batsim.protocol.v5.engine_side import (
+    CallPeriodically,
+    ChangePowerState,
+    StopCalls,
+    StopSimulation,
+)
+from qops_batsim.timing import SHORTEST_CALL_DELAY, TOLD_DECIMALS
 
 SWITCHING_FLOP = 1.0
 """Work that a host does in the power state through which it goes."""
@@ -90,6 +96,21 @@ def set_resource_state(world: World, decision: SetResourceState) -> None:
             switch.left.discard(host)
     _end(world, switch)
     world.note_host_states()
+
+
+def change_power_state(world: World, decision: ChangePowerState) -> None:
+    """Put hosts into a power state at once; SimulationError if they do not have it."""
+    if world.energy is None:
+        raise world.error("ChangeHostsPStateEvent was received but energy is not enabled")
+    state = int(decision.state)
+    for host in decision.resources:
+        profiles = world.energy.switchable.profiles
+        if host >= len(profiles) or state >= len(profiles[host].watts):
+            raise world.error(f"host {host} has no power state {state} (host_ids, pstate)")
+        world.enter_power_state(host, state)
+    world.tell(ResourceStateChanged(decision.resources, decision.state))
+    _hosts(world).noted.append(PowerStateChange(world.now, decision.resources, state))
+    world.energy.note(POWER_STATES, world.now)
 
 
 def _state(world: World, decision: SetResourceState) -> int:
@@ -291,12 +312,14 @@ def _kill(world: World, decision: KillJob) -> None:
             record.kill_asked = True
             victims.append(record)
     if not victims:
+        if not world.options.rules.kills_again:
+            raise world.error(f"KILL_JOB names {', '.join(decision.job_ids)}, killed already")
         return
     progress: dict[str, dict[str, Any]] = {}
     for record in victims:
         if record.state != RUNNING:
             continue  # It has just ended by itself.
-        progress[record.job.id] = record.progress(world.now)
+        progress[record.job.id] = record.progress(world.now, world.options.rules.decimals)
         sleeping = record.computation is None
         code = KILLED_DELAY_RETURN_CODE if sleeping else KILLED_COMPUTATION_RETURN_CODE
         world.end(record, COMPLETED_KILLED, code)
@@ -305,11 +328,26 @@ def _kill(world: World, decision: KillJob) -> None:
 
 def _call_later(world: World, decision: CallMeLater) -> None:
     date = decision.timestamp
+    if world.options.rules.calls_at_once and math.isfinite(date):
+        world.call_at(max(date, world.now), decision.call_id)
+        return
     if not (math.isfinite(date) and date > world.now):
         raise world.error(
             f"CALL_ME_LATER asks for {date:.6f} s; a finite date later than now is expected"
         )
     world.call_at(max(date, world.now + SHORTEST_CALL_DELAY))
+
+
+def _call_periodically(world: World, decision: CallPeriodically) -> None:
+    world.call_each(decision.period, decision.count, decision.call_id)
+
+
+def _stop_calls(world: World, decision: StopCalls) -> None:
+    world.stop_calls(decision.call_id)
+
+
+def _stop(world: World, decision: StopSimulation) -> None:
+    world.stopped = True
 
 
 def _query(world: World, decision: Query) -> None:
@@ -358,7 +396,8 @@ def _register_profile(world: World, decision: RegisterProfile) -> None:
             f"{name}: the embedded engine cannot run profiles of type "
             f"{decision.profile.get('type')!r}; it runs {', '.join(RUNNABLE_TYPES)}"
         )
-    profiles[decision.profile_name] = rounded_value(decision.profile)
+    decimals = world.options.rules.decimals
+    profiles[decision.profile_name] = rounded_value(decision.profile, decimals)
 
 
 def _register_job(world: World, decision: RegisterJob) -> None:
@@ -372,6 +411,7 @@ def _register_job(world: World, decision: RegisterJob) -> None:
         raise world.error(f"REGISTER_JOB {job_id!r} came after the registration was finished")
     if job_id in world.records or _record_early(world, job_id) is not None:
         raise world.error(f"REGISTER_JOB: job {job_id!r} already exists")
+    _borrow(world, workload_name, job.profile)
     if job.profile not in world.profiles.get(workload_name, {}):
         raise world.error(
             f"REGISTER_JOB: job {job_id!r} names profile {job.profile!r}, "
@@ -382,23 +422,40 @@ def _register_job(world: World, decision: RegisterJob) -> None:
         world.announce(record.job)
 
 
-def as_registered(job_id: str, job: Job) -> Job:
+def _borrow(world: World, workload_name: str, profile: str) -> None:
+    """Let a workload have a profile of another one, under its full name, if it is one."""
+    owner, separator, name = profile.partition("!")
+    found = world.profiles.get(owner, {}).get(name)
+    if not separator or found is None:
+        return
+    if "seq" in found:
+        steps = [step if "!" in step else f"{owner}!{step}" for step in found["seq"]]
+        found = {**found, "seq": steps}
+        for step in steps:
+            _borrow(world, workload_name, step)
+    world.profiles.setdefault(workload_name, {})[profile] = found
+
+
+def as_registered(job_id: str, job: Job, decimals: int = TOLD_DECIMALS) -> Job:
     """Return a registered job as Batsim keeps it; InputError if it is invalid."""
-    job = Job.from_fields(rounded_value(job.fields), where="REGISTER_JOB")
+    job = Job.from_fields(rounded_value(job.fields, decimals), where="REGISTER_JOB")
     return job if job.id == job_id else job.renamed(job_id)
 
 
 def registered_record(world: World, job_id: str, job: Job) -> JobRecord:
     """Begin to keep what is known of a job that is registered; SimulationError if it is invalid."""
-    workload_name = job_id.partition("!")[0]
+    workload_name, rules = job_id.partition("!")[0], world.options.rules
     try:
-        job = as_registered(job_id, job)
+        job = as_registered(job_id, job, rules.decimals)
         where = f"REGISTER_JOB {job_id!r}"
         execution = world.execution(workload_name, job.profile, job.processors, where=where)
     except InputError as error:
         raise world.error(str(error)) from None
     record = world.records[job_id] = JobRecord(job, execution)
     record.state = SUBMITTED
+    if not rules.keeps_submissions:
+        record.job.submission_time = world.now
+        record.energy = 0.0
     return record
 
 
@@ -418,5 +475,9 @@ _EFFECTS: dict[type, Callable[[World, Any], None]] = {
     RegisterProfile: _register_profile,
     RegisterJob: _register_job,
     Notify: _notified,
+    ChangePowerState: change_power_state,
+    CallPeriodically: _call_periodically,
+    StopCalls: _stop_calls,
+    StopSimulation: _stop,
     Query: _query,
 }

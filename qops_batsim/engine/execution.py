@@ -269,6 +269,15 @@ class Amounts(msgspec.Struct, frozen=True):
         pairs = range(executors * executors)
         return flops, [0.0 if p // executors == p % executors else bytes_each for p in pairs]
 
+    def over_pairs(self, executors: int) -> Amounts:
+        """Return a total that so many executors divide, and each two of them what is sent."""
+        assert isinstance(self.computation, float)
+        assert isinstance(self.communication, float)
+        pairs = executors * (executors - 1)
+        return Amounts(
+            self.computation / max(executors, 1), self.communication / pairs if pairs else 0.0
+        )
+
     def placed(
         self, executors: Sequence[int], storages: Sequence[int]
     ) -> tuple[list[float], list[Transfer]]:
@@ -350,19 +359,28 @@ class _ProfileSource(NamedTuple):
     where: str
     directory: Path | None
     traces: dict[str, Traces]
+    over_pairs: bool
 
 
 def execution_of(
-    name: str, profiles: Profiles, *, processors: int, where: str, directory: Path | None = None
+    name: str,
+    profiles: Profiles,
+    *,
+    processors: int,
+    where: str,
+    directory: Path | None = None,
+    over_pairs: bool = False,
 ) -> Execution:
     """Return the execution of a profile; InputError, beginning with ``where``, if there is none.
 
     The arrays of a ``parallel`` profile must fit the number of processors that the job asks for.
-    The files of traces lie in the ``directory`` of the workload's file.
+    The files of traces lie in the ``directory`` of the workload's file. The communication of a
+    fixed total is divided by the hosts, or ``over_pairs`` of them.
     """
     steps: list[Step] = []
     _measure(name, profiles, where, (), {})
-    _append_steps(steps, name, _ProfileSource(profiles, processors, where, directory, {}), ())
+    given = _ProfileSource(profiles, processors, where, directory, {}, over_pairs)
+    _append_steps(steps, name, given, ())
     return Execution(tuple(steps))
 
 
@@ -441,6 +459,8 @@ def _append_steps(
         return
     if kind != "composed":
         amounts = _amounts(profile, kind, given.processors, label)
+        if given.over_pairs and isinstance(amounts, Amounts) and amounts.total:
+            amounts = amounts.over_pairs(given.processors)
         steps.append(Step(name, None, amounts, code, place))
         return
     sequence = profile["seq"]

@@ -18,6 +18,7 @@ from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Outage
 from qops_batsim.protocol.events import JOB_CANCELLED
+from qops_batsim.timing import TOLD_DECIMALS
 
 if TYPE_CHECKING:
     from qops_batsim.workload.model import Workload
@@ -186,6 +187,49 @@ def _read_event(line: str, where: str, forward_unknown: bool) -> ExternalEvent:
     return ExternalEvent(float(date), kind, hosts, fields)
 
 
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """Points in which releases of Batsim differ; by default, what Batsim 3.1 to 4.2 do.
+
+    Attributes
+    ----------
+    begins_first
+        SIMULATION_BEGINS is told before the first message of a submitter has come, and
+        SIMULATION_ENDS without another message.
+    decimals
+        Decimals of dates, progress and registered amounts.
+    spread_over_pairs
+        Communication of a fixed total is divided by the pairs of hosts, not by the hosts.
+    calls_at_once
+        A call may be asked for at a date that is not later than now.
+    kills_again
+        A kill of nothing but jobs that are being killed is passed over, rather than an error.
+    keeps_submissions
+        A registered job has the submission that it tells, not the date of its registration.
+    lists_apart
+        External events are of several lists, by the first part of their identifiers.
+    """
+
+    begins_first: bool = True
+    decimals: int = TOLD_DECIMALS
+    spread_over_pairs: bool = False
+    calls_at_once: bool = False
+    kills_again: bool = True
+    keeps_submissions: bool = True
+    lists_apart: bool = False
+
+
+BATSIM_5 = Rules(
+    begins_first=False,
+    decimals=12,
+    spread_over_pairs=True,
+    calls_at_once=True,
+    kills_again=False,
+    keeps_submissions=False,
+    lists_apart=True,
+)
+"""Rules of Batsim 5, whose actors always send messages."""
+
+
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a simulation.
 
@@ -211,3 +255,4 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     sched_config: str = ""
     message_delays: bool = True
     scheduled: bool = True
+    rules: Rules = Rules()

@@ -55,18 +55,56 @@ def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool 
             f"run tell of dates up to {MAX_END:g} s"
         )
     contents: dict[str, Iterable[bytes]] = {
-        "jobs": _jobs(_counted(simulation)),
-        "schedule": [format_schedule(simulation).encode()],
+        "_jobs.csv": _jobs(_counted(simulation)),
+        "_schedule.csv": [format_schedule(simulation).encode()],
     }
     if machine_states:
-        contents["machine_states"] = _machine_states(changes)
+        contents["_machine_states.csv"] = _machine_states(changes)
     if simulation.energy is not None:
         consumed = format_consumed_energy(simulation.energy.entries)
         changed = format_power_state_changes(simulation.energy.switchable.noted)
-        contents |= {"consumed_energy": [consumed.encode()], "pstate_changes": [changed.encode()]}
+        contents["_consumed_energy.csv"] = [consumed.encode()]
+        contents["_pstate_changes.csv"] = [changed.encode()]
     for name, content in contents.items():
-        with files.open(f"_{name}.csv") as stream:
+        with files.open(name) as stream:
             stream.writelines(content)
+
+
+BATSIM5_FILES = (
+    *("jobs.csv", "schedule.json", "machine_states.csv"),
+    *("consumed_energy.csv", "pstate_changes.csv"),
+)
+"""Names of the files of Batsim 5, behind the prefix."""
+
+
+def add_batsim5_outputs(files: FileSet, simulation: Simulation, wanted: Iterable[str] = ()) -> None:
+    """Write the files of Batsim 5 into a set: its jobs and totals, and others if they are wanted.
+
+    Other than Batsim 5.0.0-rc2's, idle hosts count as idle.
+    """
+    totals = ",\n".join(
+        f'  "{name}": {_number(each) if isinstance(each, float) else _json(each)}'
+        for name, each in sorted(_schedule(simulation).items())
+        if name not in ("scheduling_time", "simulation_time")
+    )
+    contents: dict[str, Iterable[bytes]] = {
+        "jobs.csv": _jobs(simulation.ended_jobs, with_workload=True),
+        "schedule.json": [f"{{\n{totals}\n}}\n".encode()],
+        "machine_states.csv": _machine_states(simulation.host_changes),
+    }
+    if simulation.energy is not None:
+        consumed = format_consumed_energy(simulation.energy.entries)
+        changed = format_power_state_changes(simulation.energy.switchable.noted)
+        contents["consumed_energy.csv"] = [consumed.encode()]
+        contents["pstate_changes.csv"] = [changed.encode()]
+    for name in ("jobs.csv", "schedule.json", *wanted):
+        if name in contents:
+            with files.open(name) as stream:
+                stream.writelines(contents[name])
+
+
+def _json(value: str | int) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def format_jobs(ended: EndedJobs) -> str:
@@ -79,13 +117,20 @@ def format_machine_states(changes: HostChanges) -> str:
     return b"".join(_machine_states(changes)).decode()
 
 
-def _jobs(ended: EndedJobs) -> Iterator[bytes]:
+def _jobs(ended: EndedJobs, *, with_workload: bool = False) -> Iterator[bytes]:
+    """Yield the lines of jobs; profiles with their workloads, and no metadata, as in Batsim 5."""
     columns = ended.table()
+    if with_workload:
+        pairs = zip(ended.workloads.texts(), ended.profiles.texts(), strict=True)
+        names = [each if "!" in each else f"{workload}!{each}" for workload, each in pairs]
+        columns["profile"] = Words.of(names)
     for name in FREE_TEXTS:
         columns[name] = shielded_column(columns[name])
     yield ",".join(columns).encode() + b"\n"
     rows = len(ended.ids)
-    if ended.metadata is None:
+    if with_workload:
+        columns["metadata"] = Words.one("", rows)
+    elif ended.metadata is None:
         columns["metadata"] = Words.one('""', rows)
     else:
         quoted = (shielded(text).replace('"', '""') for text in ended.metadata)
@@ -103,7 +148,14 @@ def _machine_states(changes: HostChanges) -> Iterator[bytes]:
 
 
 def format_schedule(simulation: Simulation) -> str:
-    """Return ``_schedule.csv``: one row of totals.
+    """Return ``_schedule.csv``: one row of totals."""
+    values = _schedule(simulation)
+    cells = (_number(v) if isinstance(v, float) else str(v) for v in values.values())
+    return ",".join(values) + "\n" + ",".join(cells) + "\n"
+
+
+def _schedule(simulation: Simulation) -> dict[str, str | int | float]:
+    """Return the totals of a simulation.
 
     As in Batsim, means divide by all jobs, rejected ones included, and the time
     that hosts compute or idle runs only up to each host's last change.
@@ -123,7 +175,7 @@ def format_schedule(simulation: Simulation) -> str:
     spent = {f"time_{name}": float(each) for name, each in zip(NAMES, seconds, strict=True)}
     switched = [len(each.hosts) for each in hosts.noted if each.state < 0] if hosts else []
     total, finishing = len(jobs.ids), len(started)
-    values: dict[str, str | int | float] = {
+    return {
         "batsim_version": f"qops-batsim-{__version__}",
         "consumed_joules": float(meter.last_end - meter.first_submission) if meter else 0.0,
         "makespan": _largest(finished),
@@ -146,8 +198,6 @@ def format_schedule(simulation: Simulation) -> str:
         "success_rate": successes / total if total else math.nan,
         **{name: spent[name] for name in sorted(spent)},
     }
-    cells = (_number(v) if isinstance(v, float) else str(v) for v in values.values())
-    return ",".join(values) + "\n" + ",".join(cells) + "\n"
 
 
 def _counted(simulation: Simulation) -> EndedJobs:

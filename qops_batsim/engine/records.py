@@ -122,8 +122,8 @@ class JobRecord(msgspec.Struct, eq=False):
             )
         return [executors[each] for each in mapping]
 
-    def progress(self, now: float) -> dict[str, Any]:
-        """Return how far the job has come, as JOB_KILLED tells it: with six decimals."""
+    def progress(self, now: float, decimals: int = TOLD_DECIMALS) -> dict[str, Any]:
+        """Return how far the job has come, as JOB_KILLED tells it."""
         step = self.execution.steps[self.step]
         if step.delay is not None:
             done = (now - self.step_began) / step.delay
@@ -132,7 +132,7 @@ class JobRecord(msgspec.Struct, eq=False):
             done = 1.0 - self.computation.remaining
         else:
             done = 0.0 if step.replay is not None else 1.0  # Batsim does not tell of traces.
-        done = round(done, TOLD_DECIMALS)
+        done = round(done, decimals)
         told: dict[str, Any] = {"profile_name": step.profile, "progress": done}
         for profile, index in reversed(step.place):
             told = {"profile_name": profile, "current_task_index": index, "current_task": told}

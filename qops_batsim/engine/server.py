@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from qops_batsim.engine.decisions import apply_decision
 from qops_batsim.engine.execution import Amounts
 from qops_batsim.engine.fluid import Computation
-from qops_batsim.engine.options import EngineOptions, ExternalEvent
+from qops_batsim.engine.options import EngineOptions, ExternalEvent, Rules
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.submitters import apply_external_event, submission_order
 from qops_batsim.engine.waits import SteppedWaits, Wait, Waits
@@ -42,7 +42,7 @@ from qops_batsim.protocol.events import (
     SimulationEnds,
 )
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.timing import TOLD_DECIMALS
+from qops_batsim.protocol.v5.engine_side import StopSimulation
 
 Actor = Generator[Callable[[Any], None], None, None]
 """Steps of an actor: it yields requests, and goes on when they are granted."""
@@ -173,13 +173,16 @@ _LETTER = Amounts((), (0.0, 4.0, 0.0, 0.0))
 class NetworkedWorld(World):
     """A world whose news travels to the server, from actor to actor.
 
-    ``errands`` is the number of requested calls and kills that the server has yet to hear of.
+    ``errands`` is the number of requested calls and kills that the server has yet to hear of,
+    ``when_ready`` what begins once the scheduler has answered.
     """
 
     def __init__(self, platform: Platform, options: EngineOptions) -> None:
         super().__init__(platform, options)
         self.mailbox = Mailbox(self.steps, self.transfer)
         self.errands = 0
+        self._periodic: dict[str, object] = {}
+        self.when_ready: list[Callable[[], None]] = []
         self._outliving: dict[str, Computation] = {}
         self._waited_for: dict[Wait, Computation] = {}
 
@@ -317,10 +320,23 @@ class NetworkedWorld(World):
         self.errands += 1
         self.mailbox.begin(_once(self.mailbox.send(partial(self._note_kills, victims, progress))))
 
-    def call_at(self, date: float) -> None:
+    def call_at(self, date: float, call_id: str = "") -> None:
         """Begin a waiter, on the master, that sends the call when the date has come."""
         self.errands += 1
-        self.mailbox.begin(self._wait(date))
+        self.mailbox.begin(self._wait(date, call_id))
+
+    def call_each(self, period: float, count: int | None, call_id: str) -> None:
+        """Begin a waiter that sends calls, each a period (seconds) after the one before."""
+        self.errands += 1
+        self._periodic[call_id] = waiter = object()
+        self._sleep_until(self.now + period, period, count, call_id, waiter)
+
+    def _sleep_until(self, date: float, *calls: Any) -> None:
+        self.mailbox.begin(self._wait_each(date, *calls))
+
+    def stop_calls(self, call_id: str) -> None:
+        if self._periodic.pop(call_id, None) is not None:
+            self.errands -= 1
 
     def end_is_untold(self, record: JobRecord) -> bool:
         """Tell whether a job has ended and the module cannot know yet. O(ended jobs)."""
@@ -331,13 +347,32 @@ class NetworkedWorld(World):
         self.errands -= 1
         super().report_kills(victims, progress)
 
-    def _wait(self, date: float) -> Actor:
-        yield self.mailbox.sleep(date - self.now)
-        yield self.mailbox.send(self._call)
+    def _wait(self, date: float, call_id: str) -> Actor:
+        if date > self.now:
+            yield self.mailbox.sleep(date - self.now)
+        yield self.mailbox.send(partial(self._call, call_id))
 
-    def _call(self) -> None:
+    def _call(self, call_id: str) -> None:
         self.errands -= 1
-        self.tell(RequestedCall())
+        self.tell(RequestedCall(call_id))
+
+    def _wait_each(
+        self, date: float, period: float, left: int | None, call_id: str, waiter: object
+    ) -> Actor:
+        yield self.mailbox.sleep(date - self.now)
+        if self._periodic.get(call_id) is not waiter:
+            return
+        yield self.mailbox.send(partial(self._called, call_id, left == 1))
+        if left != 1:
+            further = None if left is None else left - 1
+            again = partial(self._sleep_until, date + period, period, further, call_id, waiter)
+            self.when_ready.append(again)
+
+    def _called(self, call_id: str, last: bool) -> None:
+        if call_id in self._periodic:
+            self.tell(RequestedCall(call_id, last))
+            if last:
+                self.stop_calls(call_id)
 
 
 def _once(request: ActorRequest) -> Actor:
@@ -348,8 +383,15 @@ def _nothing() -> None:
     """Do nothing, as a submitter's greeting, which only takes its time."""
 
 
-def _told(date: float) -> float:
-    return round(date, TOLD_DECIMALS)
+def _lists_of(events: Sequence[ExternalEvent], rules: Rules) -> list[list[ExternalEvent]]:
+    """Return the events of each list in order; where they are not told apart, all are of one."""
+    if not rules.lists_apart:
+        return [list(events)]
+    lists: dict[str, list[ExternalEvent]] = {}
+    for event in events:
+        name = str(event.fields.get("id", "")).partition("!")[0]
+        lists.setdefault(name, []).append(event)
+    return list(lists.values())
 
 
 class Server:
@@ -376,7 +418,9 @@ class Server:
         self._exchange = exchange
         self._submitted = 0
         workloads = world.workloads
-        self._submitters = len(workloads) + (events is not None)
+        lists = [] if events is None else _lists_of(events, world.options.rules)
+        self._lists_to_come = len(lists)
+        self._submitters = len(workloads) + len(lists)
         self._scheduler_ready = False
         self._ending = False
         self.over = False
@@ -384,8 +428,8 @@ class Server:
         for name, workload in workloads.items():
             dated = [(job.submission_time, job) for job in submission_order(workload.jobs)]
             self._begin(self._submitter(dated, partial(self._submit, name), self._last_jobs))
-        if events is not None:
-            listed = [(event.timestamp, event) for event in events]
+        for each in lists:
+            listed = [(event.timestamp, event) for event in each]
             self._begin(self._submitter(listed, self._happen, self._last_events))
 
     def begin(self, begins: SimulationBegins) -> None:
@@ -427,16 +471,25 @@ class Server:
     def _serve(self, begins: SimulationBegins) -> Actor:
         box, world = self._mailbox, self._world
         world.tell(begins)
-        yield box.begin_other(self._ask())
+        if world.options.rules.begins_first:
+            yield box.begin_other(self._ask())
+        else:
+            self._scheduler_ready = True
         while not self.over:
             yield box.receive
             assert box.letter is not None
             box.letter.effect()
             if not self._scheduler_ready or not box.empty:
                 continue
-            if not world.outbox and self._is_finished() and not self._ending:
+            if world.stopped and not self._ending:
+                world.empty_outbox()
+            if not world.outbox and not self._ending and (world.stopped or self._is_finished()):
                 self._ending = True
-                world.tell(SimulationEnds())
+                if world.options.rules.begins_first:
+                    world.tell(SimulationEnds())
+                else:
+                    end = partial(world.tell, SimulationEnds())
+                    yield box.begin_other(_once(box.send(end)))
             if world.outbox:
                 self._scheduler_ready = False
                 yield box.begin_other(self._ask())
@@ -445,8 +498,10 @@ class Server:
         """Return an actor that tells the decision side the news, and sends what it answers."""
         world = self._world
         events, dates = world.empty_outbox()
-        told = [Stamped(_told(date), event) for date, event in zip(dates, events, strict=True)]
-        return self._converse(Message(_told(world.now), told))
+        decimals = world.options.rules.decimals
+        pairs = zip(dates, events, strict=True)
+        told = [Stamped(round(date, decimals), event) for date, event in pairs]
+        return self._converse(Message(round(world.now, decimals), told))
 
     def _converse(self, message: Message[Event]) -> Actor:
         box = self._mailbox
@@ -454,6 +509,8 @@ class Server:
         for item in reply.events:
             yield from self._until(item.timestamp)
             yield box.send(partial(self._decided, item.body))
+            if isinstance(item.body, StopSimulation):
+                break  # What else was decided is of no use.
         yield from self._until(reply.now)
         yield box.send(self._become_ready)
 
@@ -481,6 +538,10 @@ class Server:
     def _become_ready(self) -> None:
         self._scheduler_ready = True
         self.over = self._ending
+        world = self._world
+        todo, world.when_ready = world.when_ready, []
+        for begin in todo:
+            begin()
 
     def _last_jobs(self) -> None:
         self._submitters -= 1
@@ -490,7 +551,9 @@ class Server:
 
     def _last_events(self) -> None:
         self._submitters -= 1
-        self._world.tell(Notify.of(NO_MORE_EXTERNAL_EVENTS))
+        self._lists_to_come -= 1
+        if not self._lists_to_come:
+            self._world.tell(Notify.of(NO_MORE_EXTERNAL_EVENTS))
 
     def _is_finished(self) -> bool:
         world = self._world

@@ -209,7 +209,8 @@ class Simulation:
         sends = options.message_delays and platform.master is not None
         self.has_message_delays = sends and platform.delays_messages
         # With energy, actors also read meters, one a round: that decides who comes first.
-        has_actors = self.has_message_delays or (sends and options.energy)
+        always = options.energy or not options.rules.begins_first
+        has_actors = self.has_message_delays or (sends and always)
         self._world = world = (NetworkedWorld if has_actors else World)(platform, options)
         self.options, self.hosts, self.energy = world.options, world.hosts, world.energy
         self.outages, self.happened = world.outages, world.happened

@@ -79,6 +79,7 @@ class World:
         self.columns: dict[str, JobColumns] = {}
         self.static_ids: set[str] | None = None
         self.registering = options.dynamic_jobs
+        self.stopped = False
         self.outages = outages_of(options.external_events or (), len(self.hosts))
         self.happened: list[ExternalEvent] = []
         self.machine = Machine(platform, self.hosts)
@@ -113,9 +114,16 @@ class World:
         self.outbox, self.told_at = [], []
         return told
 
-    def call_at(self, date: float) -> None:
+    def call_at(self, date: float, call_id: str = "") -> None:
         """Call the module at a date later than now (seconds)."""
-        self.waits.at(date, self.tell, RequestedCall())
+        self.waits.at(date, self.tell, RequestedCall(call_id))
+
+    def call_each(self, period: float, count: int | None, call_id: str) -> None:
+        """Call the module each period (seconds), so many times or until that is stopped."""
+        raise self.error("periodic calls need a platform with a master")
+
+    def stop_calls(self, call_id: str) -> None:
+        """Stop the periodic calls of that name, if there are any."""
 
     def completed(self, record: JobRecord) -> None:
         """Count an ended job, and tell the module."""
@@ -159,6 +167,7 @@ class World:
                 processors=processors,
                 where=where,
                 directory=directory_of(self.workloads.get(workload_name)),
+                over_pairs=self.options.rules.spread_over_pairs,
             )
             self._executions[key] = known
         return known

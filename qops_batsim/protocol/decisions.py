@@ -47,11 +47,12 @@ class KillJob(msgspec.Struct, frozen=True):
     job_ids: list[str]
 
 
-class CallMeLater(msgspec.Struct, frozen=True):
-    """Ask to be called at a date strictly later than now (seconds)."""
+class CallMeLater(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Ask to be called at a date strictly later than now (seconds), by a name in Batsim 5."""
 
     TYPE: ClassVar = "CALL_ME_LATER"
     timestamp: float
+    call_id: str = ""
 
 
 class RegisterJob(msgspec.Struct, frozen=True):

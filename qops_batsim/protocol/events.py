@@ -99,10 +99,15 @@ class JobKilled(msgspec.Struct, frozen=True):
     job_progress: dict[str, dict[str, Any]] = {}
 
 
-class RequestedCall(msgspec.Struct, frozen=True):
-    """The date asked for with CALL_ME_LATER has come."""
+class RequestedCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The date asked for with CALL_ME_LATER has come; with Batsim 5, that of one call.
+
+    ``last`` tells that of a number of calls no other will come.
+    """
 
     TYPE: ClassVar = "REQUESTED_CALL"
+    call_id: str = ""
+    last: bool = False
 
 
 class HostsInState(msgspec.Struct, frozen=True):

@@ -186,7 +186,7 @@ def encode_message(message: Message[Any]) -> bytes:
     )
 
 
-def rounded_value(value: Any) -> Any:
+def rounded_value(value: Any, decimals: int = TOLD_DECIMALS) -> Any:
     """Return a JSON value as Batsim tells it and keeps it: floats with six decimals.
 
     >>> rounded_value({"delay": 2.3456789, "ret": 3})
@@ -200,7 +200,7 @@ def rounded_value(value: Any) -> Any:
         pairs = container.items() if isinstance(container, dict) else enumerate(container)
         for key, each in pairs:
             if isinstance(each, float):
-                container[key] = round(each, TOLD_DECIMALS)
+                container[key] = round(each, decimals)
             elif isinstance(each, (dict, list)):
                 container[key] = each.copy()
                 todo.append(container[key])
@@ -248,7 +248,7 @@ def decode_events(
     called with type and date (seconds), and the event is left out.
 
     >>> decode_events('{"now": 4.0, "events": [{"timestamp": 4.0, "type": "REQUESTED_CALL"}]}')
-    Message(now=4.0, events=[Stamped(timestamp=4.0, body=RequestedCall())])
+    Message(now=4.0, events=[Stamped(timestamp=4.0, body=RequestedCall(call_id='', last=False))])
     """
     return _events.decode(text, on_unknown)
 

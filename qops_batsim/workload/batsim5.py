@@ -60,6 +60,21 @@ def is_batsim5(profiles: Mapping[str, Any]) -> bool:
     return any(isinstance(each, dict) and each.get("type") in known for each in profiles.values())
 
 
+class _Profiles(msgspec.Struct):
+    profiles: dict[str, dict[str, Any]]
+
+
+def check_types(content: bytes, source: str) -> None:
+    """Raise an InputError unless all profiles in a workload's file are named as in Batsim 5."""
+    known = (*_TYPES, TRACE)
+    for name, each in msgspec.json.decode(content, type=_Profiles).profiles.items():
+        if each.get("type") not in known:
+            raise InputError(
+                f"{source}: profile {shown(name)}: type is {shown(each.get('type'))}; one of "
+                f"{', '.join(known)} is expected (workload convert --to batsim5 writes such)"
+            )
+
+
 def _in_our_words(profile: Any) -> Any:
     if not isinstance(profile, dict):
         return profile

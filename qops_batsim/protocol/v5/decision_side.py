@@ -474,7 +474,8 @@ def _one_shot(call_id: str, milliseconds: int) -> dict[str, Any]:
 
 
 def _register_job(decision: d.RegisterJob) -> tuple[str, Any]:
-    body = body_of(decision.job, decision.job_id)
+    fields = decision.job.fields
+    body = body_of(decision.job, decision.job_id, fields.get("qos", fields.get("extra_data")))
     return "RegisterJobEvent", {"job_id": decision.job_id, "job": body}
 
 

@@ -73,7 +73,12 @@ def read_greeting(frame: bytes) -> str:
 def answer_of(hello: Hello) -> bytes:
     """Return the frame that answers a greeting."""
     event = {"timestamp": 0.0, "event_type": HELLO, "event": hello}
-    return _LENGTH.pack(JSON) + msgspec.json.encode({"now": 0.0, "events": [event]})
+    return join_answer(JSON, msgspec.json.encode({"now": 0.0, "events": [event]}))
+
+
+def join_answer(flags: int, message: bytes) -> bytes:
+    """Return the frame that answers a greeting, of its flags and its message."""
+    return _LENGTH.pack(flags) + message
 
 
 class _HelloItem(msgspec.Struct):

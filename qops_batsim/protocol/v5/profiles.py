@@ -72,6 +72,9 @@ def to_message(workload: str, name: str, profile: dict[str, Any]) -> ProfileAndI
             f"{', '.join(_WORDS)} is expected"
         )
     told = {word: profile[ours] for ours, word in words[1].items() if ours in profile}
+    if kind == "parallel":
+        # Of a task that only computes, or only communicates, the other part is left out.
+        told = {word: each for word, each in told.items() if any(each)} or told
     if "profile_ids" in told:
         told["profile_ids"] = [full_id(workload, str(each)) for each in told["profile_ids"]]
     if "computation_amount" in told or "communication_amount" in told:
@@ -130,9 +133,8 @@ class JobBody(msgspec.Struct, omit_defaults=True):
     extra_data: str | None = None
 
 
-def body_of(job: Job, job_id: str) -> JobBody:
-    """Return a job in the words of messages."""
-    extra = job.fields.get("qos", job.fields.get("extra_data"))
+def body_of(job: Job, job_id: str, extra: Any) -> JobBody:
+    """Return a job in the words of messages, with something beside them."""
     return JobBody(
         job.processors,
         full_id(job_id.partition("!")[0], job.profile),
@@ -141,10 +143,11 @@ def body_of(job: Job, job_id: str) -> JobBody:
     )
 
 
-def job_of(body: JobBody, job_id: str, submission_time: float) -> Job:
+def job_of(body: JobBody, job_id: str, submission_time: float, *, as_told: bool = False) -> Job:
     """Return the job that a message tells of; InputError if it cannot be one.
 
-    An ``extra_data`` that is the object of what a user asks for becomes the field ``qos``.
+    An ``extra_data`` that is the object of what a user asks for becomes the field ``qos``, unless
+    it is to be kept ``as_told``.
     """
     fields: dict[str, Any] = {
         "id": job_id,
@@ -154,7 +157,9 @@ def job_of(body: JobBody, job_id: str, submission_time: float) -> Job:
     }
     if body.walltime is not None and body.walltime != -1:
         fields["walltime"] = body.walltime
-    if body.extra_data:
+    if as_told and body.extra_data is not None:
+        fields["extra_data"] = body.extra_data
+    elif body.extra_data:
         told = _value_of(body.extra_data)
         fields["qos" if is_qos_request(told) else "extra_data"] = told
     return Job.from_fields(fields, where="job")

@@ -1,0 +1,220 @@
+"""``qops-batsim engine --as 5``: the embedded engine as Batsim 5."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from qops_batsim.errors import InputError, require_utf8, shown
+
+if TYPE_CHECKING:
+    from qops_batsim.engine.options import EngineOptions, ExternalEvent
+    from qops_batsim.engine.simulation import Simulation
+    from qops_batsim.platform.model import Platform
+    from qops_batsim.protocol.v5.engine_side import EngineSide
+    from qops_batsim.workload.model import Workload
+
+BATSIM5_VERSION = "5.0.0-rc2"
+"""Version of Batsim whose options, protocol and files these are."""
+
+REFUSED = ("--energy-link", "-E", "--energy", "-c", "--config", "--gen-config", "--sg-cfg")
+"""Options of Batsim 5 that the embedded engine has not, or that Batsim 5 itself refuses."""
+
+DESCRIPTION = """\
+Simulate as Batsim 5 does, with the embedded engine and a decision process at a socket, or a
+decision component in a library that speaks JSON."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}; see qops-batsim engine --as 5 --help")
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="qops-batsim engine --as 5", description=DESCRIPTION, allow_abbrev=False)
+
+    def add(*names: str, about: str, **settings: Any) -> None:
+        parser.add_argument(*names, help=about, **settings)
+
+    many: dict[str, Any] = {"action": "append", "default": []}
+    add("-p", "--platform", required=True, metavar="FILE", about="SimGrid platform (XML)")
+    add("-w", "--workload", metavar="FILE", about="workload (JSON); repeatable", **many)
+    events = "external events, one JSON object a line; repeatable"
+    add("--external-events", "--ee", metavar="FILE", about=events, **many)
+    add("-e", "--export", default="out/", metavar="PREFIX", about="prefix of the files written")
+    add("--trace-machine-state", action="store_true", about="write PREFIXmachine_states.csv")
+    add("--trace-pstate-changes", action="store_true", about="write PREFIXpstate_changes.csv")
+    two: dict[str, Any] = {"nargs": 2, "action": "append", "default": []}
+    add("-s", "--edc-socket-str", metavar=("ENDPOINT", "INIT"), about="decision process", **two)
+    add("-S", "--edc-socket-file", metavar=("ENDPOINT", "FILE"), about="the same", **two)
+    library = "decision component: a library with Batsim's C interface that asks for JSON"
+    add("-l", "--edc-library-str", metavar=("LIBRARY", "INIT"), about=library, **two)
+    add("-L", "--edc-library-file", metavar=("LIBRARY", "FILE"), about="the same", **two)
+    add("-m", "--master-host", default="master_host", metavar="NAME", about="host without jobs")
+    add("--mmax", type=int, default=0, metavar="N", about="use only the first N hosts")
+    add("--mmax-workload", action="store_true", about="use as many hosts as workloads are for")
+    add("--energy-host", action="store_true", about="integrate the energy of hosts")
+    levels = ("quiet", "info", "debug")
+    add("-v", "--verbosity", choices=levels, default="info", about="all but quiet say the end")
+    add("-q", "--quiet", action="store_true", about="the same as -v quiet")
+    add("--timeout", type=float, metavar="SECONDS", about="longest wait (not in Batsim)")
+    return parser
+
+
+def run_engine5(arguments: Sequence[str]) -> int:
+    """Simulate by a command line of Batsim 5; return the exit code."""
+    require_utf8(arguments)
+    if "--version" in arguments or "--batsim-version" in arguments:
+        sys.stdout.write(f"{BATSIM5_VERSION} (its options and protocol; an engine of its own)\n")
+        return 0
+    for each in arguments:
+        if each.partition("=")[0] in REFUSED:
+            raise InputError(f"Batsim's option {each} is not supported by the embedded engine")
+    try:
+        given = _parser().parse_args(arguments)
+    except SystemExit:
+        return 0  # --help
+    simulate5(given, ["batsim", *arguments])
+    return 0
+
+
+def simulate5(given: argparse.Namespace, arguments: Sequence[str]) -> Simulation:
+    """Simulate and write the files."""
+    from qops_batsim.engine.outputs import BATSIM5_FILES, add_batsim5_outputs
+    from qops_batsim.engine.simulation import Simulation
+    from qops_batsim.file_set import FileSet
+
+    platform, workloads = read_inputs5(given)
+    wanted = ["machine_states.csv"] if given.trace_machine_state else []
+    wanted += ["pstate_changes.csv"] if given.trace_pstate_changes else []
+    wanted += ["consumed_energy.csv"] if given.energy_host else []
+    with FileSet(given.export, "run.json", BATSIM5_FILES) as files:
+        options = engine_options5(given, workloads)
+        side = engine_side5(given, platform, options, arguments)
+        with _decision_component(given, side) as peer:
+            simulation = Simulation(platform, workloads, peer, peer.begin(options))
+            simulation.run()
+        add_batsim5_outputs(files, simulation, wanted)
+        paths = files.publish_alone()
+    if given.verbosity != "quiet" and not given.quiet:
+        count = len(simulation.ended)
+        sys.stderr.write(f"simulated {count:,} jobs until {simulation.now:.6f} s\n")
+        sys.stderr.write(f"wrote {', '.join(map(str, paths))}\n")
+    return simulation
+
+
+def read_inputs5(given: argparse.Namespace) -> tuple[Platform, list[Workload]]:
+    """Read the platform, with hosts in Batsim 5's order, and the workloads."""
+    from qops_batsim.platform.simgrid_read import read_platform
+    from qops_batsim.shipped import resolve_path
+    from qops_batsim.workload.batsim_json import read_workload_file
+
+    file = resolve_path(given.platform, "platforms")
+    platform = read_platform(file, master_host=given.master_host)
+    if platform.master is None:
+        raise InputError(f"{platform.source}: there is no host {shown(given.master_host)} (-m)")
+    shipped = [resolve_path(file, "workloads") for file in given.workload]
+    workloads = [read_workload_file(os.path.join(os.getcwd(), file)) for file in shipped]
+    for workload in workloads:
+        check_for_batsim5(workload)
+    return platform.numbered_by_value(), workloads
+
+
+def check_for_batsim5(workload: Workload) -> None:
+    """Refuse what Batsim 5 aborts on."""
+    from qops_batsim.files import read_bytes
+    from qops_batsim.workload.batsim5 import aborts_of_batsim5, check_types
+
+    check_types(read_bytes(workload.source, what="a workload"), workload.source)
+    for description, names in aborts_of_batsim5(workload).values():
+        if names:
+            raise InputError(f"{workload.source}: {description}: {shown(names[0])}")
+
+
+def engine_options5(given: argparse.Namespace, workloads: Sequence[Workload]) -> EngineOptions:
+    """Return the options of the simulation, as far as the command line tells them."""
+    from qops_batsim.engine.options import BATSIM_5, EngineOptions
+
+    if given.mmax < 0:
+        raise InputError(f"--mmax is {given.mmax}; a whole number from 0 up is expected")
+    widest = max((each.processors for each in workloads), default=0)
+    limits = (given.mmax, widest if given.mmax_workload else 0)
+    events = [read_events5(file, f"ee{n}") for n, file in enumerate(given.external_events)]
+    return EngineOptions(
+        hosts=min(filter(None, limits), default=None),
+        compute_sharing=True,
+        energy=given.energy_host,
+        external_events=tuple(e for each in events for e in each) if events else None,
+        forward_unknown_events=True,
+        rules=BATSIM_5,
+    )
+
+
+def read_events5(path: str, name: str) -> list[ExternalEvent]:
+    """Read a file of Batsim 5's external events, all generic, in the order of their dates."""
+    from qops_batsim.engine.options import ExternalEvent, read_external_events
+    from qops_batsim.files import read_text
+    from qops_batsim.platform.hostset import HostSet
+
+    found = []
+    read_external_events(path, forward_unknown=True)  # It tells what is wrong.
+    lines = read_text(path, what="a list of external events").splitlines()
+    told = [json.loads(line) for line in lines if line.strip()]
+    for number, fields in enumerate(told):
+        if fields["type"] != "generic" or not isinstance(fields.get("data", ""), str):
+            raise InputError(
+                f"{path}: event {number}: type is {shown(fields['type'])} and data is "
+                f"{shown(fields.get('data'))}; 'generic' and a text are expected"
+            )
+        event = {"type": "generic", "id": f"{name}!{number}", "data": fields.get("data", "")}
+        found.append(ExternalEvent(float(fields["timestamp"]), "generic", HostSet(), event))
+    return sorted(found, key=lambda event: event.timestamp)
+
+
+def engine_side5(
+    given: argparse.Namespace,
+    platform: Platform,
+    options: EngineOptions,
+    arguments: Sequence[str],
+) -> EngineSide:
+    """Return what talks to the decision component."""
+    from qops_batsim.engine.hosts import limited_hosts
+    from qops_batsim.files import read_text
+    from qops_batsim.protocol.v5.engine_side import EngineSide
+
+    strings = [*given.edc_socket_str, *given.edc_library_str]
+    files = [*given.edc_socket_file, *given.edc_library_file]
+    if len(strings) + len(files) != 1:
+        raise InputError(
+            f"{len(strings) + len(files)} decision components are given; one of -s, -S, -l and -L "
+            "is expected"
+        )
+    (place, text), *_ = strings or files
+    if files:
+        text = read_text(text, what="what the decision component is handed over")
+    context = {"socket_endpoint": place, "export_prefix": given.export}
+    return EngineSide(
+        text,
+        limited_hosts(platform, options.hosts),
+        platform.storage_hosts,
+        version=BATSIM5_VERSION,
+        arguments=arguments,
+        context=json.dumps(context, separators=(",", ":")),
+        event_lists=[os.path.abspath(each) for each in given.external_events],
+    )
+
+
+def _decision_component(given: argparse.Namespace, side: EngineSide) -> Any:
+    from qops_batsim.protocol.v5.components import LibraryComponent, SocketComponent
+
+    (sockets, libraries) = (
+        [*given.edc_socket_str, *given.edc_socket_file],
+        [*given.edc_library_str, *given.edc_library_file],
+    )
+    if sockets:
+        return SocketComponent(sockets[0][0], side, timeout=given.timeout)
+    return LibraryComponent(libraries[0][0], side)

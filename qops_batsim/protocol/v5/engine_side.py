@@ -1,0 +1,493 @@
+"""An engine as a decision process of Batsim 5 sees it: our events and its decisions, in its words.
+
+What is decided is read as strictly as Batsim 5 does: it aborts on unknown fields and types, and on
+dates that are out of order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.jobs import Job
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.model import Host
+from qops_batsim.protocol import decisions as d
+from qops_batsim.protocol import events as e
+from qops_batsim.protocol.messages import Message, MessageDecoder, Stamped
+from qops_batsim.protocol.v5.handshake import VERSION, Features, greeting, read_answer
+from qops_batsim.protocol.v5.profiles import (
+    JobBody,
+    ProfileAndId,
+    body_of,
+    full_id,
+    job_of,
+    of_message,
+    to_message,
+)
+
+DECIMALS = 12
+"""Decimals of numbers in messages."""
+
+ATOMIC, SEQUENTIAL = "KillProgressAtomicProfile", "KillProgressSequentialProfile"
+
+_SECONDS = {"Second": 1.0, "Millisecond": 1e-3}
+
+
+class CallPeriodically(msgspec.Struct, frozen=True):
+    """Ask to be called each ``period`` (seconds), so many times, or until that is stopped."""
+
+    TYPE = "CallMeLaterEvent"
+    call_id: str
+    period: float
+    count: int | None
+
+
+class ChangePowerState(e.HostsInState, frozen=True):
+    """Put hosts into a power state at once, without a way there."""
+
+    TYPE = "ChangeHostsPStateEvent"
+
+
+class StopCalls(msgspec.Struct, frozen=True):
+    """Stop being called periodically; of other calls it stops none."""
+
+    TYPE = "StopCallMeLaterEvent"
+    call_id: str
+
+
+class StopSimulation(msgspec.Struct, frozen=True):
+    """End the simulation now, whatever runs or waits."""
+
+    TYPE = "ForceSimulationStopEvent"
+
+
+Switch = d.SetResourceState | ChangePowerState
+
+AnyDecision = d.Decision | ChangePowerState | CallPeriodically | StopCalls | StopSimulation
+
+
+class _Strict(msgspec.Struct, forbid_unknown_fields=True):
+    """Part of a decision, in which Batsim 5 accepts no other fields."""
+
+
+class _Placement(_Strict):
+    strategy: Literal["SpreadOverHostsFirst", "FillOneHostCoresFirst"] = "SpreadOverHostsFirst"
+
+
+class _Mapping(_Strict):
+    mapping: list[int] = []
+
+
+class _Allocation(_Strict):
+    host_allocation: str
+    executor_placement_type: Literal[
+        "PredefinedExecutorPlacementStrategyWrapper", "CustomExecutorToHostMapping"
+    ]
+    executor_placement: msgspec.Raw
+
+
+class _Storage(_Strict):
+    storage_name: str
+    host_id: int = 0
+
+
+class _Execute(_Strict):
+    job_id: str
+    allocation: _Allocation
+    profile_allocation_override: list[Any] = []
+    storage_placement: list[_Storage] = []
+
+
+class _Reject(_Strict):
+    job_id: str
+
+
+class _Kill(_Strict):
+    job_ids: list[str]
+
+
+class _CallLater(_Strict):
+    call_me_later_id: str
+    when_type: Literal["OneShot", "Periodic"]
+    when: msgspec.Raw
+
+
+class _OneShot(_Strict):
+    time: int = 0
+    time_unit: Literal["Second", "Millisecond"] = "Second"
+
+
+class _Periodic(_Strict):
+    period: int = 0
+    offset: int = 0
+    time_unit: Literal["Second", "Millisecond"] = "Second"
+    mode_type: Literal["Infinite", "FinitePeriodNumber"] = "Infinite"
+    mode: dict[str, int] = {}
+
+
+class _StopCalls(_Strict):
+    call_me_later_id: str
+
+
+class _StrictProfile(ProfileAndId, forbid_unknown_fields=True):
+    pass
+
+
+class _RegisterProfile(_Strict):
+    profile: _StrictProfile
+
+
+class _StrictJob(JobBody, forbid_unknown_fields=True):
+    rigid: bool = True
+
+
+class _RegisterJob(_Strict):
+    job_id: str
+    job: _StrictJob
+
+
+class _TurnOnOff(_Strict):
+    host_ids: str
+    state: int = 0
+
+
+class _ChangePowerState(_Strict):
+    host_ids: str
+    pstate: int = 0
+
+
+class _Finish(_Strict):
+    pass
+
+
+class _ForceStop(_Strict):
+    pass
+
+
+_messages = MessageDecoder(
+    {
+        "ExecuteJobEvent": _Execute,
+        "RejectJobEvent": _Reject,
+        "KillJobsEvent": _Kill,
+        "CallMeLaterEvent": _CallLater,
+        "StopCallMeLaterEvent": _StopCalls,
+        "RegisterProfileEvent": _RegisterProfile,
+        "RegisterJobEvent": _RegisterJob,
+        "FinishRegistrationEvent": _Finish,
+        "ForceSimulationStopEvent": _ForceStop,
+        "TurnOnOffHostsEvent": _TurnOnOff,
+        "ChangeHostsPStateEvent": _ChangePowerState,
+    },
+    "event_type",
+    "event",
+)
+
+
+class EngineSide:
+    """The conversation of an engine with a decision process of Batsim 5 in one simulation.
+
+    Parameters
+    ----------
+    configuration
+        Text that is handed over in the first frame.
+    hosts, storages
+        The compute hosts in use, and the storage hosts.
+    version, arguments, context
+        What is told of the engine at the beginning: its version, its command line, and JSON.
+    event_lists
+        Files of external events, in order.
+    """
+
+    def __init__(
+        self,
+        configuration: str,
+        hosts: Sequence[Host],
+        storages: Sequence[Host] = (),
+        *,
+        version: str,
+        arguments: Sequence[str] = (),
+        context: str = "{}",
+        event_lists: Sequence[str] = (),
+    ) -> None:
+        self._configuration = configuration
+        self._hosts, self._storages = hosts, storages
+        self._about = {
+            "batprotocol_version": VERSION,
+            "batsim_version": version,
+            "batsim_commit": "",
+        }
+        self._told = {"batsim_arguments": list(arguments), "batsim_execution_context_json": context}
+        self._event_lists = [
+            {"name": f"ee{number}", "filename": name} for number, name in enumerate(event_lists)
+        ]
+        self.features = Features()
+        self._touched = 0.0
+        self._profiles: dict[str, dict[str, dict[str, Any]]] = {}
+        self._jobs: dict[str, Job] = {}
+        self._switches: dict[tuple[str, str], tuple[str, str]] = {}
+        self._now = 0.0
+
+    def greeting(self) -> bytes:
+        """Return the first frame."""
+        return greeting(self._configuration)
+
+    def read_hello(self, frame: bytes) -> Features:
+        """Return what the answer to the first frame asks for; InputError if it is none."""
+        self.features = read_answer(frame).requested_simulation_features
+        return self.features
+
+    # Events
+
+    def encode(self, message: Message[e.Event]) -> bytes:
+        """Return the text of a message, with its trailing NUL."""
+        items = []
+        self._now = message.now
+        for item in message.events:
+            kind, data, is_stale = self._said(item.body)
+            if not is_stale:
+                self._touched = item.timestamp
+            items.append({"timestamp": self._touched, "event_type": kind, "event": data})
+        self._touched = message.now
+        text = msgspec.json.encode({"now": message.now, "events": items})
+        return text + b"\0"
+
+    def _said(self, event: e.Event) -> tuple[str, Any, bool]:
+        """Return type and content of an event, and whether its date is that of one before it."""
+        match event:
+            case e.SimulationBegins():
+                return "SimulationBeginsEvent", self._begins(event), False
+            case e.JobSubmitted(job_id, job, profile):
+                return "JobSubmittedEvent", self._submitted(job_id, job, profile), False
+            case e.JobCompleted(job_id, state, code):
+                told = {"job_id": job_id, "state": state, "return_code": code & 0xFFFFFFFF}
+                return "JobCompletedEvent", told, False
+            case e.JobKilled(job_ids, progress):
+                return "JobsKilledEvent", self._killed(job_ids, progress), False
+            case e.RequestedCall(call_id, last):
+                call = {"call_me_later_id": call_id, "last_periodic_call": last}
+                return "RequestedCallEvent", call, False
+            case e.ResourceStateChanged(hosts, state):
+                kind, field = self._switches[str(hosts), state]
+                return kind, {"host_ids": str(hosts), field: int(state)}, True
+            case e.SimulationEnds():
+                return "SimulationEndsEvent", {}, False
+            case e.Notify():
+                return _notice(event)
+        raise NotImplementedError(type(event).__name__)
+
+    def _begins(self, event: e.SimulationBegins) -> dict[str, Any]:
+        self._profiles = event.profiles
+        told = []
+        if self.features.forward_profiles_on_simulation_begins:
+            told = [
+                to_message(workload, name, profile)
+                for workload, profiles in sorted(event.profiles.items())
+                for name, profile in sorted(profiles.items())
+            ]
+        count = len(self._hosts)
+        return {
+            **self._about,
+            "host_number": count + len(self._storages),
+            "computation_host_number": count,
+            "computation_hosts": [_host(n, each) for n, each in enumerate(self._hosts)],
+            "storage_host_number": len(self._storages),
+            "storage_hosts": [_host(n, each) for n, each in enumerate(self._storages, count)],
+            **self._told,
+            "workloads": [{"name": n, "filename": path} for n, path in event.workloads.items()],
+            "profiles": told,
+            "external_event_lists": self._event_lists,
+        }
+
+    def _submitted(self, job_id: str, job: Job, profile: dict[str, Any] | None) -> dict[str, Any]:
+        workload = job_id.partition("!")[0]
+        self._jobs[job_id] = job
+        body = body_of(job, job_id, job.fields.get("extra_data"))
+        told: dict[str, Any] = {
+            "resource_request": body.resource_request,
+            "walltime": body.walltime,
+            "extra_data": body.extra_data or "",
+            "rigid": True,
+            "profile_id": body.profile_id,
+        }
+        data = {"job_id": job_id, "job": told, "submission_time": job.submission_time}
+        if profile is not None:
+            data["profile"] = to_message(*_parts(full_id(workload, job.profile)), profile)
+        return data
+
+    def _killed(self, job_ids: list[str], progress: dict[str, dict[str, Any]]) -> dict[str, Any]:
+        workload_of = {job_id: job_id.partition("!")[0] for job_id in job_ids}
+        told: dict[str, Any] = {
+            "job_ids": job_ids,
+            "progresses": [
+                {"job_id": job_id, "wrapper": self._progress(workload_of[job_id], each)}
+                for job_id, each in progress.items()
+            ],
+        }
+        if self.features.forward_profiles_on_jobs_killed:
+            names = [full_id(workload_of[each], self._jobs[each].profile) for each in job_ids]
+            parts = [_parts(name) for name in dict.fromkeys(names)]
+            told["profiles"] = [to_message(w, n, self._profiles[w][n]) for w, n in parts]
+        return told
+
+    def _progress(self, workload: str, told: dict[str, Any]) -> dict[str, Any]:
+        name = full_id(workload, told["profile_name"])
+        if "current_task" not in told:
+            data = {"profile_id": name, "progress": told["progress"]}
+            return {"kill_progress_type": ATOMIC, "kill_progress": data}
+        home, local = _parts(name)
+        tasks = len(self._profiles[home][local]["seq"])
+        repetition, task = divmod(told["current_task_index"], tasks)
+        data = {
+            "profile_id": name,
+            "current_repetition": repetition,
+            "current_task_index": task,
+            "current_task_progress": self._progress(workload, told["current_task"]),
+        }
+        return {"kill_progress_type": SEQUENTIAL, "kill_progress": data}
+
+    # Decisions
+
+    def decode(self, text: bytes) -> Message[Any]:
+        """Read what is decided; InputError, which names the field, for what Batsim 5 aborts on."""
+        told = _messages.decode(text.rstrip(b"\0"))
+        found: list[Stamped[Any]] = []
+        before = -math.inf
+        for index, item in enumerate(told.events):
+            where = f"message at {told.now:g} s, event {index} ({type(item.body).__name__[1:]})"
+            date = item.timestamp
+            if not before <= date <= told.now:
+                raise InputError(
+                    f"{where}: timestamp is {date:g}; a date not before that of the event before "
+                    f"it, and not after now, {told.now:g}, is expected"
+                )
+            before = date
+            try:
+                found.append(Stamped(date, self._decision(item.body)))
+            except (InputError, msgspec.ValidationError, msgspec.DecodeError) as error:
+                raise InputError(f"{where}: {error}") from None
+        return Message(told.now, found)
+
+    def _decision(self, told: Any) -> AnyDecision:
+        match told:
+            case _Execute():
+                return self._execute(told)
+            case _Reject(job_id):
+                return d.RejectJob(job_id)
+            case _Kill(job_ids):
+                if not job_ids:
+                    raise InputError("job_ids is []; at least one job is expected")
+                return d.KillJob(job_ids)
+            case _CallLater():
+                return _call(told)
+            case _StopCalls(call_id):
+                return StopCalls(call_id)
+            case _RegisterProfile(profile):
+                workload, name, ours = of_message(profile)
+                return d.RegisterProfile(workload, name, ours)
+            case _RegisterJob(job_id, body):
+                if job_id.count("!") != 1:
+                    raise InputError(f"job_id is {shown(job_id)}; WORKLOAD!NAME is expected")
+                job = self._jobs[job_id] = job_of(body, job_id, self._now, as_told=True)
+                return d.RegisterJob(job_id, job)
+            case _TurnOnOff(hosts, state):
+                return self._switch(d.SetResourceState, hosts, state, "HostsTurnedOnOffEvent")
+            case _ChangePowerState(hosts, state):
+                return self._switch(ChangePowerState, hosts, state, "HostsPStateChangedEvent")
+            case _Finish():
+                return d.Notify.of("registration_finished")
+        return StopSimulation()
+
+    def _execute(self, told: _Execute) -> d.ExecuteJob:
+        hosts = _hosts(told.allocation.host_allocation, "host_allocation")
+        if told.profile_allocation_override:
+            raise InputError("profile_allocation_override is given, which this engine has not")
+        count, job = len(hosts), self._jobs.get(told.job_id)
+        kind, raw = told.allocation.executor_placement_type, told.allocation.executor_placement
+        places: list[int] | None = None
+        if kind == "CustomExecutorToHostMapping":
+            places = msgspec.json.decode(raw, type=_Mapping).mapping
+        elif msgspec.json.decode(raw, type=_Placement).strategy == "FillOneHostCoresFirst":
+            every = list(hosts)
+            cores = [n for n, host in enumerate(every) for _ in range(self._cores(host))]
+            places = [cores[each % len(cores)] for each in range(job.processors if job else 0)]
+        elif job is not None and job.processors != count:
+            places = [each % count for each in range(job.processors)]
+        mapping = None if places is None else {str(n): str(each) for n, each in enumerate(places)}
+        storages = {each.storage_name: each.host_id for each in told.storage_placement}
+        return d.ExecuteJob(told.job_id, hosts, mapping, storages or None)
+
+    def _cores(self, host: int) -> int:
+        return self._hosts[host].cores if host < len(self._hosts) else 1
+
+    def _switch(
+        self, made: type[Switch], hosts: str, state: int, kind: str
+    ) -> d.SetResourceState | ChangePowerState:
+        switched = _hosts(hosts, "host_ids")
+        field = "state" if made is d.SetResourceState else "pstate"
+        self._switches[str(switched), str(state)] = kind, field
+        return made(switched, str(state))
+
+
+def _hosts(text: str, field: str) -> HostSet:
+    """Return the hosts in a text; Batsim 5 reads no further than a comma, and none as an error."""
+    if not text.strip() or "," in text:
+        raise InputError(f"{field} is {shown(text)}; hosts such as '0-3 5' are expected")
+    return HostSet.parse(text)
+
+
+def _call(told: _CallLater) -> d.CallMeLater | CallPeriodically:
+    name = told.call_me_later_id
+    if not name:
+        raise InputError("call_me_later_id is empty; a text is expected")
+    if told.when_type == "OneShot":
+        once = msgspec.json.decode(told.when, type=_OneShot)
+        if once.time < 0:
+            raise InputError(f"time is {once.time}; a whole number from 0 up is expected")
+        return d.CallMeLater(once.time * _SECONDS[once.time_unit], name)
+    often = msgspec.json.decode(told.when, type=_Periodic)
+    if often.period <= 0 or often.offset:
+        field, value = ("period", often.period) if often.period <= 0 else ("offset", often.offset)
+        accepted = "a whole number from 1 up" if field == "period" else "0"
+        raise InputError(f"{field} is {value}; {accepted} is expected")
+    count = often.mode.get("nb_periods", 0) if often.mode_type == "FinitePeriodNumber" else None
+    return CallPeriodically(name, often.period * _SECONDS[often.time_unit], count)
+
+
+def _parts(name: str) -> tuple[str, str]:
+    workload, _, local = name.partition("!")
+    return workload, local
+
+
+def _host(number: int, host: Host) -> dict[str, Any]:
+    def listed(properties: Mapping[str, str]) -> list[dict[str, str]]:
+        return [{"key": key, "value": properties[key]} for key in sorted(properties)]
+
+    return {
+        "id": number,
+        "name": host.name,
+        "pstate": host.power_state,
+        "pstate_count": len(host.speeds),
+        "state": "IDLE",
+        "properties": listed(host.properties),
+        "zone_properties": listed(host.zone_properties),
+        "core_count": host.cores,
+        "computation_speed": list(host.speeds),
+    }
+
+
+def _notice(event: e.Notify) -> tuple[str, Any, bool]:
+    if event.type == e.NO_MORE_STATIC_JOBS:
+        return "AllStaticJobsHaveBeenSubmittedEvent", {}, False
+    if event.type == e.NO_MORE_EXTERNAL_EVENTS:
+        return "AllStaticExternalEventsHaveBeenInjectedEvent", {}, False
+    data = {
+        "id": event.fields.get("id", ""),
+        "external_event_type": "GenericExternalEvent",
+        "external_event": {"data": event.fields.get("data", "")},
+    }
+    return "ExternalEventOccurredEvent", data, True
