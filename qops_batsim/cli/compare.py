@@ -257,12 +257,12 @@ def _print_table(found: Comparison) -> None:
     rows = []
     previous = None
     for each in found.summaries:
-        load = "" if each.load == previous else f"{each.load:g}"
-        previous = each.load
+        load = "" if each.point.load == previous else f"{each.point.load:g}"
+        previous = each.point.load
         cells = [_interval(each.metrics[name]) for name in columns]
-        is_baseline = each.contestant == found.baseline
+        is_baseline = each.scheduler == found.baseline
         cells.append("" if is_baseline else _interval(each.difference[compared]))
-        rows.append([load, each.contestant, *cells])
+        rows.append([load, each.scheduler, *cells])
     console.print_table(title, head, rows, keys=2)
     console.say("utilization: from the first submission to the last completion")
     for text in found.sayings:

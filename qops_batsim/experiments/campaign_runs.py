@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,12 +27,16 @@ from qops_batsim.experiments.best_lines import (
 from qops_batsim.experiments.campaign import Campaign, Cell, InputIdentities, Point, case_of
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, shared_steps
 from qops_batsim.experiments.pool import Failure, KeptRuns, Workers, run_cases
+from qops_batsim.experiments.run_table import RunTable, tidy_table
 from qops_batsim.experiments.traces import find_trace, trace_digest
 from qops_batsim.files import decoded, read_bytes, write_text
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.version import __version__
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.traces import read_trace
+
+if TYPE_CHECKING:
+    import polars as pl
 
 DESCRIPTION = "campaign.json"
 MADE_OF = "deadline runs"
@@ -70,6 +75,11 @@ class CampaignRuns:
     def campaign(self) -> Campaign:
         """The campaign."""
         return self.description.campaign
+
+    def tidy(self) -> pl.DataFrame:
+        """Return every number of every finished run, equal ones once: a row a cell and metric."""
+        finished = (each for each in self.outcomes if each.metrics and not each.repeated)
+        return tidy_table([RunTable({each.cell: each.metrics for each in finished})])
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.campaign import Campaign, CampaignLog, InputIdentities, Window
 from qops_batsim.experiments.campaign_report import (
     METRICS,
+    CampaignSummary,
     draw_campaign,
     heading_of,
     line_means,
@@ -118,19 +119,6 @@ def baseline_of(schedulers: Sequence[Contestant], asked: str | None) -> str:
     raise InputError(f"baseline is {asked!r}; one of {', '.join(names)} is expected")
 
 
-class ComparisonSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One contestant at one load, over the seeds.
-
-    Means with intervals by name (:data:`~.campaign_report.METRICS`), None where a run lacks the
-    metric, and likewise the paired difference to the baseline (contestant - baseline).
-    """
-
-    contestant: str
-    load: float
-    metrics: Means
-    difference: Means
-
-
 @dataclass(frozen=True, repr=False)
 class Comparison:
     """Results of a comparison: its campaign's runs, and everything made of them.
@@ -177,23 +165,9 @@ class Comparison:
         return str(means.drop(columns="seed").to_html(float_format="{:.2f}".format))
 
     @cached_property
-    def summaries(self) -> list[ComparisonSummary]:
+    def summaries(self) -> list[CampaignSummary]:
         """Means over seeds with 95 % intervals, by load and contestant."""
-        return [
-            ComparisonSummary(
-                contestant=each.scheduler,
-                load=each.point.load,
-                metrics={name: each.metrics[name] for name in METRICS},
-                difference={
-                    name: _zero(each.metrics[name])
-                    if each.scheduler == self.baseline
-                    else each.difference[name]
-                    for name in METRICS
-                },
-            )
-            for each in summaries(self.runs)
-            if each.scheduler not in LINES
-        ]
+        return [each for each in summaries(self.runs) if each.scheduler not in LINES]
 
     @cached_property
     def limits(self) -> dict[str, dict[str, dict[float, float]]]:
@@ -239,11 +213,23 @@ class Comparison:
             },
             "trace": list(self.sayings),
             "interval": "95 %, Student's t over seeds that differ",
-            "results": msgspec.to_builtins(self.summaries),
+            "results": [msgspec.to_builtins(self._result(each)) for each in self.summaries],
         }
         if self.limits:
             document["limits"] = msgspec.to_builtins(self.limits, str_keys=True)
         return document
+
+    def _result(self, found: CampaignSummary) -> dict[str, Any]:
+        """Return a summary for JSON, that of the baseline with its difference from itself."""
+        own, less = found.metrics, found.difference
+        if found.scheduler == self.baseline:
+            less = {name: _zero(each) for name, each in own.items()}
+        return {
+            "contestant": found.scheduler,
+            "load": found.point.load,
+            "metrics": {name: own[name] for name in METRICS},
+            "difference": {name: less[name] for name in METRICS},
+        }
 
     def write(self, directory: str | PathLike[str], *, ending: str = "png") -> list[Path]:
         """Write ``compare.csv``, ``compare.json`` and the pictures; return the files."""
@@ -461,11 +447,11 @@ def comparison_page(found: Comparison, command: str) -> str:
 def _summaries(found: Comparison, title: str, *, differences: bool) -> PageTable:
     rows = []
     for each in found.summaries:
-        if differences and each.contestant == found.baseline:
+        if differences and each.scheduler == found.baseline:
             continue
         metrics = each.difference if differences else each.metrics
         cells = [_text(metrics[name]) for name in METRICS]
-        rows.append([f"{each.load:g}", each.contestant, *cells])
+        rows.append([f"{each.point.load:g}", each.scheduler, *cells])
     names = [heading_of(name) for name in METRICS]
     return PageTable(title=title, headings=["load", "scheduler", *names], rows=rows)
 

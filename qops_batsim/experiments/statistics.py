@@ -27,7 +27,7 @@ Mathematical Functions", 1964, 26.7.3 and 26.7.4: with θ = arctan(t / √ν), t
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -108,25 +108,19 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         low, high = self.known
         return f"{mean} [{low * scale:{sign},.2f}, {high * scale:{sign},.2f}]"
 
+    def mapped(self, function: Callable[[float], float]) -> Interval:
+        """Return mean and ends under a monotone function."""
+        known = self.known and sorted(map(function, self.known))
+        low, high = known or (None, None)
+        return Interval(mean=function(self.mean), low=low, high=high, count=self.count)
+
     def scaled(self, factor: float) -> Interval:
-        """Return the interval of the values times a factor above 0."""
-        low, high = self.known or (None, None)
-        return Interval(
-            mean=factor * self.mean,
-            low=None if low is None else factor * low,
-            high=None if high is None else factor * high,
-            count=self.count,
-        )
+        """Return the interval of the values times a factor."""
+        return self.mapped(lambda value: factor * value)
 
     def as_changes(self) -> Interval:
         """Return the interval of logarithms of ratios as one of changes in %."""
-        low, high = self.known or (None, None)
-        return Interval(
-            mean=change_of(self.mean),
-            low=None if low is None else change_of(low),
-            high=None if high is None else change_of(high),
-            count=self.count,
-        )
+        return self.mapped(change_of)
 
     def above(self, limit: float) -> float:
         """Return the probability of a mean like this one if the true one were at most a limit."""
@@ -142,7 +136,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
 
     def below(self, limit: float) -> float:
         """Return the probability of a mean like this one if the true one were at least a limit."""
-        return _mirrored(self).above(-limit)
+        return self.scaled(-1.0).above(-limit)
 
 
 Means = dict[str, Interval | None]
@@ -214,13 +208,8 @@ def ratio_of_means(first: Sequence[float], second: Sequence[float]) -> Interval:
         raise InputError(f"ratio to a mean of {other.mean:g}; a mean above 0 is expected")
     ratio = own.mean / other.mean
     residual = paired_difference(first, [ratio * value for value in second])
-    low, high = residual.known or (None, None)
-    return Interval(
-        mean=ratio,
-        low=None if low is None else ratio + low / other.mean,
-        high=None if high is None else ratio + high / other.mean,
-        count=own.count,
-    )
+    moved = residual.mapped(lambda value: ratio + value / other.mean)
+    return msgspec.structs.replace(moved, mean=ratio)
 
 
 def nested_interval(groups: Sequence[Sequence[float]], *, planned: int = 1) -> Interval:
@@ -256,16 +245,6 @@ def grouped_interval(
 def difference(first: float | None, second: float | None) -> float | None:
     """Return the first less the second; None if one is unknown."""
     return None if first is None or second is None else first - second
-
-
-def _mirrored(interval: Interval) -> Interval:
-    low, high = interval.known or (None, None)
-    return Interval(
-        mean=-interval.mean,
-        low=None if high is None else -high,
-        high=None if low is None else -low,
-        count=interval.count,
-    )
 
 
 ERROR = 1 - LEVEL

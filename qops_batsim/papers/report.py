@@ -17,11 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from qops_batsim.errors import InputError, require_one_of
+from qops_batsim.errors import require_one_of
 from qops_batsim.experiments.pool import CaseT, KeptRuns, RunT, Workers, run_cases
 from qops_batsim.experiments.run_table import RunTable, tidy_table
 from qops_batsim.experiments.statistics import Interval
-from qops_batsim.experiments.traces import usual_places
 from qops_batsim.papers.claims import METHOD, OUTCOMES, Claim, whole_claims
 from qops_batsim.version import __version__
 
@@ -39,7 +38,7 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Request for a reproduction.
 
     ``quick`` is the part that takes a minute or few, ``traces`` the directory of the logs (None:
-    where :func:`~qops_batsim.papers.report.find_log` looks), ``seeds`` their number (None: the
+    where :func:`~qops_batsim.papers.logs.find_log` looks), ``seeds`` their number (None: the
     paper's own choice), ``workers`` as of :func:`~qops_batsim.experiments.pool.run_cases`. Finished
     runs are kept below ``out``, and ``on_progress`` is called with the number of simulations done
     and to do. ``bound`` is how long each workload of an admittance figure of 2003 is searched for
@@ -382,25 +381,3 @@ def line_of_means(
     rows = [(x, *(scale * end for end in (each.mean, *each.ends))) for x, each in points]
     x_values, y, low, high = zip(*rows, strict=True) if rows else ((), (), (), ())
     return Series(label=label, x=x_values, y=y, low=low, high=high)
-
-
-def find_log(request: PaperRequest, *files: str, fetch: str | None = None) -> Path:
-    """Return the path of a log, the first of these files that is found.
-
-    It is looked for in the directory of the request, else in ``$QOPS_SHARED/traces``
-    (default ``../shared/traces``), else in the cache of ``workload fetch``, which may know
-    the last file by the name ``fetch``.
-    """
-    places = [request.traces] if request.traces is not None else usual_places()
-    for file in files:
-        for place in places:
-            if (place / file).is_file():
-                return place / file
-    looked = ", ".join(str(place) for place in places)
-    command = f"run `qops-batsim workload fetch {fetch}` once, or " if fetch else ""
-    raise InputError(
-        f"{' or '.join(files)}: not found in {looked}; "
-        f"{command}give the directory that has it (--traces DIR). "
-        "It is a log of the Parallel Workloads Archive, or was made from one: "
-        "https://www.cs.huji.ac.il/labs/parallel/workload/"
-    )

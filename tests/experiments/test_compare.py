@@ -15,7 +15,6 @@ from qops_batsim.experiments import deadline_runs as module
 from qops_batsim.experiments.campaign_runs import CellOutcome
 from qops_batsim.experiments.compare import Comparison, compare, comparison_of, run_comparison
 from qops_batsim.experiments.deadline_runs import Contestant
-from qops_batsim.experiments.statistics import Interval
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
@@ -106,7 +105,7 @@ def test_jobs_without_user_deadline_have_response_times(trace: Workload) -> None
 
 
 def test_summaries(found: Comparison) -> None:
-    assert [(each.load, each.contestant) for each in found.summaries[:2]] == [
+    assert [(each.point.load, each.scheduler) for each in found.summaries[:2]] == [
         (1.0, "easy"),
         (1.0, "msb"),
     ]
@@ -118,7 +117,7 @@ def test_summaries(found: Comparison) -> None:
             if place_of(row) in {(1.3, seed, name) for seed in (1, 2)}
         ]
 
-    by_name = {(each.load, each.contestant): each for each in found.summaries}
+    by_name = {(each.point.load, each.scheduler): each for each in found.summaries}
     qops, msb = by_name[1.3, "qops"], by_name[1.3, "msb"]
     mean, difference = qops.metrics["unadmitted_jobs"], qops.difference["unadmitted_jobs"]
     assert mean is not None
@@ -126,7 +125,9 @@ def test_summaries(found: Comparison) -> None:
     assert difference is not None
     assert difference.mean == pytest.approx((sum(values("qops")) - sum(values("msb"))) / 2)
     # The baseline does not differ from itself, and every job has a user's deadline.
-    assert msb.difference["unadmitted_jobs"] == Interval(mean=0.0, low=0.0, high=0.0, count=2)
+    assert msb.difference["unadmitted_jobs"] is None
+    told = found.document()["results"][5]["difference"]["unadmitted_jobs"]
+    assert told == {"mean": 0.0, "low": 0.0, "high": 0.0, "count": 2}
     assert qops.metrics["response_time"] is None
 
 

@@ -373,7 +373,7 @@ def test_changes_from_nothing_have_no_number() -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_killing_breaks_no_promise_on_a_real_log(shared: Path, seed: int) -> None:
-    log = read_swf(shared / "traces" / islam2004.CTC[0])
+    log = read_swf(shared / "traces" / islam2004.CTC)
     trace = convert_log(log, processors=430, first=2 * QUICK.jobs).workload
     case = Case(load=1.6, deadline_share=0.2, tolerance_factor=4.0, kill_and_restart=True)
     scenario = islam2004_runs.charged_workload(
@@ -398,5 +398,5 @@ def test_workers_do_not_matter(trace: Workload, results: Results) -> None:
 
 
 def test_the_log_is_found_or_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=islam2004.CTC[0]):
+    with pytest.raises(InputError, match=islam2004.CTC):
         islam2004.run(PaperRequest(quick=True, traces=tmp_path))

@@ -7,6 +7,7 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.papers import pictures
 from qops_batsim.papers.claims import Claim
+from qops_batsim.papers.logs import find_log
 from qops_batsim.papers.pictures import Drawer, draw_figures
 from qops_batsim.papers.report import (
     Figure,
@@ -16,7 +17,6 @@ from qops_batsim.papers.report import (
     ReportColumn,
     ReportTable,
     Series,
-    find_log,
     relative_difference,
     run_paper,
     series_of,

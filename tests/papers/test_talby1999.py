@@ -366,7 +366,7 @@ def test_without_the_log_the_message_says_how_to_get_it(tmp_path: Path) -> None:
 
 @pytest.mark.sweep
 def test_the_months_of_the_paper(shared: Path) -> None:
-    log = read_swf(shared / "traces" / talby1999.LOG)
+    log = read_swf(shared / "traces" / talby1999.KTH)
     years = run_years(log, [study.BASELINE, CHOSEN.equal, study.PLAIN], PaperRequest())
     base, equal = years[study.BASELINE], years[CHOSEN.equal]
     # 14,354 s and 23,098 s: two jobs wait until the jobs before them had asked to run.

@@ -28,20 +28,18 @@ from qops_batsim.papers.islam2003.runs import (
 )
 from qops_batsim.papers.islam2003.study import (
     ADMISSION,
-    CTC,
     FIGURES,
     FULL,
-    KTH,
     QUICK,
     REFERENCES,
     RULES,
-    SDSC,
     DeadlineSetting,
     PaperFigure,
     Study,
     choices,
     is_bounded,
 )
+from qops_batsim.papers.logs import read_log
 from qops_batsim.papers.report import (
     Figure,
     Panel,
@@ -52,34 +50,23 @@ from qops_batsim.papers.report import (
     ReportColumns,
     ReportTable,
     Series,
-    find_log,
     interval_column,
     line_of_means,
 )
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.swf import SwfLog, read_swf
-
-ARCHIVE_NAMES = {
-    CTC: ("CTC-SP2-1996-3.1-cln.swf.gz", "ctc-sp2"),
-    SDSC: ("SDSC-SP2-1998-4.2-cln.swf.gz", "sdsc-sp2"),
-    KTH: ("KTH-SP2-1996-2.swf.gz", "kth-sp2"),
-}
-"""The archive's files, by ours, with the names by which they are fetched."""
 
 
 def run(request: PaperRequest) -> PaperReport:
     """Run the experiments; the quick part has fewer jobs, loads and seeds."""
     study = request.seeded(QUICK if request.quick else FULL)
-    logs: dict[str, SwfLog] = {}
-    traces: dict[str, Workload] = {}
-    for source in study.all_sources():
-        if source.file not in logs:
-            archived, name = ARCHIVE_NAMES[source.file]
-            logs[source.file] = read_swf(find_log(request, source.file, archived, fetch=name))
-        if source.machine not in traces:
-            log = logs[source.file]
-            traces[source.machine] = convert_log(log, processors=source.processors).workload
+    machines = {source.machine: source for source in study.all_sources()}
+    files = dict.fromkeys(each.file for each in machines.values())
+    logs = {file: read_log(request, file) for file in files}
+    traces = {
+        name: convert_log(logs[each.file], processors=each.processors).workload
+        for name, each in machines.items()
+    }
     return report_on(traces, study, request)
 
 

@@ -12,6 +12,15 @@ from typing import Any, Literal
 import msgspec
 
 from qops_batsim.experiments.deadline_runs import BLIND, ChangedOptions, DeadlineCase, Scenario
+from qops_batsim.papers.logs import (
+    BATCH_PARTITION,
+    CTC,
+    KTH,
+    KTH_PROCESSORS,
+    SDSC,
+    SDSC_PROCESSORS,
+    WHOLE_LOG,
+)
 from qops_batsim.papers.report import SHIFT
 from qops_batsim.scheduling.registry import make_scheduler
 
@@ -275,18 +284,6 @@ def _order(case: DeadlineCase) -> tuple[Any, ...]:
     deadlines = it.seed, it.share, it.stringency, it.artificial, it.relaxation
     return *workload, *deadlines, case.scheduler
 
-
-CTC, SDSC, KTH = (
-    "CTC-SP2-1996-rebuilt.swf.gz",
-    "SDSC-SP2-1998-rebuilt.swf.gz",
-    "KTH-SP2-1996-2.swf.gz",
-)
-"""The logs' files."""
-
-BATCH_PARTITION, WHOLE_LOG = 430, 338
-"""Processors of CTC: of the machine's batch partition, and as many as the log tells."""
-
-SDSC_PROCESSORS, KTH_PROCESSORS = 128, 100
 
 PACKED_PROCESSORS, PACKED_JOBS = 64, 400
 """Size of a packed schedule, which the paper does not tell."""

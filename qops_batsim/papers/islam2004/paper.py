@@ -8,6 +8,7 @@ service guarantees in job scheduling", IEEE International Conference on Cluster 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -24,16 +25,21 @@ from qops_batsim.papers.islam2004.runs import (
     run_study,
 )
 from qops_batsim.papers.islam2004.study import (
-    BATCH_PARTITION,
     COARSE,
     FULL,
     QUICK,
-    SDSC_PROCESSORS,
-    WHOLE_LOG,
     Case,
     Study,
     ToleranceKind,
     choices,
+)
+from qops_batsim.papers.logs import (
+    BATCH_PARTITION,
+    CTC,
+    SDSC,
+    SDSC_PROCESSORS,
+    WHOLE_LOG,
+    read_log,
 )
 from qops_batsim.papers.report import (
     Figure,
@@ -44,28 +50,22 @@ from qops_batsim.papers.report import (
     ReportColumn,
     ReportColumns,
     ReportTable,
-    find_log,
     interval_column,
     line_of_means,
     number_text,
 )
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.swf import read_swf
-
-CTC = ("CTC-SP2-1996-rebuilt.swf.gz", "CTC-SP2-1996-3.1-cln.swf.gz")
-SDSC = ("SDSC-SP2-1998-rebuilt.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
-"""Files of the logs: ours, and the archive's."""
 
 
 def run(request: PaperRequest) -> PaperReport:
     """Run the experiments; the quick part is one machine and a coarse grid."""
-    ctc = read_swf(find_log(request, *CTC, fetch="ctc-sp2"))
+    ctc = read_log(request, CTC)
     studies = [(ctc, BATCH_PARTITION, FULL), (ctc, WHOLE_LOG, COARSE)]
     if request.quick:
         studies = [(ctc, BATCH_PARTITION, QUICK)]
     else:
-        sdsc = read_swf(find_log(request, *SDSC, fetch="sdsc-sp2"))
+        sdsc = read_log(request, SDSC)
         studies.append((sdsc, SDSC_PROCESSORS, COARSE))
     parts = []
     for log, processors, study in studies:
@@ -134,34 +134,21 @@ def _readings_table(results: Results, machine: str) -> list[ReportTable]:
     """Return the table of readings, each beside the usual one, if any were run."""
     if not results.study.readings:
         return []
+    usual = results.study.reading_pairs("")
+    compared = {"tolerance": ("TF = 1", "TF = 10"), "kills": ("TF = 4, SF = 2", "kills")}
     rows = []
-    for reading in ("", *results.study.readings):
-        pairs = results.study.reading_pairs(reading)
-        usual = results.study.reading_pairs("")
-        for name, at in (("tolerance", "TF = 1"), ("kills", "TF = 4, SF = 2")):
-            more, less = pairs[name]
-            rows.append(
-                {
-                    "reading": reading or "usual",
-                    "at": at,
-                    "resource": results.change(less, usual[name][1], "resource_charge"),
-                    "qos": results.change(less, usual[name][1], "qos_charge"),
-                    "what": {"tolerance": "TF = 10", "kills": "kills"}[name],
-                    "more_resource": results.change(more, less, "resource_charge"),
-                    "more_qos": results.change(more, less, "qos_charge"),
-                }
-            )
+    for reading, (name, (at, what)) in product(("", *results.study.readings), compared.items()):
+        more, less = results.study.reading_pairs(reading)[name]
+        row: dict[str, Any] = {"reading": reading or "usual", "at": at, "what": what}
+        for charge in ("resource", "qos"):
+            row[charge] = results.change(less, usual[name][1], f"{charge}_charge")
+            row[f"more_{charge}"] = results.change(more, less, f"{charge}_charge")
+        rows.append(row)
     # The usual categories, and those with other edges.
-    for name, metric in (("usual", "qos_charge"), ("later edges", "other_edges_qos_charge")):
-        for what, (more, less) in results.study.reading_pairs("").items():
-            rows.append(
-                {
-                    "reading": f"categories: {name}",
-                    "at": {"tolerance": "TF = 1", "kills": "TF = 4, SF = 2"}[what],
-                    "what": {"tolerance": "TF = 10", "kills": "kills"}[what],
-                    "more_qos": results.change(more, less, metric),
-                }
-            )
+    metrics = {"usual": "qos_charge", "later edges": "other_edges_qos_charge"}
+    for (edges, metric), (name, (at, what)) in product(metrics.items(), compared.items()):
+        row = {"reading": f"categories: {edges}", "at": at, "what": what}
+        rows.append({**row, "more_qos": results.change(*usual[name], metric)})
     return [
         ReportTable(
             f"Readings{machine}, load {results.study.kill_load:g}: changes in %",

@@ -172,9 +172,6 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
 SCHEDULER = "fqops"
 
-BATCH_PARTITION, WHOLE_LOG, SDSC_PROCESSORS = 430, 338, 128
-"""Processors: of CTC's batch partition, as many as its log tells, and of SDSC."""
-
 FULL = Study(
     loads=(1.0, 1.2, 1.3, 1.4, 1.6),
     tolerance_factors=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0),

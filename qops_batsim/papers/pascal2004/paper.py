@@ -12,6 +12,7 @@ from typing import Any
 
 from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.papers.claims import jointly_judged
+from qops_batsim.papers.logs import find_log
 from qops_batsim.papers.pascal2004.claims import claims
 from qops_batsim.papers.pascal2004.runs import (
     TableRows,
@@ -41,7 +42,6 @@ from qops_batsim.papers.report import (
     ReportColumns,
     ReportTable,
     Series,
-    find_log,
     line_of_means,
     number_text,
 )

@@ -8,6 +8,7 @@ import msgspec
 
 from qops_batsim.jobs import QOS_CLASSES
 from qops_batsim.papers.claims import ENOUGH
+from qops_batsim.papers.logs import SDSC
 from qops_batsim.papers.report import SHIFT
 from qops_batsim.scheduling.aroma.scheduler import AromaOptions
 from qops_batsim.workload.service_classes import APART, TOGETHER
@@ -54,7 +55,7 @@ TABLE_2: Mapping[tuple[int, str | None], Mapping[str, Mapping[str, float]]] = {
 """By number of jobs and class of all (None: four classes), quantity and class."""
 
 
-REBUILT = "SDSC-SP2-1998-rebuilt.swf.gz"
+REBUILT = SDSC
 """All jobs of the log that ran, without queues, waits and CPU times."""
 
 ORIGINAL = "SDSC-SP2-1998-first5000.swf.gz"

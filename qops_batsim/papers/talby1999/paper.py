@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qops_batsim.papers.claims import Claim, jointly_judged, whole_claims
+from qops_batsim.papers.logs import KTH, read_log
 from qops_batsim.papers.report import (
     Figure,
     Panel,
@@ -20,7 +21,6 @@ from qops_batsim.papers.report import (
     ReportTable,
     Series,
     claim_value,
-    find_log,
     series_of,
 )
 from qops_batsim.papers.talby1999 import study
@@ -33,16 +33,12 @@ from qops_batsim.papers.talby1999.runs import (
     run_years,
 )
 from qops_batsim.papers.talby1999.study import BOTH, CHOICES, first_cases
-from qops_batsim.workload.swf import SwfLog, read_swf
-
-LOG = "KTH-SP2-1996-2.swf.gz"
-ARCHIVE_NAME = "kth-sp2"
+from qops_batsim.workload.swf import SwfLog
 
 
 def run(request: PaperRequest) -> PaperReport:
     """Run the experiments; the quick part is the monthly table."""
-    log = read_swf(find_log(request, LOG, fetch=ARCHIVE_NAME))
-    return report_on(log, request)
+    return report_on(read_log(request, KTH), request)
 
 
 def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
