@@ -97,22 +97,14 @@ class _Judge:
         lowest = self._dip()
         least, first, last = (self._accepted(each) for each in (lowest, self.first, self.last))
         where = f"mean over loads {_listed(self.loads)}, in percentage points of submitted jobs"
+        dip = (
+            f"fewer jobs are accepted at TF = {lowest:g} (the fewest of 1 < TF <= 4) than at "
+            f"TF = {self.first:g}; {where}"
+        )
+        rise = f"more jobs are accepted at TF = {self.last:g} than at TF = {lowest:g}; {where}"
         return [
-            sign_claim(
-                "a.dip",
-                f"fewer jobs are accepted at TF = {lowest:g} (the fewest of 1 < TF <= 4) than at "
-                f"TF = {self.first:g}; {where}",
-                differences(least, first),
-                -1,
-                margin=POINTS,
-            ),
-            sign_claim(
-                "a.rise",
-                f"more jobs are accepted at TF = {self.last:g} than at TF = {lowest:g}; {where}",
-                differences(last, least),
-                +1,
-                margin=POINTS,
-            ),
+            sign_claim("a.dip", dip, differences(least, first), -1, margin=POINTS),
+            sign_claim("a.rise", rise, differences(last, least), +1, margin=POINTS),
         ]
 
     def heavy_gain(self) -> list[Claim]:
@@ -153,10 +145,13 @@ class _Judge:
 
     def qos_falls(self) -> list[Claim]:
         """Return the parts of (c)."""
-        text, found = f"the QoS charge falls {self.span}", []
+        found = []
         for kind in _KINDS:
-            pairs = self._tolerance_pairs(kind)
-            found.append(self._change(f"c.{kind}", f"{text} ({kind} TF)", pairs, "qos_charge", -1))
+            text, pairs = (
+                f"the QoS charge falls {self.span} ({kind} TF)",
+                self._tolerance_pairs(kind),
+            )
+            found.append(self._change(f"c.{kind}", text, pairs, "qos_charge", -1))
         return found
 
     def slack_acts_against(self) -> list[Claim]:
@@ -222,14 +217,9 @@ class _Judge:
                 ("tolerance", "qos_charge", -1, f"the QoS charge falls {self.span}"),
                 ("kills", "qos_charge", +1, "kills raise the QoS charge at TF = 4, SF = 2"),
             ):
-                claim = self._change(
-                    f"r.{reading}.{name}.{metric}",
-                    f"with {reading}, {text}",
-                    [pairs[name]],
-                    metric,
-                    sign,
-                )
-                found.append(msgspec.structs.replace(claim, family="readings"))
+                full, text = f"r.{reading}.{name}.{metric}", f"with {reading}, {text}"
+                claim = self._change(full, text, [pairs[name]], metric, sign, family="readings")
+                found.append(claim)
         return found
 
     def _worst_step(self, name: str, charge: str, sign: int) -> Claim:
@@ -248,8 +238,7 @@ class _Judge:
     def _accepted(self, factor: float) -> list[float]:
         """Return the mean share of accepted jobs (%) over loads for each seed."""
         cases = [Case(load=load, tolerance_factor=factor) for load in self.loads]
-        columns = [self.results.values(case, "accepted_share") for case in cases]
-        return averages(columns)
+        return averages([self.results.values(case, "accepted_share") for case in cases])
 
     def _steps(self, before: float, after: float, kind: ToleranceKind = "fixed") -> Pairs:
         def case(load: float, factor: float) -> Case:
@@ -271,14 +260,15 @@ class _Judge:
 
     def _changes(self, pairs: Pairs, metric: str) -> list[float]:
         """Return for each seed the mean logarithm of a ratio over pairs; none if one is of 0."""
-        columns = []
-        for pair in pairs:
-            columns.append(changes(*(self.results.values(case, metric) for case in pair)))
-        return averages(columns)
+        return averages(
+            [changes(*(self.results.values(case, metric) for case in pair)) for pair in pairs]
+        )
 
-    def _change(self, name: str, text: str, pairs: Pairs, metric: str, sign: int) -> Claim:
+    def _change(
+        self, name: str, text: str, pairs: Pairs, metric: str, sign: int, family: str = ""
+    ) -> Claim:
         found, text = self._changes(pairs, metric), f"{text}; {_over(pairs)}"
-        return sign_claim(name, text, found, sign, margin=NOTHING, relative=True)
+        return sign_claim(name, text, found, sign, family=family, margin=NOTHING, relative=True)
 
     def _no_change(self, name: str, text: str, pairs: Pairs, metric: str) -> Claim:
         found, text = self._changes(pairs, metric), f"{text}; {_over(pairs)}"
