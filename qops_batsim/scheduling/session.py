@@ -50,6 +50,7 @@ class EngineTalk:
         self._check = EventCheck()
         self._dialect: Dialect | None = None
         self._greeted = True
+        self._begun = True
 
     def read(self, frame: bytes) -> Message[Event] | None:
         """Return what happened; None if a frame tells nothing of that, and only has to be answered.
@@ -59,11 +60,14 @@ class EngineTalk:
         if self._dialect is None:
             self._dialect = dialect_of(frame)
             if self._dialect.configuration is not None:
-                self._greeted = False
+                self._greeted = self._begun = False
                 return None
         message = self._dialect.decode(frame, self._on_unknown)
         if message is not None:
             self._check.check(message)
+            if not self._begun:
+                _simulation_begins(message)
+                self._begun = True
         return message
 
     def reply(self, message: Message[Event] | None) -> bytes:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from batsim5_recordings import play
+from damaged_messages import damaged
 from qops_batsim.cli.engine5 import check_for_batsim5
 from qops_batsim.engine.options import BATSIM_5, EngineOptions
 from qops_batsim.engine.outputs import add_batsim5_outputs
@@ -243,6 +245,20 @@ def test_decisions_that_batsim_5_aborts_on(case: str) -> None:
     answers, message = MESSAGES[case]
     with pytest.raises(QopsError, match=message):
         simulate(answers, Features(dynamic_registration=case.startswith("register")))
+
+
+def test_damaged_decisions_are_refused_or_read(sessions: Path) -> None:
+    lines = [line for name in NAMES for line in (sessions / name / "transcript.jsonl").open()]
+    told = [each["raw"] for each in map(json.loads, lines) if each["from"] == "edc"]
+    answers = [each.encode() for each in told if isinstance(each, str)]
+    rng, refused = random.Random(77), 0
+    for _ in range(3000):
+        side = EngineSide("", make_cluster(4).compute_hosts, version="5")
+        try:
+            side.decode(damaged(rng.choice(answers), rng))
+        except QopsError:
+            refused += 1
+    assert refused > 1000
 
 
 def test_what_batsim_5_does_accept() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from damaged_messages import damaged
 from qops_batsim.errors import InputError, QopsError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
@@ -349,26 +350,11 @@ def test_a_greeting_may_come_first() -> None:
         check_first_message(b"\x01\0\0\0\xff")
 
 
-def damaged(text: bytes, rng: random.Random) -> bytes:
-    """Return a message with a few bytes or a piece of it changed."""
-    made = bytearray(text)
-    for _ in range(rng.choice([1, 1, 2, 5])):
-        place = rng.randrange(len(made) + 1)
-        kind = rng.randrange(5)
-        if kind == 0:
-            made[place : place + 1] = bytes([rng.randrange(256)])
-        elif kind == 1:
-            del made[place : place + rng.choice([1, 3, 20])]
-        elif kind == 2:
-            other = rng.randrange(len(made) + 1)
-            made[place:place] = made[other : other + rng.choice([1, 8, 40])]
-        elif kind == 3:
-            made[place:place] = rng.choice([b"null", b"-1", b"1e999", b"[]", b"{}", b'""', b"NaN"])
-        else:
-            made = made[:place]
-        if not made:
-            return b""
-    return bytes(made)
+def test_a_simulation_begins_first() -> None:
+    session = DecisionSession("easy")
+    session.answer(greeting(""))
+    with pytest.raises(InputError, match="says nothing; SIMULATION_BEGINS is expected"):
+        session.answer(message())
 
 
 def test_damaged_messages_are_refused_or_read(sessions: Path) -> None:

@@ -368,7 +368,7 @@ class EngineSide:
             before = date
             try:
                 found.append(Stamped(date, self._decision(item.body)))
-            except (InputError, msgspec.ValidationError, msgspec.DecodeError) as error:
+            except (InputError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise InputError(f"{where}: {error}") from None
         return Message(told.now, found)
 
