@@ -251,7 +251,7 @@ def backtest_table(found: Backtest) -> PageTable:
     rows = [
         [
             each.group,
-            "earliest end" if each.said is None else f"{each.said:g} %",
+            "earliest end" if each.said is None else f"{each.said:.1f} %",
             f"{each.quotes:,}",
             f"{each.came:.1f}",
             "-" if each.said is None else hours(each.margin),
@@ -265,7 +265,8 @@ def backtest_table(found: Backtest) -> PageTable:
         note="By the wait quoted, and by size. The earliest end is what could have been promised, "
         "and the log's own scheduler did not aim at it; a quote that is to hold with a "
         "probability adds to its start what earlier quotes were off by (added: mean), as far as "
-        "that was known then. Waiting jobs are planned in the order of submission.",
+        "that was known then; where even a start at once is surer, it says so. Waiting jobs are "
+        "planned in the order of submission.",
     )
 
 

@@ -50,13 +50,17 @@ class Quoted(msgspec.Struct, frozen=True, kw_only=True):
     ended: float
     starts: tuple[float, ...]
     """Latest starts by :data:`LEVELS`; empty before there was anything to learn from."""
+    said: tuple[float, ...]
+    """With which probabilities: more than the level if even a start at once is more certain."""
 
 
-class Calibration(msgspec.Struct, frozen=True, kw_only=True):
-    """Share (%) of quotes that held, of a class and a probability; None: the plain promise."""
+class Calibration(msgspec.Struct, frozen=True):
+    """Share (%) of quotes that held, of a class and a level; None: the plain promise."""
 
     group: str
+    level: float | None
     said: float | None
+    """Mean of what quotes of that level said (%)."""
     quotes: int
     came: float
     margin: float
@@ -81,11 +85,18 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
         for group, members in groups.items():
             if len(members) >= LEAST:
                 kept = 100 * float(np.mean([q.ended <= q.end + _TOLERANCE for q in members]))
-                found.append(_row(group, None, members, kept, 0.0))
+                found.append(Calibration(group, None, None, len(members), kept, 0.0))
                 for at, level in enumerate(LEVELS):
-                    held = np.mean([q.came <= q.starts[at] for q in members])
-                    margin = float(np.mean([q.starts[at] - q.start for q in members]))
-                    found.append(_row(group, 100 * level, members, 100 * float(held), margin))
+                    held, said, margin = (
+                        float(np.mean(each))
+                        for each in (
+                            [q.came <= q.starts[at] for q in members],
+                            [q.said[at] for q in members],
+                            [q.starts[at] - q.start for q in members],
+                        )
+                    )
+                    row = (100 * level, 100 * said, len(members), 100 * held, margin)
+                    found.append(Calibration(group, *row))
         return found
 
     def sentence(self) -> str:
@@ -94,19 +105,13 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
         if not rows:
             return f"Too few quotes could be looked at ({len(self.quoted)}) to tell how they held."
         told = ", ".join(
-            f"{row.came:.1f} % of those said to hold with {row.said:g} %" for row in rows[1:]
+            f"{row.came:.1f} % of those said to hold with {row.said:.1f} %" for row in rows[1:]
         )
         return (
             f"Of {rows[0].quotes:,} quotes made at submissions, as the queue was known then, these "
             f"came true: {told}; and the site's own scheduler ended {rows[0].came:.1f} % of the "
             "jobs by the earliest end that could have been promised, which it did not aim at."
         )
-
-
-def _row(
-    group: str, said: float | None, members: list[Quoted], came: float, margin: float
-) -> Calibration:
-    return Calibration(group=group, said=said, quotes=len(members), came=came, margin=margin)
 
 
 class _Levels:
@@ -116,9 +121,21 @@ class _Levels:
         self.errors: deque[float] = deque(maxlen=RECENT)
         self.levels = list(LEVELS)
 
-    def margins(self) -> tuple[float, ...]:
-        levels = np.clip(self.levels, 0.0, 1.0)
-        return tuple(np.quantile(self.errors, levels, method="higher").tolist())
+    def quote(self, wait: float) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return the latest starts for a planned wait, and with which probability each holds."""
+        errors = np.array(self.errors)
+        margins = np.quantile(errors, np.clip(self.levels, 0.0, 1.0), method="higher")
+        starts = np.maximum(wait + margins, 0.0)
+        # Nothing is said that is earlier than now, and surer than what holds by now.
+        at_once = [
+            float((errors <= start - wait).mean()) if start <= 0 else 0.0 for start in starts
+        ]
+        return tuple(starts.tolist()), tuple(map(max, LEVELS, at_once))
+
+    def learn(self, place: int, held: bool) -> None:
+        """Let a level follow an outcome, not far out of where there are quantiles."""
+        level = self.levels[place] + RATE * (LEVELS[place] - held)
+        self.levels[place] = min(max(level, 0.0), 1.0 + RATE)
 
 
 def backtest(
@@ -169,8 +186,7 @@ def backtest(
         known_keys = (each for each in keys if each in classes)
         key = next((each for each in known_keys if len(classes[each].errors) >= LEAST), None)
         came = float(job["wait_time"])
-        margins = () if key is None else classes[key].margins()
-        starts = tuple(max(answer.wait + each, 0.0) for each in margins)
+        starts, said = ((), ()) if key is None else classes[key].quote(answer.wait)
         for place, start in enumerate(starts):
             outcome = _Outcome(now + min(came, start), place, (key or "",), came <= start, 0.0)
             heappush(pending, outcome)
@@ -184,6 +200,7 @@ def backtest(
                 came=came,
                 ended=came + float(job["run_time"]),
                 starts=starts,
+                said=said,
             )
         )
         if on_progress is not None:
@@ -210,7 +227,7 @@ def _learn(pending: list[_Outcome], classes: dict[str, _Levels], now: float) -> 
             if outcome.place < 0:
                 each.errors.append(outcome.error)
             else:
-                each.levels[outcome.place] += RATE * (LEVELS[outcome.place] - outcome.held)
+                each.learn(outcome.place, outcome.held)
 
 
 def _submissions(records: np.ndarray, every: int) -> Iterator[tuple[int, list[int]]]:
