@@ -216,7 +216,6 @@ def test_what_is_another_format(cli: Cli, tmp_path: Path, command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("lint", "begins as a Batsim workload (JSON) does; a log"),
         ("from-sacct", "begins as a Batsim workload (JSON) does; a log"),
         ("from-swf", "(a Batsim workload, JSON, is no log and needs no conversion)"),
     ],
@@ -224,8 +223,7 @@ def test_what_is_another_format(cli: Cli, tmp_path: Path, command: str) -> None:
 def test_a_workload_is_no_log(cli: Cli, tmp_path: Path, command: str, message: str) -> None:
     path = tmp_path / "w.json"
     path.write_bytes(find_input(Path("tiny_8"), "workloads").read_bytes())
-    out = [] if command == "lint" else [tmp_path / "o.json"]
-    result = cli("workload", command, path, *out)
+    result = cli("workload", command, path, tmp_path / "o.json")
     assert (result.exit_code, result.out) == (2, "")
     assert message in result.err
 
