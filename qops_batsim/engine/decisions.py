@@ -42,6 +42,8 @@ from qops_batsim.limits import IN_NO_NAME, NO_NAME
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import (
     CallMeLater,
+    CallPeriodically,
+    ChangePowerState,
     Decision,
     ExecuteJob,
     KillJob,
@@ -50,15 +52,11 @@ from qops_batsim.protocol.decisions import (
     RejectJob,
     SetJobMetadata,
     SetResourceState,
-)
-from qops_batsim.protocol.events import Answer, Notify, Query, ResourceStateChanged
-from qops_batsim.protocol.messages import rounded_value
-from qops_batsim.protocol.v5.engine_side import (
-    CallPeriodically,
-    ChangePowerState,
     StopCalls,
     StopSimulation,
 )
+from qops_batsim.protocol.events import Answer, Notify, Query, ResourceStateChanged
+from qops_batsim.protocol.messages import rounded_value
 from qops_batsim.timing import SHORTEST_CALL_DELAY, TOLD_DECIMALS
 
 SWITCHING_FLOP = 1.0
@@ -423,7 +421,7 @@ def _register_job(world: World, decision: RegisterJob) -> None:
 
 
 def _borrow(world: World, workload_name: str, profile: str) -> None:
-    """Let a workload have a profile of another one, under its full name, if it is one."""
+    """Add a profile of another workload to a workload, under its full name, if it names one."""
     owner, separator, name = profile.partition("!")
     found = world.profiles.get(owner, {}).get(name)
     if not separator or found is None:

@@ -31,7 +31,7 @@ from qops_batsim.engine.world import World
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.model import Platform
-from qops_batsim.protocol.decisions import Decision, RegisterJob
+from qops_batsim.protocol.decisions import Decision, RegisterJob, StopSimulation
 from qops_batsim.protocol.events import (
     NO_MORE_EXTERNAL_EVENTS,
     NO_MORE_STATIC_JOBS,
@@ -42,7 +42,6 @@ from qops_batsim.protocol.events import (
     SimulationEnds,
 )
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.protocol.v5.engine_side import StopSimulation
 
 Actor = Generator[Callable[[Any], None], None, None]
 """Steps of an actor: it yields requests, and goes on when they are granted."""

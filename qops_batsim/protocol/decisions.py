@@ -1,6 +1,7 @@
-"""Decisions of a module (Batsim protocol v4).
+"""Decisions of a module, and those that only Batsim 5 has.
 
-Each class is the ``data`` object of one decision type; see :mod:`qops_batsim.protocol.events`.
+Each class of a :data:`Decision` is the ``data`` object of one decision type of the protocol of
+Batsim 4; see :mod:`qops_batsim.protocol.events`.
 """
 
 from __future__ import annotations
@@ -119,3 +120,35 @@ Decision = (
 
 DECISION_TYPES = {kind.TYPE: kind for kind in get_args(Decision)}
 """Every decision type of the protocol by its name on the wire."""
+
+
+class CallPeriodically(msgspec.Struct, frozen=True):
+    """Ask to be called each ``period`` (seconds), so many times, or until that is stopped."""
+
+    TYPE: ClassVar = "CallMeLaterEvent"
+    call_id: str
+    period: float
+    count: int | None
+
+
+class ChangePowerState(HostsInState, frozen=True):
+    """Put hosts into a power state at once, without a way there."""
+
+    TYPE: ClassVar = "ChangeHostsPStateEvent"
+
+
+class StopCalls(msgspec.Struct, frozen=True):
+    """Stop being called periodically; of other calls it stops none."""
+
+    TYPE: ClassVar = "StopCallMeLaterEvent"
+    call_id: str
+
+
+class StopSimulation(msgspec.Struct, frozen=True):
+    """End the simulation now, whatever runs or waits."""
+
+    TYPE: ClassVar = "ForceSimulationStopEvent"
+
+
+AnyDecision = Decision | CallPeriodically | ChangePowerState | StopCalls | StopSimulation
+"""Decisions of a decision process of any version; the last four are Batsim 5's alone."""

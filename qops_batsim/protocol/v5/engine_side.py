@@ -38,37 +38,7 @@ ATOMIC, SEQUENTIAL = "KillProgressAtomicProfile", "KillProgressSequentialProfile
 _SECONDS = {"Second": 1.0, "Millisecond": 1e-3}
 
 
-class CallPeriodically(msgspec.Struct, frozen=True):
-    """Ask to be called each ``period`` (seconds), so many times, or until that is stopped."""
-
-    TYPE = "CallMeLaterEvent"
-    call_id: str
-    period: float
-    count: int | None
-
-
-class ChangePowerState(e.HostsInState, frozen=True):
-    """Put hosts into a power state at once, without a way there."""
-
-    TYPE = "ChangeHostsPStateEvent"
-
-
-class StopCalls(msgspec.Struct, frozen=True):
-    """Stop being called periodically; of other calls it stops none."""
-
-    TYPE = "StopCallMeLaterEvent"
-    call_id: str
-
-
-class StopSimulation(msgspec.Struct, frozen=True):
-    """End the simulation now, whatever runs or waits."""
-
-    TYPE = "ForceSimulationStopEvent"
-
-
-Switch = d.SetResourceState | ChangePowerState
-
-AnyDecision = d.Decision | ChangePowerState | CallPeriodically | StopCalls | StopSimulation
+Switch = d.SetResourceState | d.ChangePowerState
 
 
 class _Strict(msgspec.Struct, forbid_unknown_fields=True):
@@ -237,7 +207,7 @@ class EngineSide:
         return greeting(self._configuration)
 
     def read_hello(self, frame: bytes) -> Features:
-        """Return what the answer to the first frame asks for; InputError if it is none."""
+        """Return the features that an answer to the first frame asks for, else an InputError."""
         self.features = read_answer(frame).requested_simulation_features
         return self.features
 
@@ -372,7 +342,7 @@ class EngineSide:
                 raise InputError(f"{where}: {error}") from None
         return Message(told.now, found)
 
-    def _decision(self, told: Any) -> AnyDecision:
+    def _decision(self, told: Any) -> d.AnyDecision:
         match told:
             case _Execute():
                 return self._execute(told)
@@ -385,7 +355,7 @@ class EngineSide:
             case _CallLater():
                 return _call(told)
             case _StopCalls(call_id):
-                return StopCalls(call_id)
+                return d.StopCalls(call_id)
             case _RegisterProfile(profile):
                 workload, name, ours = of_message(profile)
                 return d.RegisterProfile(workload, name, ours)
@@ -397,10 +367,10 @@ class EngineSide:
             case _TurnOnOff(hosts, state):
                 return self._switch(d.SetResourceState, hosts, state, "HostsTurnedOnOffEvent")
             case _ChangePowerState(hosts, state):
-                return self._switch(ChangePowerState, hosts, state, "HostsPStateChangedEvent")
+                return self._switch(d.ChangePowerState, hosts, state, "HostsPStateChangedEvent")
             case _Finish():
                 return d.Notify.of("registration_finished")
-        return StopSimulation()
+        return d.StopSimulation()
 
     def _execute(self, told: _Execute) -> d.ExecuteJob:
         hosts = _hosts(told.allocation.host_allocation, "host_allocation")
@@ -426,7 +396,7 @@ class EngineSide:
 
     def _switch(
         self, made: type[Switch], hosts: str, state: int, kind: str
-    ) -> d.SetResourceState | ChangePowerState:
+    ) -> d.SetResourceState | d.ChangePowerState:
         switched = _hosts(hosts, "host_ids")
         field = "state" if made is d.SetResourceState else "pstate"
         self._switches[str(switched), str(state)] = kind, field
@@ -440,7 +410,7 @@ def _hosts(text: str, field: str) -> HostSet:
     return HostSet.parse(text)
 
 
-def _call(told: _CallLater) -> d.CallMeLater | CallPeriodically:
+def _call(told: _CallLater) -> d.CallMeLater | d.CallPeriodically:
     name = told.call_me_later_id
     if not name:
         raise InputError("call_me_later_id is empty; a text is expected")
@@ -455,7 +425,7 @@ def _call(told: _CallLater) -> d.CallMeLater | CallPeriodically:
         accepted = "a whole number from 1 up" if field == "period" else "0"
         raise InputError(f"{field} is {value}; {accepted} is expected")
     count = often.mode.get("nb_periods", 0) if often.mode_type == "FinitePeriodNumber" else None
-    return CallPeriodically(name, often.period * _SECONDS[often.time_unit], count)
+    return d.CallPeriodically(name, often.period * _SECONDS[often.time_unit], count)
 
 
 def _parts(name: str) -> tuple[str, str]:
