@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -60,11 +60,20 @@ def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool 
     }
     if machine_states:
         contents["_machine_states.csv"] = _machine_states(changes)
-    if simulation.energy is not None:
-        consumed = format_consumed_energy(simulation.energy.entries)
-        changed = format_power_state_changes(simulation.energy.switchable.noted)
-        contents["_consumed_energy.csv"] = [consumed.encode()]
-        contents["_pstate_changes.csv"] = [changed.encode()]
+    contents |= {f"_{name}": content for name, content in _energy_files(simulation).items()}
+    _write_all(files, contents)
+
+
+def _energy_files(simulation: Simulation) -> dict[str, Iterable[bytes]]:
+    """Return the contents of the files about energy by name, none without it."""
+    if simulation.energy is None:
+        return {}
+    consumed = format_consumed_energy(simulation.energy.entries)
+    changed = format_power_state_changes(simulation.energy.switchable.noted)
+    return {"consumed_energy.csv": [consumed.encode()], "pstate_changes.csv": [changed.encode()]}
+
+
+def _write_all(files: FileSet, contents: Mapping[str, Iterable[bytes]]) -> None:
     for name, content in contents.items():
         with files.open(name) as stream:
             stream.writelines(content)
@@ -91,16 +100,10 @@ def add_batsim5_outputs(files: FileSet, simulation: Simulation, wanted: Iterable
         "jobs.csv": _jobs(simulation.ended_jobs, with_workload=True),
         "schedule.json": [f"{{\n{totals}\n}}\n".encode()],
         "machine_states.csv": _machine_states(simulation.host_changes),
+        **_energy_files(simulation),
     }
-    if simulation.energy is not None:
-        consumed = format_consumed_energy(simulation.energy.entries)
-        changed = format_power_state_changes(simulation.energy.switchable.noted)
-        contents["consumed_energy.csv"] = [consumed.encode()]
-        contents["pstate_changes.csv"] = [changed.encode()]
-    for name in ("jobs.csv", "schedule.json", *wanted):
-        if name in contents:
-            with files.open(name) as stream:
-                stream.writelines(contents[name])
+    named = [name for name in ("jobs.csv", "schedule.json", *wanted) if name in contents]
+    _write_all(files, {name: contents[name] for name in named})
 
 
 def _json(value: str | int) -> str:
