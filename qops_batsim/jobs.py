@@ -310,7 +310,7 @@ def is_whole_number(value: object) -> TypeGuard[int]:
 
 
 def is_qos_request(value: object) -> TypeGuard[dict[str, Any]]:
-    """Tell whether a JSON value is an object of nothing but what users ask for."""
+    """Return whether a JSON value is an object that has fields of a :class:`QosRequest` only."""
     return isinstance(value, dict) and bool(value) and _QOS_KEYS.issuperset(value)
 
 

@@ -57,6 +57,15 @@ def shared() -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def batsim5_sessions(shared: Path) -> Path:
+    """Directory with the recorded sessions of the real Batsim 5."""
+    path = shared / "batsim5" / "sessions"
+    if not path.is_dir():
+        pytest.skip("no recorded sessions of Batsim 5 (batsim5/sessions in the shared directory)")
+    return path
+
+
 @pytest.fixture
 def browse(tmp_path: Path) -> Callable[[str], str]:
     """Open a page in a browser, which must not complain, and return what it has become."""

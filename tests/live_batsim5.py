@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import live_engines
 from live_engines import SECONDS, described
 from qops_batsim.analysis.results.difference import compare_runs
 from qops_batsim.analysis.results.run import RunResult
@@ -63,10 +64,7 @@ def run_both(
 
 def run_case(case: Case, directory: Path) -> tuple[Run, Run]:
     """Run a case with both engines."""
-    workload, platform = case.write(directory)
-    events = None if case.events is None else directory / "events.txt"
-    given = case.scheduler, workload, platform, case.settings, directory
-    return run_both(*given, compute_sharing=case.sharing, events=events)
+    return live_engines.run_case(case, directory, run_both)
 
 
 def schedule_difference(runs: tuple[Run, Run]) -> str:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,12 +105,14 @@ def described(compared: RunDifference) -> str:
     )
 
 
-def run_case(case: Case, directory: Path) -> tuple[Run, Run]:
+def run_case(
+    case: Case, directory: Path, both: Callable[..., tuple[Run, Run]] = run_both
+) -> tuple[Run, Run]:
     """Run a case with both engines."""
     workload, platform = case.write(directory)
     given = (case.scheduler, workload, platform, case.settings, directory)
     events = None if case.events is None else directory / "events.txt"
-    return run_both(*given, compute_sharing=case.sharing, events=events)
+    return both(*given, compute_sharing=case.sharing, events=events)
 
 
 def case_difference(case: Case, directory: Path) -> str:

@@ -133,7 +133,7 @@ class _Levels:
         return tuple(starts.tolist()), tuple(map(max, LEVELS, at_once))
 
     def learn(self, place: int, held: bool) -> None:
-        """Let a level follow an outcome, not far out of where there are quantiles."""
+        """Move a level by whether a quote held, but not far beyond where there are quantiles."""
         level = self.levels[place] + RATE * (LEVELS[place] - held)
         self.levels[place] = min(max(level, 0.0), 1.0 + RATE)
 
@@ -144,7 +144,7 @@ def backtest(
     asked: int = 1000,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Backtest:
-    """Return what quotes would have said at so many submissions, spread evenly, and what came.
+    """Return the quotes of so many submissions, spread evenly over a trace, with their outcomes.
 
     Waiting jobs are planned in the order of submission, since a log does not tell priorities.
     """

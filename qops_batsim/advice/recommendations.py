@@ -175,7 +175,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def offers(advice: Advice) -> list[Offer]:
-    """Return what was tried, the strictest first."""
+    """Return the deadlines that were tried, the strictest first."""
     choices, found = advice.choices, []
     for value in sorted({choices.stringency, *choices.stringencies}, reverse=True):
         case = choices.case(stringency=value, promises=value == choices.stringency)
@@ -242,7 +242,7 @@ def best_scheduler(advice: Advice) -> tuple[str, str]:
 
 
 def recommended(advice: Advice) -> list[Setting]:
-    """Return what a centre would set; nothing can be said where the model does not fit."""
+    """Return the settings for a centre, without values where the model does not fit the trace."""
     found = [
         _offered(advice),
         _scheduler(advice),
@@ -320,7 +320,7 @@ def _offered(advice: Advice) -> Setting:
 
 
 def trade(advice: Advice) -> str:
-    """Return what laxer deadlines change: from those asked for to those to offer, or the laxest."""
+    """Return the effect of laxer deadlines, those to offer or the laxest, in a sentence."""
     choices, found = advice.choices, offers(advice)
     asked = next(each for each in found if each.stringency == choices.stringency)
     other, _ = best_offer(advice)
@@ -433,7 +433,7 @@ def few_text(advice: Advice) -> str:
 
 
 def headline(advice: Advice) -> list[str]:
-    """Return what a manager reads first: what could be promised, at what cost, and the advice."""
+    """Return the first paragraphs for a manager: promises, their cost, and the advice."""
     choices = advice.choices
     chosen, easy = advice.counts(choices.chosen), advice.counts(choices.easy())
     kept = chosen.promised - chosen.missed

@@ -7,7 +7,10 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
 
 from qops_batsim.errors import InputError, require_utf8, shown
 
@@ -111,28 +114,29 @@ def read_inputs5(given: argparse.Namespace) -> tuple[Platform, list[Workload]]:
     """Read the platform, with hosts in Batsim 5's order, and the workloads."""
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import resolve_path
-    from qops_batsim.workload.batsim_json import read_workload_file
 
     file = resolve_path(given.platform, "platforms")
     platform = read_platform(file, master_host=given.master_host)
     if platform.master is None:
         raise InputError(f"{platform.source}: there is no host {shown(given.master_host)} (-m)")
     shipped = [resolve_path(file, "workloads") for file in given.workload]
-    workloads = [read_workload_file(os.path.join(os.getcwd(), file)) for file in shipped]
-    for workload in workloads:
-        check_for_batsim5(workload)
+    workloads = [read_workload5(os.path.join(os.getcwd(), file)) for file in shipped]
     return platform.numbered_by_value(), workloads
 
 
-def check_for_batsim5(workload: Workload) -> None:
-    """Refuse what Batsim 5 aborts on."""
-    from qops_batsim.files import read_bytes
+def read_workload5(path: str | Path) -> Workload:
+    """Read a workload; an InputError tells what Batsim 5 would abort on."""
+    from qops_batsim.files import read_stored
     from qops_batsim.workload.batsim5 import aborts_of_batsim5, check_types
+    from qops_batsim.workload.batsim_json import workload_in
 
-    check_types(read_bytes(workload.source, what="a workload"), workload.source)
+    stored, source = read_stored(path, what="a Batsim workload (JSON)"), str(path)
+    workload = workload_in(stored, source)
+    check_types(stored.content, source)
     for description, names in aborts_of_batsim5(workload).values():
         if names:
-            raise InputError(f"{workload.source}: {description}: {shown(names[0])}")
+            raise InputError(f"{source}: {description}: {shown(names[0])}")
+    return workload
 
 
 def engine_options5(given: argparse.Namespace, workloads: Sequence[Workload]) -> EngineOptions:
@@ -154,25 +158,21 @@ def engine_options5(given: argparse.Namespace, workloads: Sequence[Workload]) ->
     )
 
 
-def read_events5(path: str, name: str) -> list[ExternalEvent]:
+def read_events5(path: str, name: str) -> tuple[ExternalEvent, ...]:
     """Read a file of Batsim 5's external events, all generic, in the order of their dates."""
-    from qops_batsim.engine.options import ExternalEvent, read_external_events
-    from qops_batsim.files import read_text
-    from qops_batsim.platform.hostset import HostSet
+    from qops_batsim.engine.options import events_in_order, listed_events
 
     found = []
-    read_external_events(path, forward_unknown=True)  # It tells what is wrong.
-    lines = read_text(path, what="a list of external events").splitlines()
-    told = [json.loads(line) for line in lines if line.strip()]
-    for number, fields in enumerate(told):
-        if fields["type"] != "generic" or not isinstance(fields.get("data", ""), str):
+    for number, event in enumerate(listed_events(path, forward_unknown=True)[0]):
+        data = event.fields.get("data", "")
+        if event.type != "generic" or not isinstance(data, str):
             raise InputError(
-                f"{path}: event {number}: type is {shown(fields['type'])} and data is "
-                f"{shown(fields.get('data'))}; 'generic' and a text are expected"
+                f"{path}: event {number}: type is {shown(event.type)} and data is "
+                f"{shown(event.fields.get('data'))}; 'generic' and a text are expected"
             )
-        event = {"type": "generic", "id": f"{name}!{number}", "data": fields.get("data", "")}
-        found.append(ExternalEvent(float(fields["timestamp"]), "generic", HostSet(), event))
-    return sorted(found, key=lambda event: event.timestamp)
+        fields = {"type": "generic", "id": f"{name}!{number}", "data": data}
+        found.append(msgspec.structs.replace(event, fields=fields))
+    return events_in_order(found)
 
 
 def engine_side5(
@@ -181,7 +181,7 @@ def engine_side5(
     options: EngineOptions,
     arguments: Sequence[str],
 ) -> EngineSide:
-    """Return what talks to the decision component."""
+    """Return the conversation with the decision component that is given."""
     from qops_batsim.engine.hosts import limited_hosts
     from qops_batsim.files import read_text
     from qops_batsim.protocol.v5.engine_side import EngineSide
@@ -211,10 +211,8 @@ def engine_side5(
 def _decision_component(given: argparse.Namespace, side: EngineSide) -> Any:
     from qops_batsim.protocol.v5.components import LibraryComponent, SocketComponent
 
-    (sockets, libraries) = (
-        [*given.edc_socket_str, *given.edc_socket_file],
-        [*given.edc_library_str, *given.edc_library_file],
-    )
+    sockets = [*given.edc_socket_str, *given.edc_socket_file]
     if sockets:
         return SocketComponent(sockets[0][0], side, timeout=given.timeout)
+    libraries = [*given.edc_library_str, *given.edc_library_file]
     return LibraryComponent(libraries[0][0], side)

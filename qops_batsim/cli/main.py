@@ -58,7 +58,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "papers": "Run the experiments of the source papers again, beside the papers' numbers.",
     },
     "With Batsim": {
-        "serve": "Let a scheduler decide for Batsim 3.1 to 4.2 or 5, or what speaks as they do.",
+        "serve": "Serve a scheduler's decisions to Batsim 3.1 to 4.2 or 5, or to another engine.",
         "engine": "Simulate as Batsim 4 does: its options, its protocol, its files; or as 5.",
         "shim": "Write an executable named batsim that runs the embedded engine.",
     },

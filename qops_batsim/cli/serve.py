@@ -69,7 +69,7 @@ def serve(
     any_engine: Annotated[bool, _about("--any-engine")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Let a scheduler decide for Batsim 3.1 to 4.2 or 5, or what speaks as they do.
+    """Serve a scheduler's decisions to Batsim 3.1 to 4.2 or 5, or to another engine.
 
     Listens for an engine, answers its messages with the scheduler's decisions until
     the simulation ends, then prints what was decided and writes PREFIX_qos.csv.

@@ -56,6 +56,14 @@ def read_events_file(
     path: str | PathLike[str], *, forward_unknown: bool = False
 ) -> tuple[tuple[ExternalEvent, ...], str]:
     """Read a file of external events together with its digest (SHA-256)."""
+    events, digest = listed_events(path, forward_unknown=forward_unknown)
+    return events_in_order(events), digest
+
+
+def listed_events(
+    path: str | PathLike[str], *, forward_unknown: bool = False
+) -> tuple[list[ExternalEvent], str]:
+    """Read the same, the events in the order in which the file has them."""
     what = "a list of external events (one JSON object a line)"
     content, digest = read_stored(Path(path), what=what, max_bytes=MAX_DESCRIPTION_BYTES)
     text = text_of(content, Path(path), what=what)
@@ -64,7 +72,7 @@ def read_events_file(
         for number, line in enumerate(text.splitlines(), start=1)
         if line.strip()
     ]
-    return events_in_order(events), digest
+    return events, digest
 
 
 def events_in_order(events: Sequence[ExternalEvent]) -> tuple[ExternalEvent, ...]:

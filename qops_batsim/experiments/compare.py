@@ -323,7 +323,7 @@ def kept_runs(
     platform: Platform | None,
     message_delays: bool,
 ) -> KeptRuns[AdmissionMetrics]:
-    """Return what keeps the runs of a comparison until all are finished."""
+    """Return the store of a comparison's runs, which is kept until all are finished."""
     kind = PromiseMetrics if campaign.has_models else AdmissionMetrics
     digests = [trace.sha256, None if platform is None else platform.sha256]
     return KeptRuns(directory, kind, [digests, message_delays])

@@ -284,7 +284,7 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _by_value(name: str) -> tuple[list[str | int], str]:
-    """Return what orders names by the values of the numbers in them."""
+    """Return a key that orders names by the values of the numbers in them."""
     parts = re.split(r"([0-9]+)", name)
     return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
 

@@ -32,7 +32,7 @@ class Dialect(Protocol):
         """Read what the engine says; None if nothing of it concerns a scheduler."""
 
     def encode(self, answer: Message[Decision] | None) -> bytes:
-        """Return what the engine is answered."""
+        """Return the answer to the engine."""
 
 
 class _Batsim4:

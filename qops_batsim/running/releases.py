@@ -168,7 +168,7 @@ class _Batsim5(Release):
         return [*places, "-v", self._LEVELS[log_level], *limit, *energy]
 
     def adopt(self, files: FileSet, directory: Path, options: EngineOptions) -> None:
-        from qops_batsim.analysis.results.batsim5 import write_as_batsim4
+        from qops_batsim.running.batsim5_files import write_as_batsim4
 
         if not (directory / _EXPORT / "jobs.csv").is_file():
             raise BatsimError("batsim ended well, but wrote no jobs.csv")

@@ -36,6 +36,9 @@ _TYPES = {
 
 _TRACES = {"SMPI": "smpi", "FractionalComputation": "usage_trace"}
 
+_THEIRS = {ours: theirs for theirs, ours in (_TYPES | _TRACES).items()}
+"""Names of Batsim 5 by ours."""
+
 _KEPT = ("id", "subtime", "res", "profile", "walltime", "qos", "extra_data")
 """Fields of a job that Batsim 5 uses or hands on, the last two as one."""
 
@@ -191,23 +194,21 @@ def _profile(name: str, profile: Profile, source: str, directory: Path | None) -
         trace = Path(made.pop("trace"))
         if directory is not None:
             trace = _seen_from(directory, Path(source).parent / trace)
-        trace_type = next(theirs for theirs, ours in _TRACES.items() if ours == kind)
-        return {**made, "type": TRACE, "trace_type": trace_type, "filename": str(trace)}
+        return {**made, "type": TRACE, "trace_type": _THEIRS[kind], "filename": str(trace)}
     if kind in ("parallel_homogeneous", "parallel_homogeneous_total"):
         made["type"] = HOMOGENEOUS
         made.setdefault("com", 0)
         if kind == "parallel_homogeneous_total":
             made["generation_strategy"] = SPREAD
         return made
-    names = {ours: theirs for theirs, ours in _TYPES.items()}
-    if kind not in names:
+    if kind not in _THEIRS:
         raise InputError(
             f"{source}: profile {shown(name)}: type is {shown(kind)}, for which Batsim 5 has "
-            f"nothing; one of {', '.join(names)} is expected"
+            f"nothing; one of {', '.join(_TYPES.values())} is expected"
         )
     if kind == "parallel" and not made.get("com"):
         made.pop("com", None)
-    return {**made, "type": names[kind]}
+    return {**made, "type": _THEIRS[kind]}
 
 
 def _seen_from(directory: Path, path: Path) -> Path:

@@ -29,7 +29,7 @@ def delimiter_of(header: str) -> str:
 
 @cache
 def published_tables() -> dict[str, dict[str, Any]]:
-    """Return what is known of published logs that are tables, by name."""
+    """Return the profiles of published logs that are tables, by name."""
     text = files("qops_batsim.workload").joinpath("log_profiles.toml").read_text("utf-8")
     return tomllib.loads(text)
 
@@ -55,7 +55,7 @@ def table_names(content: bytes) -> list[str]:
 
 
 def mark_of(header: str) -> str:
-    """Return what separates the names in the header of a table."""
+    """Return the separator of the names in the header of a table."""
     return next((each for each in ",;\t|" if each in header), ",")
 
 

@@ -245,7 +245,7 @@ _Read = TypeVar("_Read")
 
 
 def _checked(found: _Read, malformed: list[Malformed], source: str) -> _Read:
-    """Return what was read, unless a line could not be."""
+    """Return the rows that were read; InputError if a line could not be."""
     if malformed:
         first = min(malformed)
         others = f" (and {len(malformed) - 1} more)" if len(malformed) > 1 else ""

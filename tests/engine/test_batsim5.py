@@ -11,7 +11,7 @@ import pytest
 
 from batsim5_recordings import play
 from damaged_messages import damaged
-from qops_batsim.cli.engine5 import check_for_batsim5
+from qops_batsim.cli.engine5 import read_workload5
 from qops_batsim.engine.options import BATSIM_5, EngineOptions
 from qops_batsim.engine.outputs import add_batsim5_outputs
 from qops_batsim.engine.simulation import Simulation
@@ -21,16 +21,7 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.protocol.v5.components import Component
 from qops_batsim.protocol.v5.engine_side import EngineSide
 from qops_batsim.protocol.v5.handshake import Features, Hello, answer_of
-from qops_batsim.workload.batsim_json import parse_workload, read_workload_file
-
-
-@pytest.fixture(scope="module")
-def sessions(shared: Path) -> Path:
-    path = shared / "batsim5" / "sessions"
-    if not path.is_dir():
-        pytest.skip("no recorded sessions of Batsim 5 (batsim5/sessions in the shared directory)")
-    return path
-
+from qops_batsim.workload.batsim_json import parse_workload
 
 NAMES = (
     *("allocations", "calls_nonet", "delays_nonet", "dynamic_ack", "dynamic_noack"),
@@ -47,15 +38,15 @@ WRONG = ("time_computing", "time_idle", "batsim_version")
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_message_and_row_is_that_of_the_real_batsim_5(
-    sessions: Path, tmp_path: Path, name: str
+    batsim5_sessions: Path, tmp_path: Path, name: str
 ) -> None:
-    simulation, peer = play(sessions / name)
+    simulation, peer = play(batsim5_sessions / name)
     assert peer.differences == []
     assert peer.place == len(peer.lines)
     with FileSet(f"{tmp_path}/", "run.json", ()) as files:
         add_batsim5_outputs(files, simulation)
         files.publish_alone()
-    real = sessions / name / "out"
+    real = batsim5_sessions / name / "out"
     assert (tmp_path / "jobs.csv").read_bytes() == (real / "jobs.csv").read_bytes()
     ours, theirs = (
         (each / "schedule.json").read_text().replace("-nan", "null") for each in (tmp_path, real)
@@ -67,9 +58,9 @@ def test_every_message_and_row_is_that_of_the_real_batsim_5(
             assert pairs[0][field] == pytest.approx(value, abs=2e-6), field
 
 
-def test_a_kill_that_the_real_one_aborts_on(sessions: Path) -> None:
+def test_a_kill_that_the_real_one_aborts_on(batsim5_sessions: Path) -> None:
     with pytest.raises(SimulationError, match="job 'w0!1' cannot be killed: it is COMPLETED"):
-        play(sessions / "kill_same_date")
+        play(batsim5_sessions / "kill_same_date")
 
 
 # What it refuses
@@ -118,7 +109,7 @@ def test_workloads_that_batsim_5_aborts_on(tmp_path: Path, case: str) -> None:
     path = tmp_path / "w.json"
     path.write_text(json.dumps({name: each for name, each in content.items() if each is not None}))
     with pytest.raises(InputError, match=message):
-        check_for_batsim5(read_workload_file(path))
+        read_workload5(path)
 
 
 class Scripted(Component):
@@ -247,8 +238,10 @@ def test_decisions_that_batsim_5_aborts_on(case: str) -> None:
         simulate(answers, Features(dynamic_registration=case.startswith("register")))
 
 
-def test_damaged_decisions_are_refused_or_read(sessions: Path) -> None:
-    lines = [line for name in NAMES for line in (sessions / name / "transcript.jsonl").open()]
+def test_damaged_decisions_are_refused_or_read(batsim5_sessions: Path) -> None:
+    lines = [
+        line for name in NAMES for line in (batsim5_sessions / name / "transcript.jsonl").open()
+    ]
     told = [each["raw"] for each in map(json.loads, lines) if each["from"] == "edc"]
     answers = [each.encode() for each in told if isinstance(each, str)]
     rng, refused = random.Random(77), 0

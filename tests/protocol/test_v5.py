@@ -29,14 +29,6 @@ from qops_batsim.protocol.v5.profiles import ProfileAndId, of_message, to_messag
 from qops_batsim.scheduling.session import DecisionSession, check_first_message
 
 
-@pytest.fixture(scope="module")
-def sessions(shared: Path) -> Path:
-    path = shared / "batsim5" / "sessions"
-    if not path.is_dir():
-        pytest.skip("no recorded sessions of Batsim 5 (batsim5/sessions in the shared directory)")
-    return path
-
-
 def texts(session: Path) -> list[bytes]:
     """Return the messages of Batsim in a recorded session, as on the wire."""
     lines = (json.loads(line) for line in (session / "transcript.jsonl").open())
@@ -114,9 +106,9 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_recorded_message_is_read(sessions: Path, name: str) -> None:
+def test_every_recorded_message_is_read(batsim5_sessions: Path, name: str) -> None:
     made = side()
-    for text in texts(sessions / name):
+    for text in texts(batsim5_sessions / name):
         found = made.decode(text)
         told = json.loads(text.rstrip(b"\0"))
         assert found is not None
@@ -124,12 +116,12 @@ def test_every_recorded_message_is_read(sessions: Path, name: str) -> None:
         assert len(found.events) == len(told["events"])
 
 
-def test_events_are_those_of_batsim_4(sessions: Path) -> None:
+def test_events_are_those_of_batsim_4(batsim5_sessions: Path) -> None:
     made = side()
-    made.decode(texts(sessions / "kills_nonet")[0])
+    made.decode(texts(batsim5_sessions / "kills_nonet")[0])
     found = [
         item.body
-        for text in texts(sessions / "kills_nonet")[1:]
+        for text in texts(batsim5_sessions / "kills_nonet")[1:]
         for item in (made.decode(text) or Message(0.0, [])).events
     ]
     submitted = next(each for each in found if isinstance(each, e.JobSubmitted))
@@ -149,11 +141,11 @@ def test_events_are_those_of_batsim_4(sessions: Path) -> None:
     assert isinstance(found[-1], e.SimulationEnds)
 
 
-def test_dates_of_stale_events_are_those_of_their_message(sessions: Path) -> None:
+def test_dates_of_stale_events_are_those_of_their_message(batsim5_sessions: Path) -> None:
     made = side()
     dates = [
         (found.now, item.timestamp)
-        for text in texts(sessions / "switching")
+        for text in texts(batsim5_sessions / "switching")
         for found in [made.decode(text)]
         if found is not None
         for item in found.events
@@ -279,9 +271,9 @@ def test_a_call_between_two_milliseconds_comes_at_its_date() -> None:
     assert json.loads(made.encode(None)) == {"now": 10.2503, "events": []}
 
 
-def test_hosts_are_switched_to_sleep_and_between_speeds(sessions: Path) -> None:
+def test_hosts_are_switched_to_sleep_and_between_speeds(batsim5_sessions: Path) -> None:
     made = side()
-    made.decode(texts(sessions / "switching")[0])
+    made.decode(texts(batsim5_sessions / "switching")[0])
     kinds = []
     for state in ("1", "0"):
         (event,) = answers(made, d.SetResourceState(HostSet.parse("0"), state))["events"]
@@ -326,11 +318,11 @@ def test_profiles_that_batsim_5_has_not_are_errors() -> None:
 # Whole sessions
 
 
-def test_a_session_decides_for_batsim_5(sessions: Path) -> None:
+def test_a_session_decides_for_batsim_5(batsim5_sessions: Path) -> None:
     session = DecisionSession("easy")
     hello = read_answer(session.answer(greeting("")))
     assert hello.decision_component_name == "qops-batsim"
-    first, second = texts(sessions / "delays_nonet")[:2]
+    first, second = texts(batsim5_sessions / "delays_nonet")[:2]
     assert json.loads(session.answer(first)) == {"now": 0.0, "events": []}
     started = json.loads(session.answer(second))["events"]
     assert [each["event"]["allocation"]["host_allocation"] for each in started] == ["0-1", "2-3"]
@@ -357,9 +349,9 @@ def test_a_simulation_begins_first() -> None:
         session.answer(message())
 
 
-def test_damaged_messages_are_refused_or_read(sessions: Path) -> None:
+def test_damaged_messages_are_refused_or_read(batsim5_sessions: Path) -> None:
     rng = random.Random(5)
-    known = [texts(sessions / name) for name in NAMES]
+    known = [texts(batsim5_sessions / name) for name in NAMES]
     refused = 0
     for _ in range(1500):
         session = DecisionSession("easy", any_engine=True)

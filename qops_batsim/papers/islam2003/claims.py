@@ -415,7 +415,7 @@ def _used(judge: Judge) -> Iterator[Claim]:
 
 
 def _refused(judge: Judge, at: Kinds, metric: str = _DEADLINE_JOBS) -> Callable[[str], Values]:
-    """Return what tells by how much less QoPS refuses than another at high loads."""
+    """Return a function of a scheduler: the refusals of QoPS less its own, at high loads."""
     return lambda rival: judge.difference(at, "qops", rival, metric, judge.high)
 
 

@@ -48,7 +48,7 @@ class Component:
         return answer
 
     def close(self) -> None:
-        """Let go of the component."""
+        """Close the socket or library of the component."""
 
     def __enter__(self) -> Self:
         return self

@@ -238,18 +238,17 @@ class Rows:
         """Leave out rows of other partitions, QOS or accounts, and those inside reservations."""
         gone = np.zeros(len(self.ids), np.bool_)
         nothing = Words.one("", len(self.ids))
-        inside = choices.reservations
-        for what, wanted, column in (
-            ("partition", choices.partitions, self.pools()),
-            ("QOS", choices.qos, self.texts.get("qos_name", nothing)),
-            ("account", choices.accounts, self.texts.get("group", nothing)),
-            ("reservation", inside, self.texts.get("reservation", nothing)),
-        ):
-            told = f"of another {what}"
-            if what == "reservation" and "all" in inside:
-                continue
-            if what == "reservation" and not inside:
-                wanted, told = ("",), "inside a reservation (--reservation takes them)"
+        inside, another = choices.reservations, "of another {}"
+        asked: list[tuple[str, Sequence[str], Words, str]] = [
+            ("partition", choices.partitions, self.pools(), another),
+            ("QOS", choices.qos, self.texts.get("qos_name", nothing), another),
+            ("account", choices.accounts, self.texts.get("group", nothing), another),
+        ]
+        if "all" not in inside:
+            told = another if inside else "inside a {} (--reservation takes them)"
+            column = self.texts.get("reservation", nothing)
+            asked.append(("reservation", inside or ("",), column, told))
+        for what, wanted, column, told in asked:
             known = {"": 0, **dict.fromkeys(filter(None, column.words), 0)}
             for name in wanted:
                 if name not in known:
@@ -257,7 +256,7 @@ class Rows:
                     raise InputError(f"no job is of {what} {shown(name)}{hint}")
             if wanted:
                 other = column.where(lambda each, wanted=wanted: each not in wanted) & ~gone  # type: ignore[misc]
-                self.leave_out(f"other_{what.lower()}", told, other)
+                self.leave_out(f"other_{what.lower()}", told.format(what), other)
                 gone |= other
         if gone.any():
             self.take(~gone)

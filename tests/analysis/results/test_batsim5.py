@@ -9,48 +9,38 @@ import numpy as np
 import pytest
 
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics
-from qops_batsim.analysis.results.batsim5 import write_as_batsim4
 from qops_batsim.analysis.results.difference import compare_runs
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.totals import read_totals
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.errors import InputError
-from qops_batsim.file_set import run_files
 from qops_batsim.workload.batsim_json import read_workload
 
 TOTALS = '{"nb_jobs": 1, "nb_jobs_finished": 1, "nb_computing_machines": 2, "makespan": 3.0}'
 
 
-@pytest.fixture(scope="module")
-def sessions(shared: Path) -> Path:
-    path = shared / "batsim5" / "sessions"
-    if not path.is_dir():
-        pytest.skip("no recorded sessions of Batsim 5 (batsim5/sessions in the shared directory)")
-    return path
-
-
 @pytest.mark.parametrize("name", ["delays_nonet", "kills_nonet", "types_net", "walltimes_nonet"])
-def test_a_directory_of_batsim_5_is_a_run(sessions: Path, name: str) -> None:
-    directory = sessions / name / "out"
+def test_a_directory_of_batsim_5_is_a_run(batsim5_sessions: Path, name: str) -> None:
+    directory = batsim5_sessions / name / "out"
     result = read_run(directory)
     assert result.hosts_source == "schedule.json"
     assert not any("!" in each for each in result.table.texts["profile"])
-    workloads = {"w0": read_workload(sessions / name / "workload.json")}
+    workloads = {"w0": read_workload(batsim5_sessions / name / "workload.json")}
     assert verify(result, workloads=workloads) == []
     assert compute_metrics(result, workloads).utilization > 0
     assert compare_runs(result, read_run(directory / "jobs.csv")).equal
 
 
-def test_an_empty_run_has_undefined_means(sessions: Path) -> None:
-    totals = read_totals(sessions / "empty" / "out" / "schedule.json")
+def test_an_empty_run_has_undefined_means(batsim5_sessions: Path) -> None:
+    totals = read_totals(batsim5_sessions / "empty" / "out" / "schedule.json")
     assert totals["nb_jobs"] == 0
     assert np.isnan(totals["mean_waiting_time"])
     assert "time_idle" not in totals
 
 
-def test_other_prefixes_are_runs_as_well(sessions: Path, tmp_path: Path) -> None:
+def test_other_prefixes_are_runs_as_well(batsim5_sessions: Path, tmp_path: Path) -> None:
     for name in ("jobs.csv", "schedule.json", "machine_states.csv"):
-        shutil.copy(sessions / "delays_nonet" / "out" / name, tmp_path / f"run_{name}")
+        shutil.copy(batsim5_sessions / "delays_nonet" / "out" / name, tmp_path / f"run_{name}")
     result = read_run(tmp_path / "run")
     assert (result.hosts, result.hosts_over_time) == (4, None)
 
@@ -69,17 +59,3 @@ def test_broken_totals_are_refused(tmp_path: Path, text: str, message: str) -> N
     (tmp_path / "schedule.json").write_text(text)
     with pytest.raises(InputError, match=message):
         read_totals(tmp_path / "schedule.json")
-
-
-@pytest.mark.parametrize("name", ["delays_nonet", "het_nonet", "share_host", "empty"])
-def test_what_it_gets_wrong_is_found_from_the_jobs(
-    sessions: Path, tmp_path: Path, name: str
-) -> None:
-    shutil.copytree(sessions / name / "out", tmp_path / "real")
-    with run_files(tmp_path / "run") as files:
-        write_as_batsim4(tmp_path / "real", files, [])
-        files.publish_alone()
-    result = read_run(tmp_path / "run")
-    assert result.hosts_over_time is not None
-    assert (result.hosts_over_time.idle + result.hosts_over_time.computing == result.hosts).all()
-    assert verify(result) == [] or name == "share_host"

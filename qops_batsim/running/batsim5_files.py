@@ -17,14 +17,13 @@ from qops_batsim.analysis.results.run_files import RunInfo
 from qops_batsim.analysis.results.series import busy_hosts, computing_periods
 from qops_batsim.analysis.results.tables import read_jobs_table
 from qops_batsim.analysis.results.totals import read_totals
+from qops_batsim.engine.ended_jobs import HostChanges
+from qops_batsim.engine.outputs import format_machine_states
 from qops_batsim.file_set import FileSet
 from qops_batsim.platform.model import Outage
-from qops_batsim.tables import Column, General, Words, format_rows
 
 _OTHERS = ("consumed_energy", "pstate_changes")
 """Files beside those of every run, which are as in Batsim 4."""
-
-_COLUMNS = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
 
 
 def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage]) -> None:
@@ -47,15 +46,12 @@ def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage])
         stream.write(f"{','.join(names)}\n".encode())
         stream.write(f"{','.join(_number(totals[name]) for name in names)}\n".encode())
     with files.open("_machine_states.csv") as stream:
-        stream.write(f"{_COLUMNS}\n".encode())
         start, finish = (
             each[result.executed] for each in result.columns("starting_time", "finish_time")
         )
         dates = np.sort(np.concatenate([start, finish]))
         busy = busy_hosts(result).at(dates).astype(np.int64)
-        none = Words.one("0", len(dates))
-        columns: list[Column] = [General(dates), none, none, none, hosts - busy, busy]
-        stream.writelines(format_rows(columns, len(dates)))
+        stream.write(format_machine_states(HostChanges(dates, busy, hosts - busy)).encode())
     for name in _OTHERS:
         if (directory / f"{name}.csv").is_file():
             files.adopt(f"_{name}.csv", directory / f"{name}.csv")
