@@ -45,8 +45,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "optimum": _BELOW_RUNNING | {"running"},
     "experiments": _BELOW_RUNNING | {"running", "optimum"},
     "advice": _BELOW_RUNNING | {"running", "experiments"},
+    "live": _BELOW_RUNNING | {"running", "advice"},
     "papers": _BELOW_RUNNING | {"running", "experiments", "advice", "optimum"},
-    "cli": _BELOW_RUNNING | {"running", "experiments", "advice", "optimum", "papers"},
+    "cli": _BELOW_RUNNING | {"running", "experiments", "advice", "optimum", "papers", "live"},
 }
 """Rooms of the package with what each may import beside itself and the base."""
 

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import note, print_json, print_table, say
+from qops_batsim.cli.inputs import run_name
 from qops_batsim.cli.options import AsJson, Run, WorkloadsOfRun, manual
 from qops_batsim.cli.texts import number_text
 from qops_batsim.errors import InputError
@@ -84,6 +85,7 @@ def charges(
         price=function,
         penalty=penalty,
     )
+    run, against = run_name(run), None if against is None else run_name(against)
     found = charge_runs(run, against, choices=choices, workloads=workload, reference=reference)
     if as_json:
         print_json(found.as_data())

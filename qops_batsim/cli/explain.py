@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import note, print_answer, print_json, print_table, say
+from qops_batsim.cli.inputs import run_name
 from qops_batsim.cli.options import (
     AllowCode,
     AsJson,
@@ -78,6 +79,7 @@ def explain(
     from qops_batsim.advice.explain import explain_from_files, explain_job
     from qops_batsim.advice.history import read_history, read_history_if_kept
 
+    run = run_name(run)
     if events:
         for event in read_history(run).events:
             sys.stdout.write(msgspec.json.encode(event).decode() + "\n")

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from qops_batsim.cli.console import note, warn
@@ -18,13 +19,34 @@ if TYPE_CHECKING:
     from qops_batsim.workload.model import Workload
 
 
+_copies: list[TemporaryDirectory[str]] = []
+"""Directories with journals as runs, until this process ends."""
+
+
+def run_name(name: str) -> str:
+    """Return the name of a run; for a live journal, that of its files, which are made now."""
+    path = Path(name)
+    if not path.is_file() or path.name.endswith((".csv", ".gz")):
+        return name
+    from qops_batsim.live.as_run import export_run
+    from qops_batsim.live.journal import Journal, is_journal
+
+    if not is_journal(path):
+        return name
+    _copies.append(TemporaryDirectory(prefix="qops-live-"))
+    prefix = Path(_copies[-1].name) / path.stem
+    with Journal(path) as journal:
+        export_run(journal, prefix)
+    return str(prefix)
+
+
 def read_runs(runs: Sequence[str], hosts: int | None) -> list[RunResult]:
     """Read runs, name those of one name as the user wrote them, print assumptions."""
     from dataclasses import replace
 
     from qops_batsim.analysis.results.run import read_run
 
-    results = [read_run(run, hosts=hosts) for run in runs]
+    results = [read_run(run_name(run), hosts=hosts) for run in runs]
     names = Counter(result.name for result in results)
     for index, (run, result) in enumerate(zip(runs, results, strict=True)):
         if result.hosts_are_assumed:

@@ -49,6 +49,9 @@ COMMANDS: dict[str, dict[str, str]] = {
         "promised.",
         "charges": "Print what the jobs of a finished run pay, by category and in total.",
     },
+    "On a real machine": {
+        "live": "Decide for a real Slurm, or only watch it, or decide in its shadow.",
+    },
     "Experiments": {
         "compare": "Compare schedulers on deadline workloads over loads and seeds (Islam et al. "
         "2003).",
@@ -67,6 +70,9 @@ COMMANDS: dict[str, dict[str, str]] = {
 
 MODULES = {"gantt": "draw", "plot": "draw", "occupation": "draw", "engine": "shim"}
 """Modules of commands that are not named like these."""
+
+DEFAULTS = {"live": "decide"}
+"""Commands of groups that are meant where a scheduler is named in their place."""
 
 # The engine reads its command line itself, as Batsim does.
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -97,6 +103,16 @@ class Command(_PlainHelp, TyperCommand):
 
 class Group(_PlainHelp, TyperGroup):
     """Group of commands."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is named, or the one that is meant by a scheduler's name."""
+        default = DEFAULTS.get(self.name or "")
+        if default is not None and args[0] not in self.commands:
+            from qops_batsim.scheduling.registry import scheduler_names
+
+            if ".py:" in args[0] or args[0] in scheduler_names():
+                args = [default, *args]
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands under their headings, each with its whole summary; Typer cuts it."""

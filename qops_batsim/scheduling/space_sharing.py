@@ -237,6 +237,17 @@ class SpaceSharingScheduler(DecisionModule):
         """Return the running jobs in the order of their starts. O(running)."""
         return [RunningJob(*each) for each in self._running.values()]
 
+    def planned_starts(self) -> dict[str, float]:
+        """Return the planned start of each waiting job by its id (seconds), as far as there are.
+
+        O(waiting).
+        """
+        plan = self._plan
+        if plan is None:
+            return {}
+        jobs, slots = plan.table.jobs, plan.waiting_slots.tolist()
+        return {jobs[slot].id: float(plan.jobs.starts[slot]) for slot in slots}
+
     def availability(self, now: float) -> AvailabilityProfile:
         """Return which processors that are there are free when, if jobs end by their estimates.
 

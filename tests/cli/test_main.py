@@ -43,7 +43,7 @@ def refused(result: Any) -> str:
 
 def test_the_walk_finds_the_commands() -> None:
     assert {("run",), ("schedulers",), ("workload", "lint"), ("platform", "show")} <= set(COMMANDS)
-    assert set(GROUPS) == {(), ("workload",), ("platform",), ("papers",), ("campaign",)}
+    assert set(GROUPS) == {(), ("workload",), ("platform",), ("papers",), ("campaign",), ("live",)}
 
 
 def test_the_version(cli: Cli) -> None:

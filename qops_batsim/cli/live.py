@@ -1,0 +1,417 @@
+"""``qops-batsim live``: decisions for a real resource manager."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qops_batsim.cli.console import (
+    announce_compiling,
+    note,
+    print_json,
+    print_table,
+    say,
+)
+from qops_batsim.cli.inputs import duration
+from qops_batsim.cli.options import AsJson, Quiet, Scheduler, Settings, manual
+from qops_batsim.errors import InputError, require
+from qops_batsim.version import __version__
+
+if TYPE_CHECKING:
+    from qops_batsim.live.centre import LiveCentre
+    from qops_batsim.live.journal import About, Journal
+    from qops_batsim.live.manager import ResourceManager
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Decide for a real Slurm, or only watch it, or decide in its shadow.\n\n"
+    "`qops-batsim live qops --journal FILE` is `live decide qops --journal FILE`. docs/live.md "
+    "begins with ten minutes of set-up.",
+)
+
+_about = manual(
+    """
+    --journal, -j FILE: Journal: made anew, or gone on with. All that is known is in it.
+    --shadow: Change nothing: jobs run as Slurm has them, and the scheduler is asked what it would
+        have done; `live report` tells what that would have come to.
+    --partition NAME: Partition whose jobs and nodes it is about. Default: all.
+    --poll DURATION: Time between two looks at Slurm.
+    --margin DURATION: How much later than at its limit a job may have left its nodes, which
+        promises count in; `live check` says how much this Slurm needs.
+    --keep-refused: A refused job waits on without a deadline. Default: it is cancelled.
+    --leave-best-effort: Leave jobs without deadline to Slurm, whose partition has to give way
+        (docs/live.md). Default: they are held as well, and start behind the promises.
+    --dry-run: Tell what would be done now, and end.
+    --scheduler NAME: What decides on the embedded engine. Default: what the journal is of.
+    --follow: Show the table anew, until a signal ends it.
+    JOURNAL: A journal.
+    """
+)
+JournalFile = Annotated[Path, _about("--journal")]
+Partition = Annotated[str | None, _about("--partition")]
+Poll = Annotated[str, _about("--poll")]
+OfJournal = Annotated[Path, _about("JOURNAL")]
+
+
+@app.command()
+def decide(
+    scheduler: Scheduler,
+    journal: JournalFile,
+    shadow: Annotated[bool, _about("--shadow")] = False,
+    partition: Partition = None,
+    poll: Poll = "1s",
+    margin: Annotated[str, _about("--margin")] = "60s",
+    settings: Settings = None,
+    keep_refused: Annotated[bool, _about("--keep-refused")] = False,
+    leave_best_effort: Annotated[bool, _about("--leave-best-effort")] = False,
+    dry_run: Annotated[bool, _about("--dry-run")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Decide which jobs start when on this Slurm, and which deadlines are promised.
+
+    Every waiting job is held, and released when the scheduler starts it. What was decided is in
+    the journal before it is done: after an end of any kind, the same command goes on. A scheduler
+    with a grace gets one that bears the delays of a poll, unless --set grace says another.
+
+    Examples:
+
+    \b
+        qops-batsim live decide qops --journal shadow.db --shadow
+        qops-batsim live qops --journal qops.db --partition main --margin 60s
+        qops-batsim live qops --journal qops.db --dry-run
+    """
+    from qops_batsim.live.centre import LIVE, SHADOW
+
+    step = duration(poll, "--poll", zero=False)
+    about = _about_journal(
+        SHADOW if shadow else LIVE,
+        scheduler,
+        settings,
+        partition,
+        duration(margin, "--margin"),
+        step,
+    )
+    kept = {"keeps_refused": keep_refused, "takes_best_effort": not leave_best_effort}
+    _run(journal, about, step, kept, dry_run=dry_run, quiet=quiet)
+
+
+@app.command()
+def record(
+    journal: JournalFile, partition: Partition = None, poll: Poll = "1s", quiet: Quiet = False
+) -> None:
+    """Only watch: write down jobs, starts, ends and nodes, for `live report` with any scheduler.
+
+    Examples:
+
+    \b
+        qops-batsim live record --journal week.db --poll 5s
+    """
+    from qops_batsim.live.centre import RECORD
+
+    step = duration(poll, "--poll", zero=False)
+    _run(journal, _about_journal(RECORD, "", None, partition, 0.0, step), step, {}, quiet=quiet)
+
+
+def _about_journal(
+    mode: str,
+    scheduler: str,
+    settings: list[str] | None,
+    partition: str | None,
+    margin: float,
+    poll: float,
+) -> About:
+    """Return what a journal is begun with, or has to have been begun with."""
+    import msgspec
+
+    from qops_batsim.live.journal import About
+    from qops_batsim.scheduling.registry import make_scheduler, parse_settings
+
+    options: dict[str, object] = {}
+    if scheduler:
+        given = parse_settings(settings or [])
+        options = msgspec.to_builtins(make_scheduler(scheduler, given).options)
+        if "grace" in options and "grace" not in given:
+            options["grace"] = 4.0 + 2 * poll
+    return About(
+        mode=mode,
+        scheduler=scheduler,
+        options=options,
+        origin=0.0,
+        nodes=[],
+        partition=partition,
+        margin=margin,
+        time_zone=_time_zone(),
+    )
+
+
+def _time_zone() -> str:
+    """Return the name of this machine's time zone."""
+    named = os.environ.get("TZ", "").lstrip(":")
+    if not named and (link := Path("/etc/localtime")).is_symlink():
+        named = str(link.readlink()).partition("zoneinfo/")[2]
+    return named or "UTC"
+
+
+def _run(
+    path: Path,
+    about: About,
+    poll: float,
+    kept: dict[str, bool],
+    *,
+    dry_run: bool = False,
+    quiet: bool = False,
+) -> None:
+    from qops_batsim.live.centre import SHADOW, LiveCentre
+    from qops_batsim.live.journal import Journal
+    from qops_batsim.live.shadow import ShadowManager
+    from qops_batsim.live.slurm import Slurm
+
+    manager: ResourceManager = Slurm(about.partition)
+    with Journal(path, writes=True) as journal, announce_compiling(quiet):
+        known = journal.about
+        if known is not None:
+            _check_same(path, about, known)
+        if about.mode == SHADOW:
+            manager = ShadowManager(manager, known, journal.entries(), journal.seen())
+        centre = LiveCentre(
+            manager,
+            journal,
+            about,
+            resend=4.0 + 2 * poll,
+            on_line=(lambda line: None) if quiet else _line,
+            **kept,  # type: ignore[arg-type]
+        )
+        _say_begin(centre, journal, known is not None)
+        if dry_run:
+            centre.rehearse()
+            return
+        _follow(centre, poll)
+
+
+def _check_same(path: Path, about: About, known: About) -> None:
+    """Refuse to go on with a journal under other choices than it was begun with."""
+    for name in ("mode", "scheduler", "options", "partition", "margin"):
+        asked, before = getattr(about, name), getattr(known, name)
+        if asked != before:
+            raise InputError(
+                f"{path}: was begun with {name} {before!r}, not {asked!r}; the same, or a new "
+                "journal, is expected"
+            )
+
+
+def _say_begin(centre: LiveCentre, journal: Journal, goes_on: bool) -> None:
+    about = centre.about
+    what = f"{about.scheduler} ({about.mode})" if about.scheduler else about.mode
+    note(f"qops-batsim {__version__} live {what}: {len(about.nodes)} nodes, journal {journal.path}")
+    if goes_on and centre.module is not None:
+        orders = centre.open_orders()
+        note(f"goes on after {centre.replayed:,} messages; {len(orders)} orders are open")
+        for order in orders:
+            note(f"  {order.kind} {order.job} {order.detail} ({order.state})")
+
+
+def _line(text: str) -> None:
+    note(f"{datetime.now():%H:%M:%S} {text}")
+
+
+def _follow(centre: LiveCentre, poll: float) -> None:
+    """Poll until a signal comes; tell systemd that this process is alive."""
+    _notify("READY=1")
+    due = time.monotonic()
+    while True:
+        centre.step()
+        _notify("WATCHDOG=1")
+        # After a slow step the next one is due at once, but no two of them.
+        due = max(due + poll, time.monotonic())
+        time.sleep(due - time.monotonic() if due > time.monotonic() else 0.0)
+
+
+def _notify(text: str) -> None:
+    """Tell systemd something, if it asked for that."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+            connection.sendto(text.encode(), address.replace("@", "\0", 1))
+
+
+@app.command("release-all")
+def release_all(journal: JournalFile) -> None:
+    """Hand every held job back to Slurm, which starts them when it wants.
+
+    It is for the end of a trial, or after a failure. Exit code 2 while another process decides.
+
+    Examples:
+
+    \b
+        qops-batsim live release-all --journal qops.db
+    """
+    from qops_batsim.live.centre import LIVE, hand_back
+    from qops_batsim.live.journal import Journal
+    from qops_batsim.live.slurm import Slurm
+
+    with Journal(journal, writes=True) as found:
+        if found.about is None or found.about.mode != LIVE:
+            raise InputError(
+                f"{journal}: nothing was held with it; one of live decisions is expected"
+            )
+        released = hand_back(found, Slurm(found.about.partition), time.time())
+    say(f"released {len(released)} jobs: {', '.join(released) or 'none was held'}")
+
+
+@app.command()
+def status(
+    journal: OfJournal,
+    follow: Annotated[bool, _about("--follow")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show which jobs wait and run, what was promised to them, and what went wrong.
+
+    Examples:
+
+    \b
+        qops-batsim live status qops.db
+        qops-batsim live status qops.db --follow
+    """
+    from qops_batsim.live.journal import Journal
+
+    while True:
+        with Journal(journal) as found:
+            if follow:
+                typer.echo("\033[H\033[2J", nl=False)
+            _print_status(found, as_json=as_json)
+        if not follow:
+            return
+        time.sleep(2.0)
+
+
+def _print_status(journal: Journal, *, as_json: bool) -> None:
+    import msgspec
+
+    from qops_batsim.live.centre import centre_date
+    from qops_batsim.live.fates import counts
+
+    about = journal.about
+    require(about is not None, f"{journal.path}", "empty", "a journal that has begun is expected")
+    assert about is not None
+    entries, orders = journal.entries(), journal.orders(only_open=True)
+    numbers, alarms = counts(entries), journal.notes("alarm", 5)
+    shown = [each for each in entries if each.phase != "gone"]
+    if as_json:
+        content = {"counts": dict(numbers), "jobs": shown, "orders": orders, "alarms": alarms}
+        print_json(msgspec.to_builtins({"about": about, **content}))
+        return
+    last = about.origin + journal.last_message[1]
+    say(
+        f"{about.scheduler or about.mode} on {len(about.nodes)} nodes, {about.mode}, last news "
+        f"{centre_date(about, last)}"
+    )
+    say(", ".join(f"{count:,} {what}" for what, count in numbers.items()))
+    rows = [
+        [
+            each.job,
+            each.user,
+            str(each.nodes),
+            each.phase if each.is_ours else "of others",
+            "-" if each.promise is None else centre_date(about, each.promise),
+            _when(about, each.start or each.ordered or each.planned),
+            each.reason,
+        ]
+        for each in shown
+    ]
+    if rows:
+        columns = ["job", "user", "nodes", "phase", "promised by", "start", "reason"]
+        print_table("", columns, rows)
+    for date, _, text in alarms:
+        say(f"alarm {centre_date(about, date)}: {text}")
+
+
+def _when(about: About, date: float | None) -> str:
+    from qops_batsim.live.centre import centre_date
+
+    return "-" if date is None else centre_date(about, date)
+
+
+@app.command()
+def check(partition: Partition = None, poll: Poll = "1s", as_json: AsJson = False) -> None:
+    """Tell whether this Slurm is set up for live decisions, and which margin and grace it needs.
+
+    Exit code 1 if something stands in the way. Changes nothing.
+
+    Examples:
+
+    \b
+        qops-batsim live check --partition main
+    """
+    import msgspec
+
+    from qops_batsim.live.check import check_slurm
+
+    found = check_slurm(partition, duration(poll, "--poll", zero=False))
+    if as_json:
+        print_json(msgspec.to_builtins(found))
+    else:
+        for each in found.findings:
+            say(f"{'fine' if each.is_fine else 'BAD ':<5}{each.about:<14}{each.text}", 19)
+    if not found.is_fine:
+        raise typer.Exit(1)
+
+
+@app.command()
+def report(
+    journal: OfJournal,
+    scheduler: Annotated[str | None, _about("--scheduler")] = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what was promised and kept, and what the embedded engine makes of the same jobs.
+
+    Of a shadow or a record, what would have been promised and kept, with the run times that the
+    jobs really had, beside what Slurm made of them by itself.
+
+    Examples:
+
+    \b
+        qops-batsim live report shadow.db
+        qops-batsim live report week.db --scheduler fqops --set tolerance_factor=2
+    """
+    import msgspec
+
+    from qops_batsim.live.journal import Journal
+    from qops_batsim.live.report import report as read_report
+    from qops_batsim.scheduling.registry import parse_settings
+
+    with Journal(journal) as found, announce_compiling(as_json):
+        told = read_report(found, scheduler, parse_settings(settings or []))
+    if as_json:
+        print_json(msgspec.to_builtins(told))
+        return
+    columns = {"decided": told.decided, "Slurm": told.manager, "embedded engine": told.embedded}
+    there = {name: tally for name, tally in columns.items() if tally is not None}
+    labels = {
+        "asked": "asked for a deadline",
+        "promised": "promised",
+        "kept": "promise kept",
+        "refused": "refused",
+        "in_time": "ended by the deadline asked for",
+    }
+    rows = [
+        [label, *(f"{getattr(tally, name):,}" for tally in there.values())]
+        for name, label in labels.items()
+    ]
+    say(f"{told.jobs:,} jobs")
+    print_table("", ["", *there], rows)
+    if told.compared:
+        say(
+            f"{told.agreeing:,} of {told.compared:,} answers are those of the embedded engine "
+            f"({100 * told.agreeing / told.compared:.1f} %)"
+        )
+    if told.told_after is not None:
+        median, longest = told.told_after
+        say(f"answered a median of {median:.1f} s after submission, {longest:.1f} s at most")
+    say(f"{told.alarms:,} alarms, {told.outages:,} outages")

@@ -1,0 +1,1 @@
+"""Live decisions: the same modules decide for a real resource manager."""

@@ -1,0 +1,160 @@
+"""Journal as a run: its jobs as files that `metrics`, `verify`, `explain` and `charges` read.
+
+Dates are Slurm's own where it told them. The workload beside them has the run times that came out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from qops_batsim.dates import Calendar
+from qops_batsim.engine.ended_jobs import EndedJobs
+from qops_batsim.engine.options import ExternalEvent, outages_of
+from qops_batsim.engine.outputs import format_jobs
+from qops_batsim.errors import InputError
+from qops_batsim.file_set import run_files
+from qops_batsim.jobs import FINAL_STATES, REJECTED
+from qops_batsim.live.book import WORKLOAD, Book
+from qops_batsim.live.centre import RECORD, replay
+from qops_batsim.live.journal import Entry, Journal
+from qops_batsim.platform.host_intervals import HostIntervals
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.events import JOB_CANCELLED, MACHINES_AWAY, MACHINES_BACK, Notify
+from qops_batsim.running.simulate import publish_run
+from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.tables import Words
+from qops_batsim.timing import ROUND_TRIPS, SHORTEST
+from qops_batsim.workload.batsim_json import format_workload
+from qops_batsim.workload.model import Workload, delay_profile, read_jobs
+
+
+def export_run(journal: Journal, prefix: Path) -> list[Path]:
+    """Write the files of a run: all that has ended or was refused."""
+    about = journal.about
+    if about is None or about.mode == RECORD:
+        raise InputError(f"{journal.path}: nothing was decided with it; `live report` can read it")
+    module = make_scheduler(about.scheduler, about.options)
+    module.keep_decisions()
+    replay(ModuleDriver(module, any_engine=True), journal)
+    entries = [each for each in journal.entries() if each.phase == "gone" and each.is_ours]
+    text = format_workload(ended_workload(journal, entries))
+    (path := Path(f"{prefix}_workload.json")).write_text(text)
+    events, cancelled = _events(journal)
+    grace = float(about.options.get("grace", 0.0))
+    description: dict[str, Any] = {
+        "scheduler": about.scheduler,
+        "options": about.options,
+        "workload": str(path),
+        "platform": None,
+        "hosts": len(about.nodes),
+        "compute_sharing": False,
+        "dynamic_jobs": True,
+        "message_delays": True,
+        "round_trip": grace / ROUND_TRIPS,
+        "outages": msgspec.to_builtins(outages_of(events, len(about.nodes))),
+        "cancellations": cancelled,
+        "calendar": msgspec.to_builtins(Calendar(about.origin, about.time_zone)),
+        "engine": about.mode,
+        "sha256": {"workload": hashlib.sha256(text.encode()).hexdigest()},
+    }
+    with run_files(prefix, lasting=False) as files:
+        with files.open("_jobs.csv") as stream:
+            stream.write(format_jobs(_ended(journal, entries)).encode())
+        return publish_run(files, module, about.scheduler, description)
+
+
+def _events(journal: Journal) -> tuple[list[ExternalEvent], dict[str, float]]:
+    """Return when hosts were away, and when users cancelled jobs, by id (seconds)."""
+    events, cancelled = [], {}
+    for _, told, _ in journal.messages():
+        for each in told.events:
+            body = each.body
+            if not isinstance(body, Notify):
+                continue
+            if body.type == JOB_CANCELLED:
+                cancelled[str(body.fields["job_id"])] = told.now
+            elif body.type in (MACHINES_AWAY, MACHINES_BACK):
+                hosts = HostSet.parse(str(body.fields["resources"]))
+                events.append(ExternalEvent(told.now, body.type.removeprefix("event_"), hosts, {}))
+    return events, cancelled
+
+
+def has_run(entry: Entry) -> bool:
+    """Tell whether a run began and ended."""
+    return entry.answer != "refused" and entry.outcome not in ("", REJECTED)
+
+
+def _dates(entry: Entry) -> tuple[float, float]:
+    """Return start and end of a run (seconds since 1970)."""
+    start = entry.start or entry.ordered or entry.known
+    return start, max(entry.end or start, start)
+
+
+def _ended(journal: Journal, entries: Sequence[Entry]) -> EndedJobs:
+    """Return what has ended in the columns of an engine's output."""
+    about = journal.about
+    assert about is not None
+    places = {name: place for place, name in enumerate(about.nodes)}
+    dates = [_dates(each) if has_run(each) else (np.nan, np.nan) for each in entries]
+    states = [each.outcome if has_run(each) else REJECTED for each in entries]
+    limits = [-1.0 if each.limit is None else each.limit + about.margin for each in entries]
+    starts, ends = np.array(dates, float).reshape(-1, 2).T - about.origin
+    count = len(entries)
+    return EndedJobs(
+        ids=[each.run.partition("!")[2] for each in entries],
+        workloads=Words.one(WORKLOAD, count),
+        profiles=Words.of([_profile_name(each) for each in entries]),
+        submission_times=np.array([each.submitted - about.origin for each in entries], float),
+        processors=np.array([each.nodes for each in entries], np.int64),
+        walltimes=np.array(limits, float),
+        states=np.array([FINAL_STATES.index(state) for state in states], np.int8),
+        starts=starts,
+        finishes=ends,
+        hosts=HostIntervals.of(
+            [
+                HostSet.of(places[name] for name in each.hosts) if has_run(each) else HostSet()
+                for each in entries
+            ]
+        ),
+        energy=np.full(count, -1.0),
+        metadata=None,
+    )
+
+
+def _profile_name(entry: Entry) -> str:
+    return delay_profile(_run_time(entry))[0]
+
+
+def _run_time(entry: Entry) -> float:
+    """Return the run time of a run (seconds); of one that never ran, its limit."""
+    if not has_run(entry):
+        return entry.limit or SHORTEST
+    start, end = _dates(entry)
+    return max(end - start, SHORTEST)
+
+
+def ended_workload(journal: Journal, entries: Sequence[Entry]) -> Workload:
+    """Return the jobs as a workload, with the run times that came out."""
+    about = journal.about
+    assert about is not None
+    book = Book(about)
+    jobs, profiles = [], {}
+    for each in entries:
+        if "#" in each.run:
+            continue  # The same job again, which the scheduler had killed.
+        name, profile = delay_profile(_run_time(each))
+        profiles[name] = profile
+        fields = {**book.job_of(each).fields, "id": each.run.partition("!")[2], "profile": name}
+        jobs.append(fields)
+    made_of = {"step": "live journal", "scheduler": about.scheduler}
+    found = read_jobs(jobs, profiles, str(journal.path))
+    workload = Workload(found, profiles, len(about.nodes), made_of, str(journal.path))
+    workload.calendar = Calendar(about.origin, about.time_zone)
+    return workload

@@ -1,0 +1,415 @@
+"""Book of the jobs that are decided about: differences of polls become events of the protocol.
+
+What is new in a poll is told to the decision module as an engine would tell it:
+
+1. a waiting job is submitted, and held; of a task of an array likewise;
+2. a job that was started ends when its resource manager says so, or no longer knows it;
+3. a waiting job that its user cancels is withdrawn; one whose nodes, limit or deadline its user
+   changes is withdrawn and submitted anew, under the id of another run;
+4. a run that was requeued ends as killed; it is submitted anew, unless the module had it killed;
+5. a job that somebody else has started takes its nodes away until it ends, as a node that is down;
+6. a node whose state is not known stays as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
+
+from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job
+from qops_batsim.live.journal import About, Entry
+from qops_batsim.live.manager import JobPhase, NodeState, SeenJob, natural_key
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.decisions import (
+    CallMeLater,
+    Decision,
+    ExecuteJob,
+    KillJob,
+    RegisterJob,
+    RejectJob,
+)
+from qops_batsim.protocol.events import (
+    JOB_CANCELLED,
+    MACHINES_AWAY,
+    MACHINES_BACK,
+    Event,
+    JobCompleted,
+    JobKilled,
+    JobSubmitted,
+    Notify,
+    RequestedCall,
+)
+
+WORKLOAD = "w0"
+"""Name of the workload whose jobs these are in the protocol."""
+
+PROFILE = "unknown"
+"""Name of the execution profile of a job of which only the limit is known."""
+
+
+class Book:
+    """Jobs as the decision module knows them, kept beside what is seen of them.
+
+    Parameters
+    ----------
+    about
+        What the journal is of.
+    entries
+        The runs that are not gone.
+    count_runs
+        Returns how many runs of a job were known before.
+    keeps_refused
+        Whether a refused job waits on without a deadline.
+    takes_best_effort
+        Whether jobs without deadline are decided about; else they are somebody else's.
+    patience
+        How long a start may take before it is given up (seconds).
+
+    Attributes
+    ----------
+    changed
+        Runs that differ from what is written, by id; whoever writes them clears it.
+    orders
+        What is to be done: kind, run and detail; likewise.
+    alarms
+        What an operator should know; likewise.
+    """
+
+    def __init__(
+        self,
+        about: About,
+        entries: Sequence[Entry] = (),
+        *,
+        count_runs: Callable[[str], int] = lambda job: 0,
+        keeps_refused: bool = False,
+        takes_best_effort: bool = True,
+        patience: float = 60.0,
+    ) -> None:
+        self._about = about
+        self._count_runs = count_runs
+        self._keeps_refused = keeps_refused
+        self._takes_best_effort = takes_best_effort
+        self._patience = patience
+        self._places = {name: place for place, name in enumerate(about.nodes)}
+        self.jobs = {each.job: each for each in entries}
+        self._runs = {each.run: each for each in entries}
+        self._parked: dict[str, Entry] = {}
+        self._away, self._gone = HostSet(), HostSet()
+        self._calls: list[float] = []
+        self.changed: dict[str, Entry] = {}
+        self.orders: list[tuple[str, Entry, str]] = []
+        self.alarms: list[str] = []
+
+    def recall(self, events: Sequence[Event], decisions: Sequence[Decision]) -> None:
+        """Learn from a message of before which hosts are away, and which calls were asked for."""
+        for event in events:
+            if isinstance(event, Notify) and event.type in (MACHINES_AWAY, MACHINES_BACK):
+                hosts = HostSet.parse(str(event.fields["resources"]))
+                gone = event.type == MACHINES_AWAY
+                self._away = self._away | hosts if gone else self._away - hosts
+            elif isinstance(event, RequestedCall):
+                self._calls.pop(0)
+        self._ask_calls(decisions)
+
+    def waiting(self) -> list[Entry]:
+        """Return the runs that wait for a decision to start them."""
+        return [each for each in self.jobs.values() if each.phase == "waiting"]
+
+    # What is seen
+
+    def observe(
+        self, jobs: Sequence[SeenJob], nodes: Mapping[str, NodeState], now: float
+    ) -> list[Event]:
+        """Return what has happened since the last poll (now in seconds since 1970)."""
+        seen = {job.id: job for job in jobs}
+        events: list[Event] = []
+        for entry in list(self.jobs.values()):
+            events += self._follow(entry, seen.get(entry.job), now)
+        parked = {each.job for each in self._parked.values()}
+        for job in sorted(jobs, key=lambda each: (each.submitted, natural_key(each.id))):
+            if job.id not in self.jobs and job.id not in parked:
+                events += self._meet(job, now)
+        events += self._hosts(nodes)
+        while self._calls and self._calls[0] <= self._seconds(now):
+            self._calls.pop(0)
+            events.append(RequestedCall())
+        return events
+
+    def _meet(self, job: SeenJob, now: float) -> Iterator[Event]:
+        """Take notice of a job that is not in the book."""
+        asks = self.deadline_of(job) is not None
+        if job.phase is JobPhase.RUNNING:
+            self._set(self.new_entry(job, now, is_ours=False, phase="running", start=job.start))
+        elif job.phase is JobPhase.ENDED or not job.is_ready:
+            return
+        elif asks or self._takes_best_effort:
+            yield from self._submit(self.new_entry(job, now), job)
+
+    def new_entry(self, job: SeenJob, now: float, **further: object) -> Entry:
+        """Return the entry of a job that becomes known now."""
+        number = self._count_runs(job.id)
+        name = f"{WORKLOAD}!{job.id}"
+        deadline = self.deadline_of(job)
+        tolerance = job.asks.get("tolerance", "")
+        return Entry(
+            run=f"{name}r{number}" if number else name,
+            job=job.id,
+            number=number,
+            nodes=job.nodes,
+            user=job.user,
+            submitted=job.submitted,
+            known=now,
+            limit=job.limit,
+            deadline=deadline,
+            asked=deadline,
+            tolerance=float(tolerance) if tolerance.replace(".", "", 1).isdigit() else None,
+            restarts=job.restarts,
+            hosts=list(job.hosts),
+            **further,  # type: ignore[arg-type]
+        )
+
+    def deadline_of(self, job: SeenJob) -> float | None:
+        """Return the deadline of a job (seconds since 1970); -1 where its user wrote no date."""
+        text = job.asks.get("deadline")
+        if text is None:
+            return job.manager_deadline
+        try:
+            return float(text)
+        except ValueError:
+            pass
+        try:
+            date = datetime.fromisoformat(text)
+        except ValueError:
+            return -1.0
+        return date.replace(tzinfo=date.tzinfo or ZoneInfo(self._about.time_zone)).timestamp()
+
+    def _submit(self, entry: Entry, job: SeenJob) -> Iterator[Event]:
+        self._set(entry)
+        if not job.is_held:
+            self.orders.append(("hold", entry, ""))
+        if entry.deadline == -1.0:
+            entry.deadline = entry.asked = None
+            entry.answer, entry.answered = "refused", entry.known
+            entry.reason = f"deadline={job.asks['deadline']} is no date"
+            self._refuse(entry)
+            return
+        yield JobSubmitted(entry.run, self.job_of(entry))
+
+    def job_of(self, entry: Entry) -> Job:
+        """Return a run as the module is told of it (seconds since the origin)."""
+        fields: dict[str, object] = {
+            "id": entry.run,
+            "subtime": self._seconds(entry.submitted),
+            "res": entry.nodes,
+            "profile": PROFILE,
+        }
+        if entry.limit is not None:
+            fields["walltime"] = entry.limit + self._about.margin
+        qos: dict[str, object] = {}
+        if entry.deadline is not None:
+            qos = {"deadline": self._seconds(entry.deadline), "has_user_deadline": True}
+        if entry.tolerance is not None:
+            qos["tolerance_factor"] = entry.tolerance
+        if qos:
+            fields["qos"] = qos
+        return Job.from_fields(fields, where=f"job {entry.job}")
+
+    def _seconds(self, date: float) -> float:
+        return round(date - self._about.origin, 6)
+
+    def _follow(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
+        """Yield what has happened to a run."""
+        if not entry.is_ours:
+            if job is None or job.phase is not JobPhase.RUNNING:
+                self._close(entry, job, now)
+        elif entry.phase == "refused":
+            if job is None or job.phase is JobPhase.ENDED:
+                self._close(entry, job, now)
+            elif job.phase is JobPhase.RUNNING:
+                yield from self._started_elsewhere(entry, job, now)
+        elif entry.phase == "waiting":
+            yield from self._follow_waiting(entry, job, now)
+        elif job is None or job.phase is JobPhase.ENDED:
+            if job is None:
+                self.alarms.append(
+                    f"job {entry.job} has vanished; its end is dated as it was missed"
+                )
+            yield from self._end(entry, job, now)
+        elif job.restarts > entry.restarts:
+            yield from self._requeued(entry, job, now)
+        elif job.phase is JobPhase.RUNNING:
+            self._runs_now(entry, job)
+        elif entry.ordered is not None and now - entry.ordered > self._patience:
+            self.alarms.append(
+                f"job {entry.job} has not started within {self._patience:g} s on "
+                f"{','.join(entry.hosts)}; it is planned anew"
+            )
+            yield from self._end(entry, None, now)
+            yield from self._submit(self.new_entry(job, now, answer="", promise=None), job)
+            self.orders.append(("hold", self.jobs[job.id], ""))
+
+    def _runs_now(self, entry: Entry, job: SeenJob) -> None:
+        if entry.phase == "starting":
+            if job.hosts and set(job.hosts) != set(entry.hosts):
+                self.alarms.append(
+                    f"job {entry.job} runs on {','.join(job.hosts)}, not on {','.join(entry.hosts)}"
+                )
+            entry.phase, entry.start = "running", job.start
+            self._set(entry)
+
+    def _follow_waiting(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
+        if job is None or job.phase is JobPhase.ENDED:
+            yield self._withdrawn(entry, job, now)
+        elif job.phase is JobPhase.RUNNING:
+            yield from self._started_elsewhere(entry, job, now)
+        else:
+            asked = job.nodes, job.limit, self.deadline_of(job) if "deadline" in job.asks else None
+            known = entry.nodes, entry.limit, entry.asked if "deadline" in job.asks else None
+            if asked != known:
+                yield self._withdrawn(entry, None, now)
+                yield from self._submit(self.new_entry(job, now), job)
+            elif not job.is_held:
+                self.orders.append(("hold", entry, ""))
+
+    def _withdrawn(self, entry: Entry, job: SeenJob | None, now: float) -> Event:
+        self._close(entry, job, now, REJECTED)
+        return Notify.of(JOB_CANCELLED, job_id=entry.run)
+
+    def _started_elsewhere(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
+        """Have a job that this program has not started count as somebody else's."""
+        self.alarms.append(f"job {entry.job} was started by somebody else; its nodes count as away")
+        if entry.phase == "waiting":
+            yield self._withdrawn(entry, None, now)
+        else:
+            self._close(entry, None, now, REJECTED)
+        yield from self._meet(job, now)
+
+    def _end(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
+        """Yield that a run has left its hosts."""
+        outcome = COMPLETED_KILLED if job is None and entry.phase == "starting" else ""
+        self._close(entry, job, now, outcome)
+        hosts = self._hosts_of(entry.hosts)
+        yield JobCompleted(entry.run, entry.outcome, 0, hosts)
+        if entry.is_victim:
+            yield JobKilled([entry.run])
+
+    def _requeued(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
+        """Yield that a run was cut off, and what becomes of its job."""
+        entry.end, entry.outcome = now, COMPLETED_KILLED
+        self._close(entry, None, now, COMPLETED_KILLED)
+        yield JobCompleted(entry.run, COMPLETED_KILLED, 0, self._hosts_of(entry.hosts))
+        again = replace(
+            self.new_entry(job, now),
+            promise=entry.promise,
+            asked=entry.asked,
+            deadline=entry.deadline,
+        )
+        if entry.is_victim:
+            yield JobKilled([entry.run])
+            self._parked[entry.run] = again
+            return
+        self.alarms.append(f"job {entry.job} was requeued; it is planned anew")
+        if job.phase is JobPhase.RUNNING:
+            yield from self._meet(job, now)
+        else:
+            yield from self._submit(again, job)
+
+    def _close(self, entry: Entry, job: SeenJob | None, now: float, outcome: str = "") -> None:
+        """Take a run out of the book."""
+        entry.phase = "gone"
+        entry.outcome = outcome or (job.outcome if job is not None else "COMPLETED_SUCCESSFULLY")
+        if job is not None and job.start is not None and entry.outcome != REJECTED:
+            entry.start, entry.end = job.start, job.end
+        entry.end = now if entry.end is None else entry.end
+        self.changed[entry.run] = entry
+        self._runs.pop(entry.run, None)
+        if self.jobs.get(entry.job) is entry:
+            del self.jobs[entry.job]
+
+    def _set(self, entry: Entry) -> None:
+        self.jobs[entry.job] = self._runs[entry.run] = self.changed[entry.run] = entry
+
+    def _hosts(self, nodes: Mapping[str, NodeState]) -> Iterator[Event]:
+        """Yield which hosts are gone or back: nodes, and those that others use."""
+        away = self._hosts_of([name for name, state in nodes.items() if state is NodeState.AWAY])
+        there = self._hosts_of([name for name, state in nodes.items() if state is NodeState.THERE])
+        self._gone = (self._gone | away) - there
+        used = HostSet()
+        for entry in self.jobs.values():
+            if not entry.is_ours:
+                used |= self._hosts_of(entry.hosts)
+        before, self._away = self._away, self._gone | used
+        for kind, hosts in (
+            (MACHINES_AWAY, self._away - before),
+            (MACHINES_BACK, before - self._away),
+        ):
+            if hosts:
+                yield Notify.of(kind, resources=str(hosts))
+
+    def _hosts_of(self, names: Sequence[str]) -> HostSet:
+        places = (self._places[name] for name in names if name in self._places)
+        return HostSet(sum(1 << place for place in places))
+
+    # What is decided
+
+    def carry_out(self, decisions: Sequence[Decision], now: float) -> list[Event]:
+        """Turn decisions into orders; return what the module has to be told at once."""
+        again: list[Event] = []
+        for each in decisions:
+            if isinstance(each, ExecuteJob):
+                entry = self._runs[each.job_id]
+                entry.phase, entry.ordered = "starting", now
+                entry.hosts = [self._about.nodes[host] for host in each.alloc]
+                self._order("start", entry, ",".join(entry.hosts))
+            elif isinstance(each, RejectJob) and each.job_id in self._runs:
+                again += self._rejected(self._runs[each.job_id], now)
+            elif isinstance(each, KillJob):
+                for run in each.job_ids:
+                    self._runs[run].is_victim = True
+                    self._order("requeue", self._runs[run])
+            elif isinstance(each, RegisterJob):
+                self._registered(each.job_id)
+        self._ask_calls(decisions)
+        for entry in self._parked.values():
+            entry.reason = "its run was ended by the scheduler"
+            self._set(entry)
+            self._refuse(entry)
+        self._parked.clear()
+        return again
+
+    def _rejected(self, entry: Entry, now: float) -> Iterator[Event]:
+        """Refuse a job, or have it wait without a deadline: so does one that had a promise."""
+        entry.answer, entry.answered = "refused", now
+        waits = self._keeps_refused or entry.promise is not None
+        if entry.deadline is None or not waits:
+            self._refuse(entry)
+            return
+        self._close(entry, None, now, REJECTED)
+        number = entry.number + 1
+        run = f"{WORKLOAD}!{entry.job}r{number}"
+        again = replace(
+            *(entry,), run=run, number=number, deadline=None, phase="waiting", outcome="", end=None
+        )
+        self._set(again)
+        yield JobSubmitted(run, self.job_of(again))
+
+    def _registered(self, run: str) -> None:
+        original, _, count = run.rpartition("#")
+        before = original if count == "1" else f"{original}#{int(count) - 1}"
+        entry = self._parked.pop(before)
+        self._set(replace(entry, run=run))
+
+    def _refuse(self, entry: Entry) -> None:
+        entry.phase = "refused"
+        self._order("refuse", entry)
+
+    def _order(self, kind: str, entry: Entry, detail: str = "") -> None:
+        self.changed[entry.run] = entry
+        self.orders.append((kind, entry, detail))
+
+    def _ask_calls(self, decisions: Sequence[Decision]) -> None:
+        self._calls += [each.timestamp for each in decisions if isinstance(each, CallMeLater)]
+        self._calls.sort()

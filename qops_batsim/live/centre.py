@@ -1,0 +1,447 @@
+"""Live centre: polls a resource manager, asks the decision module, carries its decisions out.
+
+A step is one poll. What it brings and what is decided about it are on the disk, in one
+transaction, before anything is done; what is to be done is an order, which is sent until its
+effect is seen. So a process that ends at any moment is replaced by another one on the same
+journal: it tells a fresh module what was told before, checks that the answers are the same, and
+goes on with the orders that are open.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from msgspec.structs import replace
+
+from qops_batsim.advice.queue_quote import Ask, QueueAsker
+from qops_batsim.advice.queue_state import QueuedJob, QueueState
+from qops_batsim.errors import InputError
+from qops_batsim.live.book import Book
+from qops_batsim.live.journal import CONFIRMED, SENT, VOID, About, Entry, Journal, Order
+from qops_batsim.live.manager import (
+    CommandFailed,
+    JobPhase,
+    ResourceManager,
+    SeenJob,
+    Unreachable,
+    natural_key,
+)
+from qops_batsim.protocol.events import (
+    EngineConfig,
+    Event,
+    HostDescription,
+    SimulationBegins,
+)
+from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.refusal import sentence
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
+
+RECORD, SHADOW, LIVE = "record", "shadow", "live"
+"""Modes: only watch; ask the module and change nothing; decide."""
+
+MOST_TOLD = 20
+"""Most users that are told of a new planned start in one step."""
+
+
+class _Rehearsed(Exception):
+    """The end of a step that is only for show."""
+
+
+class LiveCentre:
+    """Decisions of a module for a resource manager, with a journal.
+
+    Parameters
+    ----------
+    manager
+        What is decided for; in the mode ``shadow`` a
+        :class:`~qops_batsim.live.shadow.ShadowManager`.
+    journal
+        Opened for writing.
+    about
+        What a new journal is begun with, but for nodes and origin; None for one that has begun.
+    resend
+        Time without effect after which an order is sent again (seconds).
+    clock
+        Returns seconds since 1970.
+    on_line
+        Called with what an operator might want to read.
+
+    Attributes
+    ----------
+    module
+        The decision module; None in the mode ``record``.
+    """
+
+    def __init__(
+        self,
+        manager: ResourceManager,
+        journal: Journal,
+        about: About | None = None,
+        *,
+        resend: float = 10.0,
+        keeps_refused: bool = False,
+        takes_best_effort: bool = True,
+        patience: float = 60.0,
+        clock: Callable[[], float] = time.time,
+        on_line: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self._manager, self._journal, self._clock = manager, journal, clock
+        self._resend, self._on_line = resend, on_line
+        self._unreachable_since: float | None = None
+        self._seen: dict[str, SeenJob] = {}
+        self._now = 0.0
+        self.module: DecisionModule | None = None
+        begins = self._begin(about) if journal.about is None else None
+        assert journal.about is not None
+        self.about = journal.about
+        self._book = Book(
+            self.about,
+            journal.entries(only_open=True),
+            count_runs=journal.count_runs,
+            keeps_refused=keeps_refused,
+            takes_best_effort=takes_best_effort,
+            patience=patience,
+        )
+        if self.about.mode == RECORD:
+            return
+        self.module = make_scheduler(self.about.scheduler, self.about.options)
+        self.module.keep_decisions()
+        self._driver = ModuleDriver(self.module, any_engine=True)
+        if begins is not None:
+            with journal.transaction():
+                self._ask(0.0, [begins])
+        else:
+            self.replayed = replay(self._driver, journal, self._book)
+        self._now = self.about.origin + journal.last_message[1]
+
+    def _begin(self, about: About | None) -> SimulationBegins:
+        """Begin a journal: whose nodes they are, and when second 0 is."""
+        if about is None:
+            raise InputError(f"{self._journal.path}: has not begun; a scheduler is expected")
+        nodes = sorted(self._manager.nodes(), key=natural_key)
+        if not nodes:
+            raise InputError(f"no nodes in {about.partition or 'any partition'}; some are expected")
+        waiting = [job.submitted for job in self._manager.jobs() if job.phase is JobPhase.WAITING]
+        origin = float(int(min([self._clock(), *waiting])))
+        with self._journal.transaction():
+            self._journal.begin(replace(about, origin=origin, nodes=nodes))
+        return simulation_begins(nodes)
+
+    # One step
+
+    def step(self) -> None:
+        """Poll once, decide, and send what is to be sent."""
+        try:
+            jobs, nodes = self._manager.jobs(), self._manager.nodes()
+        except Unreachable as error:
+            self._note_outage(error)
+            return
+        # The clock of the machine may be set back.
+        now = self._now = max(self._now, round(self._clock(), 6))
+        journal, book = self._journal, self._book
+        with journal.transaction():
+            if self._unreachable_since is not None:
+                journal.note(now, "outage", f"over after {now - self._unreachable_since:.1f} s")
+                self._unreachable_since = None
+            self._see(jobs, now)
+            if self.module is not None:
+                events = book.observe(jobs, nodes, now)
+                self._confirm(now)
+                while events:
+                    events = self._ask(round(now - self.about.origin, 6), events)
+            self._write(now)
+        if self.module is not None:
+            self._send(now)
+            self._tell(now)
+
+    def rehearse(self) -> None:
+        """Tell what a step would send, and leave the journal as it is."""
+        journal = self._journal
+        with suppress(_Rehearsed), journal.transaction():
+            jobs, nodes = self._manager.jobs(), self._manager.nodes()
+            now = max(self._now, self._clock())
+            self._see(jobs, now)
+            events = self._book.observe(jobs, nodes, now)
+            while events:
+                events = self._ask(round(now - self.about.origin, 6), events)
+            self._write(now)
+            for order in journal.orders(only_open=True):
+                self._on_line(f"would {order.kind} {order.job} {order.detail}".rstrip())
+            raise _Rehearsed
+
+    def _note_outage(self, error: Unreachable) -> None:
+        if self._unreachable_since is None:
+            self._unreachable_since = self._clock()
+            with self._journal.transaction():
+                self._journal.note(self._unreachable_since, "outage", str(error))
+            self._on_line(f"no news: {error}")
+
+    def _see(self, jobs: Sequence[SeenJob], now: float) -> None:
+        """Write what has changed of the jobs."""
+        for job in jobs:
+            if self._seen.get(job.id) != job:
+                self._journal.see(job, now)
+        self._seen = {job.id: job for job in jobs}
+
+    def _ask(self, now: float, events: list[Event]) -> list[Event]:
+        """Ask the module, and return what it has to be told at once."""
+        assert self.module is not None
+        decisions = self._driver.decisions_on(now, events)
+        self._journal.add_message(now, events, decisions)
+        again = self._book.carry_out(decisions, now + self.about.origin)
+        self._note_answers(now + self.about.origin)
+        return again
+
+    def _note_answers(self, now: float) -> None:
+        """Note promises, planned starts and refusals."""
+        assert self.module is not None
+        log, book = self.module.qos_log, self._book
+        planned = (
+            self.module.planned_starts() if isinstance(self.module, SpaceSharingScheduler) else {}
+        )
+        origin = self.about.origin
+        for entry in [*book.jobs.values(), *book.changed.values()]:
+            if not entry.is_ours or entry.phase == "gone":
+                continue
+            before = entry.planned, entry.promise, entry.answer, entry.reason
+            record = log.record(entry.run)
+            if entry.run in planned:
+                start = planned[entry.run]
+                entry.planned = origin + start if start < math.inf else None
+            if entry.deadline is not None and record.admitted_deadline is not None:
+                if not entry.answer:
+                    entry.answer, entry.answered = "promised", now
+                # What was promised first counts, also after a loss of nodes.
+                if entry.promise is None:
+                    entry.promise = origin + record.admitted_deadline
+            if record.reasons:
+                entry.reason = "; ".join(sentence(each, self.date_text) for each in record.reasons)
+            if record.new_promises and entry.reason != before[3]:
+                book.alarms.append(f"job {entry.job}: {entry.reason}")
+            if before != (entry.planned, entry.promise, entry.answer, entry.reason):
+                book.changed[entry.run] = entry
+
+    def _write(self, now: float) -> None:
+        """Write what has changed in the book."""
+        book, journal = self._book, self._journal
+        journal.write_entries(book.changed.values())
+        for kind, entry, detail in book.orders:
+            journal.add_order(kind, entry, now, detail)
+        for text in book.alarms:
+            journal.note(now, "alarm", text)
+            self._on_line(f"alarm: {text}")
+        book.changed.clear()
+        book.orders.clear()
+        book.alarms.clear()
+
+    def _confirm(self, now: float) -> None:
+        """Close the orders whose effect is seen, or that came to nothing."""
+        found = self._journal.orders(only_open=True)
+        for order in found:
+            state = state_of(order, self._seen.get(order.job))
+            if order.kind == "start" and state == SENT:
+                entry = self._book.jobs.get(order.job)
+                if entry is None or entry.run != order.run:
+                    state = VOID  # Given up.
+            if state in (CONFIRMED, VOID):
+                order.state, order.confirmed = state, now
+        self._journal.update_orders([each for each in found if each.confirmed is not None])
+
+    def open_orders(self) -> list[Order]:
+        """Return what is to be done."""
+        return self._journal.orders(only_open=True)
+
+    def _send(self, now: float) -> None:
+        """Send what is to be done: new orders, and those without effect for some time."""
+        due = [
+            order
+            for order in self.open_orders()
+            if order.sent is None or self._clock() - order.sent >= self._resend
+        ]
+        if not due:
+            return
+        for order in due:
+            order.state, order.sent, order.times = SENT, round(self._clock(), 6), order.times + 1
+        with self._journal.transaction():
+            self._journal.update_orders(due)
+            for order in due:
+                text = f"{order.kind} {order.job} {order.detail}".rstrip()
+                self._journal.note(now, "sent", text)
+                self._on_line(text)
+        entries = self._book.jobs
+        holds = [order for order in due if order.kind == "hold"]
+        if holds:
+            self._try(holds, lambda: self._manager.hold([order.job for order in holds]))
+        for order in due:
+            if order.kind == "start":
+                hosts = order.detail.split(",")
+                self._try([order], lambda o=order, h=hosts: self._manager.start(o.job, h))  # type: ignore[misc]
+            elif order.kind == "requeue":
+                self._try([order], lambda o=order: self._manager.requeue(o.job))  # type: ignore[misc]
+            elif order.kind == "refuse" and order.job in entries:
+                why = self._refusal_text(entries[order.job])
+                self._try([order], lambda o=order, w=why: self._manager.refuse(o.job, w))  # type: ignore[misc]
+
+    def _try(self, orders: list[Order], send: Callable[[], None]) -> None:
+        try:
+            send()
+        except (CommandFailed, Unreachable) as error:
+            for order in orders:
+                order.problem = str(error)
+            with self._journal.transaction():
+                self._journal.update_orders(orders)
+                self._journal.note(self._now, "alarm", str(error))
+            self._on_line(f"alarm: {error}")
+
+    # What users are told
+
+    def date_text(self, seconds: float) -> str:
+        """Return a date (seconds since the origin) as the centre's users write it."""
+        return centre_date(self.about, self.about.origin + seconds)
+
+    def _tell(self, now: float) -> None:
+        """Tell users what was promised and planned, the longest waiting first."""
+        texts: dict[str, str] = {}
+        for entry in self._book.waiting():
+            text = self._status_text(entry)
+            if text != entry.told and len(texts) < MOST_TOLD:
+                texts[entry.job] = entry.told = text
+                self._book.changed[entry.run] = entry
+        if not texts:
+            return
+        try:
+            self._manager.tell(texts)
+        except (CommandFailed, Unreachable) as error:
+            self._on_line(f"alarm: {error}")
+
+    def _status_text(self, entry: Entry) -> str:
+        promised = "best effort"
+        if entry.promise is not None:
+            lost = ", which cannot be kept" if entry.deadline is None else ""
+            promised = f"promised by {centre_date(self.about, entry.promise)}{lost}"
+        elif entry.deadline is not None:
+            promised = f"asked for {centre_date(self.about, entry.deadline)}"
+        if entry.planned is None:
+            return promised
+        return f"{promised}, planned start {centre_date(self.about, entry.planned)}"
+
+    def _refusal_text(self, entry: Entry) -> str:
+        """Return why a job is refused, and what could be promised instead."""
+        text = f"refused: {entry.reason or 'no reason was given'}"
+        earliest = self._earliest(entry)
+        if earliest is not None:
+            text += f"; could be promised by {centre_date(self.about, earliest)}"
+        return text
+
+    def _earliest(self, entry: Entry) -> float | None:
+        """Return the earliest end that could be promised to a refused job (since 1970)."""
+        if entry.limit is None or entry.nodes > len(self.about.nodes) or entry.asked is None:
+            return None
+        try:
+            asker = QueueAsker(
+                queue_of(self.about, list(self._book.jobs.values()), self._now),
+                self.about.scheduler,
+            )
+        except InputError:
+            return None  # A scheduler that promises nothing.
+        return asker.ask(Ask(processors=entry.nodes, time=entry.limit + self.about.margin)).end
+
+
+def replay(driver: ModuleDriver, journal: Journal, book: Book | None = None) -> int:
+    """Tell a fresh module all that was told before; return how many messages that were.
+
+    InputError if it does not answer as it did: then it is another version of the scheduler.
+    """
+    count = 0
+    for number, told, answered in journal.messages():
+        events = [each.body for each in told.events]
+        before = [each.body for each in answered.events]
+        decisions = driver.decisions_on(told.now, events)
+        if decisions != before:
+            raise InputError(
+                f"{journal.path}: message {number}: the scheduler decides otherwise than it did "
+                "then; the version of the package that made the journal is expected, or a new "
+                "journal (live release-all first)"
+            )
+        if book is not None:
+            book.recall(events, decisions)
+        count += 1
+    return count
+
+
+def simulation_begins(nodes: Sequence[str]) -> SimulationBegins:
+    """Return the first event of a session on these nodes."""
+    return SimulationBegins(
+        nb_resources=len(nodes),
+        nb_compute_resources=len(nodes),
+        config=EngineConfig(dynamic_jobs_enabled=True, profile_reuse_enabled=True),
+        compute_resources=[HostDescription(place, name) for place, name in enumerate(nodes)],
+    )
+
+
+def state_of(order: Order, job: SeenJob | None) -> str:
+    """Return the state of an order, given what is seen of its job.
+
+    An order is about one run of a job: once that was requeued, it has had its effect or never will.
+    """
+    over = job is None or job.phase is JobPhase.ENDED or job.restarts > order.restarts
+    match order.kind:
+        case "hold":
+            if over or (job is not None and job.phase is JobPhase.RUNNING):
+                return VOID
+            return CONFIRMED if job is not None and job.is_held else order.state
+        case "start":
+            runs = job is not None and job.phase is JobPhase.RUNNING
+            return CONFIRMED if over or runs else order.state
+        case "refuse":
+            if job is not None and job.phase is JobPhase.RUNNING:
+                return VOID
+            ended = job is None or job.phase is JobPhase.ENDED
+            return CONFIRMED if ended else order.state
+        case _:
+            return CONFIRMED if over else order.state
+
+
+def queue_of(about: About, entries: Sequence[Entry], now: float) -> QueueState:
+    """Return the queue of a journal, for quotes (dates in seconds since 1970)."""
+    jobs = []
+    for each in entries:
+        if each.phase in ("refused", "gone"):
+            continue
+        limit = None if each.limit is None else each.limit + about.margin
+        runs = each.phase != "waiting"
+        jobs.append(
+            QueuedJob(
+                id=each.run,
+                processors=each.nodes,
+                estimate=limit,
+                submission=each.submitted,
+                start=min(each.start or each.ordered or now, now) if runs else None,
+                planned_start=None if runs else each.planned,
+                deadline=each.promise if each.deadline is not None else None,
+            )
+        )
+    return QueueState(source="the journal", processors=len(about.nodes), now=now, jobs=jobs)
+
+
+def centre_date(about: About, date: float) -> str:
+    """Return a date (seconds since 1970) in the centre's time zone: ``Tue 2026-12-01 08:00:30``."""
+    return datetime.fromtimestamp(date, ZoneInfo(about.time_zone)).strftime("%a %Y-%m-%d %H:%M:%S")
+
+
+def hand_back(journal: Journal, manager: ResourceManager, now: float) -> list[str]:
+    """Release every job that was held, so that the resource manager starts it; return their ids."""
+    held = {job.id for job in manager.jobs() if job.phase is JobPhase.WAITING and job.is_held}
+    ours = [entry.job for entry in journal.entries(only_open=True) if entry.job in held]
+    if ours:
+        with journal.transaction():
+            journal.note(now, "sent", f"release {','.join(ours)}")
+        manager.release(ours)
+    return ours

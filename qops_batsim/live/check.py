@@ -1,0 +1,140 @@
+"""Check of a Slurm: is it set up for live decisions, and which margin and grace does it need?"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from qops_batsim.live.slurm import Run, read_config, run_command
+
+SWEEP = 30.0
+"""Slurm looks for jobs at their limits each so many seconds."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that was looked at: whether it is as it should be, and what follows."""
+
+    about: str
+    is_fine: bool
+    text: str
+
+
+class Checked(msgspec.Struct, frozen=True, kw_only=True):
+    """Findings, with the least margin and grace (seconds) that this Slurm needs."""
+
+    findings: list[Finding]
+    margin: float
+    grace: float
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing stands in the way."""
+        return all(each.is_fine for each in self.findings)
+
+
+def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> Checked:
+    """Look at the settings of Slurm; changes nothing."""
+    config = read_config(run)
+    scheduling = config.get("schedulerparameters", "")
+    kill_wait, over = _number(config, "killwait", 30), 60 * _number(config, "overtimelimit", 0)
+    margin = SWEEP + kill_wait + over
+    intervals = [_parameter(scheduling, name, 60 if name == "sched_interval" else 30)
+                 for name in ("sched_interval", "bf_interval")]  # fmt: skip
+    # What is released is tried at once, unless Slurm defers that.
+    start = min(intervals) if "defer" in scheduling else min(3.0, *intervals)
+    grace = poll + start + 2
+    findings = [
+        Finding(
+            about="limits",
+            is_fine=True,
+            text=f"a job may outlast its limit by {margin:g} s: {SWEEP:g} s until Slurm looks, "
+            f"KillWait {kill_wait:g} s, OverTimeLimit {over:g} s: --margin {margin:g}s at least",
+        ),
+        Finding(
+            about="intervals",
+            is_fine="defer" not in scheduling,
+            text=f"sched_interval {intervals[0]:g} s, bf_interval {intervals[1]:g} s: a released "
+            f"job starts within some {start:g} s, so --set grace={grace:g} at least"
+            + ("; without 'defer' in SchedulerParameters sooner" if "defer" in scheduling else ""),
+        ),
+        _rights(config, run),
+        _age(config, poll),
+        Finding(
+            about="requeue",
+            is_fine=config.get("jobrequeue", "1") == "1",
+            text="JobRequeue=1: what ran on a lost node waits again, and is planned anew"
+            if config.get("jobrequeue", "1") == "1"
+            else "JobRequeue=0: a job ends with its node; JobRequeue=1 is expected for kills, too",
+        ),
+        _lost_nodes(config),
+        _shared_nodes(partition, run),
+    ]
+    return Checked(findings=findings, margin=margin, grace=grace)
+
+
+def _number(config: Mapping[str, str], name: str, default: float) -> float:
+    found = re.match(r"\d+", config.get(name, ""))
+    return float(found[0]) if found else default
+
+
+def _parameter(parameters: str, name: str, default: float) -> float:
+    found = re.search(rf"(?:^|,){name}=(\d+)", parameters)
+    return float(found[1]) if found else default
+
+
+def _rights(config: Mapping[str, str], run: Run) -> Finding:
+    """Return whether this user may hold jobs so that their users cannot release them."""
+    user = _user()
+    slurm_user = config.get("slurmuser", "").partition("(")[0]
+    rights = user in ("root", slurm_user)
+    text = f"{user} may hold and release the jobs of others"
+    if not rights:
+        text = (
+            f"{user} may not hold the jobs of others: root or {slurm_user or 'SlurmUser'} is "
+            "expected (--shadow and record need no rights)"
+        )
+    return Finding(about="rights", is_fine=rights, text=text)
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _age(config: Mapping[str, str], poll: float) -> Finding:
+    age = _number(config, "minjobage", 300)
+    fine = age >= 10 * poll
+    text = f"MinJobAge {age:g} s: ended jobs are seen for that long"
+    if not fine:
+        text += f", which is short for a poll of {poll:g} s: an end may be missed; 300 is expected"
+    return Finding(about="ended jobs", is_fine=fine, text=text)
+
+
+def _lost_nodes(config: Mapping[str, str]) -> Finding:
+    timeout = _number(config, "slurmdtimeout", 300)
+    return Finding(
+        about="lost nodes",
+        is_fine=True,
+        text=f"SlurmdTimeout {timeout:g} s: for that long a node that has died counts as there",
+    )
+
+
+def _shared_nodes(partition: str | None, run: Run) -> Finding:
+    """Return whether jobs have their nodes for themselves."""
+    of = [] if partition is None else ["-p", partition]
+    rows = [line.split("|") for line in run(["sinfo", "-h", *of, "-o", "%c|%h"], "").split()]
+    shared = [row for row in rows if row[0].rstrip("+") != "1" and row[1] != "EXCLUSIVE"]
+    text = "every job has its nodes for itself"
+    if shared:
+        text = (
+            "nodes of several processors may be shared by jobs, and decisions are about whole "
+            "nodes: OverSubscribe=EXCLUSIVE on the partition is expected"
+        )
+    return Finding(about="whole nodes", is_fine=not shared, text=text)

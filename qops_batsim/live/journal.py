@@ -1,0 +1,318 @@
+"""Journal of live decisions: one SQLite file, from which everything is known again.
+
+What was told to the decision module and what it answered stand in it as messages of the protocol,
+so that a fresh module, told the same, is in the same state. What has to be done is an order:
+decided in the same transaction as the message, then sent, then confirmed by what is seen.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from qops_batsim.errors import InputError
+from qops_batsim.live.manager import SeenJob
+from qops_batsim.protocol.decisions import Decision
+from qops_batsim.protocol.events import Event
+from qops_batsim.protocol.messages import (
+    Message,
+    Stamped,
+    decode_decisions,
+    decode_events,
+    encode_message,
+)
+
+FORMAT = 1
+"""Version of the tables."""
+
+_MAGIC = b"SQLite format 3\0"
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS messages (
+    number INTEGER PRIMARY KEY, date REAL NOT NULL, events TEXT NOT NULL, decisions TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS runs (
+    run TEXT PRIMARY KEY, job TEXT NOT NULL, entry TEXT NOT NULL, is_open INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS open_runs ON runs (is_open) WHERE is_open;
+CREATE INDEX IF NOT EXISTS runs_of_jobs ON runs (job);
+CREATE TABLE IF NOT EXISTS orders (
+    number INTEGER PRIMARY KEY, kind TEXT NOT NULL, job TEXT NOT NULL, run TEXT NOT NULL,
+    restarts INTEGER NOT NULL, detail TEXT NOT NULL, state TEXT NOT NULL, decided REAL NOT NULL,
+    sent REAL, confirmed REAL, times INTEGER NOT NULL DEFAULT 0, problem TEXT NOT NULL DEFAULT '');
+CREATE INDEX IF NOT EXISTS open_orders ON orders (state) WHERE state IN ('decided', 'sent');
+CREATE TABLE IF NOT EXISTS seen (
+    job TEXT, submitted REAL, told TEXT NOT NULL, since REAL NOT NULL,
+    PRIMARY KEY (job, submitted)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS log (date REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
+"""
+
+DECIDED, SENT, CONFIRMED, VOID = "decided", "sent", "confirmed", "void"
+"""States of an order; a void one came to nothing, because something else happened before."""
+
+
+class Entry(msgspec.Struct, kw_only=True):
+    """A job of the resource manager as the decision module knows it: a run under an id of its own.
+
+    Dates in seconds since 1970. ``run`` is the id in the protocol; ``phase`` is ``waiting``,
+    ``starting`` (a start is decided and not seen yet), ``running``, ``refused`` or ``gone``.
+    ``promise`` is what was promised, ``answer`` ``promised``, ``refused`` or ``""``, as long as
+    nothing was asked for; ``answered`` is when. ``is_ours`` is false for a job that the
+    resource manager has started by itself.
+    """
+
+    run: str
+    job: str
+    nodes: int
+    user: str
+    submitted: float
+    known: float
+    limit: float | None
+    deadline: float | None
+    asked: float | None = None
+    """The deadline that the user asked for, also where it is given up."""
+    tolerance: float | None = None
+    restarts: int = 0
+    number: int = 0
+    phase: str = "waiting"
+    hosts: list[str] = []
+    answer: str = ""
+    answered: float | None = None
+    reason: str = ""
+    promise: float | None = None
+    planned: float | None = None
+    ordered: float | None = None
+    """When its start was decided."""
+    start: float | None = None
+    end: float | None = None
+    outcome: str = ""
+    told: str = ""
+    is_ours: bool = True
+    is_victim: bool = False
+    """Whether it is to be killed."""
+
+
+class Order(msgspec.Struct, kw_only=True):
+    """Something to be done: ``hold``, ``start``, ``refuse``, ``requeue`` or ``release`` of a job.
+
+    ``restarts`` is how often the job had been requeued when this was decided: of another run of it
+    nothing is meant.
+    """
+
+    number: int
+    kind: str
+    job: str
+    run: str
+    restarts: int
+    detail: str
+    state: str
+    decided: float
+    sent: float | None = None
+    confirmed: float | None = None
+    times: int = 0
+    problem: str = ""
+
+
+class About(msgspec.Struct, kw_only=True, frozen=True):
+    """Choices that a journal was begun with; ``origin`` is the date of second 0 (since 1970)."""
+
+    format: int = FORMAT
+    mode: str
+    scheduler: str
+    options: dict[str, Any]
+    origin: float
+    nodes: list[str]
+    partition: str | None
+    margin: float
+    time_zone: str
+
+
+class Journal:
+    """A journal file, open for reading, or for writing by this process alone."""
+
+    def __init__(self, path: str | Path, *, writes: bool = False) -> None:
+        self.path = Path(path)
+        if not writes and not is_journal(self.path):
+            raise InputError(
+                f"{path}: is no journal; a file that `qops-batsim live` made is expected"
+            )
+        self._lock = _locked(self.path) if writes else None
+        try:
+            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+            if writes:
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._db.execute("PRAGMA synchronous=FULL")
+                self._db.executescript(_TABLES)
+            else:
+                self._db.execute("PRAGMA query_only=1")
+            row = self._db.execute("SELECT value FROM about WHERE name='about'").fetchone()
+        except sqlite3.Error as error:
+            self.close()
+            raise InputError(f"{path}: {error}; a journal is expected") from None
+        self.about = None if row is None else msgspec.json.decode(row[0], type=About)
+        if self.about is not None and self.about.format != FORMAT:
+            raise InputError(f"{path}: of format {self.about.format}; {FORMAT} is expected")
+
+    def close(self) -> None:
+        """Close the file, and let others write it."""
+        if hasattr(self, "_db"):
+            self._db.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Have all that the block writes on the disk at its end, or nothing of it."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def begin(self, about: About) -> None:
+        """Write what the journal is of."""
+        text = msgspec.json.encode(about).decode()
+        self._db.execute("INSERT INTO about VALUES ('about', ?)", (text,))
+        self.about = about
+
+    # Messages
+
+    def add_message(self, now: float, events: list[Event], decisions: list[Decision]) -> None:
+        """Add what was told at a date (seconds since the origin), and the answer."""
+        told, answered = (
+            encode_message(Message(now, [Stamped(now, each) for each in bodies])).decode()
+            for bodies in (events, decisions)
+        )
+        self._db.execute(
+            "INSERT INTO messages (date, events, decisions) VALUES (?, ?, ?)", (now, told, answered)
+        )
+
+    def messages(self) -> Iterator[tuple[int, Message[Event], Message[Decision]]]:
+        """Yield all messages in order, with their numbers."""
+        rows = self._db.execute("SELECT number, events, decisions FROM messages ORDER BY number")
+        for number, events, decisions in rows:
+            yield number, decode_events(events), decode_decisions(decisions)
+
+    @property
+    def last_message(self) -> tuple[int, float]:
+        """Number and date (seconds since the origin) of the last message; zeros without any."""
+        found = "SELECT number, date FROM messages ORDER BY number DESC LIMIT 1"
+        return self._db.execute(found).fetchone() or (0, 0.0)
+
+    # What is known of jobs
+
+    def write_entries(self, entries: Iterable[Entry]) -> None:
+        """Write runs as they are now; those that are gone are kept."""
+        rows = [
+            (each.run, each.job, msgspec.json.encode(each).decode(), each.phase != "gone")
+            for each in entries
+        ]
+        self._db.executemany(
+            "INSERT INTO runs VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "entry=excluded.entry, is_open=excluded.is_open",
+            rows,
+        )
+
+    def count_runs(self, job: str) -> int:
+        """Return how many runs of a job are known."""
+        found = self._db.execute("SELECT COUNT(*) FROM runs WHERE job=?", (job,)).fetchone()
+        return int(found[0])
+
+    def entries(self, *, only_open: bool = False) -> list[Entry]:
+        """Return runs in the order in which they were written first."""
+        where = "WHERE is_open" if only_open else ""
+        rows = self._db.execute(f"SELECT entry FROM runs {where} ORDER BY rowid")
+        return [msgspec.json.decode(text, type=Entry) for (text,) in rows]
+
+    def see(self, job: SeenJob, now: float) -> None:
+        """Write a job as it was seen last (date in seconds since 1970)."""
+        text = msgspec.json.encode(job).decode()
+        self._db.execute(
+            "INSERT INTO seen VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET told=excluded.told",
+            (job.id, job.submitted, text, now),
+        )
+
+    def seen(self) -> list[tuple[SeenJob, float]]:
+        """Return every run of a job as it was seen last, and when it was seen first."""
+        rows = self._db.execute("SELECT told, since FROM seen ORDER BY submitted, job")
+        return [(msgspec.json.decode(text, type=SeenJob), since) for text, since in rows]
+
+    # Orders
+
+    def add_order(self, kind: str, entry: Entry, now: float, detail: str = "") -> None:
+        """Add something to be done."""
+        self._db.execute(
+            "INSERT INTO orders (kind, job, run, restarts, detail, state, decided) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (kind, entry.job, entry.run, entry.restarts, detail, DECIDED, now),
+        )
+
+    def orders(self, *, only_open: bool = False) -> list[Order]:
+        """Return orders in the order of their decisions."""
+        where = "WHERE state IN ('decided', 'sent')" if only_open else ""
+        names = Order.__struct_fields__
+        rows = self._db.execute(f"SELECT {', '.join(names)} FROM orders {where} ORDER BY number")
+        return [Order(**dict(zip(names, row, strict=True))) for row in rows]
+
+    def update_orders(self, orders: list[Order]) -> None:
+        """Write the states of orders."""
+        self._db.executemany(
+            "UPDATE orders SET state=?, sent=?, confirmed=?, times=?, problem=? WHERE number=?",
+            [(o.state, o.sent, o.confirmed, o.times, o.problem, o.number) for o in orders],
+        )
+
+    def note(self, now: float, kind: str, text: str) -> None:
+        """Log a command (``sent``), an ``outage``, a ``node`` or an ``alarm``."""
+        self._db.execute("INSERT INTO log VALUES (?, ?, ?)", (now, kind, text))
+
+    def notes(self, kind: str | None = None, last: int = -1) -> list[tuple[float, str, str]]:
+        """Return what was logged, oldest first, of one kind or all; only so many of the last."""
+        where, values = ("WHERE kind=?", [kind]) if kind else ("", [])
+        found = f"SELECT date, kind, text FROM log {where} ORDER BY rowid DESC LIMIT ?"
+        return self._db.execute(found, [*values, last]).fetchall()[::-1]
+
+    def count_notes(self) -> Mapping[str, int]:
+        """Return how much was logged by kind."""
+        return dict(self._db.execute("SELECT kind, COUNT(*) FROM log GROUP BY kind"))
+
+
+def is_journal(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file is an SQLite file, as journals are."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
+def _locked(path: Path) -> int:
+    """Return an open lock beside the journal, which ends with this process, however it ends."""
+    try:
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InputError(
+            f"{path}: {error.strerror}; a file that can be written is expected"
+        ) from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise InputError(
+            f"{path}: another process decides with this journal; one at a time is expected"
+        ) from None
+    return lock

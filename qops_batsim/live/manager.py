@@ -1,0 +1,118 @@
+"""Interface of a resource manager: what is seen of its jobs and nodes, and what it can be told.
+
+Another one than Slurm (Flux, PBS) needs a class with these methods and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from qops_batsim.errors import QopsError
+from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
+
+
+class Unreachable(QopsError):
+    """The resource manager does not answer: no news, which is not the news that all is gone."""
+
+
+class JobPhase(StrEnum):
+    """Phases of a job as its resource manager tells them."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    """It has its nodes, be it that it has not left them yet."""
+    ENDED = "ended"
+
+
+class NodeState(StrEnum):
+    """States of a node; of an unknown one there is no news."""
+
+    THERE = "there"
+    AWAY = "away"
+    UNKNOWN = "unknown"
+
+
+class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as its resource manager tells it; dates in seconds since 1970, None where unknown.
+
+    Attributes
+    ----------
+    limit
+        Longest run time (seconds), None for no limit.
+    restarts
+        How often it was put back into the queue; each time it is submitted anew.
+    is_held
+        Whether it waits until an administrator, that is, this program, releases it.
+    is_ready
+        Whether nothing else keeps it from starting: its user's hold, a dependency, a date.
+    asks
+        Words and values of its comment that are for us: ``deadline``, ``tolerance``.
+    manager_deadline
+        Deadline that the resource manager knows and acts upon.
+    outcome
+        Final state by Batsim's name.
+    """
+
+    id: str
+    phase: JobPhase
+    nodes: int
+    limit: float | None = None
+    submitted: float = 0.0
+    start: float | None = None
+    end: float | None = None
+    restarts: int = 0
+    user: str = ""
+    is_held: bool = False
+    is_ready: bool = True
+    hosts: tuple[str, ...] = ()
+    asks: Mapping[str, str] = {}
+    manager_deadline: float | None = None
+    outcome: str = COMPLETED_SUCCESSFULLY
+
+
+class ResourceManager(Protocol):
+    """The part of a resource manager that live decisions need.
+
+    ``jobs`` and ``nodes`` raise :class:`Unreachable` where nothing is known. The others change
+    something; each can be said twice without another effect than once, and raises a
+    :class:`CommandFailed` if it was refused.
+    """
+
+    def jobs(self) -> list[SeenJob]:
+        """Return all jobs that wait or run, and those that ended a short time ago."""
+
+    def nodes(self) -> dict[str, NodeState]:
+        """Return the nodes that jobs can run on."""
+
+    def hold(self, job_ids: Sequence[str]) -> None:
+        """Keep waiting jobs from starting, so that their users cannot release them."""
+
+    def start(self, job_id: str, hosts: Sequence[str]) -> None:
+        """Have a held job start now, on these nodes."""
+
+    def release(self, job_ids: Sequence[str]) -> None:
+        """Hand held jobs back: they start when the resource manager wants it."""
+
+    def refuse(self, job_id: str, why: str) -> None:
+        """Tell the user why, and cancel a waiting job."""
+
+    def requeue(self, job_id: str) -> None:
+        """End the run of a job, which waits again, held."""
+
+    def tell(self, texts: Mapping[str, str]) -> None:
+        """Show the users of jobs a text each."""
+
+
+class CommandFailed(QopsError):
+    """The resource manager has refused a command."""
+
+
+def natural_key(name: str) -> list[tuple[int, str]]:
+    """Return a key that puts names in the order of the numbers in them: n2 before n10."""
+    parts = re.findall(r"\d+|\D+", name)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

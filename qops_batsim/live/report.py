@@ -1,0 +1,170 @@
+"""Report of a journal: what was promised and kept, and whether the embedded engine agrees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import QOS_REJECTED
+from qops_batsim.live.book import PROFILE, WORKLOAD, Book
+from qops_batsim.live.fates import Fate, Tally, decided_fates, tally
+from qops_batsim.live.journal import About, Entry, Journal
+from qops_batsim.live.manager import JobPhase, SeenJob
+from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.timing import SHORTEST
+from qops_batsim.workload.model import Workload, delay_profile, read_jobs
+
+
+class LiveReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Report of a journal; durations in seconds.
+
+    Attributes
+    ----------
+    decided
+        What was decided, and came of it; in a shadow, what would have come of it.
+    manager
+        What the resource manager made of the same jobs by itself; None where it did not decide.
+    embedded
+        What the same scheduler decides on the embedded engine, with the run times that came out.
+    agreeing
+        Jobs that got the same answer there, of those that got one in both.
+    compared
+        Number of those.
+    told_after
+        Median and longest time from submission to the answer, as (median, longest).
+    """
+
+    jobs: int
+    decided: Tally | None
+    manager: Tally | None
+    embedded: Tally | None
+    agreeing: int = 0
+    compared: int = 0
+    told_after: tuple[float, float] | None = None
+    alarms: int = 0
+    outages: int = 0
+
+
+def report(
+    journal: Journal,
+    scheduler: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    run_times: Mapping[str, float] | None = None,
+) -> LiveReport:
+    """Return the report of a journal.
+
+    Parameters
+    ----------
+    scheduler, settings
+        What decides on the embedded engine. Default: what the journal was begun with.
+    run_times
+        Run times of jobs that are known otherwise (seconds), as those of refused ones.
+    """
+    about = journal.about
+    if about is None:
+        raise InputError(f"{journal.path}: is empty; a journal that has begun is expected")
+    name = scheduler or about.scheduler
+    options = dict(about.options if scheduler is None else settings or {})
+    if not name:
+        raise InputError(f"{journal.path}: only watches; the scheduler to ask is expected")
+    entries = journal.entries()
+    seen = [job for job, _ in journal.seen()]
+    decided = decided_fates(entries)
+    workload = seen_workload(about, seen, entries, run_times or {}, str(journal.path))
+    embedded = embedded_fates(about, workload, name, options)
+    both = [job for job, fate in decided.items() if fate.answer and job in embedded]
+    agreeing = sum(decided[job].answer == embedded[job].answer for job in both)
+    waits = [
+        each.answered - each.submitted
+        for each in entries
+        if each.answered is not None and each.number == 0 and each.asked is not None
+    ]
+    notes = journal.count_notes()
+    return LiveReport(
+        jobs=len(workload.jobs),
+        decided=tally(decided.values()) if entries else None,
+        manager=None if about.mode == "live" else tally(_managed(about, seen).values()),
+        embedded=tally(embedded.values()),
+        agreeing=agreeing,
+        compared=len(both),
+        told_after=(float(np.median(waits)), max(waits)) if waits else None,
+        alarms=notes.get("alarm", 0),
+        outages=notes.get("outage", 0) // 2,
+    )
+
+
+def _managed(about: About, seen: Sequence[SeenJob]) -> dict[str, Fate]:
+    """Return what the resource manager made of the jobs by itself."""
+    book = Book(about)
+    fates: dict[str, Fate] = {}
+    for job in seen:
+        asked = book.deadline_of(job)
+        if asked is None:
+            continue
+        fate = fates.setdefault(job.id, Fate(asked))
+        ran = job.phase is JobPhase.ENDED and job.start is not None
+        fate.end = job.end if ran and job.outcome != "COMPLETED_KILLED" else None
+    return fates
+
+
+def seen_workload(
+    about: About,
+    seen: Sequence[SeenJob],
+    entries: Sequence[Entry],
+    run_times: Mapping[str, float],
+    source: str,
+) -> Workload:
+    """Return the jobs that were submitted, with their run times as far as they are known.
+
+    Else a job is taken to run until its limit.
+    """
+    book = Book(about)
+    first: dict[str, SeenJob] = {}
+    known: dict[str, float] = dict(run_times)
+    for job in seen:
+        if job.submitted >= about.origin:
+            first.setdefault(job.id, job)
+        if job.phase is JobPhase.ENDED and job.start is not None and job.end is not None:
+            known.setdefault(job.id, job.end - job.start)
+    firsts = {each.job: each for each in reversed(entries) if each.is_ours}
+    jobs, profiles = [], {}
+    for job in first.values():
+        entry = firsts.get(job.id) or book.new_entry(job, job.submitted)
+        if entry.deadline is not None and entry.deadline < 0:
+            continue
+        asked = msgspec.structs.replace(entry, deadline=entry.asked)
+        name, profile = delay_profile(max(known.get(job.id, job.limit or 0.0), SHORTEST))
+        profiles[name] = profile
+        jobs.append({**book.job_of(asked).fields, "id": job.id, "profile": name})
+    jobs.sort(key=lambda fields: fields["subtime"])
+    found = read_jobs(jobs, profiles, source)
+    return Workload(found, profiles or {PROFILE: {}}, len(about.nodes), {}, source)
+
+
+def embedded_fates(
+    about: About, workload: Workload, scheduler: str, options: Mapping[str, Any]
+) -> dict[str, Fate]:
+    """Return what the scheduler decides about the jobs on the embedded engine."""
+    if not workload.jobs:
+        return {}
+    module = make_scheduler(scheduler, options)
+    simulation = simulate(module, workload, allow_smaller_machine=True)
+    ends = {each.job.id.partition("#")[0]: each for each in simulation.ended}
+    decisions = module.qos_log.decisions()
+    fates = {}
+    for job in workload.jobs:
+        if job.qos is None or job.qos.deadline is None:
+            continue
+        run = f"{WORKLOAD}!{job.id}"
+        fate = fates[job.id] = Fate(job.qos.deadline)
+        refused = decisions.get(run) == QOS_REJECTED
+        fate.promise = None if refused else module.qos_log.record(run).admitted_deadline
+        fate.answer = "refused" if refused else "promised" if fate.promise is not None else ""
+        ended = ends.get(run)
+        fate.end = None if refused or ended is None else ended.finish
+    return fates

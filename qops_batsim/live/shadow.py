@@ -1,0 +1,142 @@
+"""Shadow of a resource manager: the same jobs, run as if decisions had been carried out.
+
+What changes anything stays in this process: the resource manager itself is only looked at. A job
+that is started in the shadow runs there for as long as it really does, be it at another time; as
+long as that is not known it runs on, at most until its limit. What has happened to jobs before
+they were seen is not asked: those that run when the shadow begins run in it as well.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
+from qops_batsim.live.journal import About, Entry
+from qops_batsim.live.manager import JobPhase, NodeState, ResourceManager, SeenJob
+
+
+class _Shadow(msgspec.Struct):
+    """A job in the shadow: what was done with it; dates in seconds since 1970."""
+
+    is_held: bool = False
+    restarts: int = 0
+    start: float | None = None
+    hosts: tuple[str, ...] = ()
+    is_over: bool = False
+    is_real: bool = False
+    """Whether it ran before the shadow began."""
+
+
+class ShadowManager:
+    """A resource manager that looks at another one, and changes nothing there.
+
+    Parameters
+    ----------
+    begun
+        When the shadow began (seconds since 1970); None: with the first look.
+    entries, seen
+        What the journal has of a shadow that goes on.
+    """
+
+    def __init__(
+        self,
+        manager: ResourceManager,
+        about: About | None = None,
+        entries: Iterable[Entry] = (),
+        seen: Iterable[tuple[SeenJob, float]] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._manager, self._clock = manager, clock
+        self._known: dict[str, SeenJob] = {}
+        self._shadows: dict[str, _Shadow] = {}
+        self._has_begun = about is not None
+        for job, _ in seen:
+            self._known[job.id] = job
+        for entry in entries:
+            self._shadows[entry.job] = _Shadow(
+                is_held=True,
+                restarts=entry.restarts,
+                start=entry.ordered,
+                hosts=tuple(entry.hosts),
+                is_over=entry.phase in ("gone", "refused"),
+                is_real=not entry.is_ours,
+            )
+
+    def jobs(self) -> list[SeenJob]:
+        """Return the jobs as they are in the shadow."""
+        real = {job.id: job for job in self._manager.jobs()}
+        if not self._has_begun:
+            self._has_begun = True
+            for job in real.values():
+                if job.phase is not JobPhase.WAITING:
+                    over = job.phase is JobPhase.ENDED
+                    self._shadows[job.id] = _Shadow(is_real=True, is_over=over)
+        self._known |= real
+        return [job for each in list(self._known.values()) for job in self._seen(each, real)]
+
+    def _seen(self, job: SeenJob, real: Mapping[str, SeenJob]) -> Iterator[SeenJob]:
+        """Yield a job as it is in the shadow, and forget it when nobody asks any more."""
+        shadow = self._shadows.setdefault(job.id, _Shadow())
+        if shadow.is_over and job.id not in real:
+            del self._known[job.id], self._shadows[job.id]
+            return
+        if shadow.is_real:
+            yield job
+            return
+        told = replace(job, restarts=shadow.restarts, is_held=shadow.is_held, hosts=shadow.hosts)
+        ran = job.start is not None and job.phase is not JobPhase.WAITING
+        if job.phase is JobPhase.ENDED and not ran:
+            shadow.is_over = True
+        if shadow.is_over:
+            yield replace(told, phase=JobPhase.ENDED, start=None, outcome=COMPLETED_KILLED)
+        elif shadow.start is None:
+            yield replace(told, phase=JobPhase.WAITING, is_ready=True, start=None, end=None)
+        else:
+            yield self._running(told, job, shadow.start)
+
+    def _running(self, told: SeenJob, job: SeenJob, start: float) -> SeenJob:
+        """Return a job that runs in the shadow since a date, or has run."""
+        end, outcome = None, job.outcome
+        if job.end is not None and job.start is not None:
+            end = start + job.end - job.start
+        elif job.limit is not None:
+            end, outcome = start + job.limit, COMPLETED_WALLTIME_REACHED
+        if end is None or end > self._clock():
+            return replace(told, phase=JobPhase.RUNNING, start=start, end=None)
+        self._shadows[job.id].is_over = True
+        return replace(told, phase=JobPhase.ENDED, start=start, end=end, outcome=outcome)
+
+    def nodes(self) -> dict[str, NodeState]:
+        """Return the nodes as they are."""
+        return self._manager.nodes()
+
+    def hold(self, job_ids: Sequence[str]) -> None:
+        """Hold jobs in the shadow."""
+        for job_id in job_ids:
+            self._shadows[job_id].is_held = True
+
+    def start(self, job_id: str, hosts: Sequence[str]) -> None:
+        """Start a job in the shadow."""
+        shadow = self._shadows[job_id]
+        if shadow.start is None:
+            shadow.start, shadow.hosts = self._clock(), tuple(hosts)
+
+    def release(self, job_ids: Sequence[str]) -> None:
+        """Do nothing: nothing is held."""
+
+    def refuse(self, job_id: str, why: str) -> None:
+        """Cancel a job in the shadow."""
+        self._shadows[job_id].is_over = True
+
+    def requeue(self, job_id: str) -> None:
+        """Put a job back into the queue in the shadow."""
+        shadow = self._shadows[job_id]
+        if shadow.start is not None:
+            shadow.start, shadow.restarts = None, shadow.restarts + 1
+
+    def tell(self, texts: Mapping[str, str]) -> None:
+        """Say nothing to anybody."""

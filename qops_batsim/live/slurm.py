@@ -1,0 +1,254 @@
+"""Slurm as a resource manager, by ``squeue``, ``sinfo``, ``scontrol`` and ``scancel``.
+
+Tested with Slurm 22.05. Pitfalls that this module knows are in docs/live.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+
+from qops_batsim.errors import InputError, printable, shown
+from qops_batsim.jobs import (
+    COMPLETED_FAILED,
+    COMPLETED_KILLED,
+    COMPLETED_SUCCESSFULLY,
+    COMPLETED_WALLTIME_REACHED,
+)
+from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, SeenJob, Unreachable
+
+PATIENCE = 20.0
+"""Longest time for an answer of Slurm (seconds)."""
+
+MOST_AT_ONCE = 500
+"""Most jobs that one command names."""
+
+LONGEST_TEXT = 200
+"""Letters of what a user is told."""
+
+_COLUMNS = {
+    "JobArrayID": 40,
+    "State": 14,
+    "NumNodes": 10,
+    "TimeLimit": 20,
+    "SubmitTime": 14,
+    "StartTime": 14,
+    "EndTime": 14,
+    "RestartCnt": 8,
+    "Reason": 40,
+    "deadline": 14,
+    "UserName": 40,
+    "NodeList": 1000,
+    "Comment": 400,
+}
+"""Columns of squeue and their widths; only the last may hold the sign between them."""
+
+_RUNNING = {"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "STAGE_OUT"} | {
+    "SIGNALING",
+    "RESIZING",
+}
+_WAITING = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+_OUTCOMES = {
+    "COMPLETED": COMPLETED_SUCCESSFULLY,
+    "TIMEOUT": COMPLETED_WALLTIME_REACHED,
+    "FAILED": COMPLETED_FAILED,
+    "OUT_OF_MEMORY": COMPLETED_FAILED,
+}
+_NOT_READY = re.compile(r"JobHeldUser|Dependency|BeginTime|PartitionDown|PartitionInactive")
+
+_AWAY = ("down", "drain", "fail", "maint", "boot", "power", "reserved", "inval", "blocked")
+_NO_NEWS = ("unk", "future", "no_respond")
+
+_DURATION = re.compile(r"(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)")
+_ASKED = re.compile(r"(?:^|[\s,;])(deadline|tolerance|qops)(?:=([^\s,;]*))?")
+
+Run = Callable[[Sequence[str], str], str]
+"""Runs a command with an input and returns its output; raises what :func:`run_command` does."""
+
+
+def run_command(command: Sequence[str], stdin: str = "") -> str:
+    """Run a command of Slurm and return what it says, with dates in seconds since 1970."""
+    environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+    try:
+        done = subprocess.run(
+            [*command],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
+            env=environment,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise InputError(f"{command[0]}: not installed; Slurm's commands are expected") from None
+    except subprocess.TimeoutExpired:
+        raise Unreachable(f"{command[0]} has not answered within {PATIENCE:g} s") from None
+    said = done.stderr.strip() or done.stdout.strip()
+    if done.returncode or "error:" in done.stderr:
+        unreachable = re.search(
+            r"[Uu]nable to contact|[Cc]onnection|[Tt]imed? ?out|Zero Bytes", said
+        )
+        kind = Unreachable if unreachable else CommandFailed
+        raise kind(f"{' '.join(command[:3])}: {printable(said) or f'exit code {done.returncode}'}")
+    return done.stdout
+
+
+class Slurm:
+    """A partition of Slurm, or all of it.
+
+    Parameters
+    ----------
+    partition
+        Name of the partition whose jobs and nodes count; None for all.
+    run
+        Runs the commands.
+    """
+
+    def __init__(self, partition: str | None = None, run: Run = run_command) -> None:
+        self._of = [] if partition is None else ["-p", partition]
+        self._run = run
+        self._with_deadline: set[str] = set()
+
+    def jobs(self) -> list[SeenJob]:
+        """Return the jobs, tasks of arrays one by one."""
+        form = ",".join(f"{name}:{width}|" for name, width in _COLUMNS.items())
+        said = self._run(["squeue", "-h", "-a", "-r", "-t", "all", *self._of, "-O", form], "")
+        jobs = [job for line in said.splitlines() if (job := read_job(line)) is not None]
+        self._with_deadline = {job.id for job in jobs if job.manager_deadline is not None}
+        return jobs
+
+    def nodes(self) -> dict[str, NodeState]:
+        """Return the nodes."""
+        said = self._run(["sinfo", "-h", "-N", *self._of, "-o", "%N|%T"], "")
+        pairs = (line.strip().split("|") for line in said.splitlines() if "|" in line)
+        return {name: node_state(state) for name, state in pairs}
+
+    def hold(self, job_ids: Sequence[str]) -> None:
+        """Hold jobs as an administrator, and move their deadlines away, which cannot be cleared.
+
+        Slurm would cancel a job whose whole limit does not fit before its own deadline any more.
+        """
+        self._each("hold", job_ids)
+        for job_id in self._with_deadline.intersection(job_ids):
+            self._run(["scontrol", "update", f"jobid={job_id}", "Deadline=now+365days"], "")
+
+    def start(self, job_id: str, hosts: Sequence[str]) -> None:
+        """Release a job onto nodes; a requeued one would wait two minutes more otherwise."""
+        nodes = [f"ReqNodeList={','.join(hosts)}"] if hosts else []
+        self._run(["scontrol", "update", f"jobid={job_id}", "StartTime=now", *nodes], "")
+        self._run(["scontrol", "release", job_id], "")
+
+    def release(self, job_ids: Sequence[str]) -> None:
+        """Release jobs without a word where."""
+        self._each("release", job_ids)
+
+    def refuse(self, job_id: str, why: str) -> None:
+        """Cancel a job that waits; one that has ended takes no comment any more."""
+        with suppress(CommandFailed):  # Slurm takes no comment on a job that cannot run at all.
+            self.tell({job_id: why})
+        self._run(["scancel", "--state=PENDING", job_id], "")
+
+    def requeue(self, job_id: str) -> None:
+        """Requeue and hold a job."""
+        self._run(["scontrol", "requeuehold", job_id], "")
+
+    def tell(self, texts: Mapping[str, str]) -> None:
+        """Set the AdminComment of jobs."""
+        for job_id, text in texts.items():
+            said = printable(text).replace('"', "'")[:LONGEST_TEXT]
+            self._run(["scontrol", "update", f"jobid={job_id}", f"AdminComment={said}"], "")
+
+    def _each(self, word: str, job_ids: Sequence[str]) -> None:
+        for first in range(0, len(job_ids), MOST_AT_ONCE):
+            self._run(["scontrol", word, ",".join(job_ids[first : first + MOST_AT_ONCE])], "")
+
+
+def read_job(line: str) -> SeenJob | None:
+    """Return the job of a line of squeue; None for what is no job of one part."""
+    cells = [cell.strip() for cell in line.split("|", len(_COLUMNS) - 1)]
+    if len(cells) != len(_COLUMNS):
+        raise Unreachable(f"squeue says {shown(line)}; {len(_COLUMNS)} columns are expected")
+    told = dict(zip(_COLUMNS, cells, strict=True))
+    state, reason, nodes = told["State"], told["Reason"], told["NumNodes"]
+    if "+" in told["JobArrayID"]:
+        return None
+    phase = JobPhase.ENDED
+    if state in _WAITING:
+        phase = JobPhase.WAITING
+    elif state in _RUNNING:
+        phase = JobPhase.RUNNING
+    asks = dict(_ASKED.findall(told["Comment"].rstrip("|")))
+    waits = ("Held" in reason and bool(asks)) or not _NOT_READY.search(reason)
+    return SeenJob(
+        id=told["JobArrayID"],
+        phase=phase,
+        nodes=int(nodes.partition("-")[0] or 0),
+        limit=read_limit(told["TimeLimit"]),
+        submitted=_date(told["SubmitTime"]) or 0.0,
+        start=None if phase is JobPhase.WAITING else _date(told["StartTime"]),
+        end=_date(told["EndTime"]) if phase is JobPhase.ENDED else None,
+        restarts=int(told["RestartCnt"] or 0),
+        user=told["UserName"],
+        is_held=reason == "JobHeldAdmin",
+        is_ready=waits,
+        hosts=tuple(expanded(told["NodeList"])),
+        asks=asks,
+        manager_deadline=_date(told["deadline"]),
+        outcome=_OUTCOMES.get(state, COMPLETED_KILLED),
+    )
+
+
+def node_state(text: str) -> NodeState:
+    """Return the state of a node: one that does not answer (``idle*``) is no news yet.
+
+    >>> [str(node_state(text)) for text in ("idle", "allocated*", "down*", "unknown", "draining")]
+    ['there', 'unknown', 'away', 'unknown', 'away']
+    """
+    word = text.lower()
+    if word.startswith(_AWAY):
+        return NodeState.AWAY
+    return NodeState.UNKNOWN if word.startswith(_NO_NEWS) or "*" in word else NodeState.THERE
+
+
+def read_limit(text: str) -> float | None:
+    """Return a limit in seconds, None for none.
+
+    >>> [read_limit(text) for text in ("1:00", "30", "2:00:00", "1-12:00:00", "UNLIMITED")]
+    [60.0, 30.0, 7200.0, 129600.0, None]
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(each or 0) for each in match.groups())
+    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+
+
+def expanded(names: str) -> Iterator[str]:
+    """Yield the names of a list of nodes.
+
+    >>> list(expanded("n[1-2,09-10],gpu7"))
+    ['n1', 'n2', 'n09', 'n10', 'gpu7']
+    """
+    for base, ranges, rest in re.findall(r"([^,\[]+)(?:\[([^\]]*)\]([^,\[]*))?", names):
+        for part in ranges.split(",") if ranges else [""]:
+            first, dash, last = part.partition("-")
+            if not dash:
+                yield f"{base}{part}{rest}"
+                continue
+            for number in range(int(first), int(last) + 1):
+                yield f"{base}{number:0{len(first)}d}{rest}"
+
+
+def _date(text: str) -> float | None:
+    return float(text) if text.isdigit() and text != "0" else None
+
+
+def read_config(run: Run = run_command) -> dict[str, str]:
+    """Return Slurm's settings by name in small letters."""
+    said = run(["scontrol", "show", "config"], "")
+    pairs = (line.split("=", 1) for line in said.splitlines() if "=" in line)
+    return {name.strip().lower(): value.strip() for name, value in pairs}

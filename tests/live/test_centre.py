@@ -1,0 +1,236 @@
+"""A live centre on a fake resource manager: what it promises, starts and refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from live_site import Site
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
+from qops_batsim.live.centre import hand_back
+from qops_batsim.live.fates import counts
+from qops_batsim.live.journal import Journal
+from qops_batsim.live.manager import JobPhase, NodeState
+
+
+def test_a_job_with_a_deadline_is_held_promised_started_and_told(site: Site) -> None:
+    """
+    n1-n4 │ 1 1 1 1 1 │ 2 2 2
+          0          300     600 + margin
+    """
+    first = site.fake.submit(4, limit=600, run_time=300, deadline=1000)
+    second = site.fake.submit(4, limit=600, run_time=200, deadline=2000)
+    site.pass_time(10)
+    assert (first.phase, first.hosts) == (JobPhase.RUNNING, ("n1", "n2", "n3", "n4"))
+    assert second.is_held
+    assert second.told.startswith("promised by ")
+    assert ", planned start " in second.told
+    site.pass_time(600)
+    assert site.entry("1").promise == 1_001_000
+    assert counts(site.journal.entries()) == {
+        "waiting": 0,
+        "running": 0,
+        "promised": 2,
+        "kept": 2,
+        "broken": 0,
+        "refused": 0,
+    }
+
+
+def test_a_job_that_cannot_be_in_time_is_cancelled_with_reason_and_what_could_be(
+    site: Site,
+) -> None:
+    site.fake.submit(4, limit=600, run_time=300, deadline=1000)
+    late = site.fake.submit(4, limit=600, run_time=200, deadline=900)
+    site.pass_time(3)
+    assert late.phase is JobPhase.ENDED
+    assert late.told.startswith("refused: its own deadline (")
+    assert "; could be promised by " in late.told
+    assert site.fake.effects["refused", "2", 0] == 1
+    assert site.entry("2").answer == "refused"
+
+
+def test_a_refused_job_may_wait_on_without_a_deadline(tmp_path: Path) -> None:
+    site = Site(tmp_path / "j.db")
+    site.kept = {"keeps_refused": True}
+    site.restart()
+    site.fake.submit(4, limit=600, run_time=300)
+    site.pass_time(2)
+    late = site.fake.submit(4, limit=600, run_time=200, deadline=900)
+    site.pass_time(1000)
+    assert late.outcome != COMPLETED_KILLED
+    assert [each.run for each in site.journal.entries()] == ["w0!1", "w0!2", "w0!2r1"]
+    site.journal.close()
+
+
+def test_a_deadline_that_is_no_date_is_refused_in_words(site: Site) -> None:
+    job = site.fake.submit(1)
+    job.asks = {"deadline": "tomorrow"}
+    site.pass_time(2)
+    assert job.told.startswith("refused: deadline=tomorrow is no date")
+
+
+def test_what_its_user_cancels_leaves_the_plan(site: Site) -> None:
+    site.fake.submit(4, limit=600, run_time=600)
+    site.pass_time(2)
+    site.fake.submit(4, limit=600, run_time=300, deadline=1400)
+    site.pass_time(3)
+    site.fake.cancel("2")
+    third = site.fake.submit(4, limit=600, run_time=300, deadline=1400)
+    site.pass_time(3)
+    assert site.entry("2").outcome == REJECTED
+    assert third.told.startswith("promised by ")
+
+
+def test_a_changed_limit_is_a_new_request(site: Site) -> None:
+    site.fake.submit(4, limit=600, run_time=600)
+    site.pass_time(2)
+    changed = site.fake.submit(4, limit=600, run_time=300, deadline=1400)
+    site.pass_time(3)
+    assert site.entry("2").answer == "promised"
+    changed.limit = 1200
+    site.pass_time(3)
+    assert (site.entry("2").run, site.entry("2").answer) == ("w0!2r1", "refused")
+
+
+def test_a_job_that_somebody_else_starts_takes_its_nodes_away(site: Site) -> None:
+    site.pass_time(2)
+    other = site.fake.submit(2, limit=600, run_time=300)
+    other.phase, other.start, other.hosts = JobPhase.RUNNING, site.fake.now, ("n1", "n2")
+    other.end = site.fake.now + 300
+    wide = site.fake.submit(4, limit=60, run_time=30, deadline=5000)
+    small = site.fake.submit(2, limit=60, run_time=30, deadline=300)
+    site.pass_time(5)
+    assert (small.phase, small.hosts) == (JobPhase.RUNNING, ("n3", "n4"))
+    assert wide.told.startswith("refused: asks for 4 processors; 2 of 4 hosts are away")
+    site.pass_time(400)
+    assert site.fake.submit(4, deadline=2000).phase is JobPhase.WAITING
+    site.pass_time(2)
+    assert site.entry("4").answer == "promised"
+    assert not site.entry("1").is_ours
+
+
+def test_a_promise_outlives_the_loss_of_its_node_as_far_as_it_can(site: Site) -> None:
+    """n1 goes down under job 1, which is requeued, and kept: there was time enough."""
+    job = site.fake.submit(2, limit=300, run_time=200, deadline=2000)
+    site.pass_time(100)
+    site.fake.lose_node("n1")
+    site.pass_time(400)
+    assert (job.phase, job.hosts, job.restarts) == (JobPhase.ENDED, ("n2", "n3"), 1)
+    runs = [(each.run, each.outcome) for each in site.journal.entries()]
+    assert runs == [("w0!1", COMPLETED_KILLED), ("w0!1r1", "COMPLETED_SUCCESSFULLY")]
+    assert site.entry("1").promise == site.entry("1").asked
+    assert any("was requeued" in line for line in site.lines)
+
+
+def test_a_promised_job_whose_node_was_lost_is_never_cancelled(site: Site) -> None:
+    job = site.fake.submit(4, limit=300, run_time=200, deadline=400)
+    site.pass_time(100)
+    site.fake.lose_node("n1")
+    site.pass_time(60)
+    assert job.phase is JobPhase.WAITING
+    assert "which cannot be kept" in job.told
+    site.fake.states["n1"] = NodeState.THERE
+    site.pass_time(400)
+    assert job.phase is JobPhase.ENDED
+    assert site.fake.effects["refused", "1", 1] == 0
+    assert counts(site.journal.entries())["broken"] == 1
+
+
+def test_no_news_is_no_loss(site: Site) -> None:
+    """Without an answer nothing is told to the module; nodes of unknown state stay."""
+    job = site.fake.submit(2, limit=300, run_time=200, deadline=1000)
+    site.pass_time(5)
+    site.fake.is_down = True
+    site.pass_time(20)
+    site.fake.is_down = False
+    site.fake.states = dict.fromkeys(site.fake.states, NodeState.UNKNOWN)
+    site.pass_time(5)
+    assert site.journal.last_message[0] == 2  # The begin, and the submission.
+    assert [text for _, _, text in site.journal.notes("outage")] == [
+        "no answer",
+        "over after 20.0 s",
+    ]
+    site.pass_time(300)
+    assert site.entry("1").end <= site.entry("1").promise
+    assert job.phase is JobPhase.ENDED
+
+
+def test_a_start_without_effect_is_sent_again_and_in_the_end_given_up(site: Site) -> None:
+    """n1 is taken by what nobody tells of, so that the job cannot start there."""
+    site.fake.latency = 1e9
+    job = site.fake.submit(1, limit=60, run_time=30)
+    site.pass_time(40)
+    starts = [said for said in site.fake.said if said.startswith("start")]
+    assert len(starts) == 4
+    site.pass_time(40)
+    assert site.entry("1").run == "w0!1r1"
+    assert any(
+        "has not started within 60 s on n1; it is planned anew" in line for line in site.lines
+    )
+    assert job.phase is JobPhase.WAITING
+
+
+def test_killed_jobs_are_requeued_and_keep_their_promise(tmp_path: Path) -> None:
+    """
+    n1-n4 │ 1 1 (killed) │ 2 2 2 │ 1#1 1#1 1#1
+    """
+    options = {"grace": 5.0, "kill_and_restart": True}
+    site = Site(tmp_path / "j.db", scheduler="fqops", options=options)
+    victim = site.fake.submit(4, limit=300, run_time=250, deadline=2000)
+    site.pass_time(30)
+    urgent = site.fake.submit(4, limit=100, run_time=50, deadline=200)
+    site.pass_time(500)
+    assert site.fake.effects["requeued", "1", 0] == 1
+    assert (urgent.phase, urgent.restarts) == (JobPhase.ENDED, 0)
+    assert (victim.phase, victim.restarts) == (JobPhase.ENDED, 1)
+    assert [each.run for each in site.journal.entries()] == ["w0!1", "w0!2", "w0!1#1"]
+    last = site.entry("1")
+    assert last.end <= last.promise
+    site.journal.close()
+
+
+def test_best_effort_jobs_can_be_left_to_the_manager(tmp_path: Path) -> None:
+    site = Site(tmp_path / "j.db")
+    site.kept = {"takes_best_effort": False}
+    site.restart()
+    site.fake.starts_by_itself = True
+    other = site.fake.submit(1, limit=60, run_time=30)
+    site.pass_time(5)
+    assert other.phase is JobPhase.RUNNING
+    assert site.fake.said == []
+    site.journal.close()
+
+
+def test_easy_decides_as_well(tmp_path: Path) -> None:
+    site = Site(tmp_path / "j.db", scheduler="easy", options={})
+    jobs = [site.fake.submit(nodes, limit=60, run_time=50) for nodes in (3, 4, 1)]
+    site.pass_time(20)
+    assert [job.phase for job in jobs] == [JobPhase.RUNNING, JobPhase.WAITING, JobPhase.RUNNING]
+    site.pass_time(120)
+    assert {job.phase for job in jobs} == {JobPhase.ENDED}
+    site.journal.close()
+
+
+def test_a_second_process_on_one_journal_is_refused(site: Site) -> None:
+    with pytest.raises(InputError, match="another process decides with this journal"):
+        Journal(site.path, writes=True)
+
+
+def test_everything_can_be_handed_back(site: Site) -> None:
+    site.fake.submit(4, limit=600, run_time=300)
+    waiting = [site.fake.submit(4, limit=600, run_time=300) for _ in range(2)]
+    site.pass_time(3)
+    assert hand_back(site.journal, site.fake, site.fake.now) == ["2", "3"]
+    assert not any(job.is_held for job in waiting)
+
+
+def test_a_rehearsal_sends_nothing_and_leaves_the_journal_as_it_is(site: Site) -> None:
+    site.fake.submit(1)
+    site.centre.rehearse()
+    assert site.lines == ["would hold 1", "would start 1 n1"]
+    assert site.fake.said == []
+    assert site.journal.entries() == []
+    assert site.journal.orders() == []
