@@ -14,7 +14,11 @@ from platform_text import HEADER
 
 SCHEDULERS: dict[str, list[dict[str, Any]]] = {
     "fcfs": [{}],
-    "easy": [{}],
+    "easy": [
+        {},
+        {"order": "f1"},
+        {"order": "wfp3", "backfill_order": "sjf", "starvation_bound": 300},
+    ],
     "conservative": [{"reserve": "hosts"}, {"reserve": "processors"}],
     "slack": [{}],
     "nqs": [{}, {"blocked": "machine"}],

@@ -57,6 +57,7 @@ from qops_batsim.scheduling.easy_kernel import (
     new_running,
     put_in_order,
 )
+from qops_batsim.scheduling.easy_orders import LineOrder, ordered_pass
 from qops_batsim.scheduling.profile import Floats, Ints, Queue, Rows, new_queue, up_to_grid
 from qops_batsim.scheduling.slack.decision import Slacks, call_for, decide_slack
 
@@ -143,6 +144,43 @@ def run_easy(events: Events, state: EasyState, hosts: int, estimates: Floats, ke
             hosts,
             events.processors,
             estimates,
+            state.line,
+            state.running,
+            size[0],
+            state.gone,
+            state.started,
+        )
+        for index in range(count):
+            start(events, state.started[index])
+    return int(counts[REASON])
+
+
+@kernel
+def run_ordered_easy(
+    events: Events,
+    state: EasyState,
+    hosts: int,
+    arrivals: Floats,
+    estimates: Floats,
+    keys: Floats,
+    order: LineOrder,
+) -> int:
+    """Backfill likewise, where the order changes with time, or is another one behind the first."""
+    counts, size = events.counts, state.size
+    while next_message(events, state.gone):
+        for job in range(counts[ARRIVED], counts[NEXT]):
+            if fits(events, job, hosts):
+                append(state.line, job)
+        count, size[0] = ordered_pass(
+            events.dates[0],
+            0.0,
+            counts[FREE],
+            hosts,
+            arrivals,
+            events.processors,
+            estimates,
+            keys,
+            order,
             state.line,
             state.running,
             size[0],

@@ -167,8 +167,10 @@ def _keys(
 
     It is asked again in the simulation, which then ends as it would.
     """
-    if type(module) is Easy or not isinstance(module, Easy):
+    if not isinstance(module, Easy):
         return np.empty(0)
+    if type(module) is Easy:
+        return _named_keys(module, jobs)
     from qops_batsim.engine.delay_jobs import told_jobs
 
     keys, before = np.zeros(len(jobs.processors)), dict(vars(module))
@@ -183,19 +185,37 @@ def _keys(
     return keys
 
 
+def _named_keys(module: Easy, jobs: DelayJobs) -> np.ndarray:
+    """Return the keys of the jobs in the order that EASY's options name, empty if it has none."""
+    from qops_batsim.scheduling.core.columns import ARRIVALS, ESTIMATES
+    from qops_batsim.scheduling.easy_orders import set_keys
+
+    order, code = module.line_order()
+    if order is None and not code:
+        return np.empty(0)
+    keys, numbers = np.zeros(len(jobs.processors)), _plan_jobs(jobs).numbers
+    set_keys(code, numbers[ARRIVALS], jobs.processors, numbers[ESTIMATES], keys)
+    return keys
+
+
 def _loop_without_plan(
     module: DecisionModule, jobs: DelayJobs, hosts: int, keys: np.ndarray
 ) -> Callable[[Events], int]:
     """Return the loop of a scheduler without plan, with the state that it keeps."""
     from qops_batsim.running import compiled
-    from qops_batsim.scheduling.core.columns import ESTIMATES
+    from qops_batsim.scheduling.core.columns import ARRIVALS, ESTIMATES
 
     count = len(jobs.processors)
     if type(module) is Fcfs:
         queue = compiled.new_fcfs_state(count, hosts)
         return lambda events: compiled.run_fcfs(events, queue, hosts)
-    state, estimates = compiled.new_easy_state(count, hosts), _plan_jobs(jobs).numbers[ESTIMATES]
-    return lambda events: compiled.run_easy(events, state, hosts, estimates, keys)
+    assert isinstance(module, Easy)
+    state, numbers = compiled.new_easy_state(count, hosts), _plan_jobs(jobs).numbers
+    estimates, order = numbers[ESTIMATES], module.line_order()[0]
+    if order is None:
+        return lambda events: compiled.run_easy(events, state, hosts, estimates, keys)
+    asked = numbers[ARRIVALS], estimates, keys, order
+    return lambda events: compiled.run_ordered_easy(events, state, hosts, *asked)
 
 
 def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:

@@ -3,17 +3,49 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar, SupportsFloat
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, SupportsFloat
 
-from qops_batsim.errors import SimulationError, shown
+from msgspec import Meta
+
+from qops_batsim.errors import InputError, SimulationError, shown
 from qops_batsim.jobs import Job
+from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.scheduling.module import PlannerOptions, SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.timing import GRID_TOLERANCE
 
 if TYPE_CHECKING:
+    from qops_batsim.scheduling.easy_orders import LineOrder
     from qops_batsim.scheduling.profile import Ints
     from qops_batsim.scheduling.table import SlotTable
+
+
+OrderName = Literal["fcfs", "sjf", "ljf", "saf", "lxf", "wfp3", "unicef", "f1", "f2", "f3", "f4"]
+"""Name of an order of :mod:`~qops_batsim.scheduling.easy_orders`."""
+
+
+class EasyOptions(PlannerOptions, frozen=True, kw_only=True):
+    """Options of ``Easy``."""
+
+    order: Annotated[
+        OrderName,
+        Meta(
+            description="order of the waiting jobs: by arrival, shortest, longest, smallest area "
+            "or largest expansion first, or a formula of the literature; ties by arrival"
+        ),
+    ] = "fcfs"
+    backfill_order: Annotated[
+        Literal["same", OrderName],
+        Meta(description="order in which jobs are tried beside the one with the reservation"),
+    ] = "same"
+    starvation_bound: Annotated[
+        Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
+        Meta(
+            description="jobs that have waited so long come before all others, by arrival",
+            extra={"unit": "s"},
+        ),
+    ] = None
 
 
 class Easy(SpaceSharingScheduler):
@@ -29,7 +61,9 @@ class Easy(SpaceSharingScheduler):
     without one is planned as if it never ended. While hosts are away, jobs wider than
     what is left are passed over: the first one that is not has the reservation.
 
-    A subclass that implements :meth:`key` has the waiting jobs in another order:
+    The waiting jobs are in an order by name (:mod:`~qops_batsim.scheduling.easy_orders`); beside
+    the job with the reservation others may be tried in another one. A subclass that implements
+    :meth:`key` has an order of its own:
 
     >>> class ShortestFirst(Easy):
     ...     summary = "EASY, shortest estimate first"
@@ -41,13 +75,24 @@ class Easy(SpaceSharingScheduler):
     """
 
     summary = "EASY backfilling: one reservation, shadow time and extra processors"
-    Options: ClassVar[type[SchedulerOptions]] = PlannerOptions
+    Options: ClassVar[type[SchedulerOptions]] = EasyOptions
+
+    def __init__(self, options: SchedulerOptions | None = None) -> None:
+        super().__init__(options)
+        self._has_key = type(self).key is not Easy.key
+        given = self.options
+        self._orders = given if isinstance(given, EasyOptions) else EasyOptions()
+        if self._has_key and self._orders.order != "fcfs":
+            raise InputError(
+                f"order is {shown(self._orders.order)}, and {type(self).__name__} has a key, which "
+                "is its order; one of both is accepted"
+            )
 
     def key(self, job: Job) -> float:
         """Return what waiting jobs are ordered by, the least first, ties by arrival.
 
         Asked once, when the job arrives, and only about the job and the options: nothing of the
-        simulation is known then. Not implemented: the order of arrival.
+        simulation is known then. Not implemented: the option ``order``.
         """
         raise NotImplementedError
 
@@ -59,11 +104,14 @@ class Easy(SpaceSharingScheduler):
             new_running,
             put_in_order,
         )
+        from qops_batsim.scheduling.easy_orders import key_of, ordered_pass
         from qops_batsim.scheduling.profile import new_queue
         from qops_batsim.scheduling.table import FIRST_CAPACITY, SlotTable
 
         super().begin(system)
-        self._pass, self._put_in_order = easy_pass, put_in_order
+        self._pass, self._ordered_pass = easy_pass, ordered_pass
+        self._put_in_order, self._key_of = put_in_order, key_of
+        self._order, self._keys_by = self.line_order()
         self._table: SlotTable = SlotTable()
         self._line = new_line(FIRST_CAPACITY)
         # No more jobs run than there are processors, nor are as many more chosen to.
@@ -71,8 +119,28 @@ class Easy(SpaceSharingScheduler):
         self._gone, self._started = new_queue(most), new_queue(most).slots
         self._ending = new_running(most)
         self._running_count = 0
-        self._has_key = type(self).key is not Easy.key
         self._sorted = True
+
+    def line_order(self) -> tuple[LineOrder | None, int]:
+        """Return the order in which a pass chooses jobs, and the code of that of their keys.
+
+        None if the line is in the order of the keys, or without keys, for which the code is 0, in
+        that of arrival.
+        """
+        from qops_batsim.scheduling.easy_orders import CHANGING, FCFS, ORDERS, OWN, LineOrder
+
+        options = self._orders
+        code = OWN if self._has_key else ORDERS.index(options.order)
+        changes, keys = code in CHANGING, code
+        if changes:
+            keys = FCFS
+        elif code != FCFS:
+            code = OWN
+        behind, bound = options.backfill_order, options.starvation_bound
+        if not changes and bound is None and behind in ("same", options.order):
+            return None, keys
+        other = code if behind == "same" else ORDERS.index(behind)
+        return LineOrder(code, other, math.inf if bound is None else bound), keys
 
     def arrived(self, job: Job) -> None:
         """Append the job to the line."""
@@ -85,8 +153,14 @@ class Easy(SpaceSharingScheduler):
         slot = self._table.add(job)
         slots[sizes[USED]] = slot
         sizes[USED] += 1
+        numbers = self._table.numbers
         if self._has_key:
-            self._table.numbers.keys[slot] = self.checked_key(job)
+            numbers.keys[slot] = self.checked_key(job)
+            self._sorted = False
+        elif self._keys_by:
+            arrival, estimate = float(numbers.arrivals[slot]), float(numbers.estimates[slot])
+            processors = int(numbers.processors[slot])
+            numbers.keys[slot] = self._key_of(self._keys_by, 0.0, arrival, processors, estimate)
             self._sorted = False
 
     def checked_key(self, job: Job) -> float:
@@ -133,17 +207,20 @@ class Easy(SpaceSharingScheduler):
 
     def schedule(self, now: float) -> None:
         """Start the jobs that fit without delaying the first one that does not."""
-        jobs, numbers = self._table.jobs, self._table.numbers
-        if not self._sorted:
+        jobs, numbers, order = self._table.jobs, self._table.numbers, self._order
+        decide: Callable[..., tuple[int, int]] = self._pass
+        asked: tuple[Any, ...] = numbers.processors, numbers.estimates
+        if order is not None:
+            decide, asked = self._ordered_pass, (numbers.arrivals, *asked, numbers.keys, order)
+        elif not self._sorted:
             self._put_in_order(self._line, numbers.keys)
             self._sorted = True
-        count, self._running_count = self._pass(
+        count, self._running_count = decide(
             float(now),
             self._grace(),
             self.free_count,
             self.capacity.present,
-            numbers.processors,
-            numbers.estimates,
+            *asked,
             self._line,
             self._ending,
             self._running_count,

@@ -23,6 +23,7 @@ KILLS = {"kill_and_restart": True, "tolerance_factor": 4.0, "slack_factor": 2.0}
 SCHEDULERS: list[tuple[str, dict[str, Any]]] = [
     ("fcfs", {}),
     ("easy", {}),
+    ("easy", {"order": "unicef"}),
     ("nqs", {}),
     ("conservative", {}),
     ("conservative", {"reserve": "processors"}),

@@ -50,6 +50,8 @@ Named = str | type[DecisionModule]
 COMPILED = [
     ("fcfs", {}),
     ("easy", {}),
+    ("easy", {"order": "f2"}),
+    ("easy", {"order": "wfp3", "backfill_order": "ljf", "starvation_bound": 4.0}),
     (SmallestFirst, {}),
     ("conservative", {"reserve": "hosts"}),
     ("conservative", {"reserve": "processors"}),

@@ -24,6 +24,8 @@ KILLS = {"kill_and_restart": True, "tolerance_factor": 4.0, "slack_factor": 2.0}
 SCHEDULERS: list[tuple[str, dict[str, Any]]] = [
     ("fcfs", {}),
     ("easy", {}),
+    ("easy", {"order": "saf"}),
+    ("easy", {"order": "lxf", "backfill_order": "sjf"}),
     ("nqs", {}),
     ("nqs", {"blocked": "machine"}),
     ("conservative", {}),

@@ -1,0 +1,167 @@
+"""EASY's orders by name: drawn by hand, against the naive loop, and on whole logs."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from easy_oracle import KEYS, Request, easy_starts
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import REJECTED, Job
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.easy import Easy
+from qops_batsim.scheduling.easy_orders import CHANGING, ORDERS, key_of
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.traces import read_trace
+
+every_order = pytest.mark.parametrize("order", KEYS)
+
+
+def workload_of(machine: int, jobs: list[Request]) -> Workload:
+    listed, profiles = [], {}
+    for job in jobs:
+        name, profile = delay_profile(job.run_time)
+        profiles[name] = profile
+        listed.append(Job(job.name, job.submission, job.processors, name, job.estimate))
+    return Workload(jobs=listed, profiles=profiles, processors=machine)
+
+
+def starts(workload: Workload, **options: Any) -> dict[str, float]:
+    done = simulate(workload, make_cluster(workload.processors), make_scheduler("easy", options))
+    return {each.local_id: each.start for each in done.ended if each.state != REJECTED}
+
+
+def queue_of(*rows: tuple[int, float]) -> Workload:
+    """Return jobs of so many processors and seconds that come while a runs on all four up to 10."""
+    jobs = [Request("a", 0, 4, 10, 10)]
+    names = zip("bcdefgh", rows, strict=False)
+    jobs += [Request(name, 1 + i, *row, row[1]) for i, (name, row) in enumerate(names)]
+    return workload_of(4, jobs)
+
+
+# a runs on all four up to 10. b asks for 3 for 8 s, c 2 for 4 s, d 1 for 20 s.
+#
+#   fcfs b, c, d                    sjf c, b, d                   ljf d, b, c
+#   |dddddddddddddddddddd|          |d...                         |dddddddddddddddddddd|
+#   |bbbbbbbbcccc                  |.   bbbbbbbb                 |bbbbbbbbcccc
+#   |bbbbbbbbcccc                  |ccccbbbbbbbb                 |bbbbbbbbcccc
+#   |bbbbbbbb                      |ccccbbbbbbbb                 |bbbbbbbb
+#   10       18                     10   14                       10       18
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("fcfs", {"b": 10, "c": 18, "d": 10}),
+        ("sjf", {"b": 14, "c": 10, "d": 10}),
+        ("ljf", {"b": 10, "c": 18, "d": 10}),
+        ("saf", {"b": 14, "c": 10, "d": 10}),
+    ],
+)
+def test_orders_that_do_not_change(order: str, expected: dict[str, float]) -> None:
+    found = starts(queue_of((3, 8), (2, 4), (1, 20)), order=order)
+    assert found == {"a": 0, **expected}
+
+
+# At 10 b has waited 9 s of 2, c 8 s of 1 and d 7 s of 7: expansion 5.5, 9 and 2; one at a time.
+# At 11 it is 6 for b and 2.1 for d.
+def test_largest_expansion_first() -> None:
+    found = starts(queue_of((4, 2), (4, 1), (4, 7)), order="lxf")
+    assert found == {"a": 0, "b": 11, "c": 10, "d": 13}
+
+
+# The head b has the reservation at 10. With two processors free, c (2 for 9 s) comes first by
+# arrival; shortest first, d (2 for 3 s) does, and after it e (2 for 4 s).
+def test_the_order_behind_the_reservation_can_be_another_one() -> None:
+    jobs = [Request("a", 0, 2, 10, 10), Request("b", 0, 4, 5, 5)]
+    jobs += [Request("c", 0, 2, 9, 9), Request("d", 0, 2, 3, 3), Request("e", 0, 2, 4, 4)]
+    # Jobs of one date arrive by name: a runs, b waits.
+    plain = starts(workload_of(4, jobs))
+    assert plain == {"a": 0, "b": 10, "c": 0, "d": 15, "e": 15}
+    shortest = starts(workload_of(4, jobs), backfill_order="sjf")
+    assert shortest == {"a": 0, "b": 10, "c": 15, "d": 0, "e": 3}
+
+
+# Shortest first, one-second jobs arrive each second, so the long one b waits as long as they do;
+# with patience of 5 s it goes first from 6 on.
+def test_no_job_starves_with_a_bound() -> None:
+    jobs = [Request("a", 0, 1, 2, 2), Request("b", 1, 1, 9, 9)]
+    jobs += [Request(f"s{i:02}", 1 + i, 1, 1, 1) for i in range(20)]
+    for bound, start in ((None, 22), (5.0, 6)):
+        assert starts(workload_of(1, jobs), order="sjf", starvation_bound=bound)["b"] == start
+
+
+def random_jobs(rng: random.Random, count: int, machine: int) -> list[Request]:
+    jobs, date = [], 0
+    for index in range(count):
+        date += rng.choice([0, 0, 1, 3, 15])
+        run_time = rng.choice([1, 1, 2, 5, 20, 60])
+        estimate = run_time * rng.choice([1, 1, 2, 10])
+        width = min(machine + 1, int(rng.paretovariate(0.9)))
+        jobs.append(Request(f"{index:05}", date, width, run_time, estimate))
+    return jobs
+
+
+@every_order
+@pytest.mark.parametrize("behind", ["same", "sjf", "lxf"])
+@pytest.mark.parametrize("bound", [None, 40.0])
+def test_every_order_equals_the_naive_loop(order: str, behind: str, bound: float | None) -> None:
+    for seed in range(3):
+        rng = random.Random(f"{seed} {order}")
+        machine = rng.choice([3, 8, 30])
+        jobs = random_jobs(rng, 150, machine)
+        expected = easy_starts(machine, jobs, order, behind, bound or float("inf"))
+        options = {"order": order, "backfill_order": behind, "starvation_bound": bound}
+        assert starts(workload_of(machine, jobs), **options) == expected
+        assert len(expected) > 60
+
+
+LOGS = {
+    "KTH-SP2-1996-2.swf.gz": 100,
+    "CTC-SP2-1996-rebuilt.swf.gz": 338,
+    "SDSC-SP2-1998-rebuilt.swf.gz": 128,
+}
+
+
+@pytest.mark.sweep
+@every_order
+@pytest.mark.parametrize("log", LOGS)
+def test_every_order_equals_the_naive_loop_on_whole_logs(
+    log: str, order: str, shared: Path
+) -> None:
+    workload = read_trace(shared / "traces" / log, processors=LOGS[log]).workload
+    jobs = []
+    for job in sorted(workload.jobs, key=lambda each: (each.submission_time, each.id)):
+        seconds = float(workload.profiles[job.profile]["delay"])
+        jobs.append(Request(job.id, job.submission_time, job.processors, seconds, job.estimate))
+    expected = easy_starts(LOGS[log], jobs, order)
+    assert len(expected) == len(jobs)
+    assert starts(workload, order=order) == expected
+
+
+def test_the_orders_of_the_options_are_those_of_the_kernel() -> None:
+    assert set(KEYS) | {"own"} == set(ORDERS)
+    for order, key in KEYS.items():
+        job = Request("1", 50.0, 6, 80.0, 200.0)
+        code = ORDERS.index(order)
+        assert key_of(code, 30.0, 50.0, 6, 200.0) == pytest.approx(key(80.0, job), rel=1e-15)
+        changes = key(80.0, job) != key(90.0, job)
+        assert changes == (code in CHANGING)
+
+
+def test_a_class_with_a_key_has_no_named_order() -> None:
+    class Widest(Easy):
+        def key(self, job: Job) -> float:
+            return -job.processors
+
+    with pytest.raises(InputError, match=r"order is 'sjf', and Widest has a key"):
+        make_scheduler(Widest, {"order": "sjf"})
+    # Its key orders who gets the reservation; behind it, the option does.
+    jobs = [Request("a", 0, 2, 10, 10), Request("b", 0, 1, 2, 20), Request("c", 0, 1, 2, 2)]
+    jobs.append(Request("d", 0, 4, 5, 5))
+    workload = workload_of(3, jobs[:3])
+    done = simulate(workload, make_cluster(3), make_scheduler(Widest, {"backfill_order": "sjf"}))
+    assert {each.local_id: each.start for each in done.ended} == {"a": 0, "b": 0, "c": 2}
