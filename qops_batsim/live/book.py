@@ -13,12 +13,14 @@ What is new in a poll is told to the decision module as an engine would tell it:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
+from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job
 from qops_batsim.live.journal import About, Entry
 from qops_batsim.live.manager import JobPhase, NodeState, SeenJob, natural_key
@@ -153,7 +155,6 @@ class Book:
         number = self._count_runs(job.id)
         name = f"{WORKLOAD}!{job.id}"
         deadline = self.deadline_of(job)
-        tolerance = job.asks.get("tolerance", "")
         return Entry(
             run=f"{name}r{number}" if number else name,
             job=job.id,
@@ -165,7 +166,7 @@ class Book:
             limit=job.limit,
             deadline=deadline,
             asked=deadline,
-            tolerance=float(tolerance) if tolerance.replace(".", "", 1).isdigit() else None,
+            tolerance=_number_in(job.asks.get("tolerance")),
             restarts=job.restarts,
             hosts=list(job.hosts),
             **further,  # type: ignore[arg-type]
@@ -190,13 +191,17 @@ class Book:
         self._set(entry)
         if not job.is_held:
             self.orders.append(("hold", entry, ""))
-        if entry.deadline == -1.0:
-            entry.deadline = entry.asked = None
+        try:
+            if entry.deadline == -1.0:
+                raise InputError(f"deadline={job.asks['deadline']} is no date")
+            told = JobSubmitted(entry.run, self.job_of(entry))
+        except InputError as error:  # What one user writes must not end what all others rely on.
+            entry.deadline = entry.asked = entry.tolerance = None
             entry.answer, entry.answered = "refused", entry.known
-            entry.reason = f"deadline={job.asks['deadline']} is no date"
+            entry.reason = str(error)
             self._refuse(entry)
             return
-        yield JobSubmitted(entry.run, self.job_of(entry))
+        yield told
 
     def job_of(self, entry: Entry) -> Job:
         """Return a run as the module is told of it (seconds since the origin)."""
@@ -413,3 +418,11 @@ class Book:
     def _ask_calls(self, decisions: Sequence[Decision]) -> None:
         self._calls += [each.timestamp for each in decisions if isinstance(each, CallMeLater)]
         self._calls.sort()
+
+
+def _number_in(text: str | None) -> float | None:
+    """Return a number that a user wrote: None if nothing, NaN if something else was written."""
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return math.nan

@@ -234,3 +234,23 @@ def test_a_rehearsal_sends_nothing_and_leaves_the_journal_as_it_is(site: Site) -
     assert site.fake.said == []
     assert site.journal.entries() == []
     assert site.journal.orders() == []
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        *({"deadline": text} for text in ("nan", "inf", "-inf", "1e999", "1e15", "-1e15", "")),
+        *({"deadline": text} for text in ("0001-01-01T00:00", "9999-12-31T23:59:59", "½", "--1")),
+        *({"deadline": "1002000", "tolerance": text} for text in ("²", "nan", "-1", "1.2.3", "x")),
+        {"deadline": "-1"},
+    ],
+)
+def test_no_comment_of_a_user_stops_the_others(site: Site, asks: dict[str, str]) -> None:
+    site.fake.submit(1).asks = asks
+    honest = site.fake.submit(4, limit=600, run_time=300, deadline=5000)
+    site.pass_time(3)
+    assert site.entry(honest.id).answer == "promised"
+    site.restart()
+    site.pass_time(700)
+    assert honest.phase is JobPhase.ENDED
+    assert site.entry(honest.id).outcome == "COMPLETED_SUCCESSFULLY"
