@@ -21,6 +21,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
+from qops_batsim.workload.accounting.rows import elsewhere
 from qops_batsim.workload.model import check_processors
 
 MAX_QUEUE_BYTES = 256 << 20
@@ -119,16 +120,12 @@ Selection = Mapping[str, Sequence[str]]
 """Names that jobs are taken by: of ``partition``, ``qos``, ``account`` and ``reservation``."""
 
 
-def _is_elsewhere(record: dict[str, Any], selection: Selection) -> str:
+def _elsewhere(record: dict[str, Any], selection: Selection) -> str:
     """Return why a job is not of those that are taken, empty if it is."""
     for what, wanted in selection.items():
         told = str(record.get("resv_name" if what == "reservation" else what) or "")
-        # A waiting job may ask for several partitions.
-        names = set(told.split(",")) if what == "partition" else {told}
-        if wanted and "all" not in wanted and not names & set(wanted):
-            return f"of another {what}"
-        if what == "reservation" and not wanted and told:
-            return "inside a reservation"
+        if why := elsewhere("QOS" if what == "qos" else what, told, wanted):
+            return why
     return ""
 
 
@@ -143,8 +140,8 @@ def read_squeue(
         if not isinstance(record, dict) or "job_id" not in record:
             raise InputError(f"{where}: an object with a job_id is expected")
         states = _states(record.get("job_state"), where)
-        if elsewhere := _is_elsewhere(record, selection):
-            left_out[elsewhere] += 1
+        if why := _elsewhere(record, selection):
+            left_out[why] += 1
         elif states & _HOLDING:
             jobs.append(_running(record, where))
         elif "SUSPENDED" in states:

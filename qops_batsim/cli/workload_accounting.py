@@ -34,8 +34,8 @@ _about = manual(
     records: Accounting files of PBS or Torque, joined in the order of their days, plain or .gz.
     table: A table with a header (CSV), plain or .gz, or in Parquet.
     any: Log of any format: sacct, PBS, SWF, or a table of a published log; - for standard input.
-    --profile NAME: What the columns of a published log are: eagle, pm100, f-data or
-        alibaba-gpu-2023. Default: the one whose columns the table has.
+    --profile NAME: What the columns of a published log are: eagle, kestrel, frontier-jobs, pm100,
+        f-data or alibaba-gpu-2023. Default: the one whose columns the table has.
     --processors N: Size of the machine. Default: the most in use at once by the dates of the
         jobs that are taken.
     --by cores|nodes|gpus|binding: Unit in which jobs and the machine are counted; binding: cores,

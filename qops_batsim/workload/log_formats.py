@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -28,10 +28,25 @@ def delimiter_of(header: str) -> str:
 
 
 @cache
+def published_logs() -> dict[str, dict[str, Any]]:
+    """Return the profiles of published logs by name."""
+    text = files("qops_batsim.workload").joinpath("log_profiles.toml").read_text("utf-8")
+    return {name: {"name": name, **each} for name, each in tomllib.loads(text).items()}
+
+
+@cache
 def published_tables() -> dict[str, dict[str, Any]]:
     """Return the profiles of published logs that are tables, by name."""
-    text = files("qops_batsim.workload").joinpath("log_profiles.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return {name: each for name, each in published_logs().items() if "columns" in each}
+
+
+def dialect_of(words: Sequence[str]) -> Mapping[str, Any]:
+    """Return the profile of the log whose columns beyond the 18 of SWF these can be, or none."""
+    for each in published_logs().values():
+        forms = each.get("beyond", ())
+        if len(forms) == len(words) and all(map(re.fullmatch, forms, words)):
+            return each if forms else {}
+    return {}
 
 
 def profile_of(names: Iterable[str]) -> str | None:

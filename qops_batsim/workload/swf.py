@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ from qops_batsim.workload.log import (
     Records,
     RepairCount,
 )
+from qops_batsim.workload.log_formats import dialect_of
 
 _WHAT = "a workload log (SWF)"
 _ACCEPTED = "a record of 18 numbers, or a comment that begins with ';', is expected"
@@ -175,7 +176,8 @@ class SwfLog:
     numbers: ClassVar[Mapping[str, Floats]] = {}
     left_out: Sequence[RepairCount] = ()
     size_is: ClassVar[str] = ""
-    counted: ClassVar[str] = ""
+    counted: str = ""
+    """The rule by which sizes of jobs were counted, in a dialect that has one of its own."""
 
     @property
     def read(self) -> int:
@@ -211,8 +213,11 @@ class SwfLog:
         return calendar
 
     def machine_size(self) -> int | None:
-        """Return the processors of the machine (``MaxProcs``, else ``MaxNodes``), or None."""
-        for key in _SIZES:
+        """Return the processors of the machine (``MaxProcs``, else ``MaxNodes``), or None.
+
+        Where a dialect counts nodes, ``MaxNodes`` only.
+        """
+        for key in _SIZES[1:] if self.counted else _SIZES:
             processors = self.header.integer(key, source=self.source)
             if processors is not None and processors > 0:
                 return processors
@@ -220,6 +225,8 @@ class SwfLog:
 
     def no_machine_size(self) -> str:
         """Return why the machine has no size, in words."""
+        if self.counted:
+            return "jobs are counted in nodes, and the header has no MaxNodes"
         given = [f"{key} {shown(value)}" for key in _SIZES if (value := self.header.get(key))]
         said = f"no size of a machine, only {' and '.join(given)}" if given else "neither MaxProcs"
         return f"the header has {said}" + ("" if given else " nor MaxNodes")
@@ -270,12 +277,18 @@ def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[Malformed]]:
     lines = [np.empty(0, np.int64)]
     records = [np.empty(0, RECORD)]
     width = 0
+    dialect: Mapping[str, Any] = {}
     for numbers, rows in _blocks(content, header):
-        width = width or _width(rows)
-        matrix = _parse_at_once(rows, width)
+        if not width:
+            width, dialect = _width(rows)
+        matrix, good = _parse_at_once(rows, width), numbers
         if matrix is None:
-            matrix, numbers, bad = _parse_one_by_one(rows, numbers, width or len(FIELDS))
+            matrix, good, bad = _parse_one_by_one(rows, numbers, width or len(FIELDS))
             malformed += bad
+        if dialect:
+            by_number = dict(zip(numbers, rows, strict=True))
+            _count_nodes(matrix, [by_number[number] for number in good], dialect["beyond"][-1])
+        numbers = good
         lines.append(np.array(numbers, np.int64))
         part = np.empty(len(matrix), dtype=RECORD)
         for index, name in enumerate(FIELDS):
@@ -287,19 +300,30 @@ def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[Malformed]]:
     log = SwfLog(np.concatenate(records), SwfHeader(tuple(header)), np.concatenate(lines), source)
     if width > len(FIELDS):
         told = f"{width - len(FIELDS)} columns beyond the 18 of the format"
+        if dialect:
+            told += f", of which the last tells a job's nodes ({dialect['name']})"
+            log.counted = f"nodes, as the last column tells them ({dialect['about']})"
         log.left_out = [RepairCount.of_lines("more_columns", told, log.lines.tolist(), "ignore")]
     return log, malformed
 
 
-def _width(rows: Sequence[str]) -> int:
-    """Return how many columns a log has: 18, or those of its first record where these are more."""
+def _width(rows: Sequence[str]) -> tuple[int, Mapping[str, Any]]:
+    """Return the number of a log's columns, 18 or those of its first record, and its dialect."""
     for row in rows:
         words = row.split() if len(row) <= _LONGEST_ROW else []
         if len(words) >= len(FIELDS) and all(
             _is_accepted(word, column) for column, word in enumerate(words[: len(FIELDS)])
         ):
-            return len(words)
-    return 0
+            return len(words), dialect_of(words[len(FIELDS) :])
+    return 0, {}
+
+
+def _count_nodes(matrix: Matrix, rows: Sequence[str], pattern: str) -> None:
+    """Set the sizes of records to the nodes that their last column tells, where it does."""
+    places = [FIELDS.index(f"{which}_processors") for which in ("allocated", "requested")]
+    for place, row in enumerate(rows):
+        if match := re.fullmatch(pattern, row.rsplit(None, 1)[1]):
+            matrix[place, places] = float(match[1])
 
 
 def _blocks(content: bytes, header: list[str]) -> Iterator[tuple[list[int], list[str]]]:

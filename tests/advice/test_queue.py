@@ -7,6 +7,8 @@ import json
 import math
 import random
 from contextlib import suppress
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,8 @@ from qops_batsim.advice import queue_quote
 from qops_batsim.advice.queue_quote import Ask, QueueAsker, parse_asks
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text, read_queue
 from qops_batsim.errors import InputError
+from qops_batsim.workload.accounting import Choices
+from qops_batsim.workload.traces import read_trace
 
 NOW = 1_780_000_000
 
@@ -125,6 +129,47 @@ def test_jobs_of_squeue_are_chosen_by_partition_account_and_reservation() -> Non
     assert ids(reservation=("course",)) == ["4"]
     with pytest.raises(InputError, match="no output of squeue"):
         read_queue(b'{"jobs": []}', "q", processors=8, now=9.0, selection={"partition": ("a",)})
+
+
+CHOICES = {"partition": "partitions", "qos": "qos", "account": "accounts"}
+
+
+def test_squeue_and_sacct_choose_the_same_jobs(tmp_path: Path) -> None:
+    """Names of one letter, ``all`` among them, in every combination."""
+    names = ["a", "all"]
+    told = list(product(names, names, names, ["", "r", "all"]))
+    fields = ("partition", "qos", "account", "resv_name")
+    squeue = [
+        {"job_id": at, "job_state": "PENDING", "cpus": 4, "time_limit": 60}
+        | dict(zip(fields, each, strict=True))
+        for at, each in enumerate(told, start=1)
+    ]
+    content = json.dumps({"meta": {}, "jobs": squeue}).encode()
+    path = tmp_path / "dump.txt"
+    dates = "COMPLETED|2024-05-01T10:00:00|2024-05-01T10:01:00|2024-05-01T10:03:00|4|60:00"
+    rows = [f"{at}|{'|'.join(each)}|{dates}" for at, each in enumerate(told, start=1)]
+    head = "JobID|Partition|QOS|Account|Reservation|State|Submit|Start|End|AllocCPUS|Timelimit"
+    path.write_text("\n".join([head, *rows]) + "\n")
+    for wanted in product(((), ("a",), ("all",)), repeat=3):
+        for inside in ((), ("r",), ("all",)):
+            by_name = dict(zip(CHOICES, wanted, strict=True))
+            state = read_queue(
+                content, "q", processors=8, now=9.0, selection={**by_name, "reservation": inside}
+            )
+            choices = Choices(
+                **{CHOICES[name]: each for name, each in by_name.items()}, reservations=inside
+            )
+            trace = read_trace(path, accounting=choices)
+            assert [job.id for job in state.jobs] == [job.id for job in trace.workload.jobs]
+            expected = [
+                str(at)
+                for at, (*others, name) in enumerate(told, start=1)
+                if all(
+                    not each or other in each for other, each in zip(others, wanted, strict=True)
+                )
+                and (name == "" if not inside else inside == ("all",) or name in inside)
+            ]
+            assert [job.id for job in state.jobs] == expected
 
 
 def test_unlimited_jobs_of_squeue() -> None:

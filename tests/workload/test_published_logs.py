@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from qops_batsim.workload.accounting.site import CsvForm, profiles
 from qops_batsim.workload.archive import LOGS
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.log_formats import profile_of
-from qops_batsim.workload.swf import read_swf
+from qops_batsim.workload.swf import parse_swf, read_swf
 from qops_batsim.workload.traces import read_partitions, read_trace
 
 BEGIN, START, END = (datetime(2022, 3, 1, 10, minute) for minute in (0, 5, 35))
@@ -25,6 +25,21 @@ EAGLE = {
     "state": "COMPLETED", "partition": "short", "qos": "normal", "submit_time": BEGIN,
     "start_time": START, "end_time": END, "run_time": 1800, "wallclock_req": 14400,
     "nodes_req": 2, "processors_req": 72, "gpus_req": 4, "mem_req": 184000.0, "exit_code": "0:0",
+}  # fmt: skip
+KESTREL = {
+    "id": "11", "job_id": 11, "array_pos": None, "user_hash": "0a1b2c3", "account_hash": "9f8e7d6",
+    "partition": "gpu-h100", "qos": "normal", "state": "COMPLETED", "state_simple": "COMPLETED",
+    "submit_time": "2022-03-01 10:00:00-07", "start_time": "2022-03-01 10:05:00-07",
+    "end_time": "2022-03-01 10:35:00-07", "nodes_req": 1, "processors_req": 8,
+    "memory_req": "85G", "wallclock_req": timedelta(hours=4), "nodes_used": 2,
+    "processors_used": 72, "wallclock_used": timedelta(minutes=30), "gpus_requested": 4,
+    "consumed_energy_raw_joules": 1.8e6,
+}  # fmt: skip
+FRONTIER_JOBS = {
+    "job_id": "11", "account": "abc123", "group": "g", "user": "u3", "partition": "batch",
+    "time_limit": 240.0, "time_submission": BEGIN, "time_eligible": BEGIN, "time_start": START,
+    "time_end": END, "time_elapsed": 1800.0, "node_count": 72, "state_current": "COMPLETED",
+    "allocation_id": "11",
 }  # fmt: skip
 PM100 = {
     "job_id": 11, "user_id": 3, "group_id": 25200, "partition": "1", "qos": "0",
@@ -45,6 +60,8 @@ ALIBABA = {
 }  # fmt: skip
 SAMPLES: dict[str, tuple[Mapping[str, Any], dict[str, float]]] = {
     "eagle": (EAGLE, {"gpus": 4, "memory": 184000}),
+    "kestrel": (KESTREL, {"gpus": 4, "memory": 85 * 1024, "energy": 1.8e6}),
+    "frontier-jobs": (FRONTIER_JOBS, {}),
     "pm100": (PM100, {"gpus": 4, "memory": 200, "power": 600}),
     "f-data": (F_DATA, {"memory": 2**30, "power": 600, "energy": 0.5}),
     "alibaba-gpu-2023": (ALIBABA, {"gpus": 4, "memory": 30517}),
@@ -59,6 +76,10 @@ def written(path: Path, rows: list[Mapping[str, Any]]) -> Path:
         for name, kind in frame.schema.items():
             if isinstance(kind, pl.List):
                 frame = frame.with_columns(pl.col(name).list.mean())
+            if isinstance(kind, pl.Duration):
+                clock = [f"{int(each.total_seconds()) // 3600:02}:{each.seconds // 60 % 60:02}:00"
+                         for each in frame[name]]  # fmt: skip
+                frame = frame.with_columns(pl.Series(name, clock))
         frame.write_csv(path, datetime_format="%Y-%m-%d %H:%M:%S")
     return path
 
@@ -146,6 +167,40 @@ def test_columns_beyond_the_18_of_the_format_are_told(tmp_path: Path) -> None:
     path.write_text("\n".join([RECORD.format(1), RECORD.format(2) + " 7", RECORD.format(3)]) + "\n")
     with pytest.raises(InputError, match="line 2: 19 columns"):
         read_swf(path)
+
+
+def test_the_log_of_frontier_counts_nodes(tmp_path: Path) -> None:
+    """Its columns of processors mix nodes and cores; the last column tells the nodes."""
+    path = tmp_path / "frontier-2024.swf"
+    lines = [RECORD.format(n).replace(" 8 ", f" {n * 112} ") for n in (1, 2, 3)]
+    sites = ["-1 -1 frontier:excl:1x112", "16 7200 frontier:excl:2x112", "-1 -1 unknown"]
+    rows = [f"{line} {site}" for line, site in zip(lines, sites, strict=True)]
+    path.write_text("; MaxProcs: 600000\n; MaxNodes: 9472\n" + "\n".join(rows) + "\n")
+    found = read_trace(path)
+    assert [job.processors for job in found.workload.jobs] == [1, 2, 336]
+    assert found.workload.processors == 9472
+    assert found.counted.startswith("nodes, ")
+    (told,) = [each for each in found.repairs if each.rule == "more_columns"]
+    assert told.description.endswith("of which the last tells a job's nodes (frontier)")
+    # A damaged record shifts nothing.
+    path.write_text(path.read_text().replace(lines[0], lines[0].replace(" 60 ", " x ", 1)))
+    log, malformed = parse_swf(path.read_bytes(), source="x")
+    assert [each.line for each in malformed] == [3]
+    assert log.records["requested_processors"].tolist() == [2, 336]
+    path.write_text("; MaxProcs: 600000\n" + "\n".join(rows) + "\n")
+    with pytest.raises(InputError, match="counted in nodes, and the header has no MaxNodes"):
+        read_trace(path)
+    # Three other columns are no dialect.
+    path.write_text("; MaxProcs: 600\n" + f"{RECORD.format(1)} 2 gpu 0.5\n")
+    assert read_trace(path).workload.jobs[0].processors == 8
+
+
+def test_amounts_of_memory_may_have_a_letter(tmp_path: Path) -> None:
+    rows = [{**KESTREL, "id": str(n), "memory_req": each} for n, each in enumerate(["1T", "7", ""])]
+    jobs = read_trace(written(tmp_path / "table.csv", rows)).workload.jobs
+    assert [job.fields.get("memory") for job in jobs] == [1024 * 1024, 7, None]
+    with pytest.raises(InputError, match="memory_req is '8X'; a number is expected"):
+        read_trace(written(tmp_path / "wrong.csv", [{**KESTREL, "memory_req": "8X"}]))
 
 
 @pytest.mark.parametrize("kind", ["sacct", "eagle", "swf"])

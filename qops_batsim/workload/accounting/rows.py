@@ -123,6 +123,21 @@ NodeSizes = Mapping[str, Mapping[str, int]]
 """Cores, nodes and GPUs (``cores``, ``nodes``, ``gpus``) of each partition."""
 
 
+def elsewhere(what: str, told: str, wanted: Sequence[str]) -> str:
+    """Return why a job is not one of those wanted, empty if it is.
+
+    ``told`` is its ``partition``, ``QOS``, ``account`` or ``reservation``, or the partitions in any
+    of which it may start (``a,b``). Nothing wanted means every job, but none inside a reservation;
+    of reservations, ``all`` means every job as well.
+    """
+    if what == "reservation" and not wanted:
+        return "inside a reservation (--reservation takes them)" if told else ""
+    if not wanted or (what == "reservation" and "all" in wanted):
+        return ""
+    names = told.split(",") if what == "partition" else [told]
+    return "" if set(names) & set(wanted) else f"of another {what}"
+
+
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
     """Choices of the rows that are jobs, and of how they are read."""
 
@@ -238,25 +253,21 @@ class Rows:
         """Leave out rows of other partitions, QOS or accounts, and those inside reservations."""
         gone = np.zeros(len(self.ids), np.bool_)
         nothing = Words.one("", len(self.ids))
-        inside, another = choices.reservations, "of another {}"
-        asked: list[tuple[str, Sequence[str], Words, str]] = [
-            ("partition", choices.partitions, self.pools(), another),
-            ("QOS", choices.qos, self.texts.get("qos_name", nothing), another),
-            ("account", choices.accounts, self.texts.get("group", nothing), another),
-        ]
-        if "all" not in inside:
-            told = another if inside else "inside a {} (--reservation takes them)"
-            column = self.texts.get("reservation", nothing)
-            asked.append(("reservation", inside or ("",), column, told))
-        for what, wanted, column, told in asked:
+        for what, wanted, column in (
+            ("partition", choices.partitions, self.pools()),
+            ("QOS", choices.qos, self.texts.get("qos_name", nothing)),
+            ("account", choices.accounts, self.texts.get("group", nothing)),
+            ("reservation", choices.reservations, self.texts.get("reservation", nothing)),
+        ):
             known = {"": 0, **dict.fromkeys(filter(None, column.words), 0)}
             for name in wanted:
-                if name not in known:
+                if name not in known and (what, name) != ("reservation", "all"):
                     hint = did_you_mean(name, list(known)[1:])
                     raise InputError(f"no job is of {what} {shown(name)}{hint}")
-            if wanted:
-                other = column.where(lambda each, wanted=wanted: each not in wanted) & ~gone  # type: ignore[misc]
-                self.leave_out(f"other_{what.lower()}", told.format(what), other)
+            reasons = {word: elsewhere(what, word, wanted) for word in column.words}
+            if told := next(filter(None, reasons.values()), ""):
+                other = column.where(lambda each, why=reasons: why[each] != "") & ~gone  # type: ignore[misc]
+                self.leave_out(f"other_{what.lower()}", told, other)
                 gone |= other
         if gone.any():
             self.take(~gone)

@@ -37,6 +37,10 @@ UNITS: dict[str, dict[str, float]] = {
 """Units of plain numbers by the meaning of their column."""
 
 
+_SUFFIXES = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
+"""Letters behind an amount of memory, as Slurm writes them, in MB."""
+
+
 class CsvForm:
     """Form of a site's own table: the meaning of its columns, and the units of numbers.
 
@@ -143,6 +147,9 @@ def csv_rows(
     columns = {says: [name] for says, name in form.columns.items()}
     rows = rows_of_table(table, columns, form.units, choices)
     unit = choices.by if choices.by in ("nodes", "gpus") else "processors"
+    if unit not in form.columns and unit == "processors" and "nodes" in form.columns:
+        unit, told = "nodes", "counted in nodes: the table tells no cores"
+        rows.left_out.append(RepairCount.of_lines("in_nodes", told, rows.lines.tolist(), "keep"))
     size = form.columns.get(unit)
     if size is None:
         raise InputError(f"{source}: no column is mapped to the count of {choices.by}")
@@ -152,7 +159,9 @@ def csv_rows(
     )
     for name in _AMOUNTS:
         if name in form.columns:
-            rows.numbers[name] = _amounts(table, form.columns[name]) * form.units.get(name, 1.0)
+            suffixes = _SUFFIXES if name == "memory" else {}
+            amounts = _amounts(table, form.columns[name], suffixes)
+            rows.numbers[name] = amounts * form.units.get(name, 1.0)
     rows.ids = [each.strip() for each in rows.ids]
     for field, names in rows.texts.items():
         rows.texts[field] = Words([word.strip() for word in names.words], names.which)
@@ -165,15 +174,18 @@ def csv_rows(
     return rows, table.malformed
 
 
-def _amounts(table: TextTable, name: str) -> Floats:
+def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) -> Floats:
     """Return a column of amounts; NaN where one is not known."""
 
     def read(text: str) -> float | None:
+        number = text.strip()
+        factor = suffixes.get(number[-1:])
+        number, factor = (number, 1.0) if factor is None else (number[:-1], factor)
         try:
-            value = float(text) if text.strip() else math.nan
+            value = float(number) if number else math.nan
         except ValueError:
-            return None if text.strip().lower() not in ("null", "none", "nan") else math.nan
-        return value if not math.isinf(value) else math.nan
+            return None if number.lower() not in ("null", "none", "nan") else math.nan
+        return value * factor if not math.isinf(value) else math.nan
 
     return table.numbers(name, read, "a number")
 
