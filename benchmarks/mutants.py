@@ -1,7 +1,8 @@
 """Which small faults of the package do its tests see?
 
     python benchmarks/mutants.py                              # ten mutants
-    python benchmarks/mutants.py --count 300 --seed 4711      # an hour or more
+    python benchmarks/mutants.py --make-map /tmp/map          # once for these sources
+    python benchmarks/mutants.py --map /tmp/map --count 300   # an hour
     python benchmarks/mutants.py --only workload/swf --count 20
     python benchmarks/mutants.py --count 300 --list           # only show them
 
@@ -11,18 +12,22 @@ all, floor for ceil), or a statement left out (a call, an assignment to an eleme
 augmented assignment, ``raise``). Lines are drawn from all rooms, each as likely as any other, and
 one mutant of each; equal seeds draw equal mutants from equal sources.
 
-It is made in a copy of the tree, where the tests of the mirrored folder run (``tests/workload``
-for ``qops_batsim/workload/swf.py``), and those elsewhere that import the module: those nearest
-first, until one fails. Without ``--shared`` they do not find the recordings beside the project. A
-mutant is
+It is made in a copy of the tree, where tests run until one fails. ``--make-map DIRECTORY`` runs all
+tests once and notes which lines each of them executes, and how long it takes (it needs pytest-cov,
+and several times as long as the tests). With ``--map DIRECTORY``, of the same sources, a mutant is
+given the tests that execute its line: those of the nearest files first, of each the fastest, as
+many as fit ``--limit``. Without a map, or where a line runs when its module is imported, these are
+the files of the mirrored folder (``tests/workload`` for ``qops_batsim/workload/swf.py``) and those
+elsewhere that import the module. Modules of kernels are run as Python, so that no mutant waits for
+a compiler. Without ``--shared`` tests do not find the recordings beside the project. A mutant is
 
 killed
-    if a test fails, which is named;
+    if a test fails that passes without it; it is named;
 endless
-    if a file of tests takes ``--patience`` times as long as without a mutant: it counts as killed;
+    if a test takes ``--patience`` times as long as without a mutant: it counts as killed;
 undecided
-    if no test that ran in time has failed: all files together take more than ``--limit`` seconds of
-    processor time, or one of them a quarter of it. It counts as survived;
+    if no test that ran in time has failed: together they take more than ``--limit`` seconds of
+    processor time. It counts as survived;
 survived
     if all tests pass. Its difference is printed: either it is equivalent, or a test is missing.
 
@@ -34,7 +39,6 @@ from __future__ import annotations
 import argparse
 import ast
 import difflib
-import math
 import os
 import random
 import re
@@ -48,16 +52,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-import hypothesis  # noqa: F401 - what tests import is imported once
-import msgspec  # noqa: F401
+import hypothesis
+import msgspec  # noqa: F401 - what tests import is imported once
 import numba  # noqa: F401
 import numpy as np  # noqa: F401
 import pandas as pd  # noqa: F401
 import pytest
 import typer  # noqa: F401
+from coverage import CoverageData
+from defusedxml import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "qops_batsim"
@@ -100,11 +107,12 @@ PAIRED = {"fmax": "maximum", "fmin": "minimum"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change of a source: its kind, the bytes from ``begin`` to ``end``, and the new ones."""
+    """One change of a source: its lines and kind, the bytes from ``begin`` to ``end``, new ones."""
 
     path: Path
     line: int
     kind: str
+    last_line: int
     begin: int
     end: int
     text: str
@@ -145,10 +153,11 @@ def mutants_of(path: Path, source: bytes) -> Iterator[Mutant]:
     for node in _nodes(ast.parse(source)):
         begin, end = place(node)
         for kind, text in _changes(node):
-            yield Mutant(path, node.lineno, kind, begin, end, text)
+            yield Mutant(path, node.lineno, kind, node.end_lineno or 0, begin, end, text)
         if isinstance(node, ast.If | ast.IfExp):
             text = f"(not ({ast.unparse(node.test)}))"
-            yield Mutant(path, node.test.lineno, "negation", *place(node.test), text)
+            last = node.test.end_lineno or 0
+            yield Mutant(path, node.test.lineno, "negation", last, *place(node.test), text)
 
 
 def _nodes(tree: ast.AST) -> Iterator[ast.expr | ast.stmt]:
@@ -253,17 +262,61 @@ def tests_of(path: Path, tree: Path) -> list[str]:
     return [name for _, name in sorted(found)]
 
 
-@dataclass
-class Found:
-    """Outcome of files of tests: seconds of processor time, and how many files were passed.
+class Map:
+    """Tests by the lines that they execute, with their seconds; made by :func:`make_map`."""
 
-    ``failed`` names the test that failed; files that took too long are ``stopped``, after seconds.
+    def __init__(self, directory: Path) -> None:
+        self._data = CoverageData(str(directory / "coverage"))
+        self._data.read()
+        self._files = {
+            str(Path(PACKAGE, file.rpartition(f"/{PACKAGE}/")[2])): file
+            for file in self._data.measured_files()
+        }
+        self.seconds = {}
+        for case in ElementTree.parse(directory / "durations.xml").iter("testcase"):
+            name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+            if case.find("skipped") is None and case.find("failure") is None:
+                self.seconds[name] = float(case.get("time", "0"))
+
+    def tests(self, mutant: Mutant) -> list[str]:
+        """Return the tests that execute a line of a mutant, in any order."""
+        by_line = self._data.contexts_by_lineno(self._files.get(str(mutant.path), ""))
+        lines = range(mutant.line, mutant.last_line + 1)
+        contexts = {each for line in lines for each in by_line.get(line, ())}
+        names = {each.rpartition("|")[0] for each in contexts if each}
+        return sorted(name for name in names if name in self.seconds)
+
+
+def make_map(directory: Path) -> None:
+    """Run all tests in a copy of the tree, and note what each executes."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as copied:
+        tree = Path(copied) / "tree"
+        _copy(tree)
+        settings = Path(copied) / "coveragerc"
+        data = directory.resolve() / "coverage"
+        settings.write_text(f"[run]\nsource_pkgs = {PACKAGE}\ndata_file = {data}\n")
+        options = [f"--cov={PACKAGE}", f"--cov-config={settings}", "--cov-context=test"]
+        options += ["--cov-report=", f"--junitxml={directory.resolve() / 'durations.xml'}"]
+        subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", *options],
+            cwd=tree,
+            env=_environment(tree, shared=False),
+            check=False,
+        )
+
+
+class Outcome(NamedTuple):
+    """Outcome of tests: the one that failed, if any, and the seconds of processor time.
+
+    Where the time ran out, ``running`` is the test that ran then, and ``since`` the seconds that it
+    had taken.
     """
 
     failed: str = ""
     seconds: float = 0.0
-    passed: int = 0
-    stopped: dict[str, float] = field(default_factory=dict)
+    running: str = ""
+    since: float = 0.0
 
 
 @dataclass
@@ -274,97 +327,104 @@ class Bench:
     limit: float
     patience: float
     environment: dict[str, str]
-    usual: dict[str, float] = field(default_factory=dict)
+    map: Map | None
+    usual: dict[tuple[str, bool], Outcome] = field(default_factory=dict)
 
     def judge(self, mutant: Mutant) -> tuple[str, str, float]:
         """Return what became of a mutant, the test that failed, and how long it took (seconds)."""
         file = self.tree / mutant.path
         source, dates = file.read_bytes(), file.stat()
-        tests = tests_of(mutant.path, self.tree)
-        # Compiled kernels of what is not changed are kept; what a mutant compiles is not.
-        has_kernels = b"import kernel" in source
-        file.write_bytes(mutant.applied(source))
-        try:
-            found = self._run(tests, self.limit, in_copy=has_kernels)
-        finally:
-            file.write_bytes(source)
-            os.utime(file, ns=(dates.st_atime_ns, dates.st_mtime_ns))
-        if found.failed:
-            return "killed", found.failed, found.seconds
-        for name, seconds in found.stopped.items():
-            usual = self._usual(name)
-            if seconds > self.patience * usual:
-                return "endless", f"{name}: {usual:.0f} s without it", found.seconds
-        outcome = "survived" if found.passed == len(tests) else "undecided"
-        return outcome, f"{found.passed} of {len(tests)} files of tests", found.seconds
-
-    def _usual(self, test: str) -> float:
-        """Return how long a file of tests takes without a mutant, infinite if too long."""
-        if test not in self.usual:
-            found = self._run([test], self.limit)
+        tests = self._tests(mutant)
+        is_kernel = b"import kernel" in source
+        seconds = 0.0
+        while True:
+            file.write_bytes(mutant.applied(source))
+            try:
+                found = self._run(tests, is_kernel)
+            finally:
+                file.write_bytes(source)
+                os.utime(file, ns=(dates.st_atime_ns, dates.st_mtime_ns))
+            seconds += found.seconds
             if found.failed:
-                raise SystemExit(f"without any mutant: {found.failed}")
-            self.usual[test] = found.seconds if found.passed else math.inf
-        return self.usual[test]
+                if not self._usual(found.failed, is_kernel).failed:
+                    return "killed", found.failed, seconds
+                # It fails without any mutant: as Python, or without the recordings.
+                others = [each for each in tests if each != found.failed]
+                if len(others) < len(tests) and seconds < self.limit:
+                    tests = others
+                    continue
+                return "undecided", f"{found.failed} fails without it", seconds
+            if found.running:
+                usual = self._usual(found.running, is_kernel)
+                if not usual.running and found.since > self.patience * max(usual.seconds, 1.0):
+                    return "endless", f"{found.running}: {usual.seconds:.0f} s without it", seconds
+                return "undecided", f"{found.running} still ran", seconds
+            return "survived", f"{len(tests)} tests or files of tests", seconds
 
-    def _run(self, tests: Sequence[str], limit: float, *, in_copy: bool = False) -> Found:
-        """Run files of tests, one after the other, until one fails.
+    def _tests(self, mutant: Mutant) -> list[str]:
+        """Return tests that see a mutant's line, else files of tests, in the order to run them."""
+        files = tests_of(mutant.path, self.tree)
+        tests = self.map.tests(mutant) if self.map else []
+        if not tests or self.map is None:
+            return files
+        seconds = self.map.seconds
+        by_file: dict[str, list[str]] = {}
+        for name in sorted(tests, key=seconds.__getitem__):
+            by_file.setdefault(name.partition("::")[0], []).append(name)
+        nearest = {file: place for place, file in enumerate(files)}
+        order = sorted(by_file, key=lambda file: nearest.get(file, len(nearest)))
+        # A test of each file in turn, so that a file of many tests keeps out no other.
+        turns = [name for turn in zip_longest(*map(by_file.__getitem__, order)) for name in turn]
+        chosen: set[str] = set()
+        left = self.limit / 2
+        for name in filter(None, turns):
+            if seconds[name] <= left:
+                chosen.add(name)
+                left -= seconds[name] + 0.02
+        chosen = chosen or {tests[0]}
+        return [name for file in order for name in by_file[file] if name in chosen]
 
-        Each may take a quarter of the time, so that a slow one keeps out no other.
-        """
-        kernels = self.tree.parent / "kernels"
-        kernels.mkdir(exist_ok=True)
-        if in_copy:
-            kernels, copied = self.tree.parent / "kernels-of-mutant", kernels
-            shutil.rmtree(kernels, ignore_errors=True)
-            shutil.copytree(copied, kernels, copy_function=os.link)
-        environment = {**self.environment, "NUMBA_CACHE_DIR": str(kernels)}
-        found = Found()
-        for test in tests:
-            failed, seconds = self._run_file(test, limit / 4, environment)
-            found.seconds += seconds
-            if failed is None:
-                found.stopped[test] = seconds
-            elif failed:
-                found.failed = failed
-                break
-            else:
-                found.passed += 1
-            if found.seconds > limit:
-                break
-        return found
+    def _usual(self, test: str, is_kernel: bool) -> Outcome:
+        """Return the outcome of a test without a mutant."""
+        if (test, is_kernel) not in self.usual:
+            self.usual[test, is_kernel] = self._run([test], is_kernel)
+        return self.usual[test, is_kernel]
 
-    def _run_file(
-        self, test: str, limit: float, environment: dict[str, str]
-    ) -> tuple[str | None, float]:
-        """Return which test of a file fails, if any, None if it takes too long; and the seconds."""
-        output = self.tree.parent / "output"
+    def _run(self, tests: Sequence[str], is_kernel: bool) -> Outcome:
+        """Run tests in a process of their own until one fails, or the time runs out."""
+        output, running = self.tree.parent / "output", self.tree.parent / "running"
+        running.write_text("")
+        environment = dict(self.environment)
+        if is_kernel:
+            environment["NUMBA_DISABLE_JIT"] = "1"
         process = os.fork()
         if process == 0:
-            _test(self.tree, test, output, environment)
-        begin, seconds = time.monotonic(), 0.0
+            _test(self.tree, tests, output, running, environment)
+        begin, seconds, status = time.monotonic(), 0.0, None
         try:
-            while True:
-                ended, status, usage = os.wait4(process, os.WNOHANG)
+            while status is None:
+                ended, code, usage = os.wait4(process, os.WNOHANG)
                 if ended:
-                    seconds = usage.ru_utime + usage.ru_stime
+                    seconds, status = usage.ru_utime + usage.ru_stime, code
                     break
                 seconds = _processor_time(process)
-                if seconds > limit:
-                    return None, seconds
-                if time.monotonic() - begin > IDLE * limit:
-                    return None, limit
+                if seconds > self.limit or time.monotonic() - begin > IDLE * self.limit:
+                    break
                 time.sleep(0.02)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(process, 0)
+        if status is None:
+            name, _, date = running.read_text().rpartition(" ")
+            since = seconds - float(date or 0)
+            return Outcome("", seconds, name or "the collection of tests", since)
         code = os.waitstatus_to_exitcode(status)
         if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            return "", seconds
+            return Outcome("", seconds)
         told = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", output.read_text(), re.MULTILINE)
-        return told[1] if told else f"exit code {code}", seconds
+        return Outcome(told[1] if told else f"exit code {code}", seconds)
 
 
 def _processor_time(process: int) -> float:
@@ -373,8 +433,20 @@ def _processor_time(process: int) -> float:
     return sum(map(int, numbers[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
-def _test(tree: Path, test: str, output: Path, environment: dict[str, str]) -> NoReturn:
-    """Run a file of tests in this process, and end it."""
+class _Watch:
+    """Plugin of pytest that notes which test runs, and since when."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.file.write_text(f"{nodeid} {time.process_time()}")
+
+
+def _test(
+    tree: Path, tests: Sequence[str], output: Path, running: Path, environment: dict[str, str]
+) -> NoReturn:
+    """Run tests in this process, and end it."""
     code = 70
     try:
         os.setsid()
@@ -388,11 +460,22 @@ def _test(tree: Path, test: str, output: Path, environment: dict[str, str]) -> N
         os.environ.update(environment)
         sys.path.insert(0, str(tree))
         sys.dont_write_bytecode = True
+        # A failure need not be made small, and no mutant is judged by examples of another one.
+        phases = (hypothesis.Phase.explicit, hypothesis.Phase.generate)
+        hypothesis.settings.register_profile("mutant", deadline=None, database=None, phases=phases)
         options = ["-x", "-q", "-p", "no:cacheprovider", "-c", "pyproject.toml", "--numprocesses=0"]
-        code = pytest.main([*options, f"--basetemp={tree.parent / 'pytest'}", test])
+        options += ["--hypothesis-profile=mutant", f"--basetemp={tree.parent / 'pytest'}"]
+        code = pytest.main([*options, *tests], plugins=[_Watch(running)])
         sys.stdout.flush()
     finally:
         os._exit(code)
+
+
+def _environment(tree: Path, *, shared: bool) -> dict[str, str]:
+    """Return the environment of tests in a copy of the tree."""
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment["NUMBA_CACHE_DIR"] = str(tree.parent / "kernels")
+    return environment if shared else {**environment, "QOPS_SHARED": "/nonexistent"}
 
 
 def _copy(tree: Path) -> None:
@@ -412,9 +495,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="of the draw (1)")
     parser.add_argument("--only", default="", help="part of the paths of modules")
     parser.add_argument(
-        "--limit", type=float, default=120.0, help="seconds of processor time for each (120)"
+        "--limit", type=float, default=60.0, help="seconds of processor time for each (60)"
     )
-    parser.add_argument("--patience", type=float, default=3.0, help="times the usual duration (3)")
+    parser.add_argument("--patience", type=float, default=5.0, help="times the usual duration (5)")
+    parser.add_argument("--make-map", type=Path, help="directory of a map to make")
+    parser.add_argument("--map", type=Path, help="directory of a map that was made")
     parser.add_argument("--least", type=float, default=0.0, help="percent to be killed (0)")
     parser.add_argument("--shared", action="store_true", help="with the recordings beside it")
     parser.add_argument("--list", action="store_true", help="print the mutants, and test none")
@@ -424,6 +509,9 @@ def _arguments() -> argparse.Namespace:
 def main() -> None:
     """Draw mutants, test them, and print what became of each."""
     chosen = _arguments()
+    if chosen.make_map is not None:
+        make_map(chosen.make_map)
+        return
     everything = drawn(chosen.only, chosen.seed)
     mutants = everything[chosen.skip : chosen.skip + chosen.count]
     print(f"{len(mutants)} of {len(everything)} lines that can have a mutant", flush=True)
@@ -437,10 +525,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         tree = Path(directory) / "tree"
         _copy(tree)
-        environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-        if not chosen.shared:
-            environment["QOPS_SHARED"] = "/nonexistent"
-        bench = Bench(tree, chosen.limit, chosen.patience, environment)
+        tests = Map(chosen.map) if chosen.map is not None else None
+        environment = _environment(tree, shared=chosen.shared)
+        bench = Bench(tree, chosen.limit, chosen.patience, environment, tests)
         for mutant in mutants:
             outcome, why, seconds = bench.judge(mutant)
             outcomes[mutant.room, outcome] += 1

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.metrics.charges import References, charge_jobs
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes, is_late
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD, bounded_slowdown
 from qops_batsim.analysis.results.tables import Booleans, Floats, mean
 from qops_batsim.economics.charges import SlowdownTable
@@ -130,12 +130,12 @@ def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str
         ),
         (
             "ends after its promised deadline, starting at",
-            _held(o, ran & is_late(o.finish, o.promised, grace)),
+            _held(o, ran & o.is_late(o.finish, o.promised, grace)),
             "although it was admitted",
         ),
         (
             "starts after its promised latest start, at",
-            _held(o, is_late(o.start, latest, grace)),
+            _held(o, o.is_late(o.start, latest, grace)),
             "although that was promised",
         ),
         ("was promised a deadline, submitted at", o.refused & promised, "but is refused"),
@@ -265,7 +265,7 @@ def promise_metrics(
     }
     promised = outcomes.of_user & ran & np.isfinite(outcomes.promised)
     if promised.any():
-        late = promised & is_late(outcomes.finish, outcomes.promised, grace)
+        late = promised & outcomes.is_late(outcomes.finish, outcomes.promised, grace)
         broken = late | (promised & killed)
         counted["broken_promises"] = _percent(broken.sum(), promised.sum())
         counted |= _lateness(outcomes, late & ~killed, outcomes.finish, outcomes.promised)
@@ -283,7 +283,7 @@ def promise_metrics(
         }
     elif outcomes.latest_start is not None:
         latest = outcomes.latest_start
-        late = is_late(outcomes.start, latest, grace)
+        late = outcomes.is_late(outcomes.start, latest, grace)
         counted["broken_promises"] = _percent(late.sum(), np.isfinite(latest).sum())
         counted |= _lateness(outcomes, late, outcomes.start, latest)
     usual = admission_metrics(outcomes, hosts)

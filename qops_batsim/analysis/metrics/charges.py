@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.metrics.outcomes import JobOutcomes, is_late
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.run_files import RunFiles
 from qops_batsim.economics.charges import (
@@ -135,7 +135,7 @@ def charge_jobs(
     """
     of_user = outcomes.of_user & ~outcomes.refused
     target = np.where(np.isnan(outcomes.promised), outcomes.deadline, outcomes.promised)
-    late = is_late(outcomes.finish, target, grace)
+    late = outcomes.is_late(outcomes.finish, target, grace)
     missed = of_user & (late | (np.isnan(outcomes.charged_time) & np.isfinite(target)))
     kept = np.where(of_user & ~missed, outcomes.promised, np.nan)
     columns = (

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 import numpy as np
 
+from qops_batsim.analysis.results.message_drift import message_drift
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Booleans, Decisions, Floats, Integers, original_id
 from qops_batsim.errors import InputError, shown
@@ -36,11 +37,6 @@ _ENDED_BY_ITSELF = (COMPLETED_SUCCESSFULLY, COMPLETED_FAILED, COMPLETED_WALLTIME
 _ONCE = [FINAL_STATES.index(state) for state in (*_ENDED_BY_ITSELF, REJECTED)]
 
 
-def is_late(came: Floats, promised: Floats, grace: float) -> Booleans:
-    """Return which dates are later than promised by more than a run's ``grace`` (in seconds)."""
-    return came > promised + max(grace, PLAN_TOLERANCE)
-
-
 @dataclass(frozen=True)
 class JobOutcomes:
     """Outcomes of jobs: arrays of shape (jobs,), in the order of the workloads.
@@ -53,6 +49,8 @@ class JobOutcomes:
     killed; ``lost`` are the runs killed before the last one of the same job: start, finish and
     processors, shape (runs, 3). ``source`` is for messages. ``latest_start`` are the starts that
     were promised, as by slack-based backfilling, NaN for none; None where that was not asked.
+    ``drift`` is what the delays of messages added up to while a job waited whose promise would be
+    broken without (seconds; see :mod:`~qops_batsim.analysis.results.message_drift`).
     """
 
     source: str
@@ -71,6 +69,12 @@ class JobOutcomes:
     wasted: Floats
     lost: Floats
     latest_start: Floats | None = None
+    drift: Floats | float = 0.0
+
+    def is_late(self, came: Floats, promised: Floats, grace: float) -> Booleans:
+        """Return which dates are later than promised by more than ``grace`` and drift explain."""
+        late: Booleans = came > promised + np.maximum(grace + self.drift, PLAN_TOLERANCE)
+        return late
 
     def with_deadlines_of(self, workload: Workload) -> JobOutcomes:
         """Return the same outcomes of a workload that differs in deadlines only."""
@@ -221,7 +225,7 @@ def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> Job
         ((job_id, deadline) for job_id, deadline in promised if not math.isnan(deadline)),
         only_known=True,
     )
-    return _without_cancelled(found, list(result.cancelled))
+    return _without_cancelled(_with_drift(found, result, ""), list(result.cancelled))
 
 
 def _outcomes(
@@ -342,14 +346,14 @@ class Fates(NamedTuple):
 def fates(outcomes: JobOutcomes, grace: float = 0.0) -> Fates:
     """Return the fate of each job's deadline; ``grace`` in seconds. O(jobs)."""
     ended = ~outcomes.refused & ~np.isnan(outcomes.charged_time)
-    met = outcomes.of_user & ended & ~is_late(outcomes.finish, outcomes.deadline, grace)
+    met = outcomes.of_user & ended & ~outcomes.is_late(outcomes.finish, outcomes.deadline, grace)
     promised = outcomes.of_user & ~outcomes.refused & np.isfinite(outcomes.promised)
     return Fates(
         refused=outcomes.of_user & outcomes.refused,
         met=met,
         missed=outcomes.of_user & ~outcomes.refused & ~met,
         promised=promised,
-        kept=promised & ended & ~is_late(outcomes.finish, outcomes.promised, grace),
+        kept=promised & ended & ~outcomes.is_late(outcomes.finish, outcomes.promised, grace),
     )
 
 
@@ -404,8 +408,28 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
         found = outcomes_of_columns(_ColumnsOfRun(result), workload, _promised(result, name))
         if found is not None:
             ids = [job_id.removeprefix(f"{name}!") for job_id in result.cancelled]
-            return _without_cancelled(found, ids)
+            return _without_cancelled(_with_drift(found, result, f"{name}!"), ids)
     return outcomes_of_run(result, workloads)
+
+
+def _with_drift(outcomes: JobOutcomes, result: RunResult, prefix: str) -> JobOutcomes:
+    """Return outcomes with the drift of promises that the grace of a run alone does not excuse.
+
+    The ids of the result are those of the outcomes with a ``prefix``.
+    """
+    late = np.flatnonzero(outcomes.is_late(outcomes.finish, outcomes.promised, result.grace))
+    if not (len(late) and result.grace) or (result.info and result.info.compute_sharing):
+        return outcomes
+    places = {prefix + outcomes.ids[place]: place for place in late.tolist()}
+    drift = np.zeros(len(outcomes.ids))
+    ids = result.ids
+    rows = [
+        (row, places[origin])
+        for row in np.flatnonzero(result.last_runs).tolist()
+        if (origin := original_id(ids[row], places)) is not None
+    ]
+    drift[[place for _, place in rows]] = message_drift(result, np.array([row for row, _ in rows]))
+    return replace(outcomes, drift=drift)
 
 
 def _without_cancelled(outcomes: JobOutcomes, cancelled: list[str]) -> JobOutcomes:

@@ -10,13 +10,13 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.results.allocations import Stays
+from qops_batsim.analysis.results.message_drift import message_drift
 from qops_batsim.analysis.results.tables import (
     DATE_TOLERANCE,
     DECISIONS,
     NULL_RUN_TIME,
     Booleans,
     Floats,
-    Integers,
     goes_on,
     lasting,
     tolerance,
@@ -36,8 +36,7 @@ from qops_batsim.jobs import (
     QOS_REJECTED,
     REJECTED,
 )
-from qops_batsim.kernels import kernel
-from qops_batsim.timing import PLAN_TOLERANCE, ROUND_TRIPS, SAME_DATE, TOLD_DECIMALS
+from qops_batsim.timing import PLAN_TOLERANCE, SAME_DATE, TOLD_DECIMALS
 
 SLIGHT_OVERRUN = 1e-4
 """On shared hosts, to exceed the estimate by up to this part of it only costs that time."""
@@ -199,57 +198,9 @@ def _promises(subject: Subject, kept: str, promised: Floats) -> _Promises:
         known &= promised < exact_until - margin
     checked = subject.executed & known & ~excused
     late = np.flatnonzero(checked & (real > promised + margin))
-    margin[late] += _message_drift(subject, late)
+    if subject.grace and not subject.compute_sharing:
+        margin[late] += message_drift(subject.result, late)
     return _Promises(kept, promised, real, checked, margin)
-
-
-def _message_drift(subject: Subject, rows: Integers) -> Floats:
-    """Return what the delays of messages added up to while each of some jobs waited (seconds).
-
-    The platform's messages explain a time between the end of a job and the start of the next one
-    on the same host up to :data:`~qops_batsim.timing.ROUND_TRIPS` round trips. O(hosts of all jobs
-    × log) to begin with.
-    """
-    if not (len(rows) and subject.grace and subject.result.info and not subject.compute_sharing):
-        return np.zeros(len(rows))
-    most = ROUND_TRIPS * subject.result.info.round_trip + DATE_TOLERANCE
-    submitted, start = subject.result.columns("submission_time", "starting_time")
-    before = _rows_before(subject.result.stays(), subject.ends)
-    return chain_gaps(rows, before, submitted, start, subject.ends, most)
-
-
-def _rows_before(stays: Stays, ends: Floats) -> Integers:
-    """Return the row of the job before each on its hosts, of the last one to end; -1 for none."""
-    before: Integers = np.full(len(ends), -1)
-    stays = stays.where(np.lexsort((stays.finish, stays.start, stays.hosts)))
-    follows = stays.hosts[1:] == stays.hosts[:-1]
-    rows, earlier = stays.rows[1:][follows], stays.rows[:-1][follows]
-    # What is written last stays.
-    order = np.argsort(ends[earlier], kind="stable")
-    before[rows[order]] = earlier[order]
-    return before
-
-
-@kernel(allocates=True)
-def chain_gaps(
-    rows: Integers, before: Integers, submitted: Floats, start: Floats, end: Floats, most: float
-) -> Floats:
-    """Return the sum of the gaps between the jobs of a chain, for each row at its end (seconds).
-
-    The chain is of jobs one ``before`` the other, no longer than ``most`` apart, back to the
-    submission of the last one. O(rows × chain).
-    """
-    found = np.zeros(len(rows))
-    for place in range(len(rows)):
-        row = rows[place]
-        since = submitted[row]
-        while start[row] > since and before[row] >= 0:
-            gap = start[row] - end[before[row]]
-            if abs(gap) > most:
-                break
-            found[place] += gap
-            row = before[row]
-    return found
 
 
 def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:

@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.verify.rules_qos import Lateness, chain_gaps
+from qops_batsim.analysis.metrics.charges import charge_jobs
+from qops_batsim.analysis.metrics.outcomes import deadlines_of_run, outcomes_of_run
+from qops_batsim.analysis.results.message_drift import chain_gaps
+from qops_batsim.analysis.results.run import RunResult, read_run
+from qops_batsim.analysis.verify.rules_qos import Lateness
 from qops_batsim.analysis.verify.verifier import lateness, verify
+from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
 from qops_batsim.errors import InputError
 from qops_batsim.kernels import compiling
 from qops_batsim.workload.batsim_json import parse_workload
@@ -224,17 +228,21 @@ def test_what_starts_late_by_less_than_the_grace_outlives_its_estimate_as_if_on_
     assert promised({"2": "accepted,8.4"}, {"1": 9}, info=networked()) != []
 
 
-def test_delays_of_messages_add_up_along_a_chain_of_jobs(write_run) -> None:
-    # Ten jobs of 10 s one after the other, the last one on two hosts: nine gaps of 0.2 s.
+@pytest.fixture
+def chain(write_run):
+    """Ten jobs of 10 s one after the other, the last one on two hosts: nine gaps of 0.2 s.
+
+    The other host was free for long, and what is on a third one has nothing to do with it. The last
+    one starts at 91.8 s.
+    """
     ran, late = write_run.ran, 10.2
     jobs = [ran(str(n), 0, 1, n * late, 10, [0], profile="d") for n in range(9)]
     jobs.append(ran("9", 0, 2, 9 * late, 10, [0, 1], profile="d"))
-    # The other host was free for long, and what is on a third one has nothing to do with it.
     jobs.append(ran("a", 0, 1, 0, 10, [1], profile="d"))
     jobs.append(ran("b", 0, 1, 0, 91.3, [2], profile="e"))
     listed = [
         {"id": job.id, "subtime": 0, "res": 1 + (job.id == "9"), "profile": job.profile,
-         "qos": {"estimated_runtime": 100}}
+         "qos": {"estimated_runtime": 100, **({"deadline": 100.0} if job.id == "9" else {})}}
         for job in jobs
     ]  # fmt: skip
     profiles = {"d": {"type": "delay", "delay": 10}, "e": {"type": "delay", "delay": 91.3}}
@@ -242,18 +250,52 @@ def test_delays_of_messages_add_up_along_a_chain_of_jobs(write_run) -> None:
     workloads = {"w0": parse_workload(text, source="chain.json")}
     prefix = write_run(jobs, hosts=3)
 
-    def broken(grace: float, round_trip: float, promise: float = 90.0) -> list[str]:
+    def made(grace: float, round_trip: float, promise: str) -> tuple[RunResult, dict[str, Any]]:
         known = {"hosts": 3, "options": {"grace": grace}, "round_trip": round_trip}
         Path(f"{prefix}_run.json").write_text(json.dumps(known))
-        Path(f"{prefix}_qos.csv").write_text(f"{HEADER}\nw0!9,accepted,,{promise}\n")
-        return [each.rule for each in verify(read_run(prefix), workloads=workloads)]
+        Path(f"{prefix}_qos.csv").write_text(f"{HEADER}\nw0!9,accepted,{promise}\n")
+        return read_run(prefix), workloads
 
-    # It starts at 91.8 s.
-    assert broken(0.5, 0.2 / 64) == []
-    assert broken(0.5, 0.2 / 64, 89.501) == []
-    assert broken(0.5, 0.2 / 64, 89.499) == ["latest-start"]
-    assert broken(0.5, 0.19 / 64) == ["latest-start"]  # No message takes so long.
-    assert broken(0.0, 0.2 / 64) == ["latest-start"]
+    return made
+
+
+CHAINS = [
+    # grace, round trip, promised before what comes, broken
+    (0.5, 0.2 / 64, 1.8, False),
+    (0.5, 0.2 / 64, 2.299, False),
+    (0.5, 0.2 / 64, 2.301, True),
+    (0.5, 0.19 / 64, 1.8, True),  # No message takes so long.
+    (0.0, 0.2 / 64, 1.8, True),
+]
+
+
+@pytest.mark.parametrize(("grace", "round_trip", "early", "broken"), CHAINS)
+def test_delays_of_messages_add_up_along_a_chain_of_jobs(
+    chain, grace: float, round_trip: float, early: float, broken: bool
+) -> None:
+    result, workloads = chain(grace, round_trip, f",{91.8 - early}")
+    found = [each.rule for each in verify(result, workloads=workloads)]
+    assert found == ["latest-start"] * broken
+
+
+@pytest.mark.parametrize(("grace", "round_trip", "early", "broken"), CHAINS)
+def test_metrics_and_charges_bear_what_the_verifier_bears(
+    chain, grace: float, round_trip: float, early: float, broken: bool
+) -> None:
+    result, workloads = chain(grace, round_trip, f"{101.8 - early},")
+    found = [each.rule for each in verify(result, workloads=workloads)]
+    assert found == ["admitted-deadline"] * broken
+    counted = deadlines_of_run(result, workloads)
+    assert counted is not None
+    assert (counted.kept.jobs, counted.broken.jobs) == (1 - broken, broken)
+    outcomes = outcomes_of_run(result, workloads)
+    references = {job: ReferenceJob(10, 101.8, 1 + (job == "w0!9")) for job in outcomes.ids}
+    table = category_slowdowns(references.values())
+    charged = {
+        each.id: each for each in charge_jobs(outcomes, references, table, grace=result.grace)
+    }
+    assert (charged["w0!9"].penalty is not None) == broken
+    assert (charged["w0!9"].charge.qos > 0) != broken
 
 
 def test_chains_of_jobs_begin_when_the_last_one_was_submitted() -> None:

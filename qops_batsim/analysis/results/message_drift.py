@@ -1,0 +1,64 @@
+"""Drift: what the delays of Batsim's messages add up to along a chain of jobs.
+
+A plan is made in nominal dates, and each start is late by what a message takes. Behind jobs that
+run one right after the other on the same hosts these add up, whatever the scheduler does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qops_batsim.analysis.results.allocations import Stays
+from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.tables import DATE_TOLERANCE, Floats, Integers, real_ends
+from qops_batsim.kernels import kernel
+from qops_batsim.timing import ROUND_TRIPS
+
+
+def message_drift(result: RunResult, rows: Integers) -> Floats:
+    """Return what the delays of messages added up to while each of some jobs waited (seconds).
+
+    The platform's messages explain a time between the end of a job and the start of the next one
+    on the same host up to :data:`~qops_batsim.timing.ROUND_TRIPS` round trips; hosts are not
+    shared. O(hosts of all jobs × log) to begin with.
+    """
+    if not len(rows) or result.info is None:
+        return np.zeros(len(rows))
+    most = ROUND_TRIPS * result.info.round_trip + DATE_TOLERANCE
+    submitted, start, finish = result.columns("submission_time", "starting_time", "finish_time")
+    ends = real_ends(start, finish)
+    return chain_gaps(rows, _rows_before(result.stays(), ends), submitted, start, ends, most)
+
+
+def _rows_before(stays: Stays, ends: Floats) -> Integers:
+    """Return the row of the job before each on its hosts, of the last one to end; -1 for none."""
+    before: Integers = np.full(len(ends), -1)
+    stays = stays.where(np.lexsort((stays.finish, stays.start, stays.hosts)))
+    follows = stays.hosts[1:] == stays.hosts[:-1]
+    rows, earlier = stays.rows[1:][follows], stays.rows[:-1][follows]
+    # What is written last stays.
+    order = np.argsort(ends[earlier], kind="stable")
+    before[rows[order]] = earlier[order]
+    return before
+
+
+@kernel(allocates=True)
+def chain_gaps(
+    rows: Integers, before: Integers, submitted: Floats, start: Floats, end: Floats, most: float
+) -> Floats:
+    """Return the sum of the gaps between the jobs of a chain, for each row at its end (seconds).
+
+    The chain is of jobs one ``before`` the other, no longer than ``most`` apart, back to the
+    submission of the last one. O(rows × chain).
+    """
+    found = np.zeros(len(rows))
+    for place in range(len(rows)):
+        row = rows[place]
+        since = submitted[row]
+        while start[row] > since and before[row] >= 0:
+            gap = start[row] - end[before[row]]
+            if abs(gap) > most:
+                break
+            found[place] += gap
+            row = before[row]
+    return found
