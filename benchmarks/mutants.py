@@ -18,8 +18,8 @@ and several times as long as the tests). With ``--map DIRECTORY``, of the same s
 given the tests that execute its line: those of the nearest files first, of each the fastest, as
 many as fit ``--limit``. Without a map, or where a line runs when its module is imported, these are
 the files of the mirrored folder (``tests/workload`` for ``qops_batsim/workload/swf.py``) and those
-elsewhere that import the module. Modules of kernels are run as Python, so that no mutant waits for
-a compiler. Without ``--shared`` tests do not find the recordings beside the project. A mutant is
+elsewhere that import the module. Kernels run as Python, so that no mutant waits for a compiler.
+Without ``--shared`` tests do not find the recordings beside the project. A mutant is
 
 killed
     if a test fails that passes without it; it is named;
@@ -328,25 +328,24 @@ class Bench:
     patience: float
     environment: dict[str, str]
     map: Map | None
-    usual: dict[tuple[str, bool], Outcome] = field(default_factory=dict)
+    usual: dict[str, Outcome] = field(default_factory=dict)
 
     def judge(self, mutant: Mutant) -> tuple[str, str, float]:
         """Return what became of a mutant, the test that failed, and how long it took (seconds)."""
         file = self.tree / mutant.path
         source, dates = file.read_bytes(), file.stat()
         tests = self._tests(mutant)
-        is_kernel = b"import kernel" in source
         seconds = 0.0
         while True:
             file.write_bytes(mutant.applied(source))
             try:
-                found = self._run(tests, is_kernel)
+                found = self._run(tests)
             finally:
                 file.write_bytes(source)
                 os.utime(file, ns=(dates.st_atime_ns, dates.st_mtime_ns))
             seconds += found.seconds
             if found.failed:
-                if not self._usual(found.failed, is_kernel).failed:
+                if not self._usual(found.failed).failed:
                     return "killed", found.failed, seconds
                 # It fails without any mutant: as Python, or without the recordings.
                 others = [each for each in tests if each != found.failed]
@@ -355,7 +354,7 @@ class Bench:
                     continue
                 return "undecided", f"{found.failed} fails without it", seconds
             if found.running:
-                usual = self._usual(found.running, is_kernel)
+                usual = self._usual(found.running)
                 if not usual.running and found.since > self.patience * max(usual.seconds, 1.0):
                     return "endless", f"{found.running}: {usual.seconds:.0f} s without it", seconds
                 return "undecided", f"{found.running} still ran", seconds
@@ -384,22 +383,19 @@ class Bench:
         chosen = chosen or {tests[0]}
         return [name for file in order for name in by_file[file] if name in chosen]
 
-    def _usual(self, test: str, is_kernel: bool) -> Outcome:
+    def _usual(self, test: str) -> Outcome:
         """Return the outcome of a test without a mutant."""
-        if (test, is_kernel) not in self.usual:
-            self.usual[test, is_kernel] = self._run([test], is_kernel)
-        return self.usual[test, is_kernel]
+        if test not in self.usual:
+            self.usual[test] = self._run([test])
+        return self.usual[test]
 
-    def _run(self, tests: Sequence[str], is_kernel: bool) -> Outcome:
+    def _run(self, tests: Sequence[str]) -> Outcome:
         """Run tests in a process of their own until one fails, or the time runs out."""
         output, running = self.tree.parent / "output", self.tree.parent / "running"
         running.write_text("")
-        environment = dict(self.environment)
-        if is_kernel:
-            environment["NUMBA_DISABLE_JIT"] = "1"
         process = os.fork()
         if process == 0:
-            _test(self.tree, tests, output, running, environment)
+            _test(self.tree, tests, output, running, self.environment)
         begin, seconds, status = time.monotonic(), 0.0, None
         try:
             while status is None:
@@ -474,7 +470,7 @@ def _test(
 def _environment(tree: Path, *, shared: bool) -> dict[str, str]:
     """Return the environment of tests in a copy of the tree."""
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    environment["NUMBA_CACHE_DIR"] = str(tree.parent / "kernels")
+    environment["NUMBA_DISABLE_JIT"] = "1"
     return environment if shared else {**environment, "QOPS_SHARED": "/nonexistent"}
 
 
