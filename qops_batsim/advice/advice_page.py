@@ -73,7 +73,7 @@ _SHADES = (COLORS[2], "#7fcfb9", COLORS[5], COLORS[1], "#999999")
 
 
 def first_picture(advice: Advice) -> PagePicture:
-    """Return what became of the deadlines under each scheduler, as bars."""
+    """Return the fates of deadlines under each scheduler, as bars."""
     cases = compared_cases(advice.choices)
     shares = {name: _outcomes(advice, case) for name, case in cases.items()}
     rows = [["scheduler", *(f"{kind} (%)" for kind in _KINDS)]]

@@ -47,7 +47,7 @@ from qops_batsim.workload.conversion import DONE
 
 
 def read_facts(advice: Advice) -> dict[str, str]:
-    """Return what was read, as facts."""
+    """Return the facts about the trace."""
     trace = advice.trace
     workload = trace.workload
     begin, last = trace.first_submission, trace.last_submission
@@ -72,7 +72,7 @@ def read_facts(advice: Advice) -> dict[str, str]:
 
 
 def repairs_table(advice: Advice) -> PageTable | None:
-    """Return what was left out or changed of the trace, None if nothing was."""
+    """Return the records left out or changed, None if there are none."""
     rows = [
         [each.description, DONE[each.choice], f"{each.jobs:,}"]
         for each in advice.trace.repairs
@@ -142,7 +142,7 @@ def sizes_table(advice: Advice) -> PageTable | None:
 
 
 def fit_table(advice: Advice) -> PageTable | None:
-    """Return how waits simulated with EASY compare with logged ones; None without these."""
+    """Compare waits simulated with EASY with logged ones; None without these."""
     if not advice.fit.is_known:
         return None
     rows = [
@@ -247,7 +247,7 @@ def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable
 
 
 def backtest_table(found: Backtest) -> PageTable:
-    """Return how reliable quotes were."""
+    """Return the calibration of quotes."""
     rows = [
         [
             each.group,
@@ -351,7 +351,7 @@ def _measures(advice: Advice, case: AdviceCase) -> list[str]:
 
 
 def _rate(choices: AdviceChoices) -> str:
-    """Return what a core-hour costs, in words that make sense without a currency, too."""
+    """Return the price of a core-hour in words that make sense without a currency, too."""
     if choices.currency == "core-h" and choices.rate == 1:
         return "the core-hours used (--rate and --currency set a price)"
     return f"{choices.rate:g} {choices.currency} a core-hour"
@@ -385,7 +385,7 @@ def first_table(advice: Advice) -> PageTable:
 
 
 def earliness_tables(advice: Advice) -> list[PageTable]:
-    """Return how early ends could be promised, by processors and by category."""
+    """Return the earliest promises, by processors and by category."""
     names = [f"{quantile:.0%}" for quantile in QUANTILES]
     tables = []
     for by_processors, title in ((True, "processors"), (False, "walltime and processors")):
@@ -412,7 +412,7 @@ def earliness_tables(advice: Advice) -> list[PageTable]:
 
 
 def categories_table(advice: Advice) -> PageTable:
-    """Return who is refused, by category."""
+    """Count the refused jobs by category."""
     groups = advice.groups(advice.choices.chosen)
     easy = advice.groups(advice.choices.easy())
     rows = [
@@ -445,7 +445,7 @@ def categories_table(advice: Advice) -> PageTable:
 
 
 def queues_table(advice: Advice) -> PageTable | None:
-    """Return who is refused, by queue or partition; None where the trace tells none."""
+    """Count the refused jobs by queue or partition; None where the trace tells none."""
     runs = advice.of(advice.choices.chosen)
     names = sorted({name for run in runs for name in run.queues})
     if names in ([], ["-"]):
@@ -501,14 +501,14 @@ def refusals_table(advice: Advice) -> PageTable | None:
 
 
 def _why(refusal: Refusal) -> str:
-    """Return why a job was refused, with the trace's id of the one that stood in the way."""
+    """Return the reason of a refusal, with the trace's id of the job that stood in the way."""
     if refusal.kind is RefusalKind.OTHER_DEADLINE and refusal.blamed is not None:
         return f"the promise to {refusal.blamed.partition('!')[2]} would be broken"
     return WORDS[reason_of(refusal)]
 
 
 def reasons_table(advice: Advice) -> PageTable:
-    """Return why jobs are refused."""
+    """Count the reasons of refusals."""
     counts = advice.counts(advice.choices.chosen)
     rows = [
         [WORDS[kind], f"{found:,}", f"{100 * found / counts.refused:.1f}"]
@@ -524,7 +524,7 @@ def reasons_table(advice: Advice) -> PageTable:
 
 
 def charges_table(advice: Advice) -> PageTable:
-    """Return what jobs pay, by category."""
+    """Return the charges of jobs, by category."""
     choices, price = advice.choices, advice.deadline_price
     chosen, easy = advice.of(choices.chosen), advice.of(choices.easy())
     rows = []
@@ -574,7 +574,7 @@ def charges_table(advice: Advice) -> PageTable:
 
 
 def loads_table(advice: Advice) -> PageTable:
-    """Return how the load changes things."""
+    """Return the measures by load."""
     choices = advice.choices
     rows = []
     for load in sorted(choices.loads):
@@ -589,7 +589,7 @@ def loads_table(advice: Advice) -> PageTable:
 
 
 def other_tables(advice: Advice) -> tuple[PageTable, PageTable]:
-    """Return how estimates change things, and how strictness and who asks do."""
+    """Return the measures by exactness of estimates, and by strictness of deadlines."""
     choices, rows = advice.choices, []
     both = choices.case(estimates=EXACT, deadlines_by=EXACT)
     for text, case in (

@@ -183,7 +183,7 @@ class Advice:
         return paired_difference([a for a, _ in known], [b for _, b in known])  # type: ignore[misc]
 
     def counts(self, case: AdviceCase) -> GroupCount:
-        """Return what became of the deadlines in all windows together."""
+        """Count the fates of the deadlines in all windows together."""
         return add_up(run.counts for run in self.of(case))
 
     def groups(self, case: AdviceCase) -> dict[str, GroupCount]:
@@ -220,13 +220,13 @@ class Advice:
         return (self.break_even(0.0).ratio or 0.0) * self.choices.rate
 
     def income(self, case: AdviceCase, penalty: float = 1.0) -> float:
-        """Return what all windows earn, in the currency."""
+        """Return the income of all windows, in the currency."""
         paid = self.charge(case, penalty)
         return self.choices.rate * paid.resource + self.deadline_price * paid.qos
 
     @cached_property
     def promises(self) -> list[EarliestPromise]:
-        """Return how early the end of each job could have been promised, in all windows."""
+        """Return the earliest promise to each job, in all windows."""
         return [each for run in self.of(self.choices.chosen) for each in run.promises]
 
 
@@ -332,7 +332,7 @@ def _fit(
     windows: Sequence[TraceWindow],
     runs: Mapping[AdviceCase, AdviceRun],
 ) -> ModelFit:
-    """Return how the waits of the windows under EASY compare with those in the log."""
+    """Compare the waits of the windows under EASY with those in the log."""
     columns = prepared.workload.columns
     order = np.argsort(columns.submission_times, kind="stable")
     rows = np.concatenate([order[each.skip : each.skip + each.jobs] for each in windows])

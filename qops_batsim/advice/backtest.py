@@ -74,7 +74,7 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
     overfull: int
 
     def table(self) -> list[Calibration]:
-        """Return how quotes held: of all, by the wait quoted, and by size."""
+        """Return the calibration of all quotes, by the wait quoted, and by size."""
         stated = [each for each in self.quoted if each.starts]
         groups: dict[str, list[Quoted]] = {"all": stated}
         for _, name in (*HORIZONS, (math.inf, LATER)):
@@ -100,7 +100,7 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def sentence(self) -> str:
-        """Return how reliable quotes would have been."""
+        """Compare quotes, as they would have been made, with what came."""
         rows = [each for each in self.table() if each.group == "all"]
         if not rows:
             return f"Too few quotes could be looked at ({len(self.quoted)}) to tell how they held."

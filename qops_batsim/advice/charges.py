@@ -68,7 +68,7 @@ class PriceList:
     def price(
         self, processors: int, run_time: float | None, arrival: float, deadline: float | None
     ) -> JobPrice | None:
-        """Return what a job pays for a promised deadline, or None if its run time is not known.
+        """Return the charge for a promised deadline, or None if the run time is not known.
 
         Dates and durations in seconds, the deadline absolute, None for none; the arrival is
         the first submission.
@@ -180,7 +180,7 @@ def charge_runs(
     workloads: list[Path] | None = None,
     reference: str | None = None,
 ) -> ChargeComparison:
-    """Return what the jobs of a run pay, beside those of another run of the same workload.
+    """Charge the jobs of a run, beside those of another run of the same workload.
 
     ``workloads`` are what was run, in order; by default what the run's description names.
     Slowdowns are those of the run ``reference``; by default of EASY, run now on as many hosts

@@ -265,7 +265,7 @@ def _latest_accepted(
 
 
 def _in_the_way(commitments: Iterable[Commitment], story: JobStory) -> list[Commitment]:
-    """Return what overlaps the window that the job asked for, or in which it had to wait."""
+    """Return the jobs that overlap the window asked for, or in which it had to wait."""
     since, promises = story.asked.date, story.starts
     until = or_infinite(promises[0].start if promises else story.asked.deadline)
     if promises and until <= since + PLAN_TOLERANCE:

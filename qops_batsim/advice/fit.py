@@ -89,7 +89,7 @@ def wait_quantiles(waits: Floats) -> tuple[float, float]:
 def model_fit(
     logged: Floats, processors: Integers, simulated: Mapping[str, Sequence[float]]
 ) -> ModelFit:
-    """Return how the waits of jobs in a log and those that EASY gave them compare.
+    """Compare the waits of jobs in a log with those that EASY gave them.
 
     ``simulated`` are waits by category; in ``logged`` a number below 0 is not known.
     """

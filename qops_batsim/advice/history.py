@@ -135,7 +135,7 @@ class PlanState:
         )
 
     def under(self, job: JobStory) -> int:
-        """Return how many hosts have gone away under a job that runs. O(1)."""
+        """Return the number of hosts that have gone away under a job that runs. O(1)."""
         return self._under.get(job.name, 0) if job.outcome == RUNNING else 0
 
     def apply(self, event: log.Event) -> None:

@@ -130,7 +130,7 @@ class PlanAsker:
         )
 
     def commitments(self) -> list[Commitment]:
-        """Return what was promised, by start."""
+        """Return the promises by start."""
         found = [_commitment(story) for story in self.state.held]
         return sorted(found, key=lambda each: (or_infinite(each.start), each.job))
 
@@ -311,7 +311,7 @@ class SearchAsker:
         return float(draft.starts[place])
 
     def refusal(self, deadline: float) -> Refusal | None:
-        """Return why a deadline (seconds) cannot be promised, None if it can."""
+        """Return the refusal of a deadline (seconds), None if it can be promised."""
         estimate = float(self._plan.jobs.estimates[self._slot])
         left = deadline - self._now
         if estimate > left + DEADLINE_TOLERANCE:

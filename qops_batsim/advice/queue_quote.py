@@ -90,7 +90,7 @@ class QueueAsker:
         )
 
     def ask(self, asked: Ask) -> QueueAnswer:
-        """Return what could be promised to a job; nothing is changed by asking."""
+        """Return the earliest promise to a job; nothing is changed by asking."""
         self._check(asked)
         with self._lock:
             jobs, slot = self._plan.jobs, self._slot

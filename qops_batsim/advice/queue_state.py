@@ -233,7 +233,7 @@ def _running(record: dict[str, Any], where: str) -> QueuedJob:
 
 
 def _suspended(record: dict[str, Any], where: str) -> QueuedJob:
-    """Return what is left of a job whose processors others may have: it waits for them again."""
+    """Return the rest of a job whose processors others may have: it waits for them again."""
     common = _common(record, where)
     if common["estimate"] is not None:
         done = _of(record, "pre_sus_time", where) or 0.0

@@ -42,7 +42,7 @@ class PricedDeadlines:
         self._prices = prices
 
     def price(self, deadline: float | None) -> JobPrice | None:
-        """Return what the job pays for a deadline (seconds, absolute)."""
+        """Return the charge for a deadline (seconds, absolute)."""
         asked = self._asked
         charged = None if asked.user_deadline is False else deadline
         return self._prices.price(asked.processors, asked.estimate, asked.submission, charged)

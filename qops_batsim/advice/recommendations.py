@@ -53,7 +53,7 @@ class Earliness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def earliness(promises: Iterable[EarliestPromise], *, by_processors: bool) -> list[Earliness]:
-    """Return how early ends could have been promised, by processors or category, then for all."""
+    """Return the earliest promises by processors or category, then for all."""
     groups: dict[str, list[EarliestPromise]] = {}
     labels = Categories().labels()
     of = {
@@ -127,7 +127,7 @@ def span(seconds: float) -> str:
 
 
 def factor_text(stringency: float) -> str:
-    """Return what users ask for: ``0.8 times EASY's response``."""
+    """Return the response that users ask for: ``0.8 times EASY's response``."""
     return "EASY's response" if stringency == 0 else f"{1 - stringency:.3g} times EASY's response"
 
 
@@ -145,8 +145,14 @@ def manager_name(contestant: Contestant) -> str:
     return f"qops, users accept {'twice' if factor == 2 else f'{factor:g} times'} as late"
 
 
+def _in_text(contestant: Contestant) -> str:
+    """Return a scheduler's name for a sentence, whose own commas it must not meet."""
+    name = manager_name(contestant)
+    return f'"{name}"' if "," in name else name
+
+
 def change_text(first: Interval | None, second: Interval | None) -> str:
-    """Return how a share goes from one to another, in the words that the two call for."""
+    """Return the change of a share in the words that its two values call for."""
     if first is None or second is None:
         return "are not known"
     if short(first) == short(second):
@@ -221,8 +227,8 @@ def best_scheduler(advice: Advice) -> tuple[str, str]:
         if share is None or share.mean >= least.mean or more.ends[1] < 0:
             continue
         told = (
-            f"{manager_name(other)} refuses {short(share)} of the core-hours, "
-            f"{manager_name(choices.scheduler)} "
+            f"{_in_text(other)} refuses {short(share)} of the core-hours, "
+            f"{_in_text(choices.scheduler)} "
             f"{short(advice.mean(choices.chosen, refused_work))}"
         )
         if short(share) == short(least):
@@ -258,7 +264,7 @@ def recommended(advice: Advice) -> list[Setting]:
 
 
 def misfit_text(worst: ClassFit) -> str:
-    """Return how far simulated waits are from logged ones, for a class of processors."""
+    """Return the distance of simulated waits from logged ones, for a class of processors."""
     at = worst.ratios.index(worst.worst)
     who = "all jobs" if worst.group == "all" else f"the jobs of {worst.group} processors"
     part = ("half", "nine of ten")[at]
@@ -283,7 +289,7 @@ _TOO_LONG = (
 
 
 def warnings(advice: Advice) -> list[str]:
-    """Return why nothing can be recommended; empty where the model fits."""
+    """Return the reasons against any recommendation; none where the model fits."""
     misfits = advice.fit.misfits
     if not misfits:
         return []
@@ -416,7 +422,7 @@ def _load(advice: Advice) -> Setting:
 
 
 def few_text(advice: Advice) -> str:
-    """Return how promises change where only a part of the users asks for a deadline."""
+    """Compare promises to a part of the users with promises to all."""
     choices = advice.choices
     few, all_of_them = choices.case(share=FEW), choices.chosen
     share, change = advice.mean(few, promised), advice.difference(few, all_of_them, promised)
@@ -498,7 +504,7 @@ def _advised(advice: Advice) -> str:
 
 
 def limits(advice: Advice) -> list[str]:
-    """Return what the advice does not know, in plain words."""
+    """Return the limits of the advice in plain words."""
     jobs = len(advice.prepared.workload.jobs)
     seen = sum(window.jobs for window in advice.windows)
     count = len(advice.windows)

@@ -236,7 +236,7 @@ class TraceRuns:
     )
 
     def __call__(self, case: AdviceCase) -> AdviceRun:
-        """Return what came out of a run."""
+        """Return the results of a run."""
         measured = self._under_easy(case)
         asked = give_deadlines(measured[case.deadlines_by], case)
         base = measured[case.estimates].workload
@@ -395,7 +395,7 @@ def _field_of_jobs(workload: Workload, field: str) -> list[str]:
 
 
 def refusal_of(module: DecisionModule, job_id: str) -> Refusal:
-    """Return why a job was refused."""
+    """Return the reason of a refusal."""
     reasons = module.qos_log.record(f"w0!{job_id}").reasons
     return reasons[0] if reasons else Refusal(kind=RefusalKind.FREE_TEXT)
 

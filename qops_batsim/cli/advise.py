@@ -96,9 +96,16 @@ def advise(
     Examples:
 
     \b
+        # A centre with Slurm, in two steps (--nodes makes sizes exact):
+        sacct -aDP -S 2024-01-01 -o JobID,User,Account,Partition,QOS \\
+          -o Reservation,State,Submit,Start,End,ElapsedRaw,AllocCPUS \\
+          -o AllocNodes,ReqTRES,AllocTRES,NodeList,Timelimit > jobs.txt
+        qops-batsim advise jobs.txt --time-zone Europe/Stockholm
+        scontrol show node > nodes.txt
+        qops-batsim advise jobs.txt --nodes nodes.txt --partition gpu \\
+          --rate 0.03 --currency EUR
+        # A shipped trace, to look at a page:
         qops-batsim advise kth_sp2_1000 --out report.html
-        qops-batsim advise sacct.txt --processors 1024 --rate 0.03 \\
-          --currency EUR
         # Ten stretches of a long log:
         qops-batsim advise log.swf.gz --windows 10
     """
@@ -145,6 +152,7 @@ class _Asks(NamedTuple):
 
 def _advise(trace: str, asks: _Asks, **asked: Any) -> None:
     from qops_batsim.advice import advice_page as pages
+    from qops_batsim.advice.advice_tables import overview_table
     from qops_batsim.advice.recommendations import summary
     from qops_batsim.advice.what_if import parse_what_if
     from qops_batsim.files import check_writable, write_text
@@ -173,6 +181,10 @@ def _advise(trace: str, asks: _Asks, **asked: Any) -> None:
         document = {"partitions": told, "few_jobs": small} if others else next(iter(told.values()))
         console.print_json({**document, "what_if": after} if after else document)
     elif not asks.quiet:
+        if others:
+            table = overview_table(parts)
+            console.print_table(table.title, table.headings, table.rows)
+            console.say(f"{table.note}\n")
         for name, each in parts.items():
             told_quotes = [] if each.quotes is None else [each.quotes.sentence()]
             after_it = (

@@ -142,9 +142,9 @@ def from_sacct(
     Examples:
 
     \b
-        sacct -aDP -S 2024-03-01 \\
-          -o JobID,User,Account,Partition,QOS,State,Submit,Start,End,Elapsed,ReqTRES,Timelimit \\
-          > mar.txt
+        sacct -aDP -S 2024-03-01 -o JobID,User,Account,Partition,QOS \\
+          -o Reservation,State,Submit,Start,End,ElapsedRaw,AllocCPUS \\
+          -o AllocNodes,ReqTRES,AllocTRES,NodeList,Timelimit > mar.txt
         qops-batsim workload from-sacct mar.txt march.json \\
           --time-zone Europe/Stockholm
         qops-batsim workload from-sacct march.txt.gz nodes.json --by nodes \\

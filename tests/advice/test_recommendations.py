@@ -152,8 +152,9 @@ def test_another_scheduler_is_better_only_if_the_windows_tell() -> None:
         seen.add(found)
         if best != "qops":
             percents = (short(mean_interval(lost[each])) for each in (best, "qops"))
+            told = {"fqops": f'"{names["fqops"]}"', "msb": "msb"}[best]
             assert reason == "{} refuses {} of the core-hours, qops {}; no fewer {}".format(
-                names[best], *percents, "deadlines are promised"
+                told, *percents, "deadlines are promised"
             )
     assert seen >= {"msb", names["fqops"], "qops", (True, False, True), (False, True, True)}
 
