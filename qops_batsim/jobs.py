@@ -196,7 +196,9 @@ class Job:
         if isinstance(fields, dict):
             return fields
         if fields is None:
-            made = self._described()
+            made = self.batsim_fields()
+            if self.qos is not None:
+                made["qos"] = msgspec.to_builtins(self.qos)
         elif isinstance(fields, Job):
             made = {**fields.fields, "id": self.id}
         else:
@@ -204,17 +206,12 @@ class Job:
         self._fields = made
         return made
 
-    def _described(self) -> dict[str, Any]:
-        fields = {
-            "id": self.id,
-            "subtime": self.submission_time,
-            "res": self.processors,
-            "profile": self.profile,
-        }
-        if self.walltime is not None:
-            fields["walltime"] = self.walltime
-        if self.qos is not None:
-            fields["qos"] = msgspec.to_builtins(self.qos)
+    def batsim_fields(self) -> dict[str, Any]:
+        """Return the fields that Batsim itself uses, a walltime of None left out."""
+        values = self.id, self.submission_time, self.processors, self.profile, self.walltime
+        fields: dict[str, Any] = dict(zip(_FIELDS, values, strict=True))
+        if self.walltime is None:
+            del fields["walltime"]
         return fields
 
     @classmethod

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import os
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.cli.engine5 import _parser, engine_options5, engine_side5, read_inputs5
-from qops_batsim.engine.simulation import Simulation
+from qops_batsim.cli.engine5 import arguments5, simulate5
+from qops_batsim.errors import QopsError
 from qops_batsim.protocol.v5.components import Component
 from qops_batsim.protocol.v5.engine_side import EngineSide
 from qops_batsim.protocol.v5.handshake import join_answer
@@ -27,6 +28,7 @@ class Recorded(Component):
         self.place = 0
         self.greeted = False
         self.differences: list[str] = []
+        self.error: QopsError | None = None
 
     def ask(self, frame: bytes) -> bytes:
         if not self.greeted:
@@ -66,19 +68,24 @@ def difference(ours: Any, real: Any, place: str) -> str:
     return next(filter(None, (difference(*pair) for pair in pairs)), "")
 
 
-def play(session: Path) -> tuple[Simulation, Recorded]:
-    """Simulate what was recorded in a directory, up to the end."""
+def play(session: Path, directory: Path) -> Recorded:
+    """Simulate what was recorded in a directory, where files are written to its ``out``.
+
+    Return what took the place of the decision process, with the error that ended it, if any.
+    """
+    for file in session.iterdir():
+        if file.is_file():
+            shutil.copyfile(file, directory / file.name)
     words = shlex.split((session / "command.txt").read_text())[1:]
-    given = _parser().parse_args(words)
-    here = Path.cwd()
-    os.chdir(session)
-    try:
-        platform, workloads = read_inputs5(given)
-        options = engine_options5(given, workloads)
-        side = engine_side5(given, platform, options, ["batsim", *words])
-    finally:
-        os.chdir(here)
-    peer = Recorded(side, session / "transcript.jsonl")
-    simulation = Simulation(platform, workloads, peer, peer.begin(options))
-    simulation.run()
-    return simulation, peer
+    peers: list[Recorded] = []
+
+    def component(side: EngineSide) -> Recorded:
+        peers.append(Recorded(side, session / "transcript.jsonl"))
+        return peers[0]
+
+    with contextlib.chdir(directory):
+        try:
+            simulate5(arguments5(words), ["batsim", *words], component)
+        except QopsError as error:
+            peers[0].error = error
+    return peers[0]

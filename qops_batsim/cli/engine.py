@@ -7,7 +7,6 @@ imported, not even Typer unless there is an error to print.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -242,21 +241,18 @@ def _verbosity(options: BatsimOptions) -> str:
 
 
 def _read_inputs(options: BatsimOptions) -> tuple[Platform, list[Workload]]:
-    from qops_batsim.platform.simgrid_read import read_platform
-    from qops_batsim.shipped import resolve_path
+    from qops_batsim.cli.engine_inputs import read_inputs
     from qops_batsim.workload.batsim_json import read_workload_file
 
     if "--platform" not in options.values:
         raise InputError("option --platform is missing; -p <platform_file> is expected")
-    master = options.value("--master-host", "master_host")
-    file = resolve_path(options.value("--platform", ""), "platforms")
-    platform = read_platform(file, master_host=master)
-    if platform.master is None and "--master-host" in options.values:
-        raise InputError(f"{platform.source}: there is no host {shown(master)} (--master-host)")
-    # Absolute, because decision processes are told these names.
-    shipped = [resolve_path(file, "workloads") for file in options.values.get("--workload", [])]
-    paths = [os.path.join(os.getcwd(), file) for file in shipped]
-    return platform, [read_workload_file(path) for path in paths]
+    return read_inputs(
+        options.value("--platform", ""),
+        options.values.get("--workload", []),
+        options.value("--master-host", "master_host"),
+        read_workload_file,
+        master_option="--master-host" if "--master-host" in options.values else None,
+    )
 
 
 def _engine_options(options: BatsimOptions, workloads: Sequence[Workload]) -> EngineOptions:

@@ -6,7 +6,8 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from qops_batsim.engine.options import EngineOptions, ExternalEvent
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.platform.model import Platform
+    from qops_batsim.protocol.v5.components import Component
     from qops_batsim.protocol.v5.engine_side import EngineSide
     from qops_batsim.workload.model import Workload
 
@@ -74,19 +76,28 @@ def run_engine5(arguments: Sequence[str]) -> int:
     if "--version" in arguments or "--batsim-version" in arguments:
         sys.stdout.write(f"{BATSIM5_VERSION} (its options and protocol; an engine of its own)\n")
         return 0
-    for each in arguments:
-        if each.partition("=")[0] in REFUSED:
-            raise InputError(f"Batsim's option {each} is not supported by the embedded engine")
     try:
-        given = _parser().parse_args(arguments)
+        given = arguments5(arguments)
     except SystemExit:
         return 0  # --help
     simulate5(given, ["batsim", *arguments])
     return 0
 
 
-def simulate5(given: argparse.Namespace, arguments: Sequence[str]) -> Simulation:
-    """Simulate and write the files."""
+def arguments5(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the options of a command line of Batsim 5; SystemExit after printing its help."""
+    for each in arguments:
+        if each.partition("=")[0] in REFUSED:
+            raise InputError(f"Batsim's option {each} is not supported by the embedded engine")
+    return _parser().parse_args(arguments)
+
+
+def simulate5(
+    given: argparse.Namespace,
+    arguments: Sequence[str],
+    component: Callable[[EngineSide], Component] | None = None,
+) -> Simulation:
+    """Simulate and write the files, with the decision component that is given, or another."""
     from qops_batsim.engine.outputs import BATSIM5_FILES, add_batsim5_outputs
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.file_set import FileSet
@@ -98,7 +109,7 @@ def simulate5(given: argparse.Namespace, arguments: Sequence[str]) -> Simulation
     with FileSet(given.export, "run.json", BATSIM5_FILES) as files:
         options = engine_options5(given, workloads)
         side = engine_side5(given, platform, options, arguments)
-        with _decision_component(given, side) as peer:
+        with (component or partial(_component, given))(side) as peer:
             simulation = Simulation(platform, workloads, peer, peer.begin(options))
             simulation.run()
         add_batsim5_outputs(files, simulation, wanted)
@@ -112,15 +123,10 @@ def simulate5(given: argparse.Namespace, arguments: Sequence[str]) -> Simulation
 
 def read_inputs5(given: argparse.Namespace) -> tuple[Platform, list[Workload]]:
     """Read the platform, with hosts in Batsim 5's order, and the workloads."""
-    from qops_batsim.platform.simgrid_read import read_platform
-    from qops_batsim.shipped import resolve_path
+    from qops_batsim.cli.engine_inputs import read_inputs
 
-    file = resolve_path(given.platform, "platforms")
-    platform = read_platform(file, master_host=given.master_host)
-    if platform.master is None:
-        raise InputError(f"{platform.source}: there is no host {shown(given.master_host)} (-m)")
-    shipped = [resolve_path(file, "workloads") for file in given.workload]
-    workloads = [read_workload5(os.path.join(os.getcwd(), file)) for file in shipped]
+    files = given.platform, given.workload
+    platform, workloads = read_inputs(*files, given.master_host, read_workload5, master_option="-m")
     return platform.numbered_by_value(), workloads
 
 
@@ -208,7 +214,7 @@ def engine_side5(
     )
 
 
-def _decision_component(given: argparse.Namespace, side: EngineSide) -> Any:
+def _component(given: argparse.Namespace, side: EngineSide) -> Component:
     from qops_batsim.protocol.v5.components import LibraryComponent, SocketComponent
 
     sockets = [*given.edc_socket_str, *given.edc_socket_file]

@@ -19,7 +19,6 @@ from qops_batsim.engine.energy import POWER_STATES
 from qops_batsim.engine.execution import (
     KILLED_COMPUTATION_RETURN_CODE,
     KILLED_DELAY_RETURN_CODE,
-    RUNNABLE_TYPES,
 )
 from qops_batsim.engine.fluid import Computation
 from qops_batsim.engine.hosts import (
@@ -35,10 +34,10 @@ from qops_batsim.engine.hosts import (
     SwitchableHosts,
 )
 from qops_batsim.engine.records import JobRecord
+from qops_batsim.engine.registration import notified, register_job, register_profile
 from qops_batsim.engine.world import World
-from qops_batsim.errors import InputError, shown
+from qops_batsim.errors import shown
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, RUNNING, SUBMITTED, Job
-from qops_batsim.limits import IN_NO_NAME, NO_NAME
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import (
     CallMeLater,
@@ -56,8 +55,7 @@ from qops_batsim.protocol.decisions import (
     StopSimulation,
 )
 from qops_batsim.protocol.events import Answer, Notify, Query, ResourceStateChanged
-from qops_batsim.protocol.messages import rounded_value
-from qops_batsim.timing import SHORTEST_CALL_DELAY, TOLD_DECIMALS
+from qops_batsim.timing import SHORTEST_CALL_DELAY
 
 SWITCHING_FLOP = 1.0
 """Work that a host does in the power state through which it goes."""
@@ -204,25 +202,10 @@ def apply_decision(world: World, decision: Decision) -> None:
 
 
 def _known(world: World, job_id: str, action: str) -> JobRecord:
-    record = world.records.get(job_id) or _record_early(world, job_id)
+    record = world.known_record(job_id)
     if record is None:
         raise world.error(f"{action} names job {job_id!r}, which does not exist")
     return record
-
-
-def _record_early(world: World, job_id: str) -> JobRecord | None:
-    """Return the record of a workload's job that was not submitted yet, if there is such a job.
-
-    O(1) if not, else O(jobs).
-    """
-    if world.static_ids is None:
-        workloads = world.workloads.items()
-        world.static_ids = {f"{name}!{job.id}" for name, each in workloads for job in each.jobs}
-    if job_id not in world.static_ids:
-        return None
-    name, _, local_id = job_id.partition("!")
-    job = next(each for each in world.workloads[name].jobs if each.id == local_id)
-    return world.new_record(name, job.renamed(job_id))
 
 
 def _execute(world: World, decision: ExecuteJob) -> None:
@@ -365,104 +348,6 @@ def _set_metadata(world: World, decision: SetJobMetadata) -> None:
     _known(world, decision.job_id, "SET_JOB_METADATA").metadata = decision.metadata
 
 
-def _notified(world: World, decision: Notify) -> None:
-    if decision.type not in ("registration_finished", "continue_registration"):
-        raise world.error(
-            f"NOTIFY {decision.type!r} is not supported by the embedded engine; "
-            "registration_finished and continue_registration are"
-        )
-    _need_dynamic_jobs(world, f"NOTIFY {decision.type}")
-    world.registering = decision.type == "continue_registration"
-
-
-def _need_dynamic_jobs(world: World, what: str) -> None:
-    if not world.options.dynamic_jobs:
-        raise world.error(f"{what} was received but dynamic jobs are not enabled")
-
-
-def _register_profile(world: World, decision: RegisterProfile) -> None:
-    _need_dynamic_jobs(world, "REGISTER_PROFILE")
-    _check_names(world, "REGISTER_PROFILE", decision.workload_name, decision.profile_name)
-    profiles = world.profiles.setdefault(decision.workload_name, {})
-    name = f"profile {decision.workload_name}!{decision.profile_name}"
-    if decision.profile_name in profiles:
-        raise world.error(f"REGISTER_PROFILE: {name} already exists")
-    if decision.profile.get("type") == "usage_trace":
-        raise world.error(f"{name} is of type 'usage_trace'; only a workload's file can have such")
-    if decision.profile.get("type") not in RUNNABLE_TYPES:
-        raise world.error(
-            f"{name}: the embedded engine cannot run profiles of type "
-            f"{decision.profile.get('type')!r}; it runs {', '.join(RUNNABLE_TYPES)}"
-        )
-    decimals = world.options.rules.decimals
-    profiles[decision.profile_name] = rounded_value(decision.profile, decimals)
-
-
-def _register_job(world: World, decision: RegisterJob) -> None:
-    _need_dynamic_jobs(world, "REGISTER_JOB")
-    job, job_id = decision.job, decision.job_id
-    workload_name, separator, local_id = job_id.partition("!")
-    if not (separator and workload_name and local_id):
-        raise world.error(f"REGISTER_JOB: job id {job_id!r}; WORKLOAD!NAME is expected")
-    _check_names(world, "REGISTER_JOB", job_id)
-    if not world.registering:
-        raise world.error(f"REGISTER_JOB {job_id!r} came after the registration was finished")
-    if job_id in world.records or _record_early(world, job_id) is not None:
-        raise world.error(f"REGISTER_JOB: job {job_id!r} already exists")
-    _borrow(world, workload_name, job.profile)
-    if job.profile not in world.profiles.get(workload_name, {}):
-        raise world.error(
-            f"REGISTER_JOB: job {job_id!r} names profile {job.profile!r}, "
-            f"which workload {workload_name!r} does not have"
-        )
-    record = registered_record(world, job_id, job)
-    if world.options.acknowledge_dynamic_jobs:
-        world.announce(record.job)
-
-
-def _borrow(world: World, workload_name: str, profile: str) -> None:
-    """Add a profile of another workload to a workload, under its full name, if it names one."""
-    owner, separator, name = profile.partition("!")
-    found = world.profiles.get(owner, {}).get(name)
-    if not separator or found is None:
-        return
-    if "seq" in found:
-        steps = [step if "!" in step else f"{owner}!{step}" for step in found["seq"]]
-        found = {**found, "seq": steps}
-        for step in steps:
-            _borrow(world, workload_name, step)
-    world.profiles.setdefault(workload_name, {})[profile] = found
-
-
-def as_registered(job_id: str, job: Job, decimals: int = TOLD_DECIMALS) -> Job:
-    """Return a registered job as Batsim keeps it; InputError if it is invalid."""
-    job = Job.from_fields(rounded_value(job.fields, decimals), where="REGISTER_JOB")
-    return job if job.id == job_id else job.renamed(job_id)
-
-
-def registered_record(world: World, job_id: str, job: Job) -> JobRecord:
-    """Begin to keep what is known of a job that is registered; SimulationError if it is invalid."""
-    workload_name, rules = job_id.partition("!")[0], world.options.rules
-    try:
-        job = as_registered(job_id, job, rules.decimals)
-        where = f"REGISTER_JOB {job_id!r}"
-        execution = world.execution(workload_name, job.profile, job.processors, where=where)
-    except InputError as error:
-        raise world.error(str(error)) from None
-    record = world.records[job_id] = JobRecord(job, execution)
-    record.state = SUBMITTED
-    if not rules.keeps_submissions:
-        record.job.submission_time = world.now
-        record.energy = 0.0
-    return record
-
-
-def _check_names(world: World, what: str, *names: str) -> None:
-    for name in names:
-        if IN_NO_NAME.search(name):
-            raise world.error(f"{what}: {shown(name)} {NO_NAME}")
-
-
 _EFFECTS: dict[type, Callable[[World, Any], None]] = {
     ExecuteJob: _execute,
     RejectJob: _reject,
@@ -470,9 +355,9 @@ _EFFECTS: dict[type, Callable[[World, Any], None]] = {
     CallMeLater: _call_later,
     SetJobMetadata: _set_metadata,
     SetResourceState: set_resource_state,
-    RegisterProfile: _register_profile,
-    RegisterJob: _register_job,
-    Notify: _notified,
+    RegisterProfile: register_profile,
+    RegisterJob: register_job,
+    Notify: notified,
     ChangePowerState: change_power_state,
     CallPeriodically: _call_periodically,
     StopCalls: _stop_calls,

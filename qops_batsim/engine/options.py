@@ -215,6 +215,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         A registered job has the submission that it tells, not the date of its registration.
     lists_apart
         External events are of several lists, by the first part of their identifiers.
+    registers_always
+        Jobs and profiles may be registered without dynamic jobs, and after the registration was
+        finished.
+    forgets_profiles
+        Profiles that no job has are forgotten, those that one had unless profiles are reused.
     """
 
     begins_first: bool = True
@@ -224,6 +229,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     kills_again: bool = True
     keeps_submissions: bool = True
     lists_apart: bool = False
+    registers_always: bool = False
+    forgets_profiles: bool = False
 
 
 BATSIM_5 = Rules(
@@ -234,6 +241,8 @@ BATSIM_5 = Rules(
     kills_again=False,
     keeps_submissions=False,
     lists_apart=True,
+    registers_always=True,
+    forgets_profiles=True,
 )
 """Rules of Batsim 5, whose actors always send messages."""
 

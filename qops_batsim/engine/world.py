@@ -23,6 +23,7 @@ from qops_batsim.engine.execution import (
 )
 from qops_batsim.engine.fluid import Computation, FluidModel, HostResource
 from qops_batsim.engine.hosts import HostOccupation, PowerProfile, SwitchableHosts, limited_hosts
+from qops_batsim.engine.kept_profiles import KeptProfiles
 from qops_batsim.engine.machine import Machine
 from qops_batsim.engine.options import EngineOptions, ExternalEvent, outages_of
 from qops_batsim.engine.records import JobRecord
@@ -53,11 +54,13 @@ class World:
     """Hosts, jobs, waits and the events not yet told to the decision module.
 
     ``now`` is the current date (seconds); only :meth:`tell` adds to the ``outbox``, the events for
-    the next message, and to their dates ``told_at``; ``registering`` tells whether the module may
-    still register jobs. ``outages`` are the times in which hosts are away, ``happened`` the
-    events that made it so, with the dates at which the server heard of them. ``records`` are what
-    is known of jobs since their submission, by full identifier, ``workloads`` what is submitted,
-    ``columns`` the jobs of these, ``static_ids`` their full identifiers where these were needed.
+    the next message, and to their dates ``told_at``; at the last one ``ended_before`` jobs were
+    ``ended``. ``registering`` tells whether the module may still register jobs. ``outages`` are the
+    times in which hosts are away, ``happened`` the events that made it so, with the dates at which
+    the server heard of them. ``records`` are what is known of jobs since their submission, by full
+    identifier, ``workloads`` what is submitted, ``columns`` the jobs of these, ``static_ids`` their
+    full identifiers and ``kept_profiles`` what tells which profiles are kept, where these were
+    needed.
     """
 
     def __init__(self, platform: Platform, options: EngineOptions) -> None:
@@ -67,6 +70,7 @@ class World:
         self.waits = self._new_waits()
         self.outbox: list[Event] = []
         self.told_at: list[float] = []
+        self.ended_before = 0
         self.records: dict[str, JobRecord] = {}
         self.ended: list[JobRecord] = []
         self.computing_changes: list[tuple[float, int, int]] = []
@@ -79,6 +83,7 @@ class World:
         self.columns: dict[str, JobColumns] = {}
         self.static_ids: set[str] | None = None
         self.registering = options.dynamic_jobs
+        self.kept_profiles: KeptProfiles | None = None
         self.stopped = False
         self.outages = outages_of(options.external_events or (), len(self.hosts))
         self.happened: list[ExternalEvent] = []
@@ -112,6 +117,7 @@ class World:
         """Return the events to be told, and their dates (seconds), which are told thereby."""
         told = self.outbox, self.told_at
         self.outbox, self.told_at = [], []
+        self.ended_before = len(self.ended)
         return told
 
     def call_at(self, date: float, call_id: str = "") -> None:
@@ -185,6 +191,23 @@ class World:
         execution = self.execution(workload_name, job.profile, job.processors, where=where)
         record = self.records[job.id] = JobRecord(job, execution)
         return record
+
+    def known_record(self, job_id: str) -> JobRecord | None:
+        """Return the record of a job, also of a workload's that was not submitted yet, or None.
+
+        O(1) if it was submitted or there is no such job, else O(jobs).
+        """
+        record = self.records.get(job_id)
+        if record is not None:
+            return record
+        if self.static_ids is None:
+            workloads = self.workloads.items()
+            self.static_ids = {f"{name}!{job.id}" for name, each in workloads for job in each.jobs}
+        if job_id not in self.static_ids:
+            return None
+        name, _, local_id = job_id.partition("!")
+        job = next(each for each in self.workloads[name].jobs if each.id == local_id)
+        return self.new_record(name, job.renamed(job_id))
 
     def announce(self, job: Job) -> None:
         """Tell the module that a job was submitted."""

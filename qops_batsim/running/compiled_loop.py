@@ -480,8 +480,8 @@ def _log(
         log.record(job_id).reasons = () if refusal is None else (refusal,)
 
     def fill(log: QosLog) -> None:
-        from qops_batsim.engine.decisions import as_registered
         from qops_batsim.engine.delay_jobs import told_jobs
+        from qops_batsim.engine.registration import as_registered
 
         announced: list[Job] = []
         for position, told in told_jobs(jobs, workload.jobs):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -70,7 +71,8 @@ class _Profiles(msgspec.Struct):
 def check_types(content: bytes, source: str) -> None:
     """Raise an InputError unless all profiles in a workload's file are named as in Batsim 5."""
     known = (*_TYPES, TRACE)
-    for name, each in msgspec.json.decode(content, type=_Profiles).profiles.items():
+    told = msgspec.json.decode(content.removeprefix(BOM_UTF8), type=_Profiles)
+    for name, each in told.profiles.items():
         if each.get("type") not in known:
             raise InputError(
                 f"{source}: profile {shown(name)}: type is {shown(each.get('type'))}; one of "
@@ -161,14 +163,7 @@ def _encoded(value: Any) -> str:
 
 
 def _job(job: Job) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "id": job.id,
-        "subtime": job.submission_time,
-        "res": job.processors,
-        "profile": job.profile,
-    }
-    if job.walltime is not None:
-        fields["walltime"] = job.walltime
+    fields = job.batsim_fields()
     extra = job.fields.get("qos", job.fields.get("extra_data"))
     if extra is not None:
         fields["extra_data"] = extra

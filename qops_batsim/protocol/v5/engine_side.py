@@ -139,6 +139,10 @@ class _ForceStop(_Strict):
     pass
 
 
+class _CreateProbe(msgspec.Struct):
+    pass
+
+
 _messages = MessageDecoder(
     {
         "ExecuteJobEvent": _Execute,
@@ -152,6 +156,7 @@ _messages = MessageDecoder(
         "ForceSimulationStopEvent": _ForceStop,
         "TurnOnOffHostsEvent": _TurnOnOff,
         "ChangeHostsPStateEvent": _ChangePowerState,
+        "CreateProbeEvent": _CreateProbe,
     },
     "event_type",
     "event",
@@ -370,6 +375,8 @@ class EngineSide:
                 return self._switch(d.ChangePowerState, hosts, state, "HostsPStateChangedEvent")
             case _Finish():
                 return d.Notify.of("registration_finished")
+            case _CreateProbe():
+                raise InputError("CreateProbeEvent is not supported by the embedded engine")
         return d.StopSimulation()
 
     def _execute(self, told: _Execute) -> d.ExecuteJob:

@@ -1,0 +1,36 @@
+"""Platform and workloads of a command line of Batsim, of any version."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from qops_batsim.errors import InputError, shown
+
+if TYPE_CHECKING:
+    from qops_batsim.platform.model import Platform
+    from qops_batsim.workload.model import Workload
+
+
+def read_inputs(
+    platform: str,
+    workloads: Sequence[str],
+    master: str,
+    read_workload: Callable[[str], Workload],
+    *,
+    master_option: str | None,
+) -> tuple[Platform, list[Workload]]:
+    """Read the files of a simulation, which may be shipped ones.
+
+    An InputError names ``master_option`` if there is no such ``master``; None: there need not be.
+    """
+    from qops_batsim.platform.simgrid_read import read_platform
+    from qops_batsim.shipped import resolve_path
+
+    machine = read_platform(resolve_path(platform, "platforms"), master_host=master)
+    if machine.master is None and master_option is not None:
+        raise InputError(f"{machine.source}: there is no host {shown(master)} ({master_option})")
+    # Absolute, because decision processes are told these names.
+    shipped = [resolve_path(file, "workloads") for file in workloads]
+    return machine, [read_workload(os.path.join(os.getcwd(), file)) for file in shipped]

@@ -1,0 +1,137 @@
+"""Jobs and profiles that a decision process registers while a simulation runs."""
+
+from __future__ import annotations
+
+from qops_batsim.engine.execution import RUNNABLE_TYPES
+from qops_batsim.engine.kept_profiles import KeptProfiles
+from qops_batsim.engine.records import JobRecord
+from qops_batsim.engine.world import World
+from qops_batsim.errors import InputError, shown
+from qops_batsim.jobs import SUBMITTED, Job
+from qops_batsim.limits import IN_NO_NAME, NO_NAME
+from qops_batsim.protocol.decisions import RegisterJob, RegisterProfile
+from qops_batsim.protocol.events import Notify
+from qops_batsim.protocol.messages import rounded_value
+from qops_batsim.timing import TOLD_DECIMALS
+
+
+def notified(world: World, decision: Notify) -> None:
+    """Note that a decision process has finished registering jobs, or goes on with it."""
+    if decision.type not in ("registration_finished", "continue_registration"):
+        raise world.error(
+            f"NOTIFY {decision.type!r} is not supported by the embedded engine; "
+            "registration_finished and continue_registration are"
+        )
+    _need_dynamic_jobs(world, f"NOTIFY {decision.type}")
+    world.registering = decision.type == "continue_registration"
+
+
+def _need_dynamic_jobs(world: World, what: str) -> None:
+    if not (world.options.dynamic_jobs or world.options.rules.registers_always):
+        raise world.error(f"{what} was received but dynamic jobs are not enabled")
+
+
+def register_profile(world: World, decision: RegisterProfile) -> None:
+    """Add a profile to a workload; SimulationError if it cannot be."""
+    _need_dynamic_jobs(world, "REGISTER_PROFILE")
+    _check_names(world, "REGISTER_PROFILE", decision.workload_name, decision.profile_name)
+    profiles = world.profiles.setdefault(decision.workload_name, {})
+    name = f"profile {decision.workload_name}!{decision.profile_name}"
+    if decision.profile_name in profiles:
+        raise world.error(f"REGISTER_PROFILE: {name} already exists")
+    if decision.profile.get("type") == "usage_trace":
+        raise world.error(f"{name} is of type 'usage_trace'; only a workload's file can have such")
+    if decision.profile.get("type") not in RUNNABLE_TYPES:
+        raise world.error(
+            f"{name}: the embedded engine cannot run profiles of type "
+            f"{decision.profile.get('type')!r}; it runs {', '.join(RUNNABLE_TYPES)}"
+        )
+    decimals = world.options.rules.decimals
+    kept = _kept_profiles(world)
+    profiles[decision.profile_name] = rounded_value(decision.profile, decimals)
+    if kept is not None:
+        kept.register(decision.workload_name, decision.profile_name)
+
+
+def register_job(world: World, decision: RegisterJob) -> None:
+    """Add a job to the simulation; SimulationError if it cannot be."""
+    _need_dynamic_jobs(world, "REGISTER_JOB")
+    job, job_id = decision.job, decision.job_id
+    workload_name, separator, local_id = job_id.partition("!")
+    if not (separator and workload_name and local_id):
+        raise world.error(f"REGISTER_JOB: job id {job_id!r}; WORKLOAD!NAME is expected")
+    _check_names(world, "REGISTER_JOB", job_id)
+    if not (world.registering or world.options.rules.registers_always):
+        raise world.error(f"REGISTER_JOB {job_id!r} came after the registration was finished")
+    if world.known_record(job_id) is not None:
+        raise world.error(f"REGISTER_JOB: job {job_id!r} already exists")
+    _borrow(world, workload_name, job.profile)
+    if job.profile not in world.profiles.get(workload_name, {}):
+        raise world.error(
+            f"REGISTER_JOB: job {job_id!r} names profile {job.profile!r}, "
+            f"which workload {workload_name!r} does not have"
+        )
+    kept = _kept_profiles(world)
+    if kept is not None and not kept.hold(workload_name, job.profile):
+        raise world.error(
+            f"REGISTER_JOB: profile {job.profile!r} of job {job_id!r} was forgotten, as no job is "
+            "left that has it (the feature profile_reuse keeps those of jobs that have ended)"
+        )
+    record = registered_record(world, job_id, job)
+    if world.options.acknowledge_dynamic_jobs:
+        world.announce(record.job)
+
+
+def _borrow(world: World, workload_name: str, profile: str) -> None:
+    """Add a profile of another workload to a workload, under its full name, if it names one."""
+    owner, separator, name = profile.partition("!")
+    found = world.profiles.get(owner, {}).get(name)
+    if not separator or found is None:
+        return
+    if "seq" in found:
+        steps = [step if "!" in step else f"{owner}!{step}" for step in found["seq"]]
+        found = {**found, "seq": steps}
+        for step in steps:
+            _borrow(world, workload_name, step)
+    world.profiles.setdefault(workload_name, {})[profile] = found
+
+
+def _kept_profiles(world: World) -> KeptProfiles | None:
+    """Return what tells which profiles are kept, None where all are."""
+    if not world.options.rules.forgets_profiles:
+        return None
+    kept = world.kept_profiles
+    if kept is None:
+        kept = world.kept_profiles = KeptProfiles(world.workloads, world.profiles)
+    if not world.options.profile_reuse:
+        kept.forget(world.ended, world.ended_before)
+    return kept
+
+
+def as_registered(job_id: str, job: Job, decimals: int = TOLD_DECIMALS) -> Job:
+    """Return a registered job as Batsim keeps it; InputError if it is invalid."""
+    job = Job.from_fields(rounded_value(job.fields, decimals), where="REGISTER_JOB")
+    return job if job.id == job_id else job.renamed(job_id)
+
+
+def registered_record(world: World, job_id: str, job: Job) -> JobRecord:
+    """Begin to keep what is known of a job that is registered; SimulationError if it is invalid."""
+    workload_name, rules = job_id.partition("!")[0], world.options.rules
+    try:
+        job = as_registered(job_id, job, rules.decimals)
+        where = f"REGISTER_JOB {job_id!r}"
+        execution = world.execution(workload_name, job.profile, job.processors, where=where)
+    except InputError as error:
+        raise world.error(str(error)) from None
+    record = world.records[job_id] = JobRecord(job, execution)
+    record.state = SUBMITTED
+    if not rules.keeps_submissions:
+        record.job.submission_time = world.now
+        record.energy = 0.0
+    return record
+
+
+def _check_names(world: World, what: str, *names: str) -> None:
+    for name in names:
+        if IN_NO_NAME.search(name):
+            raise world.error(f"{what}: {shown(name)} {NO_NAME}")
