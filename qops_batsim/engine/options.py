@@ -220,6 +220,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         finished.
     forgets_profiles
         Profiles that no job has are forgotten, those that one had unless profiles are reused.
+    walltimes_are_dates
+        A computation is stopped when its start and its walltime, added up, are over by the clock,
+        rather than when all steps since its start add up to the walltime.
     """
 
     begins_first: bool = True
@@ -231,6 +234,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     lists_apart: bool = False
     registers_always: bool = False
     forgets_profiles: bool = False
+    walltimes_are_dates: bool = False
 
 
 BATSIM_5 = Rules(
@@ -243,6 +247,7 @@ BATSIM_5 = Rules(
     lists_apart=True,
     registers_always=True,
     forgets_profiles=True,
+    walltimes_are_dates=True,
 )
 """Rules of Batsim 5, whose actors always send messages."""
 

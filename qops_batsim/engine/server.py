@@ -15,6 +15,7 @@ Actors run in rounds, as in SimGrid: all that wake at a date run until each asks
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
@@ -253,6 +254,12 @@ class NetworkedWorld(World):
         assert self.energy is not None
         self.energy.read((source,), self.now)
         action(argument)
+
+    def _walltime(self, record: JobRecord) -> tuple[Wait, ...]:
+        left = record.walltime_left
+        if left == math.inf or not self.options.rules.walltimes_are_dates:
+            return super()._walltime(record)
+        return (self.steps.timer(self.now + left, self._reach_walltime, record),)
 
     def _reach_walltime(self, record: JobRecord) -> None:
         """End a job; what it computes goes on, as in Batsim, until that has been reported.

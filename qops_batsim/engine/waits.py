@@ -158,13 +158,14 @@ class SteppedWaits(Waits):
     Waits that end in one step do so in the order in which they began.
     """
 
-    __slots__ = ("_near", "_steps", "now")
+    __slots__ = ("_near", "_steps", "_timers", "now")
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self._steps = array("d")
         self._near: list[SteppedWait] = []
+        self._timers: list[tuple[float, int, Wait]] = []
 
     def at(self, date: float, action: Callable[[Any], None], argument: Any = None) -> Wait:
         return self.after(self.now, date - self.now, action, argument)
@@ -181,6 +182,13 @@ class SteppedWaits(Waits):
         """Begin a wait for the whole of a computation; :meth:`go_on` gives it a rate."""
         wait = self._begin(action, argument, WORK_PRECISION)
         wait.remains, wait.rate = 1.0, 0.0
+        return wait
+
+    def timer(self, date: float, action: Callable[[Any], None], argument: Any) -> Wait:
+        """Call ``action(argument)`` at a date (seconds) by the clock, whatever the steps to it."""
+        self._began += 1
+        wait = Wait(date, self._began - 1, action, argument)
+        heapq.heappush(self._timers, (date, wait.number, wait))
         return wait
 
     def go_on(self, wait: Wait, rate: float) -> None:
@@ -201,9 +209,14 @@ class SteppedWaits(Waits):
         O(steps since it began + log waits).
         """
         self._follow()
-        if not self._near:
+        timers = self._timers
+        while timers and timers[0][2].date != timers[0][0]:
+            heapq.heappop(timers)  # It was cancelled.
+        if not (self._near or timers):
             return False
-        seconds = self._next()
+        seconds = self._next() if self._near else math.inf
+        if timers:
+            seconds = min(seconds, timers[0][0] - self.now)
         self.now += seconds
         self._steps.append(seconds)
         for wait in self._near:
@@ -212,14 +225,19 @@ class SteppedWaits(Waits):
             wait.steps += 1
         return True
 
-    def due(self) -> list[SteppedWait]:
+    def due(self) -> list[Wait]:
         """Return the waits of which nothing is left, in their order."""
-        due = [wait for wait in self._near if not wait.remains]
+        due: list[Wait] = [wait for wait in self._near if not wait.remains]
+        timers = self._timers
+        while timers and timers[0][0] <= self.now:
+            date, _, timer = heapq.heappop(timers)
+            if timer.date == date:
+                due.append(timer)
         if len(due) > 1:
             due.sort(key=attrgetter("number"))
         return due
 
-    def end_due(self, due: Sequence[SteppedWait] | None = None) -> None:
+    def end_due(self, due: Sequence[Wait] | None = None) -> None:
         """End the waits of which nothing is left."""
         for wait in self.due() if due is None else due:
             if wait.date == wait.date:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import random
 from pathlib import Path
 
 import pytest
 
-from live_batsim5 import real_batsim5, run_both, run_case, schedule_difference
+from live_batsim5 import (
+    difference,
+    difference_in_process,
+    equal_to_the_byte,
+    real_batsim5,
+    run_both,
+    run_case,
+)
 from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.swf import read_swf
-from random_simulations import SCHEDULERS, random_case
+from random_simulations import SCHEDULERS, SPEED, document, random_case
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +33,17 @@ def batsim5() -> str:
 def test_schedules_without_latencies_are_equal(
     tmp_path: Path, scheduler: str, events: bool
 ) -> None:
-    runs = run_case(random_case(1, scheduler, network=False, events=events), tmp_path)
-    assert schedule_difference(runs) == ""
+    case = random_case(1, scheduler, network=False, events=events)
+    runs = run_case(case, tmp_path)
+    assert equal_to_the_byte(runs)
+    assert runs[0].violations == runs[1].violations == []
+    assert difference_in_process(case, runs[1], tmp_path) == ""
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_schedules_with_latencies_are_equal(tmp_path: Path, scheduler: str) -> None:
+    runs = run_case(random_case(1, scheduler, network=True), tmp_path)
+    assert difference(runs) == ""
     assert runs[0].violations == runs[1].violations == []
 
 
@@ -34,5 +52,27 @@ def test_a_real_log(tmp_path: Path, shared: Path, scheduler: str) -> None:
     log = read_swf(shared / "traces" / "KTH-SP2-1996-2.swf.gz")
     write_workload(convert_log(log, processors=100, first=1000).workload, tmp_path / "kth.json")
     runs = run_both(scheduler, tmp_path / "kth.json", "kth_sp2_100", None, tmp_path)
-    assert schedule_difference(runs) == ""
+    assert equal_to_the_byte(runs)
     assert runs[0].violations == runs[1].violations == []
+
+
+def test_computations_of_exactly_their_walltimes_end_alike(tmp_path: Path) -> None:
+    """By the last bits of the clock, one in twenty of them is killed."""
+    rng, now = random.Random(3), 0.0
+    jobs, profiles = [], {}
+    for number in range(200):
+        now += rng.choice([0, rng.expovariate(0.3)])
+        flop = 100 * rng.randint(10_000, 20_000_000)
+        name = f"p{number}"
+        profiles[name] = {"type": "parallel_homogeneous", "cpu": flop, "com": 0}
+        row = {"id": str(number), "subtime": round(now, 6), "res": 1, "profile": name}
+        jobs.append(row | {"walltime": flop / SPEED})
+    hosts = "".join(f'<host id="h{n}" coordinates="0 0 0" speed="100Mf"/>' for n in range(3))
+    master = '<host id="master_host" coordinates="0 0 0" speed="100Mf"/>'
+    (tmp_path / "p.xml").write_text(document([master, hosts], "Vivaldi"))
+    content = {"nb_res": 3, "jobs": jobs, "profiles": profiles}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    runs = run_both("fcfs", tmp_path / "w.json", tmp_path / "p.xml", None, tmp_path)
+    assert equal_to_the_byte(runs)
+    killed = (tmp_path / "batsim5_jobs.csv").read_text().count("COMPLETED_WALLTIME_REACHED")
+    assert 3 <= killed <= 30
