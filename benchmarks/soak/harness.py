@@ -42,6 +42,7 @@ PARTS = {
     "engines": Part("odd_engines"),
     "schedulers": Part("odd_schedulers"),
     "sockets": Part("hostile_sockets"),
+    "batsim5": Part("hostile_batsim5", 600.0),
     "runs": Part("random_runs"),
     "long": Part("long_runs", 600.0),
     "interrupted": Part("interrupted"),

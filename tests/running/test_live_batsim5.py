@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,8 @@ from live_batsim5 import (
     run_both,
     run_case,
 )
+from qops_batsim.platform import read_platform
+from qops_batsim.running.run import Run, run
 from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.swf import read_swf
@@ -45,6 +49,41 @@ def test_schedules_with_latencies_are_equal(tmp_path: Path, scheduler: str) -> N
     runs = run_case(random_case(1, scheduler, network=True), tmp_path)
     assert difference(runs) == ""
     assert runs[0].violations == runs[1].violations == []
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "workload", "platform", "settings"),
+    [
+        ("qops", "kth_1300_deadlines", "net100", {}),
+        ("msb", "kth_1300_deadlines", "net100_1ms", {}),
+        ("fqops", "kth_1300_deadlines", "net100", {"kill_and_restart": True}),
+        ("aroma", "aroma_mixed", "aroma_grid", {}),
+    ],
+)
+def test_promises_on_networks_are_those_of_the_embedded_engine_and_kept(
+    tmp_path: Path,
+    shared: Path,
+    scheduler: str,
+    workload: str,
+    platform: str,
+    settings: dict[str, Any],
+) -> None:
+    inputs = shared / "batsim" / "networked" / "inputs"
+    machine = inputs / f"{platform}.xml"
+    given = scheduler, inputs / f"{workload}.json.gz", machine, settings
+    runs = run_both(*given, tmp_path)
+    assert difference(runs) == ""
+    assert runs[0].violations == runs[1].violations == []
+    assert runs[0].lateness == runs[1].lateness
+    ours = read_platform(machine).numbered_by_value()
+    here = run(*given[:2], ours, settings, out=tmp_path / "in_process")
+    assert refused(here) == refused(runs[1])
+
+
+def refused(made: Run) -> set[str]:
+    with open(f"{made.prefix}_jobs.csv") as stream:
+        rows = csv.DictReader(stream)
+        return {row["job_id"] for row in rows if row["final_state"] == "REJECTED"}
 
 
 @pytest.mark.parametrize("scheduler", ["easy", "conservative"])
